@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+)
+
+// auditTimeout and removeTimeout bound the work on a server that may be dying.
+const (
+	auditTimeout  = 5 * time.Minute
+	removeTimeout = time.Minute
+)
+
+// Run measures one row: it seeds a market under c.Keys, loads it, audits it and removes it. When ctx ends, the
+// operations in flight are finished and the row is audited and removed all the same; its status is then Interrupted.
+//
+// An error means that the environment failed or, wrapping ErrConfig, that c cannot be run. The row then holds what
+// was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
+// audit is not an error: it is in the row.
+func Run(ctx context.Context, c Config) (row Row, err error) {
+	if err := c.validate(); err != nil {
+		return Row{}, err
+	}
+	defer func() {
+		if err != nil {
+			row.Status = Incomplete
+			err = fmt.Errorf("row %s %s: %w", c.Subject, c.Mix, err)
+		}
+	}()
+	seedErr := c.seed(ctx)
+	if !c.Keep && !errors.Is(seedErr, market.ErrOccupied) { // what half a seeding left is ours, too
+		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
+	}
+	if seedErr != nil {
+		return c.empty(), seedErr
+	}
+	crew, err := hire(ctx, c)
+	if err != nil {
+		return c.empty(), err
+	}
+	crew.work(ctx, c.Warmup, c.Duration)
+	err = crew.brake.cause
+	closing := crew.close()
+	if err == nil {
+		err = closing // after a failure, that closing failed too is no news
+	}
+	row = crew.row(c)
+	auditErr := c.audit(context.WithoutCancel(ctx), &row, crew.ledgers())
+	return row, errors.Join(err, auditErr)
+}
+
+// empty is the row of a run that failed before it measured anything.
+func (c Config) empty() Row { return (&crew{brake: newBrake()}).row(c) }
+
+func (c Config) seed(ctx context.Context) error {
+	conn, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return market.Seed(ctx, conn.Client, c.Keys, c.opening())
+}
+
+// audit judges the market that the workers left and puts the verdict into the row.
+func (c Config) audit(ctx context.Context, row *Row, ledgers []*market.Ledger) error {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	conn, err := c.Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("the market could not be audited: %w", err)
+	}
+	defer conn.Close()
+	v, err := market.Audit(ctx, conn.Client, c.Keys, c.opening(), ledgers...)
+	if err != nil {
+		return fmt.Errorf("the market could not be audited: %w", err)
+	}
+	row.Audit = Audit{
+		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
+		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied, Problems: v.Problems,
+	}
+	return nil
+}
+
+// remove deletes the market. A failure names the command that repeats it.
+func (c Config) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	err := c.removeMarket(ctx)
+	if err != nil && !c.Private {
+		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
+			err, c.Keys.Prefix())
+	}
+	return nil
+}
+
+func (c Config) removeMarket(ctx context.Context) error {
+	conn, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	made, err := market.ReadMade(ctx, conn.Client, c.Keys)
+	if errors.Is(err, redis.Nil) {
+		return nil // nothing was seeded
+	}
+	if err != nil {
+		return err
+	}
+	_, err = market.Remove(ctx, conn.Client, c.Keys, made, c.Subject.LockKeys(c.Keys, made))
+	return err
+}

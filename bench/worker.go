@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// idle is how long a buyer waits for the first listings. It is not measured.
+const idle = time.Millisecond
+
+// worker is one seller or buyer. All of it but the brake and the tickets is its own.
+type worker struct {
+	account   market.UserID
+	purchaser market.Purchaser
+	closer    io.Closer
+	conn      *backend.Conn // nil in tests without a server
+	goods     goods
+	ledger    *market.Ledger
+	recorder  *recorder
+	random    *rand.Rand
+	brake     *brake
+	tickets   *tickets // purchases still to be made; nil: as many as there is time for
+}
+
+// sell lists items until the brake is pulled.
+func (w *worker) sell(ctx context.Context) {
+	var next, last market.ItemID
+	for next = 1; !w.brake.pulled.Load(); next++ {
+		if next > last {
+			first, err := w.goods.mint(ctx, w.account)
+			w.ledger.Minted(first, w.account, err)
+			if err != nil {
+				w.brake.pull(Incomplete, err)
+				return
+			}
+			next, last = first, first+market.BatchSize-1
+		}
+		l := market.Listing{Item: next, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
+		start := time.Now()
+		receipt, err := w.purchaser.List(ctx, l)
+		w.recorder.list(start, time.Now(), receipt, err)
+		w.ledger.Listed(l, err)
+		if fatal(err) {
+			w.brake.pull(Incomplete, fmt.Errorf("list item %d: %w", l.Item, err))
+		}
+	}
+}
+
+// buy orders listings until the brake is pulled, the tickets are gone, or the account is empty.
+func (w *worker) buy(ctx context.Context) {
+	orders := make([]market.Order, 0, browseSize)
+	for ticket := false; !w.brake.pulled.Load(); {
+		var err error
+		if orders, err = w.goods.browse(ctx, orders[:0], w.account); err != nil {
+			w.brake.pull(Incomplete, err)
+			return
+		}
+		if len(orders) == 0 {
+			time.Sleep(idle)
+			continue
+		}
+		w.random.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
+		short := false
+		for _, o := range orders {
+			if w.brake.pulled.Load() {
+				return
+			}
+			if !ticket && !w.tickets.take() {
+				return
+			}
+			err := w.order(ctx, o)
+			ticket = err != nil
+			short = short || errors.Is(err, market.ErrInsufficientFunds)
+		}
+		if short && w.broke(ctx) {
+			return
+		}
+	}
+}
+
+// order makes one purchase.
+func (w *worker) order(ctx context.Context, o market.Order) error {
+	before := w.traffic()
+	start := time.Now()
+	receipt, err := w.purchaser.Purchase(ctx, o)
+	w.recorder.purchase(start, time.Now(), w.traffic().Sub(before), receipt, err)
+	w.ledger.Purchased(o, err)
+	if fatal(err) {
+		w.brake.pull(Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
+	}
+	return err
+}
+
+// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so.
+func (w *worker) broke(ctx context.Context) bool {
+	funds, err := w.goods.funds(ctx, w.account)
+	if err != nil {
+		w.brake.pull(Incomplete, err)
+		return false
+	}
+	w.recorder.broke = funds < minPrice
+	return w.recorder.broke
+}
+
+func (w *worker) traffic() backend.Counts {
+	if w.conn == nil {
+		return backend.Counts{}
+	}
+	return w.conn.Stats.Snapshot()
+}
+
+// fatal reports whether an operation failed because of the environment, so that going on would measure that.
+func fatal(err error) bool {
+	return err != nil &&
+		(!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
+}

@@ -1,0 +1,66 @@
+package market
+
+import "errors"
+
+// The errors that mean "certainly not applied". A Purchaser wraps them; test with errors.Is or [Refused].
+var (
+	// ErrNotListed is returned by Purchase when the item is not on the market: usually someone else was first.
+	ErrNotListed = errors.New("item is not listed")
+
+	// ErrPriceChanged is returned by Purchase when the item is listed at another price than the order's.
+	ErrPriceChanged = errors.New("price has changed")
+
+	// ErrInsufficientFunds is returned by Purchase when the buyer's account holds less than the price.
+	ErrInsufficientFunds = errors.New("insufficient funds")
+
+	// ErrNotOwned is returned by List when the item is not in the seller's inventory.
+	ErrNotOwned = errors.New("item is not in the seller's inventory")
+
+	// ErrContended is returned when an operation gave up in time: its transaction kept being aborted, or its
+	// lock was held by others for the whole acquisition time-out.
+	ErrContended = errors.New("gave up under contention")
+
+	// ErrLockLost is returned when a lock was found to be lost before any write was made.
+	ErrLockLost = errors.New("lock was lost before the write")
+
+	// ErrRejected is returned when the server refused a command before EXEC ran, so that nothing was written
+	// (out of memory, a read-only replica, a missing ACL permission).
+	ErrRejected = errors.New("server rejected the operation")
+
+	// ErrNotSent is returned when an operation failed before it sent its first write: the connection broke
+	// while it was reading, or its context ended while it waited for a lock.
+	ErrNotSent = errors.New("operation ended before its first write was sent")
+)
+
+// reasons gives each sentinel the name it has in results.
+var reasons = []struct {
+	err  error
+	name string
+}{
+	{ErrNotListed, "not_listed"},
+	{ErrPriceChanged, "price_changed"},
+	{ErrInsufficientFunds, "insufficient_funds"},
+	{ErrNotOwned, "not_owned"},
+	{ErrContended, "contended"},
+	{ErrLockLost, "lock_lost"},
+	{ErrRejected, "rejected"},
+	{ErrNotSent, "not_sent"},
+}
+
+// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied)
+// and for every error that leaves the outcome unknown.
+func Refused(err error) bool { return Reason(err) != "" }
+
+// Reason names why an operation was refused, as results spell it ("not_listed", "contended", ...). It is empty
+// for nil and for an error of unknown outcome.
+func Reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return ""
+}

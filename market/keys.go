@@ -1,0 +1,65 @@
+package market
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrPrefix is returned by NewKeys for a prefix that could match other people's keys.
+var ErrPrefix = errors.New("invalid key prefix")
+
+// Keys spells every key of one market. It is the only place where a key is spelled.
+type Keys struct{ prefix string }
+
+// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:". The prefix must end in ':' and hold no
+// glob characters, spaces or control characters; otherwise the error wraps ErrPrefix. On Redis Cluster a prefix
+// with braces keeps the market and its locks on one slot.
+func NewKeys(prefix string) (Keys, error) {
+	switch {
+	case !strings.HasSuffix(prefix, ":") || prefix == ":":
+		return Keys{}, fmt.Errorf("%w %q: it must be a name that ends in ':', for example \"mytest:\"", ErrPrefix, prefix)
+	case strings.ContainsAny(prefix, `*?[]\`):
+		return Keys{}, fmt.Errorf("%w %q: it must not contain the glob characters * ? [ ] \\", ErrPrefix, prefix)
+	case strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return Keys{}, fmt.Errorf("%w %q: it must not contain spaces or control characters", ErrPrefix, prefix)
+	}
+	return Keys{prefix: prefix}, nil
+}
+
+// Prefix returns what every key starts with.
+func (k Keys) Prefix() string { return k.prefix }
+
+// User is the hash of an account: name, funds.
+func (k Keys) User(id UserID) string { return k.prefix + "users:" + strconv.FormatInt(int64(id), 10) }
+
+// Inventory is the set of items a user owns and has not listed.
+func (k Keys) Inventory(id UserID) string {
+	return k.prefix + "inventory:" + strconv.FormatInt(int64(id), 10)
+}
+
+// Market is the sorted set of listings: Member, scored by price.
+func (k Keys) Market() string { return k.prefix + "market:" }
+
+// Lock is the key of the lock called name. Locks that need more keys derive them from this one.
+func (k Keys) Lock(name string) string { return k.prefix + "lock:" + name }
+
+// Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
+func (k Keys) Run() string { return k.prefix + "run" }
+
+// Member is how a listing is spelled in the market: "<item>.<seller>".
+func Member(item ItemID, seller UserID) string {
+	return strconv.FormatInt(int64(item), 10) + "." + strconv.FormatInt(int64(seller), 10)
+}
+
+// ParseMember is the inverse of Member.
+func ParseMember(member string) (ItemID, UserID, error) {
+	item, seller, ok := strings.Cut(member, ".")
+	i, err1 := strconv.ParseInt(item, 10, 64)
+	s, err2 := strconv.ParseInt(seller, 10, 64)
+	if !ok || err1 != nil || err2 != nil || Member(ItemID(i), UserID(s)) != member {
+		return 0, 0, fmt.Errorf("market member %q is not of the form <item>.<seller>", member)
+	}
+	return ItemID(i), UserID(s), nil
+}

@@ -1,0 +1,53 @@
+package market
+
+import (
+	"context"
+	"time"
+)
+
+// UserID names an account. Accounts of a run are numbered 1, 2, 3, ... without gaps.
+type UserID int64
+
+// ItemID names an item. Ids are unique across a market and are minted in dense batches.
+type ItemID int64
+
+// A Listing is a seller's wish to offer an item: from the seller's inventory to the market.
+type Listing struct {
+	Item   ItemID
+	Seller UserID
+	Price  int64 // coins
+}
+
+// An Order is a buyer's wish to buy a listed item at the price the buyer saw.
+type Order struct {
+	Item   ItemID
+	Seller UserID
+	Buyer  UserID
+	Price  int64 // coins, as seen while browsing
+}
+
+// A Receipt says what one operation cost, whether or not it was applied. Commands and round trips are not in
+// it: they are counted at the connection, alike for every Purchaser.
+type Receipt struct {
+	Retries   int           // EXEC aborts and lock acquisition time-outs
+	Polls     int           // failed attempts to take a lock, each followed by a wait
+	LockWait  time.Duration // from the first attempt to take a lock until the last lock was held
+	LockHold  time.Duration // from holding the first lock until the last one was released
+	LeaseLost bool          // a lock turned out to be lost after the write was made
+}
+
+// A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
+// connection, as one process does in the book; its methods are not safe for concurrent use.
+//
+// A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
+// means that the outcome is unknown. The Receipt is meaningful in all three cases.
+type Purchaser interface {
+	// List moves an item from its seller's inventory to the market. It returns ErrNotOwned when the item is not
+	// in the seller's inventory, and ErrContended when it gave up in time.
+	List(ctx context.Context, l Listing) (Receipt, error)
+
+	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns
+	// ErrNotListed, ErrPriceChanged or ErrInsufficientFunds when the order cannot be met, and ErrContended when
+	// it gave up in time.
+	Purchase(ctx context.Context, o Order) (Receipt, error)
+}

@@ -1,0 +1,52 @@
+package market
+
+// settle decides the operations of unknown outcome by where their items lie, and books those found applied, so that
+// the rest of the audit treats them like any other.
+func (a *auditor) settle() {
+	a.settleMints()
+	for _, l := range a.ledgers {
+		for _, x := range l.unsureListings {
+			a.settleListing(x)
+		}
+	}
+	for _, l := range a.ledgers {
+		for _, o := range l.unsureOrders {
+			a.settleOrder(o)
+		}
+	}
+}
+
+// settleMints forgets the items of a batch that was not confirmed and of which nothing is there: one SADD makes
+// all of a batch or nothing.
+func (a *auditor) settleMints() {
+	for _, l := range a.ledgers {
+		for _, m := range l.minted {
+			if m.unsure && a.found[m.first] == 0 {
+				clear(a.minter[m.first : m.first+BatchSize])
+			}
+		}
+	}
+}
+
+// settleListing books a listing when its item has left the seller's inventory.
+func (a *auditor) settleListing(x Listing) {
+	if !a.exists(x.Item) || a.found[x.Item] == 0 || a.found[x.Item] == place(x.Seller) {
+		a.verdict.NotApplied++
+		return
+	}
+	a.verdict.Applied++
+	a.listed.set(x.Item)
+}
+
+// settleOrder books an order when its item lies with the buyer and no order that was confirmed or settled before
+// explains why.
+func (a *auditor) settleOrder(o Order) {
+	if !a.exists(o.Item) || a.found[o.Item] != place(o.Buyer) || a.buyer[o.Item] != 0 {
+		a.verdict.NotApplied++
+		return
+	}
+	a.verdict.Applied++
+	a.buyer[o.Item] = place(o.Buyer)
+	a.deltas[o.Seller] += o.Price
+	a.deltas[o.Buyer] -= o.Price
+}

@@ -1,0 +1,63 @@
+package lock
+
+import (
+	"context"
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+var (
+	pollParam    = param.Duration("poll", time.Millisecond, 10*time.Microsecond, "wait between two attempts to take the lock")
+	timeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take")
+)
+
+// poller repeats an attempt to take a lock until it succeeds: how every lock waits that is not told when to try.
+type poller struct {
+	every   time.Duration
+	timeout time.Duration
+	steps   step.Observer
+	polls   int64
+	timer   *time.Timer
+}
+
+func newPoller(env Env) poller {
+	return poller{every: env.Params.Duration(pollParam), timeout: env.Params.Duration(timeoutParam), steps: env.Steps}
+}
+
+// Polls implements Poller.
+func (p *poller) Polls() int64 { return p.polls }
+
+// until calls attempt until it reports true or an error. It returns ErrTimeout when the time-out has passed, and
+// ctx's error when ctx ended first. There is at least one attempt.
+func (p *poller) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
+	for deadline := time.Now().Add(p.timeout); ; {
+		if taken, err := attempt(ctx); taken || err != nil {
+			return err
+		}
+		p.polls++
+		p.steps.At(ctx, step.Waiting)
+		if !time.Now().Before(deadline) {
+			return ErrTimeout
+		}
+		if err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *poller) wait(ctx context.Context) error {
+	if p.timer == nil {
+		p.timer = time.NewTimer(p.every)
+	} else {
+		p.timer.Reset(p.every)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-ctx.Done():
+		p.timer.Stop()
+		return ctx.Err()
+	}
+}

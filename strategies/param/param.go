@@ -1,0 +1,54 @@
+// Package param describes the parameters that strategies and locks take in a spec such as
+// "fine:setnx:poll=2ms", and holds their values.
+package param
+
+import (
+	"fmt"
+	"time"
+)
+
+// Param is one parameter. Its value is text in a normal form, so that equal settings are spelled alike.
+type Param struct {
+	Name    string
+	Default string // in normal form
+	Summary string // one line, with the unit
+	// Normalize returns the normal form of a value, or an error that says what is allowed.
+	Normalize func(value string) (string, error)
+}
+
+// Duration is a parameter that is a time of at least min, for example "10s".
+func Duration(name string, def, min time.Duration, summary string) Param {
+	return Param{
+		Name: name, Default: def.String(), Summary: summary,
+		Normalize: func(value string) (string, error) {
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				return "", fmt.Errorf("%q is not a duration such as 500ms or 10s", value)
+			}
+			if d < min {
+				return "", fmt.Errorf("%s is too short: at least %s", d, min)
+			}
+			return d.String(), nil
+		},
+	}
+}
+
+// Values are the parameters given in a spec, in normal form. Those at their default are absent.
+type Values map[string]string
+
+// Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter: values are
+// checked when a spec is parsed.
+func (v Values) Duration(p Param) time.Duration {
+	d, err := time.ParseDuration(v.text(p))
+	if err != nil {
+		panic(fmt.Sprintf("param %s is not a duration: %v", p.Name, err))
+	}
+	return d
+}
+
+func (v Values) text(p Param) string {
+	if value, ok := v[p.Name]; ok {
+		return value
+	}
+	return p.Default
+}

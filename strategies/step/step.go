@@ -1,0 +1,71 @@
+// Package step names the points inside an operation where a worker can be observed and held.
+//
+// Strategies and locks call [Observer.At] at each of their steps. Without an observer that costs a nil check.
+// Tests and fault scenarios pass one that holds the worker (see [Gate]), so that a failure is shown at a chosen
+// point and not by luck.
+package step
+
+import (
+	"context"
+	"sync"
+)
+
+// Name is a point in an operation.
+type Name string
+
+// The steps of a strategy, in order. A strategy without a lock has no Acquired and no BeforeRelease.
+const (
+	Acquired      Name = "acquired"       // all locks are held
+	Read          Name = "read"           // price, funds or ownership are known
+	BeforeWrite   Name = "before-write"   // the decision is made; nothing is written yet
+	Written       Name = "written"        // the write was made
+	BeforeRelease Name = "before-release" // the locks are about to be released
+)
+
+// Waiting is a step of a lock: it was found held, and the worker is about to wait.
+const Waiting Name = "waiting"
+
+// An Observer sees each step of one worker, in the worker's own goroutine: while it has not returned, the worker is
+// held. The context is the operation's. A nil Observer sees nothing.
+type Observer func(ctx context.Context, at Name)
+
+// At tells the observer, if there is one, that the worker is at a step.
+func (o Observer) At(ctx context.Context, at Name) {
+	if o != nil {
+		o(ctx, at)
+	}
+}
+
+// A Gate holds the first worker that comes to a step until it is opened. Make one with Hold.
+type Gate struct {
+	at      Name
+	once    sync.Once
+	reached chan struct{}
+	open    chan struct{}
+	opened  sync.Once
+}
+
+// Hold returns a gate at a step.
+func Hold(at Name) *Gate {
+	return &Gate{at: at, reached: make(chan struct{}), open: make(chan struct{})}
+}
+
+// Observe is the gate's Observer. A worker whose context ends is let go.
+func (g *Gate) Observe(ctx context.Context, at Name) {
+	if at != g.at {
+		return
+	}
+	g.once.Do(func() {
+		close(g.reached)
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// Reached is closed when a worker has come to the gate.
+func (g *Gate) Reached() <-chan struct{} { return g.reached }
+
+// Open lets the worker go on. It may be called more than once.
+func (g *Gate) Open() { g.opened.Do(func() { close(g.open) }) }
