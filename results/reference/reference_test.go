@@ -1,0 +1,140 @@
+package reference
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestPublishedMatchesFile compares every parsed cell with the file's text.
+func TestPublishedMatchesFile(t *testing.T) {
+	f, err := os.Open("published.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := Published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != len(records)-1 {
+		t.Fatalf("%d rows; the file has %d", len(rows), len(records)-1)
+	}
+	for i, r := range rows {
+		got := []string{r.Source, r.Table, strconv.Itoa(r.Seconds), strconv.Itoa(r.Listers), strconv.Itoa(r.Buyers),
+			r.Locking, r.Listed.Text, r.Bought.Text, r.Retries.Text, r.WaitMS.Text, r.Confirmed}
+		if !slices.Equal(got, records[i+1]) {
+			t.Errorf("row %d:\n got %q\nwant %q", i, got, records[i+1])
+		}
+		for _, v := range []Value{r.Listed, r.Bought, r.Retries, r.WaitMS} {
+			text := strconv.FormatFloat(v.Number, 'f', -1, 64)
+			if v.Below {
+				text = "<" + text
+			}
+			if text != v.Text || v.String() != v.Text {
+				t.Errorf("row %d: value %+v does not spell its text", i, v)
+			}
+		}
+		if r.Source == Book && r.Seconds != BookSeconds {
+			t.Errorf("row %d: %d seconds, want %d", i, r.Seconds, BookSeconds)
+		}
+	}
+}
+
+func names(rows []Row) string {
+	var s []string
+	for _, r := range rows {
+		s = append(s, r.Locking+" "+r.Mix())
+	}
+	return strings.Join(s, ", ")
+}
+
+func TestRows(t *testing.T) {
+	const watch = "watch 1x1, watch 5x1, watch 5x5"
+	const coarse = "coarse 1x1, coarse 5x1, coarse 5x5"
+	const fine = "fine 1x1, fine 5x1, fine 5x5"
+	for _, c := range []struct {
+		tables string
+		want   string
+	}{
+		{"", watch + ", " + coarse + ", " + fine},
+		{"6-1", watch},
+		{"6-2", watch + ", " + coarse},
+		{"6-3", watch + ", " + coarse + ", " + fine},
+		{"6-2 6-1", watch + ", " + coarse}, // shared rows once, in book order
+		{"6-1 6-2 6-3", watch + ", " + coarse + ", " + fine},
+	} {
+		rows, err := Rows(strings.Fields(c.tables)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(rows); got != c.want {
+			t.Errorf("Rows(%s):\n got %s\nwant %s", c.tables, got, c.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	for table, want := range map[string]string{
+		"6-1": "watch 1x1, watch 5x1, watch 5x5",
+		"6-2": "watch 1x1, coarse 1x1, watch 5x1, coarse 5x1, watch 5x5, coarse 5x5",
+		"6-3": "watch 1x1, coarse 1x1, fine 1x1, watch 5x1, coarse 5x1, fine 5x1, watch 5x5, coarse 5x5, fine 5x5",
+	} {
+		rows, err := Table(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(rows); got != want {
+			t.Errorf("Table(%s):\n got %s\nwant %s", table, got, want)
+		}
+	}
+	_, err := Table("6-4")
+	if !errors.Is(err, ErrTable) || !strings.Contains(err.Error(), "6-1, 6-2, 6-3") {
+		t.Errorf("Table(6-4): %v; want ErrTable with the known tables", err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	r, ok := Find("watch", 5, 1)
+	if !ok || r.Bought != (Value{"<200", 200, true}) || r.Listed.Number != 331000 {
+		t.Errorf("Find(watch, 5, 1) = %+v, %v", r, ok)
+	}
+	// The only row published elsewhere alone: Find looks in the book.
+	r, ok = Find("coarse", 1, 1)
+	if !ok || r.Source != Book {
+		t.Errorf("Find(coarse, 1, 1) = %+v, %v", r, ok)
+	}
+	for _, c := range []Row{{Locking: "unsafe", Listers: 1, Buyers: 1}, {Locking: "fine", Listers: 2, Buyers: 2}} {
+		if r, ok := Find(c.Locking, c.Listers, c.Buyers); ok {
+			t.Errorf("Find(%s, %s) = %+v, want none", c.Locking, c.Mix(), r)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	const good = "s,-,60,1,1,watch,1,<2,3,4,"
+	for field, bad := range map[int]string{2: "sixty", 3: "0", 4: "-1", 6: "", 7: "<", 8: "1.5", 9: ">3"} {
+		rec := strings.Split(good, ",")
+		rec[field] = bad
+		if _, err := parse(columns + "\n" + strings.Join(rec, ",") + "\n"); err == nil {
+			t.Errorf("field %d = %q was accepted", field, bad)
+		}
+	}
+	for _, text := range []string{"", "source,table\n", columns + "\n" + "a,b\n", columns + "\n\"", fmt.Sprintln(good)} {
+		if _, err := parse(text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+	if rows, err := parse(columns + "\n" + good + "\n"); err != nil || len(rows) != 1 {
+		t.Errorf("a good row: %v, %v", rows, err)
+	}
+}
