@@ -1,0 +1,110 @@
+// Package container runs a market on Redis in a Docker container, through testcontainers. It is apart from
+// package backend because of what it imports.
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
+	"github.com/testcontainers/testcontainers-go/modules/redis"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+const (
+	engineTimeout = 3 * time.Second  // to find that there is no Docker
+	startTimeout  = 30 * time.Second // to pull the image and start it
+	stopTimeout   = 10 * time.Second
+)
+
+// DefaultImage is what a zero Starter runs.
+const DefaultImage = "redis:7-alpine"
+
+// Starter starts a container. The zero value is ready to use.
+type Starter struct {
+	Image string // empty means DefaultImage
+}
+
+// Name returns [backend.KindContainer].
+func (Starter) Name() backend.Kind { return backend.KindContainer }
+
+// Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
+// wraps [backend.ErrUnavailable] when no Docker engine answers; that takes no longer than 3 seconds.
+//
+// It turns testcontainers' log off, which reports every step on stderr. That switch is process-wide.
+func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
+	log.SetDefault(log.NewNoopLogger())
+	if err := findEngine(ctx); err != nil {
+		return nil, err
+	}
+	image := cmp.Or(s.Image, DefaultImage)
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := redis.Run(starting, image,
+		testcontainers.WithLogger(log.NewNoopLogger()),
+		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting %s in Docker: %w", image, err), remove(c))
+	}
+	endpoint, err := c.ConnectionString(starting)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("asking Docker for the port of %s: %w", image, err), remove(c))
+	}
+	target, err := backend.ParseURL(endpoint)
+	if err != nil {
+		return nil, errors.Join(err, remove(c))
+	}
+	return backend.NewServer(backend.KindContainer, target, image+" in Docker", func() error { return remove(c) }), nil
+}
+
+// findEngine returns soon whether a Docker engine answers. testcontainers asks without a deadline of its own, so
+// where an engine accepts but never answers, its goroutine is left to the end of the process.
+func findEngine(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	found := make(chan error, 1)
+	go func() { found <- askEngine(ctx) }()
+	var err error
+	select {
+	case err = <-found:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("a Docker engine is %w: %w", backend.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// askEngine turns into an error that testcontainers panics where it finds no way to reach an engine.
+func askEngine(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	provider, err := testcontainers.NewDockerProvider()
+	if err != nil {
+		return err
+	}
+	defer provider.Close()
+	return provider.Health(ctx)
+}
+
+// remove works after the run's context has ended, too.
+func remove(c *redis.RedisContainer) error {
+	if c == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := testcontainers.TerminateContainer(c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0)); err != nil {
+		return fmt.Errorf("removing the Redis container: %w", err)
+	}
+	return nil
+}

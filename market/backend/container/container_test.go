@@ -1,0 +1,72 @@
+package container_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/backend/container"
+)
+
+func TestContainer(t *testing.T) {
+	s := backendtest.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
+	conn := backendtest.Dial(t, s)
+	if err := backend.Preflight(t.Context(), conn); err != nil {
+		t.Error(err)
+	}
+	if got := s.Describe(); !strings.Contains(got, "in Docker at redis://") {
+		t.Errorf("described as %q", got)
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || info.Config["save"] != "" || info.Config["appendonly"] != "no" {
+		t.Errorf("Info says %+v, %v; want no persistence", info, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Dial(t.Context()); !errors.Is(err, backend.ErrUnreachable) {
+		t.Errorf("after Close, Dial says %v", err)
+	}
+}
+
+// An engine that accepts and never answers must not stop a run from going on to the next backend. testcontainers
+// looks for its engine once a process, so the test needs one of its own.
+func TestEngineDoesNotAnswer(t *testing.T) {
+	if os.Getenv("CONTAINER_TEST_CHILD") != "" {
+		_, err := container.Starter{}.Start(t.Context())
+		fmt.Printf("unavailable=%v error=%v\n", errors.Is(err, backend.ErrUnavailable), err)
+		return
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=20s")
+	child.Env = append(os.Environ(), "CONTAINER_TEST_CHILD=1", "DOCKER_HOST=tcp://"+silent.Addr().String())
+	start := time.Now()
+	out, err := child.CombinedOutput()
+	said, _, _ := strings.Cut(string(out), "\n")
+	if err != nil || !strings.HasPrefix(said, "unavailable=true") {
+		t.Errorf("got %v, %s; want that Docker is unavailable", err, out)
+	}
+	if took := time.Since(start); took > 8*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestNoSuchImage(t *testing.T) {
+	backendtest.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}) // or there is nothing to test
+	const image = "127.0.0.1:1/no-such-image:none"
+	_, err := container.Starter{Image: image}.Start(t.Context())
+	if err == nil || errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), image) {
+		t.Errorf("got %v, want an error that names the image", err)
+	}
+}

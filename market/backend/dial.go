@@ -1,0 +1,133 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	connectTimeout = 4 * time.Second // for all of Dial: TCP, TLS, log-in and PING
+	dialTimeout    = 3 * time.Second // for TCP alone
+	ioTimeout      = 5 * time.Second // for one read or write, unless the context ends sooner
+)
+
+// Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command
+// twice and counts what it carries. It serves one worker; a second worker, a subscription or a lock's renewal
+// gets a Conn of its own. The caller closes it.
+//
+// A context's deadline bounds a command; its cancellation alone does not interrupt one that already waits for
+// its reply, so blocking commands should wait in short slices.
+type Conn struct {
+	*redis.Client
+	Stats *Stats
+
+	kind Kind
+}
+
+// Dial connects to t, logs in and PINGs, all within 4 seconds. It is the only constructor of a go-redis client
+// in marketsim; the package comment says why. Its errors say what to do next and wrap [ErrUnreachable],
+// [ErrAuth], [ErrTLS] or [ErrLoading] where one applies, or the context's error where the caller ended it.
+//
+// Should the connection break later, the command that noticed fails and the next one connects anew. While that
+// fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
+func Dial(ctx context.Context, t Target) (*Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	d := &dialer{target: t, stats: &Stats{}}
+	first, err := d.connect(bounded)
+	if err != nil {
+		return nil, explainDial(ctx, t, err)
+	}
+	// go-redis does not watch for cancellation while it waits for a reply.
+	release := context.AfterFunc(bounded, func() { first.Close() })
+
+	d.first.Store(&first)
+	client := redis.NewClient(d.options())
+	client.AddHook(counter{d.stats})
+	err = client.Ping(bounded).Err()
+	if !release() { // the time is up, and what err says follows from the closed connection
+		err = bounded.Err()
+	}
+	if err != nil {
+		client.Close()
+		first.Close()
+		return nil, explainDial(ctx, t, err)
+	}
+	d.stats.reset()
+	return &Conn{Client: client, Stats: d.stats, kind: KindURL}, nil
+}
+
+// QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
+// other output although the command's error says the same. The switch is go-redis's own and process-wide, so
+// only a main function or a test may call this.
+func QuietLogs() { logging.Disable() }
+
+// dialer makes the connections of one Conn: the first by Dial itself, whose errors are then plain and which
+// leaves no background dialling behind; later ones on go-redis's demand.
+type dialer struct {
+	target Target
+	stats  *Stats
+	first  atomic.Pointer[net.Conn]
+}
+
+// options is what the package comment explains.
+func (d *dialer) options() *redis.Options {
+	t := d.target
+	return &redis.Options{
+		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
+		Dialer: d.dial,
+		OnConnect: func(context.Context, *redis.Conn) error {
+			d.stats.live.Store(true)
+			return nil
+		},
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		PoolSize:              1,
+		PipelinePoolSize:      -1,
+		ConnMaxIdleTime:       -1,
+		DialTimeout:           dialTimeout,
+		ReadTimeout:           ioTimeout,
+		WriteTimeout:          ioTimeout,
+		ContextTimeoutEnabled: true,
+		DisableIdentity:       true,
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+}
+
+// dial is go-redis's Dialer. A handshake follows, which is not counted.
+func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	d.stats.live.Store(false)
+	if first := d.first.Swap(nil); first != nil {
+		return *first, nil
+	}
+	return d.connect(ctx)
+}
+
+func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
+	plain, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, d.target.Network, d.target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if d.target.TLS == nil {
+		return count(plain, d.stats), nil
+	}
+	config := d.target.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(d.target.Addr)
+	}
+	secure := tls.Client(plain, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		plain.Close()
+		return nil, handshakeError{err}
+	}
+	return count(secure, d.stats), nil
+}

@@ -1,0 +1,116 @@
+package backend_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+)
+
+func TestLocal(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := backendtest.Local(t)
+	conn := backendtest.Dial(t, s)
+	if err := conn.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Describe(); !strings.Contains(got, "private /") || !strings.Contains(got, s.Target.Addr) {
+		t.Errorf("described as %q", got)
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || info.Version == "" || info.Config["appendonly"] != "no" || info.Config["save"] != "" {
+		t.Errorf("Info says %+v, %v", info, err)
+	}
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("while it runs its folder is there: %v", left)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	dialFails(t, s.Target, backend.ErrUnreachable, "is it running")
+}
+
+// folders lists what servers left in the temporary folder, which the test has set.
+func folders(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "marketsim-") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func TestLocalWithArgsKeepsItsFolderUntilClose(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := backendtest.Local(t, "--appendonly", "yes")
+	if err := backendtest.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if left := folders(t); len(left) != 1 {
+		t.Errorf("folders while it runs: %v, want one", left)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("folders after Close: %v", left)
+	}
+}
+
+func TestLocalKill(t *testing.T) {
+	s := backendtest.Local(t)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	dialFails(t, s.Target, backend.ErrUnreachable, "is it running")
+	if err := backendtest.Embedded(t).Kill(); !errors.Is(err, backend.ErrNotOurs) {
+		t.Errorf("killing miniredis: %v, want ErrNotOurs", err)
+	}
+}
+
+func TestLocalFails(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	backendtest.Local(t) // or there is nothing to test
+	_, err := backend.Local{Args: []string{"--no-such-option", "1"}}.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("got %v, want the server's complaint", err)
+	}
+	_, err = backend.Local{Program: "no-such-server"}.Start(t.Context())
+	if !errors.Is(err, backend.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = backend.Local{}.Start(t.Context())
+	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "redis-server or valkey-server in PATH") {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("folders left: %v", left)
+	}
+}
+
+// Two servers told to use one port: the second must not be taken for the first.
+func TestLocalPortTaken(t *testing.T) {
+	first := backendtest.Local(t)
+	_, port, _ := strings.Cut(first.Target.Addr, ":")
+	second, err := backend.Local{Args: []string{"--port", port}}.Start(t.Context())
+	if err == nil {
+		second.Close()
+		t.Fatal("a second server started on the first one's port")
+	}
+	if !strings.Contains(err.Error(), "taken by another process") {
+		t.Errorf("got %v", err)
+	}
+}

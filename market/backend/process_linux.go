@@ -1,0 +1,14 @@
+package backend
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// detach gives the child a process group of its own and lets it die with the thread that starts it.
+func detach(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -1,0 +1,134 @@
+package backend_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, tc := range []struct {
+		url, network, addr, user, password string
+		db                                 int
+		tls                                bool
+		shown                              string
+	}{
+		{url: "redis://host", network: "tcp", addr: "host:6379", shown: "redis://host:6379"},
+		{url: "redis://:7000", network: "tcp", addr: "localhost:7000", shown: "redis://localhost:7000"},
+		{url: "redis://[::1]:7000/2", network: "tcp", addr: "[::1]:7000", db: 2, shown: "redis://[::1]:7000/2"},
+		{url: "redis://host?db=3", network: "tcp", addr: "host:6379", db: 3, shown: "redis://host:6379/3"},
+		{url: "redis://bob:p%40ss@host/1", network: "tcp", addr: "host:6379", user: "bob", password: "p@ss", db: 1,
+			shown: "redis://bob:***@host:6379/1"},
+		{url: "redis://:pass@host", network: "tcp", addr: "host:6379", password: "pass", shown: "redis://:***@host:6379"},
+		{url: "redis://pass@host", network: "tcp", addr: "host:6379", user: "pass", shown: "redis://***@host:6379"},
+		{url: "rediss://host?skip_verify=true", network: "tcp", addr: "host:6379", tls: true, shown: "rediss://host:6379"},
+		{url: "unix:///run/redis.sock", network: "unix", addr: "/run/redis.sock", shown: "unix:///run/redis.sock"},
+		{url: "unix://bob:pass@/run/r%40.sock?db=4", network: "unix", addr: "/run/r@.sock", user: "bob", password: "pass",
+			db: 4, shown: "unix://bob:***@/run/r@.sock?db=4"},
+	} {
+		t.Run(tc.url, func(t *testing.T) {
+			got, err := backend.ParseURL(tc.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Network != tc.network || got.Addr != tc.addr || got.Username != tc.user ||
+				got.Password != tc.password || got.DB != tc.db || (got.TLS != nil) != tc.tls {
+				t.Errorf("wrong parts: %q %q %q %q %d %v", got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
+			}
+			if got.TLS != nil && (!got.TLS.InsecureSkipVerify || got.TLS.ServerName != "host") {
+				t.Error("skip_verify or the server's name is missing")
+			}
+			if got.String() != tc.shown {
+				t.Errorf("shown as %q, want %q", got.String(), tc.shown)
+			}
+		})
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	for _, tc := range []struct{ url, says string }{
+		{"", "must start with"},
+		{"host:6379", "must start with"},
+		{"http://u:SECRET@host", "must start with"},
+		{"redis://user:SECRET%zz@host", "percent-encoded"},
+		{"redis://user:12#SECRET@host", "percent-encoded"},
+		{"redis://user:12/SECRET@host", "percent-encoded"},
+		{"redis://user:12?SECRET@host", "percent-encoded"},
+		{"redis://user:SECRET/x@host", "percent-encoded"},
+		{"redis://user:SECRET", "percent-encoded"},
+		{"redis://u:SECRET@host\x7f", "percent-encoded"},
+		{"redis:host:6379", "names no host"},
+		{"redis:///1", "names no host"},
+		{"redis://host:0", "port"},
+		{"redis://host:65536", "port"},
+		{"redis://host/SECRET", "database"},
+		{"redis://host/1/2", "database"},
+		{"redis://host/-1", "database"},
+		{"redis://host?db=SECRET", "database"},
+		{"unix://host/run/redis.sock", "absolute path"},
+		{"unix://u:SECRET@", "absolute path"},
+		{"redis://host?max_retries=3", "the parameter max_retries"},
+		{"redis://host?pool_size=10", "the parameter pool_size"},
+		{"redis://host?skip_verify=true", "the parameter skip_verify"},
+		{"rediss://host?skip_verify=SECRET", "true or false"},
+		{"redis://host?SECRET=1", "a query parameter"},
+	} {
+		t.Run(tc.url, func(t *testing.T) {
+			got, err := backend.ParseURL(tc.url)
+			if !errors.Is(err, backend.ErrURL) {
+				t.Fatalf("got %v, want ErrURL", err)
+			}
+			if !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %q does not say %q", err, tc.says)
+			}
+			if strings.Contains(err.Error(), "SECRET") || got != (backend.Target{}) {
+				t.Errorf("error %q or target %v tells the secret", err, got)
+			}
+		})
+	}
+}
+
+func TestTargetIsPrintedWithoutPassword(t *testing.T) {
+	target, err := backend.ParseURL("redis://bob:SECRET@host/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"target": target, "pointer": &target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := string(text)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		out += fmt.Sprintf(format, target) + fmt.Sprintf(format, &target) + fmt.Sprintf(format, struct{ T backend.Target }{target})
+	}
+	if strings.Contains(out, "SECRET") || strings.Contains(out, fmt.Sprintf("%x", "SECRET")) {
+		t.Errorf("the password shows in %s", out)
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	const secret = "qLmZ7secret"
+	f.Add("redis://user:", "", "@host:6379/0")
+	f.Add("redis://user:12", "?", "@host")
+	f.Add("rediss://", "%zz", "#@host")
+	f.Add("unix://:", "/", "@/run/redis.sock?db=1")
+	f.Add("redis://[", "]", "@host")
+	f.Add("redis:", "//", "@@host")
+	f.Fuzz(func(t *testing.T, before, middle, after string) {
+		// The secret stands where a password would: after a user's colon, with what the user forgot to encode.
+		got, err := backend.ParseURL(before + ":" + secret + middle + secret + "@" + after)
+		if err != nil {
+			if !errors.Is(err, backend.ErrURL) || strings.Contains(err.Error(), secret) {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", got, got, got), secret) {
+			t.Errorf("target %v", got)
+		}
+	})
+}
