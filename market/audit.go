@@ -62,7 +62,7 @@ type auditor struct {
 	found   []place // 0: not found
 	deltas  []int64 // by account
 	listed  bitmap
-	bad     bitmap // items with a problem already told
+	bad     map[ItemID]bool // items with a problem already told; damage may hold any id
 	verdict Verdict
 }
 
@@ -75,7 +75,7 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	}
 	a := &auditor{
 		opening: o, ledgers: ledgers, deltas: make([]int64, o.Accounts+1),
-		minter: make([]place, last+1), buyer: make([]place, last+1), found: make([]place, last+1),
+		bad: map[ItemID]bool{}, minter: make([]place, last+1), buyer: make([]place, last+1), found: make([]place, last+1),
 	}
 	for _, l := range ledgers {
 		for _, m := range l.minted {
@@ -122,10 +122,10 @@ func (a *auditor) exists(id ItemID) bool {
 // itemProblem counts a problem once an item.
 func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
 	if id > 0 {
-		if a.bad.has(id) {
+		if a.bad[id] {
 			return
 		}
-		a.bad.set(id)
+		a.bad[id] = true
 	}
 	a.verdict.ItemProblems++
 	a.tell(format, args...)

@@ -28,11 +28,14 @@ func (a *auditor) readItems(ctx context.Context, rdb redis.Cmdable, keys Keys) e
 		return rdb.ZScan(ctx, keys.Market(), cursor, "", chunk)
 	}, 2, func(member string) {
 		id, seller, err := ParseMember(member)
-		if err != nil {
+		switch {
+		case err != nil:
 			a.itemProblem(0, "%v", err)
-			return
+		case seller < 1 || seller > UserID(a.opening.Accounts):
+			a.itemProblem(id, "item %d is listed by user %d, who has no account", id, seller)
+		default:
+			a.see(id, -place(seller))
 		}
-		a.see(id, -place(seller))
 	})
 }
 
@@ -67,7 +70,7 @@ func (a *auditor) see(id ItemID, at place) {
 // judgeItems compares where each item lies with where the ledgers say it should.
 func (a *auditor) judgeItems() {
 	for id := ItemID(1); int(id) < len(a.minter); id++ {
-		if !a.exists(id) || a.bad.has(id) {
+		if !a.exists(id) || a.bad[id] {
 			continue
 		}
 		minter, buyer, at := a.minter[id], a.buyer[id], a.found[id]

@@ -1,5 +1,7 @@
 package market
 
+import "slices"
+
 // settle decides the operations of unknown outcome by where their items lie, and books those found applied, so that
 // the rest of the audit treats them like any other.
 func (a *auditor) settle() {
@@ -21,7 +23,8 @@ func (a *auditor) settle() {
 func (a *auditor) settleMints() {
 	for _, l := range a.ledgers {
 		for _, m := range l.minted {
-			if m.unsure && a.found[m.first] == 0 {
+			batch := a.found[m.first : m.first+BatchSize]
+			if m.unsure && !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }) {
 				clear(a.minter[m.first : m.first+BatchSize])
 			}
 		}

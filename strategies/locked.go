@@ -146,9 +146,11 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt) error {
 	return beforeWrite(err)
 }
 
-// release gives the held locks back, last first, and reports whether one of them had been lost. Another failure to
-// release does not change what became of the operation: whoever needs the lock next meets it.
+// release gives the held locks back, last first, even if the operation's context has ended, and reports whether one
+// of them had been lost. Another failure to release does not change what became of the operation: whoever needs the
+// lock next meets it.
 func (k *locked) release(ctx context.Context) (lost bool) {
+	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for i := len(k.held) - 1; i >= 0; i-- {
 		if err := k.held[i].Release(ctx); errors.Is(err, lock.ErrLost) {
 			lost = true

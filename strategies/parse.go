@@ -42,7 +42,7 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 		}
 		lockName, parts = parts[0], parts[1:]
 	}
-	if lockName != "" {
+	if strategy.Lock != "" {
 		kind, ok := find(c.Locks, lockKindName, lockName)
 		if !ok {
 			return Spec{}, fmt.Errorf("%w %q: %s", ErrSpec, text, unknown("lock", lockName, names(c.Locks, lockKindName)))

@@ -14,7 +14,8 @@ import (
 // setNX is the book's first lock: SETNX with a random token, polled; released under WATCH, GET, MULTI, DEL, EXEC,
 // again when the key changed in between. It promises that only its holder releases it.
 //
-// What breaks it: it never expires. A holder that dies holds it for good, and everybody else times out.
+// What breaks it: it never expires. A holder that dies holds it for good, and everybody else times out. So does one
+// that releases it while the server is out of memory, because Redis then queues nothing in a MULTI, not even a DEL.
 //
 // Source: Redis in Action, section 6.2.3, acquire_lock and release_lock.
 func setNX() Kind {

@@ -8,6 +8,7 @@ package step
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Name is a point in an operation.
@@ -36,10 +37,10 @@ func (o Observer) At(ctx context.Context, at Name) {
 	}
 }
 
-// A Gate holds the first worker that comes to a step until it is opened. Make one with Hold.
+// A Gate holds the first worker that comes to a step until it is opened, and nobody else. Make one with Hold.
 type Gate struct {
 	at      Name
-	once    sync.Once
+	met     atomic.Bool
 	reached chan struct{}
 	open    chan struct{}
 	opened  sync.Once
@@ -52,16 +53,14 @@ func Hold(at Name) *Gate {
 
 // Observe is the gate's Observer. A worker whose context ends is let go.
 func (g *Gate) Observe(ctx context.Context, at Name) {
-	if at != g.at {
+	if at != g.at || g.met.Swap(true) {
 		return
 	}
-	g.once.Do(func() {
-		close(g.reached)
-		select {
-		case <-g.open:
-		case <-ctx.Done():
-		}
-	})
+	close(g.reached)
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
 }
 
 // Reached is closed when a worker has come to the gate.

@@ -34,7 +34,8 @@ type Starter struct {
 func (Starter) Name() backend.Kind { return backend.KindContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
-// wraps [backend.ErrUnavailable] when no Docker engine answers; that takes no longer than 3 seconds.
+// wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
+// engine cannot run the image.
 //
 // It turns testcontainers' log off, which reports every step on stderr. That switch is process-wide.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
@@ -49,7 +50,8 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		testcontainers.WithLogger(log.NewNoopLogger()),
 		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting %s in Docker: %w", image, err), remove(c))
+		// Mostly an image that is not here and cannot be pulled.
+		return nil, errors.Join(fmt.Errorf("%s in Docker is %w: %w", image, backend.ErrUnavailable, err), remove(c))
 	}
 	endpoint, err := c.ConnectionString(starting)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -25,6 +26,8 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	if err := m.Start(); err != nil {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
 	}
+	zrem := touchingZREM{server: m.Server(), clients: map[*server.Peer]bool{}}
+	m.Server().SetPreHook(zrem.hook)
 	target := backend.Target{Network: "tcp", Addr: m.Addr()}
 	return backend.NewServer(backend.KindEmbedded, target, "embedded miniredis", func() error {
 		m.Close()

@@ -1,0 +1,98 @@
+package market_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errLost = errors.New("the reply was lost")
+
+// world is a market of three accounts with 100 coins each. Users 1 and 3 own a batch of items; user 1 sells.
+type world struct {
+	testing.TB
+	ctx     context.Context
+	conn    *backend.Conn
+	keys    market.Keys
+	opening market.Opening
+	ledger  *market.Ledger
+}
+
+func newWorld(t testing.TB, s *backend.Server) *world {
+	t.Helper()
+	w := &world{
+		TB: t, ctx: t.Context(), conn: backendtest.Dial(t, s), keys: backendtest.Keys(t),
+		opening: market.Opening{Accounts: 3, Funds: 100}, ledger: market.NewLedger(3),
+	}
+	w.must(market.Seed(w.ctx, w.conn, w.keys, w.opening))
+	for _, owner := range []market.UserID{1, 3} {
+		first, err := market.Mint(w.ctx, w.conn, w.keys, owner)
+		w.must(err)
+		w.ledger.Minted(first, owner, nil)
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// lists moves an item of user 1 to the market, and notes what the client was told.
+func (w *world) lists(item market.ItemID, price int64, told error) {
+	w.Helper()
+	w.do("srem", w.keys.Inventory(1), int64(item))
+	w.do("zadd", w.keys.Market(), price, market.Member(item, 1))
+	w.ledger.Listed(market.Listing{Item: item, Seller: 1, Price: price}, told)
+}
+
+// buys moves a listed item of user 1 to user 2, and notes what the client was told.
+func (w *world) buys(item market.ItemID, price int64, told error) {
+	w.Helper()
+	w.do("zrem", w.keys.Market(), market.Member(item, 1))
+	w.do("sadd", w.keys.Inventory(2), int64(item))
+	w.pay(2, 1, price)
+	w.ledger.Purchased(order(item, 2, price), told)
+}
+
+func (w *world) pay(from, to market.UserID, coins int64) {
+	w.Helper()
+	w.do("hincrby", w.keys.User(from), "funds", -coins)
+	w.do("hincrby", w.keys.User(to), "funds", coins)
+}
+
+func (w *world) do(command ...any) {
+	w.Helper()
+	w.must(w.conn.Do(w.ctx, command...).Err())
+}
+
+func order(item market.ItemID, buyer market.UserID, price int64) market.Order {
+	return market.Order{Item: item, Seller: 1, Buyer: buyer, Price: price}
+}
+
+func (w *world) audit(more ...*market.Ledger) market.Verdict {
+	w.Helper()
+	v, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, append([]*market.Ledger{w.ledger}, more...)...)
+	w.must(err)
+	return v
+}
+
+// present lists the keys under a prefix.
+func (w *world) present(prefix string) []string {
+	w.Helper()
+	found, err := w.conn.Keys(w.ctx, prefix+"*").Result()
+	w.must(err)
+	slices.Sort(found)
+	return found
+}

@@ -1,0 +1,98 @@
+package markettest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+// opened makes a Subject of a strategy spec, changed by spoil where it is not nil.
+func opened(t testing.TB, text string, spoil func(Worker, market.Purchaser) market.Purchaser) Subject {
+	t.Helper()
+	spec, err := strategies.Builtin().Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Subject{SharedAccounts: true, Open: func(t testing.TB, w Worker) market.Purchaser {
+		p, closer, err := spec.Open(strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = closer.Close() })
+		if spoil != nil {
+			p = spoil(w, p)
+		}
+		return p
+	}}
+}
+
+// spoiled is a Purchaser that does, before or after what the good one does, something it should not.
+type spoiled struct {
+	market.Purchaser
+	Worker
+	list     func(s *spoiled, ctx context.Context, l market.Listing) error
+	purchase func(s *spoiled, ctx context.Context, o market.Order) error
+}
+
+func (s *spoiled) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
+	if s.list == nil {
+		return s.Purchaser.List(ctx, l)
+	}
+	return market.Receipt{}, s.list(s, ctx, l)
+}
+
+func (s *spoiled) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	if s.purchase == nil {
+		return s.Purchaser.Purchase(ctx, o)
+	}
+	return market.Receipt{}, s.purchase(s, ctx, o)
+}
+
+func (s *spoiled) goodList(ctx context.Context, l market.Listing) error {
+	_, err := s.Purchaser.List(ctx, l)
+	return err
+}
+
+func (s *spoiled) goodPurchase(ctx context.Context, o market.Order) error {
+	_, err := s.Purchaser.Purchase(ctx, o)
+	return err
+}
+
+// afterPurchase spoils a purchase that was applied.
+func afterPurchase(harm func(ctx context.Context, w Worker, o market.Order) redis.Cmder) spoiled {
+	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+		err := s.goodPurchase(ctx, o)
+		if err == nil {
+			harm(context.WithoutCancel(ctx), s.Worker, o)
+		}
+		return err
+	}}
+}
+
+// instead makes a purchase that was refused for one reason do something else.
+func instead(of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {
+	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+		err := s.goodPurchase(ctx, o)
+		if errors.Is(err, of) {
+			return do(s, ctx, o)
+		}
+		return err
+	}}
+}
+
+// transfer makes the writes of a purchase without asking.
+func (s *spoiled) transfer(ctx context.Context, o market.Order) error {
+	_, err := s.Conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.HIncrBy(ctx, s.Keys.User(o.Seller), "funds", o.Price)
+		p.HIncrBy(ctx, s.Keys.User(o.Buyer), "funds", -o.Price)
+		p.SAdd(ctx, s.Keys.Inventory(o.Buyer), int64(o.Item))
+		p.ZRem(ctx, s.Keys.Market(), market.Member(o.Item, o.Seller))
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,201 @@
+package markettest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+)
+
+func TestMain(m *testing.M) {
+	// The property fails here on purpose: its counterexamples are not worth keeping.
+	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s")); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// The sound Purchaser passes, so that what the broken ones fail is their own fault.
+func TestSoundPurchaserPasses(t *testing.T) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) { Run(t, s, opened(t, "watch", nil)) })
+}
+
+func TestBrokenPurchaserIsCaught(t *testing.T) {
+	s := backendtest.Local(t)
+	for _, b := range broken {
+		for _, name := range b.by {
+			t.Run(b.name+"/"+name, func(t *testing.T) {
+				subject := opened(t, b.spec, func(w Worker, p market.Purchaser) market.Purchaser {
+					spoiled := b.spoiled
+					spoiled.Purchaser, spoiled.Worker = p, w
+					return &spoiled
+				})
+				c := named(t, name)
+				failed, messages := try(t, func(t testing.TB) { c.on(t, s, subject) })
+				if !failed || !strings.Contains(messages, b.says) {
+					t.Errorf("it should have failed and said %q; failed: %t, said:\n%s", b.says, failed, messages)
+				}
+			})
+		}
+	}
+}
+
+func named(t *testing.T, name string) check {
+	for _, c := range checks {
+		if c.name == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no check %q", name)
+	return check{}
+}
+
+// The checks that catch most of what goes wrong with one purchase.
+var (
+	purchases = []string{"purchase moves the item and the coins", "exact funds suffice", "any sequence ends as in the reference"}
+	property  = purchases[2:]
+)
+
+var broken = []struct {
+	name    string
+	spec    string
+	spoiled spoiled
+	by      []string // the checks that catch it
+	says    string
+}{
+	{
+		name: "says nil without applying", spec: "watch", by: purchases,
+		spoiled: spoiled{purchase: func(*spoiled, context.Context, market.Order) error { return nil }},
+	},
+	{
+		name: "loses a coin", spec: "watch", by: purchases,
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
+		}),
+	},
+	{
+		name: "loses the item", spec: "watch", by: purchases,
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+			return w.Conn.SRem(ctx, w.Keys.Inventory(o.Buyer), int64(o.Item))
+		}),
+	},
+	{
+		name: "forgets ZREM", spec: "watch", by: purchases,
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+			return w.Conn.ZAdd(ctx, w.Keys.Market(),
+				redis.Z{Score: float64(o.Price), Member: market.Member(o.Item, o.Seller)})
+		}),
+	},
+	{
+		name: "forgets SREM", spec: "watch", by: []string{"listing moves the item to the market", property[0]},
+		spoiled: spoiled{list: func(s *spoiled, ctx context.Context, l market.Listing) error {
+			err := s.goodList(ctx, l)
+			if err == nil {
+				s.Conn.SAdd(ctx, s.Keys.Inventory(l.Seller), int64(l.Item))
+			}
+			return err
+		}},
+	},
+	{
+		name: "lists what nobody owns", spec: "watch", by: []string{"listing what one does not own is refused", property[0]},
+		spoiled: spoiled{list: func(s *spoiled, ctx context.Context, l market.Listing) error {
+			return s.Conn.ZAdd(ctx, s.Keys.Market(),
+				redis.Z{Score: float64(l.Price), Member: market.Member(l.Item, l.Seller)}).Err()
+		}},
+	},
+	{
+		name: "applies and reports a refusal", spec: "watch", by: purchases,
+		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+			return errors.Join(market.ErrNotListed, s.goodPurchase(ctx, o))
+		}},
+	},
+	{
+		name: "sells at the order's price", spec: "watch", by: []string{"order at another price is refused", property[0]},
+		spoiled: instead(market.ErrPriceChanged, (*spoiled).transfer),
+	},
+	{
+		name: "sells on credit", spec: "watch", by: []string{"order beyond the funds is refused", property[0]},
+		spoiled: instead(market.ErrInsufficientFunds, (*spoiled).transfer),
+	},
+	{
+		name: "sells what is not listed", spec: "watch", by: []string{"order of what is not listed is refused", property[0]},
+		spoiled: instead(market.ErrNotListed, (*spoiled).transfer),
+	},
+	{
+		name: "gives another reason", spec: "watch", by: []string{"order of what is not listed is refused", property[0]},
+		spoiled: instead(market.ErrNotListed, func(*spoiled, context.Context, market.Order) error {
+			return market.ErrInsufficientFunds
+		}),
+	},
+	{
+		name: "refuses an own listing", spec: "watch", by: []string{"own listing is given back for no coins", property[0]},
+		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+			if o.Buyer == o.Seller {
+				return market.ErrNotListed
+			}
+			return s.goodPurchase(ctx, o)
+		}},
+	},
+	{
+		name: "leaves a lock", spec: "watch", by: []string{"operations leave no lock and no WATCH behind", purchases[0]},
+		says: "lock:left was left behind",
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, _ market.Order) redis.Cmder {
+			return w.Conn.Set(ctx, w.Keys.Lock("left"), 1, 0)
+		}),
+	},
+	{
+		name: "leaves a WATCH", spec: "watch", by: []string{"operations leave no lock and no WATCH behind"},
+		says: "left a WATCH behind",
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, _ market.Order) redis.Cmder {
+			return w.Conn.Do(ctx, "watch", w.Keys.Market())
+		}),
+	},
+	{
+		name: "ignores its context", spec: "watch", by: []string{"context that has ended applies nothing"},
+		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+			return s.goodPurchase(context.WithoutCancel(ctx), o)
+		}},
+	},
+	{
+		name: "ignores its context while it waits", spec: "coarse", by: []string{"cancellation ends a wait"},
+		says: "did not end within",
+		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+			return s.goodPurchase(context.WithoutCancel(ctx), o)
+		}},
+	},
+	{
+		name: "takes a cancelled write for none", spec: "watch", by: []string{"cancellation at any step keeps the market whole"},
+		says: "was refused",
+		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+			return errors.Join(s.goodPurchase(ctx, o), cancelledMeansNotSent(ctx))
+		}},
+	},
+	{
+		name: "protects nothing", spec: "unsafe",
+		by: []string{"one of many orders of an item is applied", "shared account is not overdrawn"},
+	},
+	{
+		name: "protects items only", spec: "fine", by: []string{"shared account is not overdrawn"}, says: "overdrawn",
+	},
+	{
+		name: "loses coins in a crowd", spec: "watch", by: []string{"many trade at the same time"}, says: "audit: account of user",
+		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
+		}),
+	},
+}
+
+func cancelledMeansNotSent(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return market.ErrNotSent
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package market_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+)
+
+func TestSeedRefusesAClaimedPrefix(t *testing.T) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+		w := newWorld(t, s)
+		before, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
+		w.must(err)
+		err = market.Seed(w.ctx, w.conn, w.keys, market.Opening{Accounts: 3, Funds: 7})
+		if !errors.Is(err, market.ErrOccupied) {
+			t.Errorf("Seed: %v, want %v", err, market.ErrOccupied)
+		}
+		after, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
+		w.must(err)
+		if before.Funds[1] != after.Funds[1] {
+			t.Errorf("funds changed from %d to %d", before.Funds[1], after.Funds[1])
+		}
+	})
+}
+
+func TestSeedMakesAndNotesAccounts(t *testing.T) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+		conn, keys := backendtest.Dial(t, s), backendtest.Keys(t)
+		if _, err := market.ReadMade(t.Context(), conn, keys); !errors.Is(err, redis.Nil) {
+			t.Errorf("ReadMade of nothing: %v, want %v", err, redis.Nil)
+		}
+		const accounts = 2500 // several pipelines
+		opening := market.Opening{Accounts: accounts, Funds: 7, Strategy: "fine"}
+		if err := market.Seed(t.Context(), conn, keys, opening); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []market.UserID{1, 1000, 1001, accounts} {
+			if funds, err := conn.HGet(t.Context(), keys.User(id), "funds").Int(); err != nil || funds != 7 {
+				t.Errorf("user %d holds %d, %v", id, funds, err)
+			}
+		}
+		first, err := market.Mint(t.Context(), conn, keys, 9)
+		if err != nil || first != 1 {
+			t.Errorf("Mint = %d, %v; want 1", first, err)
+		}
+		made, err := market.ReadMade(t.Context(), conn, keys)
+		if want := (market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}); err != nil || made != want {
+			t.Errorf("ReadMade = %+v, %v; want %+v", made, err, want)
+		}
+	})
+}
+
+func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
+	w := newWorld(t, backendtest.Embedded(t))
+	w.do("hdel", w.keys.Run(), "items", "strategy")
+	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err != nil || made != (market.Made{Accounts: 3}) {
+		t.Errorf("interrupted: %+v, %v", made, err)
+	}
+	w.do("hset", w.keys.Run(), "accounts", "few")
+	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err == nil {
+		t.Errorf("foreign: %+v and no error", made)
+	}
+}
+
+func TestOccupiedFindsForeignKeys(t *testing.T) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+		conn, keys := backendtest.Dial(t, s), backendtest.Keys(t)
+		conn.Set(t.Context(), "other:"+keys.Prefix(), 1, 0)
+		if err := market.Occupied(t.Context(), conn, keys); err != nil {
+			t.Errorf("Occupied of a free prefix: %v", err)
+		}
+		conn.Set(t.Context(), keys.Prefix()+"foreign", 1, 0)
+		if err := market.Occupied(t.Context(), conn, keys); !errors.Is(err, market.ErrOccupied) {
+			t.Errorf("Occupied of a taken prefix: %v, want %v", err, market.ErrOccupied)
+		}
+	})
+}
+
+func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+		w := newWorld(t, s)
+		w.lists(1, 30, nil)
+		w.do("set", w.keys.Lock("market"), "held")
+		prefix := w.keys.Prefix()
+		neighbours := []string{prefix[:len(prefix)-1], prefix[:len(prefix)-1] + "2:run", "users:1", prefix + "foreign"}
+		for _, key := range neighbours {
+			w.do("set", key, 1)
+		}
+		owned := len(w.present(prefix)) - 1 // less the foreign key
+
+		made, err := market.ReadMade(w.ctx, w.conn, w.keys)
+		w.must(err)
+		locks := []string{w.keys.Lock("market"), w.keys.Lock("none")}
+		removed, err := market.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks))
+		if err != nil || removed != int64(owned) {
+			t.Errorf("Remove = %d, %v; want %d", removed, err, owned)
+		}
+		if rest := w.present(prefix); !slices.Equal(rest, neighbours[3:]) {
+			t.Errorf("under the prefix there is still %q, want only %q", rest, neighbours[3:])
+		}
+		if n, err := w.conn.Exists(w.ctx, neighbours...).Result(); err != nil || n != int64(len(neighbours)) {
+			t.Errorf("%d of %d neighbours are left, %v", n, len(neighbours), err)
+		}
+		if removed, err := market.Remove(w.ctx, w.conn, w.keys, made, slices.Values(locks)); err != nil || removed != 0 {
+			t.Errorf("second Remove = %d, %v; want 0", removed, err)
+		}
+	})
+}
