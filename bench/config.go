@@ -46,7 +46,7 @@ type Config struct {
 
 	Duration time.Duration // measured time
 	Warmup   time.Duration // before that, not counted
-	// Purchases, if not zero, ends the row after so many purchases instead of after Duration.
+	// Purchases, if not zero, ends the row after so many purchases instead of after Duration. It goes without warm-up.
 	Purchases int64
 
 	Seed    uint64
@@ -67,6 +67,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: mix %s: at least one seller and one buyer are needed", ErrConfig, c.Mix)
 	case c.Purchases == 0 && c.Duration <= 0:
 		return fmt.Errorf("%w: duration %s must be positive", ErrConfig, c.Duration)
+	case c.Purchases < 0:
+		return fmt.Errorf("%w: %d purchases: the number must not be negative", ErrConfig, c.Purchases)
+	case c.Purchases > 0 && c.Warmup > 0:
+		return fmt.Errorf("%w: %d purchases after a warm-up: those of the warm-up would count", ErrConfig, c.Purchases)
 	case c.Warmup < 0:
 		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
 	case c.Funds < 0:
@@ -80,6 +84,14 @@ func (c Config) validate() error {
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {
 	return market.Opening{Accounts: c.Mix.Sellers + c.wallets(), Funds: c.Funds, Strategy: c.Subject.String()}
+}
+
+// duration is when time ends the row; 0: never.
+func (c Config) duration() time.Duration {
+	if c.Purchases > 0 {
+		return 0
+	}
+	return c.Duration
 }
 
 func (c Config) wallets() int {

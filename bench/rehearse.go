@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -22,32 +25,88 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 		}
 	}()
 	c.Mix, c.Wallets, c.Funds = Mix{1, 1}, 0, rehearsalFunds
+	allowed, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.Dial = watched(c.Dial, cancel)
 	conn, err := c.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Exists(ctx, c.Keys.Run()).Err(); err != nil {
+	if err := c.removable(ctx, conn.Client); err != nil {
 		return err
 	}
-	made := market.Made{Accounts: c.opening().Accounts, Items: market.BatchSize}
-	if n, err := conn.Exists(ctx, c.Keys.Run(), c.Keys.Market(), c.Keys.User(1)).Result(); err != nil || n > 0 {
-		return errors.Join(err, occupied(n, c.Keys))
+	ours, err := c.seed(ctx)
+	if ours {
+		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
 	}
-	if _, err := market.Remove(ctx, conn.Client, c.Keys, made, c.Subject.LockKeys(c.Keys, made)); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := c.seed(ctx); err != nil {
-		return errors.Join(err, c.remove(ctx))
+	err = c.perform(allowed, strategies.Env{Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys})
+	if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
+		return denied
 	}
-	return errors.Join(c.perform(ctx, strategies.Env{Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys}), c.remove(ctx))
+	return err
 }
 
-func occupied(n int64, keys market.Keys) error {
-	if n == 0 {
-		return nil
+// refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy may not
+// tell: a lock that cannot be released is no failure of the purchase made under it.
+type refusals struct{ end context.CancelCauseFunc }
+
+// watched adds refusals to every connection.
+func watched(dial func(context.Context) (*backend.Conn, error), end context.CancelCauseFunc,
+) func(context.Context) (*backend.Conn, error) {
+	return func(ctx context.Context) (*backend.Conn, error) {
+		conn, err := dial(ctx)
+		if err == nil {
+			conn.AddHook(refusals{end})
+		}
+		return conn, err
 	}
-	return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, keys.Prefix())
+}
+
+func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		r.note(err)
+		return err
+	}
+}
+
+func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			r.note(cmd.Err())
+		}
+		return err
+	}
+}
+
+func (r refusals) note(err error) {
+	if _, denied := backend.Denied(err); denied {
+		r.end(err) // the first one counts
+	}
+}
+
+// removable tries the commands of c.remove where they find nothing, and returns market.ErrOccupied where they would.
+func (c Config) removable(ctx context.Context, rdb *redis.Client) error {
+	_, err := market.ReadMade(ctx, rdb, c.Keys)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	found := err == nil
+	n, err := rdb.Exists(ctx, c.Keys.Market(), c.Keys.User(1)).Result()
+	if err != nil {
+		return err
+	}
+	if found || n > 0 {
+		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, c.Keys.Prefix())
+	}
+	return rdb.Unlink(ctx, c.Keys.Lock("rehearsal")).Err() // a key of nobody's: others may open a market just now
 }
 
 // perform plays one item through the market.

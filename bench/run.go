@@ -33,18 +33,18 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 			err = fmt.Errorf("row %s %s: %w", c.Subject, c.Mix, err)
 		}
 	}()
-	seedErr := c.seed(ctx)
-	if !c.Keep && !errors.Is(seedErr, market.ErrOccupied) { // what half a seeding left is ours, too
+	ours, seedErr := c.seed(ctx)
+	if ours && !c.Keep {
 		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
 	}
 	if seedErr != nil {
-		return c.empty(), seedErr
+		return c.unstarted(ctx, seedErr)
 	}
 	crew, err := hire(ctx, c)
 	if err != nil {
-		return c.empty(), err
+		return c.unstarted(ctx, err)
 	}
-	crew.work(ctx, c.Warmup, c.Duration)
+	crew.work(ctx, c.Warmup, c.duration())
 	err = crew.brake.cause
 	closing := crew.close()
 	if err == nil {
@@ -55,16 +55,25 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 	return row, errors.Join(err, auditErr)
 }
 
-// empty is the row of a run that failed before it measured anything.
-func (c Config) empty() Row { return (&crew{brake: newBrake()}).row(c) }
+// unstarted is the row of a run that failed, or was stopped by the user, before it measured anything.
+func (c Config) unstarted(ctx context.Context, err error) (Row, error) {
+	row := (&crew{brake: newBrake()}).row(c)
+	if ctx.Err() != nil {
+		row.Status, err = Interrupted, nil
+	}
+	return row, err
+}
 
-func (c Config) seed(ctx context.Context) error {
+// seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
+// prefix is somebody else's.
+func (c Config) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
-	return market.Seed(ctx, conn.Client, c.Keys, c.opening())
+	err = market.Seed(ctx, conn.Client, c.Keys, c.opening())
+	return !errors.Is(err, market.ErrOccupied), err
 }
 
 // audit judges the market that the workers left and puts the verdict into the row.

@@ -14,5 +14,25 @@ func newTickets(n int64) *tickets {
 	return t
 }
 
-// take reports whether there was a ticket left. Its holder makes one purchase.
-func (t *tickets) take() bool { return t == nil || t.left.Add(-1) >= 0 }
+// take reports whether there was a ticket left. Its holder makes one purchase, or gives the ticket back.
+func (t *tickets) take() bool {
+	if t == nil {
+		return true
+	}
+	for {
+		left := t.left.Load()
+		if left <= 0 {
+			return false
+		}
+		if t.left.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
+}
+
+// giveBack leaves a purchase to the others.
+func (t *tickets) giveBack() {
+	if t != nil {
+		t.left.Add(1)
+	}
+}

@@ -80,6 +80,9 @@ func (w *worker) buy(ctx context.Context) {
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
 		if short && w.broke(ctx) {
+			if ticket {
+				w.tickets.giveBack()
+			}
 			return
 		}
 	}

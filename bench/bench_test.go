@@ -1,0 +1,97 @@
+package bench_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+// BenchmarkPurchase measures every strategy under the book's loads. An operation is one purchase made, by any of the
+// buyers, while the sellers list beside them; retries and orders that came too late are part of its price.
+//
+//	go test ./bench -run '^$' -bench Purchase -count 6 >purchase.txt
+//	benchstat -col /strategy purchase.txt
+//
+// The clock runs from the moment the workers are connected until they have ended. Seeding, the audit and the removal
+// of the market are not timed, but the audit must pass: a strategy that is safe and loses something fails the
+// benchmark. That unsafe loses something is what it is for.
+func BenchmarkPurchase(b *testing.B) {
+	server := bench.StartServer(b)
+	fmt.Printf("backend: %s\n", server.Kind) // a line of configuration, to benchstat
+	if server.Kind == backend.KindEmbedded {
+		fmt.Fprintln(os.Stderr, server.Describe())
+	}
+	for _, s := range strategies.All() {
+		spec, err := strategies.Builtin().Parse(s.Name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, mix := range []bench.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 5, Buyers: 1}, {Sellers: 5, Buyers: 5}} {
+			b.Run(fmt.Sprintf("strategy=%s/mix=%s", spec, mix), func(b *testing.B) { purchase(b, server, spec, mix) })
+		}
+	}
+}
+
+func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix bench.Mix) {
+	b.StopTimer()
+	b.ResetTimer()
+	row, err := bench.Run(b.Context(), bench.Config{
+		Subject: &timed{Spec: spec, b: b, opening: mix.Sellers + mix.Buyers},
+		Mix:     mix, Purchases: int64(b.N), Seed: bench.DefaultSeed, Funds: bench.DefaultFunds,
+		Keys: backendtest.Keys(b), Dial: server.Dial, Private: server.Kind != backend.KindURL,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	switch {
+	case row.Bought != int64(b.N):
+		b.Fatalf("%d purchases made, want %d: %v", row.Bought, b.N, row.Warnings)
+	case !row.Audit.OK && spec.Strategy().Name != "unsafe":
+		b.Fatalf("the audit found %d items and %d accounts wrong: %v",
+			row.Audit.ItemProblems, row.Audit.MoneyProblems, row.Audit.Problems)
+	case !row.Audit.OK:
+		b.Logf("as expected, the audit of %d purchases found %d items and %d accounts wrong",
+			row.Bought, row.Audit.ItemProblems, row.Audit.MoneyProblems)
+	}
+	b.ReportMetric(row.PurchasesPerSecond, "purchases/s")
+	b.ReportMetric(float64(row.Retries)/float64(row.Bought), "retries/purchase")
+	b.ReportMetric(row.WaitMS.P50, "p50-ms")
+	b.ReportMetric(row.WaitMS.P99, "p99-ms")
+}
+
+// timed runs a benchmark's clock while the workers of a row work: from the last Purchaser that is opened to the first
+// that is closed. So the clock decides how long the benchmark goes on, and the rest of bench.Run is not on it.
+type timed struct {
+	strategies.Spec
+	b       *testing.B
+	opening int // Purchasers still to be opened
+}
+
+// Open implements bench.Subject.
+func (t *timed) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
+	p, closer, err := t.Spec.Open(env)
+	if t.opening--; t.opening == 0 {
+		t.b.StartTimer()
+	}
+	return p, stopping{closer, t.b}, err
+}
+
+// stopping is a Purchaser's closer that stops the clock.
+type stopping struct {
+	io.Closer
+	b *testing.B
+}
+
+func (s stopping) Close() error {
+	s.b.StopTimer()
+	return s.Closer.Close()
+}
+
+var _ bench.Subject = (*timed)(nil)
