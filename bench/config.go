@@ -25,6 +25,9 @@ const (
 // that none is cut short by the driver.
 const grace = 12 * time.Second
 
+// failedGrace is the same after the environment failed: whoever waits for a lock then waits in vain.
+const failedGrace = time.Second
+
 // ErrConfig is returned, wrapped, for a configuration that cannot be run.
 var ErrConfig = errors.New("invalid configuration")
 

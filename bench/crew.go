@@ -111,7 +111,11 @@ func (c *crew) work(ctx context.Context, warmup, duration time.Duration) {
 		c.brake.pull(Complete, nil)
 	}()
 	<-c.brake.done
-	defer time.AfterFunc(grace, cancel).Stop()
+	limit := grace
+	if c.brake.status == Incomplete {
+		limit = failedGrace
+	}
+	defer time.AfterFunc(limit, cancel).Stop()
 	everybody.Wait()
 }
 

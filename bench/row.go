@@ -56,6 +56,9 @@ func (c *crew) row(cfg Config) Row {
 	r.WaitMS, r.ListMS, r.GivenUpMS, r.LockWaitMS = latency(purchases), latency(listings), latency(givenUp), latency(lockWait)
 	r.Histograms = Histograms{Purchase: encode(purchases), List: encode(listings)}
 	r.warn(broke, clipped)
+	if late := c.brake.late; late != nil {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("an operation that was finished after the end of the row failed: %v", late))
+	}
 	return r
 }
 

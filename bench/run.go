@@ -65,7 +65,7 @@ func (c Config) unstarted(ctx context.Context, err error) (Row, error) {
 }
 
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
-// prefix is somebody else's.
+// prefix is, or may be, somebody else's.
 func (c Config) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c Config) seed(ctx context.Context) (ours bool, err error) {
 	}
 	defer conn.Close()
 	err = market.Seed(ctx, conn.Client, c.Keys, c.opening())
-	return !errors.Is(err, market.ErrOccupied), err
+	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
 // audit judges the market that the workers left and puts the verdict into the row.

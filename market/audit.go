@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxProblems bounds how many problems are told in words; all are counted.
-const maxProblems = 20
+// maxProblems bounds how many problems of items, and how many of accounts, are told in words; all are counted.
+const maxProblems = 10
 
 // Verdict is what an audit found.
 type Verdict struct {
@@ -127,17 +127,17 @@ func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
 		}
 		a.bad[id] = true
 	}
-	a.verdict.ItemProblems++
-	a.tell(format, args...)
+	if a.verdict.ItemProblems++; a.verdict.ItemProblems <= maxProblems {
+		a.tell(format, args...)
+	}
 }
 
 func (a *auditor) moneyProblem(format string, args ...any) {
-	a.verdict.MoneyProblems++
-	a.tell(format, args...)
+	if a.verdict.MoneyProblems++; a.verdict.MoneyProblems <= maxProblems {
+		a.tell(format, args...)
+	}
 }
 
 func (a *auditor) tell(format string, args ...any) {
-	if len(a.verdict.Problems) < maxProblems {
-		a.verdict.Problems = append(a.verdict.Problems, fmt.Sprintf(format, args...))
-	}
+	a.verdict.Problems = append(a.verdict.Problems, fmt.Sprintf(format, args...))
 }

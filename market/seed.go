@@ -19,6 +19,10 @@ const chunk = 1000
 // ErrOccupied is returned when keys exist under a prefix that a run wants for itself.
 var ErrOccupied = errors.New("prefix already holds keys")
 
+// ErrUnclaimed is returned by Seed when it is not known to have claimed the prefix: what is under it may be somebody
+// else's.
+var ErrUnclaimed = errors.New("prefix was not claimed")
+
 // Opening is what a market starts with: accounts 1 to Accounts, holding Funds coins each.
 type Opening struct {
 	Accounts int
@@ -27,11 +31,11 @@ type Opening struct {
 }
 
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
-// claimed the prefix.
+// claimed the prefix, and ErrUnclaimed when the claim failed. After any other error there may be half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
-		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
+		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)
 	}
 	if !claimed {
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())

@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -11,7 +13,7 @@ import (
 // "zrandmember", or "config|get" for a subcommand. The command is empty where the ACL forbids the keys or
 // channels instead, and where a script was stopped by a server that does not say at which command.
 func Denied(err error) (command string, ok bool) {
-	if err == nil || !redis.IsPermissionError(err) {
+	if !answered(err, "NOPERM") {
 		return "", false
 	}
 	// Redis 6.2: this user has no permissions to run the 'get' command or its subcommand
@@ -38,15 +40,25 @@ func Explain(err error) error {
 		}
 		return fmt.Errorf("%w; grant it with: ACL SETUSER <user> +%s", err, command)
 	}
-	switch {
-	case redis.IsReadOnlyError(err):
-		return fmt.Errorf("%w; this is a replica: connect to its master", err)
-	case redis.IsOOMError(err):
-		return fmt.Errorf("%w; raise maxmemory or load fewer items", err)
-	case redis.HasErrorPrefix(err, "MISCONF"):
-		return fmt.Errorf("%w; the server cannot save to disk: mend that, or turn saving off with: CONFIG SET save ''", err)
-	case redis.IsLoadingError(err):
-		return fmt.Errorf("%w; try again when it is done", err)
+	for _, advice := range []struct{ code, step string }{
+		{"READONLY", "this is a replica: connect to its master"},
+		{"OOM", "raise maxmemory or load fewer items"},
+		{"MISCONF", "the server cannot save to disk: mend that, or turn saving off with: CONFIG SET save ''"},
+		{"LOADING", "try again when it is done"},
+	} {
+		if answered(err, advice.code) {
+			return fmt.Errorf("%w; %s", err, advice.step)
+		}
 	}
 	return err
+}
+
+// answered reports whether the server refused with an error code, at once or when it discarded a transaction for it.
+func answered(err error, code string) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
 }

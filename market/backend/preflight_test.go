@@ -121,12 +121,13 @@ func TestDenied(t *testing.T) {
 
 func TestDeniedSpellings(t *testing.T) {
 	for text, want := range map[string]string{
-		"NOPERM this user has no permissions to run the 'get' command or its subcommand":      "get",
-		"NOPERM this user has no permissions to run the 'config|get' command":                 "config|get",
-		"NOPERM User bob has no permissions to run the 'zadd' command":                        "zadd",
-		"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command": "zadd",
-		"NOPERM this user has no permissions to access one of the keys used as arguments":     "",
-		"NOPERM No permissions to access a channel":                                           "",
+		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                           "get",
+		"NOPERM this user has no permissions to run the 'config|get' command":                                      "config|get",
+		"NOPERM User bob has no permissions to run the 'zadd' command":                                             "zadd",
+		"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command":                      "zadd",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                          "",
+		"NOPERM No permissions to access a channel":                                                                "",
+		"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command": "zadd",
 	} {
 		if got, ok := backend.Denied(replyError(text)); got != want || !ok {
 			t.Errorf("%s: read as %q, %v", text, got, ok)
@@ -153,6 +154,7 @@ var _ redis.Error = replyError("")
 func TestExplain(t *testing.T) {
 	conn := backendtest.Dial(t, backendtest.Local(t, "--maxmemory", "1mb"))
 	explained(t, conn.Set(t.Context(), "k", strings.Repeat("x", 1<<20), 0).Err(), "raise maxmemory")
+	explained(t, replyError("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
 	explained(t, replyError("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
 	explained(t, replyError("LOADING Redis is loading the dataset in memory"), "try again")
 }

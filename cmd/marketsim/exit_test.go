@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+func TestExitCode(t *testing.T) {
+	environment := errors.New("the server died")
+	usage := usageError{errors.New("no such flag")}
+	violation := fmt.Errorf("%w: 2 accounts wrong", errViolation)
+	interrupted := fmt.Errorf("%w: 1 of 2 rows", errInterrupted)
+	for _, c := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"nothing", nil, 0},
+		{"environment", environment, 1},
+		{"usage", usage, 2},
+		{"violation", violation, 3},
+		{"interrupted", interrupted, 130},
+		{"joined alone", errors.Join(nil, interrupted, nil), 130},
+		{"violation over environment", errors.Join(environment, violation), 3},
+		{"violation over interrupted", errors.Join(interrupted, violation), 3},
+		{"environment over interrupted", errors.Join(interrupted, environment), 1},
+		{"environment wrapped with interrupted", fmt.Errorf("%w: %w", errInterrupted, environment), 1},
+		{"all", errors.Join(interrupted, environment, violation), 3},
+		{"scrubbed", scrubbed{"...", interrupted}, 130},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
+		}
+	}
+}

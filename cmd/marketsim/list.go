@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+	"github.com/spf13/cobra"
+
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// widest is how wide a column of a list may be before it is wrapped, so that a list fits a wide terminal.
+const widest = 70
+
+func newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the strategies, locks and parameters, with where they come from",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return list(cmd.OutOrStdout(), catalogue()) },
+	}
+}
+
+// catalogue is everything that a spec may name.
+func catalogue() strategies.Catalogue { return strategies.Builtin() }
+
+// list prints the catalogue.
+func list(w io.Writer, c strategies.Catalogue) error {
+	ways := [][]string{{"strategy", "how it works", "source"}}
+	locks := [][]string{{"lock", "how it works", "source"}}
+	params := [][]string{{"parameter of", "name=default", "what it is"}}
+	for _, s := range c.Strategies {
+		ways = append(ways, []string{s.Name, s.Summary, s.Source})
+		params = append(params, paramRows(s.Name, s.Params)...)
+	}
+	for _, k := range c.Locks {
+		locks = append(locks, []string{k.Name, k.Summary, k.Source})
+		params = append(params, paramRows(k.Name, k.Params)...)
+	}
+	for _, rows := range [][][]string{ways, locks, params} {
+		if err := plainTable(w, rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintln(w, specSyntax)
+	return err
+}
+
+// paramRows are the parameters of a strategy or lock.
+func paramRows(of string, params []param.Param) [][]string {
+	var rows [][]string
+	for _, p := range params {
+		rows = append(rows, []string{of, p.Name + "=" + p.Default, p.Summary})
+	}
+	return rows
+}
+
+// plainTable prints a table without borders, which reads well and greps well. The first row is its header.
+func plainTable(w io.Writer, rows [][]string) error {
+	var out bytes.Buffer
+	cells := tw.CellConfig{
+		Formatting:   tw.CellFormatting{AutoWrap: tw.WrapNormal, AutoFormat: tw.Off},
+		Alignment:    tw.CellAlignment{Global: tw.AlignLeft},
+		Padding:      tw.CellPadding{Global: tw.Padding{Right: "  ", Overwrite: true}},
+		ColMaxWidths: tw.CellWidth{Global: widest},
+	}
+	table := tablewriter.NewTable(&out,
+		tablewriter.WithConfig(tablewriter.Config{Header: cells, Row: cells}),
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders: tw.BorderNone,
+			Settings: tw.Settings{
+				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off},
+				Lines:      tw.Lines{ShowHeaderLine: tw.Off},
+			},
+		})),
+	)
+	table.Header(rows[0])
+	if err := table.Bulk(rows[1:]); err != nil {
+		return err
+	}
+	if err := table.Render(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+// Marketsim shows how concurrent clients should share state in Redis. It loads the game market of Redis in Action
+// with sellers and buyers, under optimistic locking, a market-wide lock, per-item locks and no protection at all,
+// and accounts for every coin and item afterwards.
+//
+//	marketsim reproduce                           tables 6-1 to 6-3 of the book, measured here beside the published
+//	marketsim run --strategy fine --mix 5x5       one or more strategies under one or more mixes
+//	marketsim list                                the strategies and their locks
+//	marketsim report DIR|run.json                 redraw a stored run, without Redis
+//	marketsim clean --prefix P                    remove what a killed run left
+//	marketsim version
+//
+// # Where the market runs
+//
+// With --redis URL (or REDIS_URL) on your server: redis://, rediss:// with --cacert, --cert, --key and --sni, or
+// unix://. The password is that of --password-file, else the URL's, else REDIS_PASSWORD. Only keys under the run's
+// prefix are touched, and they are removed at the end. Without a URL, marketsim starts a private redis-server or
+// valkey-server from PATH, else a container (image MARKETSIM_IMAGE), else an embedded miniredis, whose numbers are not
+// Redis's. --backend forces one.
+//
+// # Strategies
+//
+// A strategy is written strategy[:lock][:key=value]..., for example coarse, fine:setnx:poll=2ms or
+// watch:timeout=1s.
+//
+// # Exit codes
+//
+//	0    fine
+//	1    the environment failed: no server, a server that died; what was measured is kept
+//	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
+//	3    the audit found a violation
+//	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
+//
+// Where several hold, 3 goes over 1 and 1 over 130.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+func main() {
+	backend.QuietLogs()
+	var door exitDoor
+	ctx := stopOnSignal(context.Background(), &door)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	door.close()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "marketsim: %v\n", err)
+	}
+	os.Exit(exitCode(err))
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/market"
+)
+
+// sessionFlags are those of every command that measures.
+type sessionFlags struct {
+	server           serverFlags
+	out              outputs
+	duration, warmup time.Duration
+	seed             uint64
+	prefix           string
+}
+
+func (f *sessionFlags) add(cmd *cobra.Command) {
+	f.server.addBackend(cmd)
+	f.out.add(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&f.duration, "duration", bench.DefaultDuration, "measured time of a row")
+	flags.DurationVar(&f.warmup, "warmup", bench.DefaultWarmup, "time before that, not counted")
+	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "seed of prices and of the order in which listings are tried")
+	flags.StringVar(&f.prefix, "prefix", "", `prefix of every key, ending in ":" (default marketsim:{<random>}:)`)
+}
+
+// check finds bad durations before any server is started.
+func (f *sessionFlags) check() error {
+	switch {
+	case f.duration <= 0:
+		return usageError{fmt.Errorf("--duration %s: must be positive", f.duration)}
+	case f.warmup < 0:
+		return usageError{fmt.Errorf("--warmup %s: must not be negative", f.warmup)}
+	}
+	return nil
+}
+
+// keys are those under the prefix that was asked for, or under a random one.
+func (f *sessionFlags) keys() (market.Keys, error) {
+	if f.prefix != "" {
+		return market.NewKeys(f.prefix)
+	}
+	var id [4]byte
+	rand.Read(id[:])
+	return market.NewKeys("marketsim:{" + hex.EncodeToString(id[:]) + "}:")
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/marketsim/marketsim/bench"
+)
+
+// specSyntax explains how a strategy is written.
+const specSyntax = `A strategy is written strategy[:lock][:key=value]..., where what is left out has its default: fine, fine:setnx,
+fine:poll=2ms and coarse:setnx:poll=5ms:timeout=2s are examples.`
+
+// runFlags are those of the command run.
+type runFlags struct {
+	sessionFlags
+	strategies, mixes []string
+	sellers, buyers   int
+	funds             int64
+	wallets           int
+	keep              bool
+}
+
+func newRun(args []string) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
+		Short: "Measure strategies under mixes of sellers and buyers",
+		Long: `Measure each strategy under each mix, one row after the other, each on a market of its own that is audited and
+removed at the end.
+
+` + specSyntax + `
+'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
+		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
+  marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 1 --funds 1000
+  marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, args) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	f.sessionFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.strategies, "strategy", nil, "strategies to measure, separated by commas")
+	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "mixes of sellers and buyers, separated by commas")
+	flags.IntVar(&f.sellers, "sellers", 0, "sellers of a single mix, with --buyers and instead of --mix")
+	flags.IntVar(&f.buyers, "buyers", 0, "buyers of that mix")
+	flags.Int64Var(&f.funds, "funds", bench.DefaultFunds, "each account's starting coins")
+	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
+	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
+	completeList(cmd, "strategy", names())
+	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
+}
+
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	traders, err := f.traders(cmd.Flags().Changed)
+	if err != nil {
+		return err
+	}
+	if f.funds < 0 || f.wallets < 0 {
+		return usageError{errors.New("--funds and --wallets must not be negative")}
+	}
+	for _, t := range traders {
+		if f.wallets > t.mix.Buyers {
+			return usageError{fmt.Errorf("--wallets %d: more than the buyers of mix %s, each of whom spends from one account",
+				f.wallets, t.mix)}
+		}
+	}
+	if f.keep {
+		if err := f.checkKeep(len(traders)); err != nil {
+			return err
+		}
+	}
+	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Keep: f.keep}
+	return f.measure(cmd, args, traders, base, nil)
+}
+
+// checkKeep refuses to keep what would not be there afterwards.
+func (f *runFlags) checkKeep(rows int) error {
+	if rows != 1 {
+		return usageError{fmt.Errorf("--keep leaves one market, and this run makes %d: give one strategy and one mix", rows)}
+	}
+	if url, _ := f.server.source(); url == "" {
+		return usageError{errors.New("--keep needs a server that outlives the run: give --redis URL")}
+	}
+	return nil
+}

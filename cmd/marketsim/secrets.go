@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// commandLine is what was typed, with the secrets of URLs removed.
+func commandLine(args []string) string {
+	shown := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
+	for i, arg := range args {
+		flag, value, joined := strings.Cut(arg, "=")
+		switch {
+		case joined && (flag == "--redis" || isURL(value)):
+			arg = flag + "=" + redact(value)
+		case isURL(arg), i > 0 && args[i-1] == "--redis":
+			arg = redact(arg)
+		}
+		shown = append(shown, arg)
+	}
+	return strings.Join(shown, " ")
+}
+
+// scrub returns err with the secrets of URLs removed from its text, which may quote what was typed in the wrong place.
+func scrub(err error, args []string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, arg := range args {
+		if flag, value, joined := strings.Cut(arg, "="); joined && strings.HasPrefix(flag, "-") {
+			arg = value
+		}
+		if isURL(arg) {
+			text = strings.ReplaceAll(text, arg, redact(arg))
+		}
+	}
+	return reworded(err, text)
+}
+
+// conceal returns err with a password removed where a server repeats it, as Redis repeats the arguments of a command
+// that it does not know.
+func conceal(err error, password string) error {
+	if err == nil || password == "" {
+		return err
+	}
+	text := err.Error()
+	for _, quote := range []string{"'", "`", `"`} {
+		text = strings.ReplaceAll(text, quote+password+quote, quote+"***"+quote)
+	}
+	return reworded(err, text)
+}
+
+// reworded is err told as text.
+func reworded(err error, text string) error {
+	if text == err.Error() {
+		return err
+	}
+	return scrubbed{text, err}
+}
+
+// scrubbed is an error told in other words.
+type scrubbed struct {
+	text string
+	err  error
+}
+
+func (e scrubbed) Error() string { return e.text }
+func (e scrubbed) Unwrap() error { return e.err }
+
+// isURL reports whether a text may be a URL, and so may hold a password.
+func isURL(text string) bool { return strings.Contains(text, "://") }
+
+// redact is a URL without its secrets.
+func redact(url string) string {
+	target, err := backend.ParseURL(url)
+	if err != nil {
+		return "..."
+	}
+	return target.String()
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// secret is the password of every test that has one. It needs no percent-encoding.
+const secret = "hunter2-S3CR3T"
+
+// hidden checks that the password is nowhere in what a command printed and in the files it left.
+func hidden(t testing.TB, o outcome, dirs ...string) {
+	t.Helper()
+	if strings.Contains(o.stdout, secret) || strings.Contains(o.stderr, secret) {
+		t.Errorf("the password is shown\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
+	}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if strings.Contains(string(content), secret) {
+				t.Errorf("the password is in %s:\n%s", path, content)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// passwordForms are the ways of giving the password of a server.
+var passwordForms = map[string]func(t *testing.T, addr string) []string{
+	"--redis=URL": func(t *testing.T, addr string) []string { return []string{"--redis=redis://:" + secret + "@" + addr} },
+	"--redis URL": func(t *testing.T, addr string) []string {
+		return []string{"--redis", "redis://default:" + secret + "@" + addr}
+	},
+	"REDIS_URL": func(t *testing.T, addr string) []string {
+		t.Setenv("REDIS_URL", "redis://:"+secret+"@"+addr)
+		return nil
+	},
+	"REDIS_PASSWORD": func(t *testing.T, addr string) []string {
+		t.Setenv("REDIS_PASSWORD", secret)
+		return []string{"--redis", "redis://" + addr}
+	},
+	"--password-file": func(t *testing.T, addr string) []string {
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"--redis", "redis://:not-this-one@" + addr, "--password-file", file}
+	},
+}
+
+func TestPasswordIsHidden(t *testing.T) {
+	right, wrong := newExternal(t, "--requirepass", secret), newExternal(t, "--requirepass", "another")
+	for form, flags := range passwordForms {
+		t.Run(form, func(t *testing.T) {
+			for _, c := range []struct {
+				name, addr string
+				code       int
+				says       string
+			}{
+				{"right password", right.Target.Addr, exitFine, "audit ok"},
+				{"wrong password", wrong.Target.Addr, exitEnvironment, "cannot log in to Redis"},
+				{"refused", refusedAddr(t), exitEnvironment, "cannot reach Redis"},
+				{"too old", fakeRedis(t, oldRedis), exitEnvironment, "6.2 or newer"},
+				{"echoes what it does not know", fakeRedis(t, echo), exitEnvironment, "unknown command"},
+				{"no server's name", "bad host", exitUsage, "invalid Redis URL"},
+			} {
+				t.Run(c.name, func(t *testing.T) {
+					dir := t.TempDir()
+					args := append([]string{"run", "--strategy", "fine", "--mix", "1x1", "--out", dir, "--json", filepath.Join(dir, "also.json")},
+						flags(t, c.addr)...)
+					o := marketsim(t, short(args...)...).exits(t, c.code).says(t, c.says)
+					hidden(t, o, dir)
+					args = append([]string{"clean", "--prefix", "x:"}, flags(t, c.addr)...)
+					hidden(t, marketsim(t, args...))
+				})
+			}
+		})
+	}
+}
+
+// echo is a proxy that repeats what it was told, as Redis does in its errors.
+func echo(args []string) string {
+	return "-ERR unknown command `" + args[0] + "`, with args beginning with: `" + strings.Join(args[1:], "`, `") + "`\r\n"
+}
+
+func TestPasswordInTheWrongPlace(t *testing.T) {
+	url := "redis://user:" + secret + "@localhost"
+	for _, args := range [][]string{
+		{url},
+		{"run", url},
+		{"run", "user:" + secret + "@localhost"},
+		{"run", "--strategy", url},
+		{"run", "--strategy", "fine", "--mix", url},
+		{"run", "--strategy", "fine", "--duration", url},
+		{"run", "--strategy", "fine", "--duration=" + url},
+		{"run", "--strategy", "fine", "--prefix", url},
+		{"run", "--strategy", "fine", "--backend", url},
+		{"run", "--strategy", "fine", "--redis", "redis://user:" + secret + "#@localhost"},
+		{"run", "--strategy", "fine", "--redis", "redis://user:%" + secret + "@localhost"},
+		{"run", "--strategy", "fine", "--redis", "redis://localhost/" + secret + "@"},
+		{"run", "--strategy", "fine", "--redis", "redis://localhost:" + secret},
+		{"run", "--strategy", "fine", "--redis", "redis://localhost?password=" + secret},
+		{"run", "--strategy", "fine", "--redis", secret},
+		{"run", "--strategy", "fine", "--rediss=" + url},
+		{"report", url},
+		{"report", stored, "--format", url},
+		{"clean", url},
+		{"reproduce", "--tables", url},
+		{"list", url},
+		{"version", url},
+	} {
+		hidden(t, marketsim(t, args...).exits(t, exitUsage))
+	}
+}
+
+func TestScrubKeepsTheError(t *testing.T) {
+	err := scrub(usageError{errors.New("what is redis://:" + secret + "@h")}, []string{"redis://:" + secret + "@h"})
+	if got, want := err.Error(), "what is redis://:***@h:6379"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if exitCode(err) != exitUsage {
+		t.Errorf("exit code %d, want %d", exitCode(err), exitUsage)
+	}
+	if err := scrub(nil, []string{"redis://h"}); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	args := []string{"run", "--redis", "redis://u:pw@h", "--redis=rediss://:pw@h/2", "--redis", ":pw@h", "--strategy=fine:poll=2ms", "--json", "-"}
+	want := " run --redis redis://u:***@h:6379 --redis=rediss://:***@h:6379/2 --redis ... --strategy=fine:poll=2ms --json -"
+	if got := commandLine(args); !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want it to end in %q", got, want)
+	}
+}
