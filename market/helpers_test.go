@@ -6,14 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
 
 var errLost = errors.New("the reply was lost")
 

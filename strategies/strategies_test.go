@@ -3,8 +3,6 @@ package strategies_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
@@ -12,7 +10,7 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
 
 // protectsAccounts says which strategies protect an account that several workers spend from.
 var protectsAccounts = map[string]bool{"watch": true, "coarse": true, "fine": false, "fine-wallet": true, "unsafe": false}

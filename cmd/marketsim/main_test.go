@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 // childEnv makes the test binary be marketsim, so that it can be interrupted and killed.
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"REDIS_URL", "REDIS_PASSWORD", "NO_COLOR"} {
 		os.Unsetenv(name)
 	}
-	goleak.VerifyTestMain(m)
+	backendtest.VerifyNoLeaks(m)
 }
 
 // outcome is what a user gets from a command.

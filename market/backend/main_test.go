@@ -6,9 +6,8 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 // parentEnv makes the test binary act as a marketsim that starts a server and is then killed.
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 		parent()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	backendtest.VerifyNoLeaks(m)
 }
 
 func parent() {

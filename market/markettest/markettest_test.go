@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s")); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	backendtest.VerifyNoLeaks(m)
 }
 
 // The sound Purchaser passes, so that what the broken ones fail is their own fault.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -18,7 +17,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/step"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
 
 // bench is where lockers meet: a server and the keys of one market.
 type bench struct {

@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
 
 func TestEmbedded(t *testing.T) {
 	s := backendtest.Embedded(t)

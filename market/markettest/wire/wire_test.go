@@ -3,14 +3,12 @@ package wire_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/market/markettest/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
 
 func TestCutsAtTheChosenCommand(t *testing.T) {
 	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
