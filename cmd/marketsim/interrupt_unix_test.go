@@ -55,6 +55,7 @@ func TestInterruptedReproduction(t *testing.T) {
 // An operation that waits for a lock that somebody else holds keeps a run from ending at the first Ctrl-C.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
+	backendtest.Local(t) // the child starts one of its own, or there is nothing to test
 	c := startChild(t, "run", "--strategy", "coarse:timeout=10s", "--mix", "1x1", "--duration", "1m", "--warmup", "0s",
 		"--backend", "local", "--prefix", "mine:")
 	private := privateServer(t, c)

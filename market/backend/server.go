@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 )
@@ -88,14 +89,14 @@ func (s *Server) PID() int {
 // Info says which server a result was measured on.
 type Info struct {
 	Product string            // "redis", "valkey" or "miniredis"
-	Version string            // empty for miniredis
+	Version string            // of the server; of the module, for miniredis
 	Config  map[string]string // settings that matter to the numbers; empty where CONFIG GET is not allowed
 }
 
 // Info asks the server what it is. A server that refuses CONFIG GET is no error.
 func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	if s.Kind == KindEmbedded {
-		return Info{Product: "miniredis", Config: map[string]string{}}, nil
+		return Info{Product: "miniredis", Version: miniredisVersion(), Config: map[string]string{}}, nil
 	}
 	conn, err := s.Dial(ctx)
 	if err != nil {
@@ -111,6 +112,20 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 		info.Product, info.Version = "valkey", v
 	}
 	return info, nil
+}
+
+// miniredisVersion is the version that was built in, or empty where the build does not tell.
+func miniredisVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, module := range info.Deps {
+		if module.Path == "github.com/alicebob/miniredis/v2" {
+			return strings.TrimPrefix(module.Version, "v")
+		}
+	}
+	return ""
 }
 
 // config asks for one setting at a time, because Redis 6.2 takes no more.
