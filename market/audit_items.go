@@ -58,7 +58,7 @@ func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, stride i
 // see notes that an item lies at a place. The same place twice is how SCAN works, not a double.
 func (a *auditor) see(id ItemID, at place) {
 	switch {
-	case !a.exists(id):
+	case a.minter(id) == 0:
 		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
 		a.found[id] = at
@@ -69,11 +69,11 @@ func (a *auditor) see(id ItemID, at place) {
 
 // judgeItems compares where each item lies with where the ledgers say it should.
 func (a *auditor) judgeItems() {
-	for id := ItemID(1); int(id) < len(a.minter); id++ {
-		if !a.exists(id) || a.bad[id] {
+	for id := ItemID(1); int(id) < len(a.found); id++ {
+		minter, buyer, at := a.minter(id), a.buyer(id), a.found[id]
+		if minter == 0 || a.bad[id] {
 			continue
 		}
-		minter, buyer, at := a.minter[id], a.buyer[id], a.found[id]
 		switch {
 		case at == 0:
 			a.itemProblem(id, "item %d of user %d is nowhere", id, minter)

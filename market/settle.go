@@ -25,7 +25,7 @@ func (a *auditor) settleMints() {
 		for _, m := range l.minted {
 			batch := a.found[m.first : m.first+BatchSize]
 			if m.unsure && !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }) {
-				clear(a.minter[m.first : m.first+BatchSize])
+				a.minters[batchOf(m.first)] = 0
 			}
 		}
 	}
@@ -33,7 +33,7 @@ func (a *auditor) settleMints() {
 
 // settleListing books a listing when its item has left the seller's inventory.
 func (a *auditor) settleListing(x Listing) {
-	if !a.exists(x.Item) || a.found[x.Item] == 0 || a.found[x.Item] == place(x.Seller) {
+	if a.minter(x.Item) == 0 || a.found[x.Item] == 0 || a.found[x.Item] == place(x.Seller) {
 		a.verdict.NotApplied++
 		return
 	}
@@ -44,12 +44,13 @@ func (a *auditor) settleListing(x Listing) {
 // settleOrder books an order when its item lies with the buyer and no order that was confirmed or settled before
 // explains why.
 func (a *auditor) settleOrder(o Order) {
-	if !a.exists(o.Item) || a.found[o.Item] != place(o.Buyer) || a.buyer[o.Item] != 0 {
+	if a.minter(o.Item) == 0 || a.found[o.Item] != place(o.Buyer) || a.sold.has(o.Item) {
 		a.verdict.NotApplied++
 		return
 	}
 	a.verdict.Applied++
-	a.buyer[o.Item] = place(o.Buyer)
+	a.sold.set(o.Item)
+	a.settled[o.Item] = place(o.Buyer)
 	a.deltas[o.Seller] += o.Price
 	a.deltas[o.Buyer] -= o.Price
 }
