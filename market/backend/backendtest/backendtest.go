@@ -60,15 +60,21 @@ func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	return s
 }
 
-// Require ends a test that lacks something: it fails if MARKETSIM_REQUIRE is "all" or names it, and is skipped
-// otherwise. Names in use are redis and docker; why is the sentence to show.
+// Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
+// sentence to show.
 func Require(t testing.TB, name, why string) {
 	t.Helper()
-	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
-	if slices.Contains(required, "all") || slices.Contains(required, name) {
+	if Required(name) {
 		t.Fatalf("MARKETSIM_REQUIRE asks for %s: %s", name, why)
 	}
 	t.Skipf("needs %s: %s", name, why)
+}
+
+// Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
+// redis, docker, zookeeper and etcd.
+func Required(name string) bool {
+	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
+	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
 // Dial connects to s.

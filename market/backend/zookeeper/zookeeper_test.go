@@ -1,0 +1,100 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/zookeeper"
+	"github.com/marketsim/marketsim/market/backend/zookeeper/zookeepertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// folders lists what the servers made in the temporary folder.
+func folders(t *testing.T) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "marketsim-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestStandalone(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	began := time.Now()
+	e := zookeepertest.Start(t, 1)
+	t.Logf("started in %v", time.Since(began))
+	if i, err := e.Leader(t.Context()); i != 0 || err != nil {
+		t.Errorf("the leader is %d, %v", i, err)
+	}
+	began = time.Now()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("closed in %v", time.Since(began))
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if conn, err := net.Dial("tcp", e.Addrs()[0]); err == nil {
+		conn.Close()
+		t.Error("it still listens after Close")
+	}
+}
+
+func TestEnsembleElectsAnotherLeader(t *testing.T) {
+	began := time.Now()
+	e := zookeepertest.Start(t, 3)
+	t.Logf("started in %v", time.Since(began))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	old, err := e.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Kill(old); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	for {
+		now, err := e.Leader(ctx)
+		if err == nil && now != old {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("no new leader: %v", err)
+		}
+	}
+	t.Logf("a new leader after %v", time.Since(began))
+}
+
+func TestUnavailable(t *testing.T) {
+	zookeepertest.Start(t, 1) // or there is nothing to test
+	t.Setenv("PATH", t.TempDir())
+	_, err := zookeeper.Start(t.Context(), 1)
+	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "apt-get install") {
+		t.Errorf("without java, Start says %v", err)
+	}
+}
+
+func TestStartIsCancelled(t *testing.T) {
+	zookeepertest.Start(t, 1) // or there is nothing to test
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := zookeeper.Start(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if left := folders(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
