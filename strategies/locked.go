@@ -88,7 +88,7 @@ func (k *locked) Purchase(ctx context.Context, o market.Order) (market.Receipt, 
 
 // under does one operation while the wanted locks are held.
 func (k *locked) under(ctx context.Context, read func() error, write func(redis.Pipeliner)) (r market.Receipt, err error) {
-	if err := k.acquire(ctx, &r); err != nil {
+	if err := k.acquire(ctx, &r, k.locker.Acquire); err != nil {
 		return r, err
 	}
 	err = k.guarded(ctx, read, write)
@@ -119,13 +119,15 @@ func (k *locked) guarded(ctx context.Context, read func() error, write func(redi
 }
 
 // acquire takes the wanted locks in order, or none of them.
-func (k *locked) acquire(ctx context.Context, r *market.Receipt) error {
+func (k *locked) acquire(ctx context.Context, r *market.Receipt,
+	take func(context.Context, string) (lock.Lease, error),
+) error {
 	start, polls := time.Now(), k.polls()
 	var err error
 	k.held = k.held[:0]
 	for _, name := range k.wanted {
 		var lease lock.Lease
-		if lease, err = k.locker.Acquire(ctx, name); err != nil {
+		if lease, err = take(ctx, name); err != nil {
 			break
 		}
 		if len(k.held) == 0 {

@@ -21,7 +21,7 @@ type Catalogue struct {
 // Builtin returns the catalogue of this module's light strategies and locks.
 func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
 
-// Parse reads a spec of the form strategy[:lock][:key=value]... It returns ErrSpec, wrapped, for an unknown
+// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... It returns ErrSpec, wrapped, for an unknown
 // strategy, lock or parameter, a value out of range, a parameter given twice, and a lock given to a strategy that
 // takes none.
 func (c Catalogue) Parse(text string) (Spec, error) {
@@ -43,9 +43,9 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 		lockName, parts = parts[0], parts[1:]
 	}
 	if strategy.Lock != "" {
-		kind, ok := find(c.Locks, lockKindName, lockName)
-		if !ok {
-			return Spec{}, fmt.Errorf("%w %q: %s", ErrSpec, text, unknown("lock", lockName, names(c.Locks, lockKindName)))
+		kind, err := c.lock(lockName)
+		if err != nil {
+			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
 		}
 		spec.lock = &kind
 	}
@@ -59,7 +59,27 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 			delete(spec.params, p.Name)
 		}
 	}
+	if spec.lock != nil && spec.lock.Check != nil {
+		if err := spec.lock.Check(spec.params); err != nil {
+			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
+		}
+	}
 	return spec, nil
+}
+
+// lock finds a lock by its name, with "+watchdog" behind it for one that is renewed in the background.
+func (c Catalogue) lock(text string) (lock.Kind, error) {
+	name, modifier, modified := strings.Cut(text, "+")
+	kind, ok := find(c.Locks, lockKindName, name)
+	switch {
+	case !ok:
+		return lock.Kind{}, errors.New(unknown("lock", name, names(c.Locks, lockKindName)))
+	case !modified:
+		return kind, nil
+	case modifier != "watchdog":
+		return lock.Kind{}, errors.New(unknown("lock modifier", modifier, []string{"watchdog"}))
+	}
+	return lock.WithWatchdog(kind)
 }
 
 // set applies one key=value.

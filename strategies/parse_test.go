@@ -29,6 +29,11 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 }
 
 func TestParseErrorsSayWhatIsWrong(t *testing.T) {
+	var locks []string
+	for _, k := range strategies.Builtin().Locks {
+		locks = append(locks, k.Name)
+	}
+	known := "known: " + strings.Join(locks, ", ")
 	for _, c := range []struct{ text, says string }{
 		{"wacth", `unknown strategy "wacth"; known: watch, coarse, fine, fine-wallet, unsafe; did you mean "watch"?`},
 		{"FINE", `unknown strategy "FINE"; known: watch, coarse, fine, fine-wallet, unsafe; did you mean "fine"?`},
@@ -36,9 +41,9 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"", `unknown strategy ""; known: watch, coarse, fine, fine-wallet, unsafe`},
 		{"watch:setnx", "watch takes no lock"},
 		{"watch:", "watch takes no lock"},
-		{"coarse:setxn", `unknown lock "setxn"; known: setnx; did you mean "setnx"?`},
-		{"coarse:", `unknown lock ""; known: setnx`},
-		{"coarse::poll=1ms", `unknown lock ""; known: setnx`},
+		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
+		{"coarse:", `unknown lock ""; ` + known},
+		{"coarse::poll=1ms", `unknown lock ""; ` + known},
 		{"fine:pol=1ms", `unknown parameter "pol"; known: poll, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},

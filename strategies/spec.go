@@ -38,6 +38,14 @@ func (s Spec) String() string {
 // Strategy returns the strategy that the spec names.
 func (s Spec) Strategy() Strategy { return s.strategy }
 
+// Lock returns the lock that the spec names; false for a strategy that takes none.
+func (s Spec) Lock() (lock.Kind, bool) {
+	if s.lock == nil {
+		return lock.Kind{}, false
+	}
+	return *s.lock, true
+}
+
 // declared lists the parameters that may be given.
 func (s Spec) declared() []param.Param {
 	all := append([]param.Param(nil), s.strategy.Params...)
@@ -55,6 +63,7 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	if s.lock != nil {
 		locker, err := s.lock.New(lock.Env{
 			Redis: env.Redis, Dial: env.Dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
+			Now: env.Now, Servers: env.Servers, Process: env.Process,
 		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("open lock %s: %w", s.lock.Name, err)
@@ -81,8 +90,10 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 			return
 		}
 		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {
-			if !yield(keys.Lock(name)) {
-				return
+			for _, key := range s.lock.AllKeys(keys.Lock(name)) {
+				if !yield(key) {
+					return
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ package strategies
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -41,6 +42,11 @@ type Env struct {
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
 	Steps  step.Observer // may be nil
+
+	// For locks only.
+	Now     func() time.Time // the client's wall clock; nil means time.Now
+	Servers lock.Servers     // those a lock needs besides Redis
+	Process *lock.Process    // what the workers of one process share; may be nil
 }
 
 // All lists the strategies in the order in which they are shown.

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/marketsim/marketsim/strategies/param"
@@ -10,12 +11,14 @@ import (
 
 var (
 	pollParam    = param.Duration("poll", time.Millisecond, 10*time.Microsecond, "wait between two attempts to take the lock")
+	ttlParam     = param.Duration("ttl", 10*time.Second, 10*time.Millisecond, "how long the lock is held at most without renewal")
 	timeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take")
 )
 
 // poller repeats an attempt to take a lock until it succeeds: how every lock waits that is not told when to try.
 type poller struct {
 	every   time.Duration
+	random  bool // wait a random time of up to twice every, so that waiters do not meet again and again
 	timeout time.Duration
 	steps   step.Observer
 	polls   int64
@@ -34,7 +37,7 @@ func (p *poller) Polls() int64 { return p.polls }
 func (p *poller) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
 	for deadline := time.Now().Add(p.timeout); ; {
 		if taken, err := attempt(ctx); taken || err != nil {
-			return err
+			return ofContext(ctx, err)
 		}
 		p.polls++
 		p.steps.At(ctx, step.Waiting)
@@ -48,10 +51,14 @@ func (p *poller) until(ctx context.Context, attempt func(context.Context) (bool,
 }
 
 func (p *poller) wait(ctx context.Context) error {
+	every := p.every
+	if p.random {
+		every = rand.N(2 * p.every)
+	}
 	if p.timer == nil {
-		p.timer = time.NewTimer(p.every)
+		p.timer = time.NewTimer(every)
 	} else {
-		p.timer.Reset(p.every)
+		p.timer.Reset(every)
 	}
 	select {
 	case <-p.timer.C:

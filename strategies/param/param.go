@@ -4,6 +4,9 @@ package param
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,20 +36,57 @@ func Duration(name string, def, min time.Duration, summary string) Param {
 	}
 }
 
+// Choice is a parameter that is one of some words; the first is the default.
+func Choice(name, summary string, words ...string) Param {
+	return Param{
+		Name: name, Default: words[0], Summary: summary,
+		Normalize: func(value string) (string, error) {
+			if !slices.Contains(words, value) {
+				return "", fmt.Errorf("%q is not one of %s", value, strings.Join(words, ", "))
+			}
+			return value, nil
+		},
+	}
+}
+
+// Count is a parameter that is a whole number of at least min.
+func Count(name string, def, min int, summary string) Param {
+	return Param{
+		Name: name, Default: strconv.Itoa(def), Summary: summary,
+		Normalize: func(value string) (string, error) {
+			n, err := strconv.Atoi(value)
+			if err != nil || n < min {
+				return "", fmt.Errorf("%q is not a whole number of at least %d", value, min)
+			}
+			return strconv.Itoa(n), nil
+		},
+	}
+}
+
 // Values are the parameters given in a spec, in normal form. Those at their default are absent.
 type Values map[string]string
 
 // Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter: values are
 // checked when a spec is parsed.
 func (v Values) Duration(p Param) time.Duration {
-	d, err := time.ParseDuration(v.text(p))
+	d, err := time.ParseDuration(v.Text(p))
 	if err != nil {
 		panic(fmt.Sprintf("param %s is not a duration: %v", p.Name, err))
 	}
 	return d
 }
 
-func (v Values) text(p Param) string {
+// Count returns the value of a parameter made by Count. It panics if p is not such a parameter.
+func (v Values) Count(p Param) int {
+	n, err := strconv.Atoi(v.Text(p))
+	if err != nil {
+		panic(fmt.Sprintf("param %s is not a number: %v", p.Name, err))
+	}
+	return n
+}
+
+// Text returns the value of a parameter in normal form.
+func (v Values) Text(p Param) string {
 	if value, ok := v[p.Name]; ok {
 		return value
 	}

@@ -23,8 +23,13 @@ const (
 	BeforeRelease Name = "before-release" // the locks are about to be released
 )
 
-// Waiting is a step of a lock: it was found held, and the worker is about to wait.
-const Waiting Name = "waiting"
+// The steps inside a lock.
+const (
+	Waiting Name = "waiting"    // it was found held, and the worker is about to wait
+	Looked  Name = "looked"     // the worker has looked whose it is, and is about to act on that
+	Half    Name = "half-taken" // the first of two commands that take it was sent
+	Renewed Name = "renewed"    // the lease was renewed in the background
+)
 
 // An Observer sees each step of one worker, in the worker's own goroutine: while it has not returned, the worker is
 // held. The context is the operation's. A nil Observer sees nothing.

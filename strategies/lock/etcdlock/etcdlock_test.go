@@ -1,0 +1,320 @@
+package etcdlock
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/backend/backendtest/plug"
+	"github.com/marketsim/marketsim/market/backend/etcd/etcdtest"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/lock/locktest"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const name = "item"
+
+// bench is where lockers meet: a server, the keys of one market, and a client of the test's own.
+type bench struct {
+	testing.TB
+	addrs []string
+	keys  market.Keys
+	admin *clientv3.Client
+}
+
+func newBench(t testing.TB) *bench {
+	b := &bench{TB: t, addrs: etcdtest.Start(t).Addrs(), keys: backendtest.Keys(t)}
+	client, err := clientv3.New(clientv3.Config{Endpoints: b.addrs, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.admin = client
+	t.Cleanup(func() { _ = client.Close() })
+	return b
+}
+
+func (b *bench) env() lock.Env {
+	return lock.Env{Key: b.keys.Lock, Servers: lock.Servers{Etcd: b.addrs}}
+}
+
+func (b *bench) open(env lock.Env) *locker {
+	b.Helper()
+	l, err := Kind().New(env)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := l.(*locker).Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return l.(*locker)
+}
+
+func (b *bench) plugged(env lock.Env) (*locker, *plug.Plug) {
+	b.Helper()
+	p := plug.Start(b, b.addrs[0])
+	env.Servers.Etcd = []string{p.Addr()}
+	return b.open(env), p
+}
+
+func (b *bench) acquire(l lock.Locker) lock.Lease {
+	b.Helper()
+	lease, err := l.Acquire(b.Context(), name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return lease
+}
+
+func (b *bench) release(lease lock.Lease) {
+	b.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// line is the keys of those in line for a lock, the oldest first.
+func (b *bench) line(name string) []clientv3.LeaseID {
+	b.Helper()
+	prefix := (&locker{key: b.keys.Lock}).prefix(name) + "/"
+	got, err := b.admin.Get(context.Background(), prefix, clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var leases []clientv3.LeaseID
+	for _, kv := range got.Kvs {
+		leases = append(leases, clientv3.LeaseID(kv.Lease))
+	}
+	return leases
+}
+
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func TestFenceIsTheCreateRevision(t *testing.T) {
+	b := newBench(t)
+	l := b.open(b.env())
+	var last int64
+	for range 3 {
+		held := b.acquire(l)
+		got, err := b.admin.Get(t.Context(), held.(*lease).key)
+		if err != nil || len(got.Kvs) != 1 || got.Kvs[0].CreateRevision != held.(lock.Fencer).Fence() {
+			t.Errorf("the fence is %d, and the key %v, %v", held.(lock.Fencer).Fence(), got.Kvs, err)
+		}
+		if n := held.(lock.Fencer).Fence(); n <= last {
+			t.Errorf("the fence is %d, after %d", n, last)
+		}
+		last = held.(lock.Fencer).Fence()
+		b.release(held)
+	}
+}
+
+func TestHolderIsNotLetInAgain(t *testing.T) {
+	b := newBench(t)
+	l := b.open(b.env())
+	lease := b.acquire(l)
+	if _, err := l.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("the holder's Try: %v, want %v", err, lock.ErrHeld)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := l.Acquire(ctx, name); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrTimeout) {
+		t.Errorf("the holder's Acquire: %v, want %v", err, context.DeadlineExceeded)
+	}
+	b.release(lease)
+	b.release(b.acquire(l))
+}
+
+func TestNamesThatBeginAlikeDoNotExcludeEachOther(t *testing.T) {
+	b := newBench(t)
+	l, other := b.open(b.env()), b.open(b.env())
+	for _, names := range [][2]string{{"a", "a/b"}, {"a/", "a"}, {"", "/"}} {
+		first, err := l.Try(t.Context(), names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := other.Try(t.Context(), names[1])
+		if err != nil {
+			t.Fatalf("%q excludes %q: %v", names[0], names[1], err)
+		}
+		b.release(first)
+		b.release(second)
+	}
+}
+
+func TestCancelledWaitLeavesNoKey(t *testing.T) {
+	b := newBench(t)
+	lease := b.acquire(b.open(b.env()))
+	other := b.open(b.env())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.Acquire(ctx, name)
+		done <- err
+	}()
+	until(t, "two are in line", func() bool { return len(b.line(name)) == 2 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire: %v, want %v", err, context.Canceled)
+	}
+	if n := len(b.line(name)); n != 1 {
+		t.Errorf("after it gave up, %d are in line, want the holder alone", n)
+	}
+	b.release(lease)
+	if n := len(b.line(name)); n != 0 {
+		t.Errorf("after the release, %d are in line", n)
+	}
+}
+
+// The reply to the creation of the key is lost, and the caller does not wait for it.
+func TestCancelledCreationLeavesNoKey(t *testing.T) {
+	b := newBench(t)
+	l, p := b.plugged(b.env())
+	p.Mute()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Try(ctx, name)
+		done <- err
+	}()
+	until(t, "the key is made", func() bool { return len(b.line(name)) == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Try: %v, want %v", err, context.Canceled)
+	}
+	p.Cut()
+	until(t, "the key is deleted", func() bool { return len(b.line(name)) == 0 })
+}
+
+func TestSessionExpiryCancelsTheLease(t *testing.T) {
+	b := newBench(t)
+	env := b.env()
+	env.Params = param.Values{"ttl": "1s"}
+	l, p := b.plugged(env)
+	lease := b.acquire(l)
+	other, next := b.open(b.env()), make(chan lock.Lease, 1)
+	go func() {
+		lease, err := other.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lease
+	}()
+	until(t, "two are in line", func() bool { return len(b.line(name)) == 2 })
+	if lease.Context().Err() != nil {
+		t.Error("the lease has ended before the connection was lost")
+	}
+	p.Pull()
+	select {
+	case <-lease.Context().Done():
+	case <-next:
+		t.Fatal("someone else has the lock, and its holder does not know")
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("the lease ended because of %v, want %v", cause, lock.ErrLost)
+	}
+	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("release: %v, want %v", err, lock.ErrLost)
+	}
+	b.release(<-next)
+}
+
+// A worker whose session was revoked begins another.
+func TestAnotherSession(t *testing.T) {
+	b := newBench(t)
+	env := b.env()
+	env.Params = param.Values{"ttl": "1s"}
+	l := b.open(env)
+	lease := b.acquire(l)
+	if _, err := b.admin.Revoke(t.Context(), b.line(name)[0]); err != nil {
+		t.Fatal(err)
+	}
+	<-lease.Context().Done()
+	again := b.acquire(l)
+	if again.Context().Err() != nil {
+		t.Error("the new lease has ended")
+	}
+	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("release of the old lease: %v, want %v", err, lock.ErrLost)
+	}
+	b.release(again)
+}
+
+func TestServersAreNeeded(t *testing.T) {
+	if _, err := Kind().New(lock.Env{Key: func(name string) string { return name }}); !errors.Is(err, lock.ErrServers) {
+		t.Errorf("without servers: %v, want %v", err, lock.ErrServers)
+	}
+	for value, ok := range map[string]bool{"5ms": false, "1500ms": false, "1s": true, "1m": true, "0s": false} {
+		if _, err := ttlParam.Normalize(value); (err == nil) != ok {
+			t.Errorf("ttl=%s: %v", value, err)
+		}
+	}
+	p := plug.Start(t, "127.0.0.1:1")
+	p.Pull()
+	_, err := Kind().New(lock.Env{Key: func(name string) string { return name }, Servers: lock.Servers{Etcd: []string{p.Addr()}}})
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), p.Addr()) {
+		t.Errorf("without an answer: %v, want %v and the address", err, ErrUnreachable)
+	}
+}
+
+func TestConforms(t *testing.T) {
+	b := newBench(t)
+	var mu sync.Mutex
+	plugs := map[lock.Locker]*plug.Plug{}
+	locktest.Run(t, locktest.Subject{
+		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
+			p := plug.Start(t, b.addrs[0])
+			env := b.env()
+			env.Servers.Etcd = []string{p.Addr()}
+			env.Steps, env.Now = w.Steps, w.Now
+			env.Params = param.Values{"ttl": min(max(w.TTL, time.Second), 5*time.Second).String(), "timeout": w.Timeout.String()}
+			l, err := Kind().New(env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			plugs[l] = p
+			return l
+		},
+		Lose: func(t testing.TB, name string) {
+			if _, err := b.admin.Revoke(context.Background(), b.line(name)[0]); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Crash: func(_ testing.TB, l lock.Locker) {
+			mu.Lock()
+			defer mu.Unlock()
+			plugs[l].Pull()
+		},
+		Queued: func(_ testing.TB, name string) int { return max(0, len(b.line(name))-1) },
+		Clock:  true,
+	})
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	bench := newBench(b)
+	l := bench.open(bench.env())
+	for b.Loop() {
+		bench.release(bench.acquire(l))
+	}
+}

@@ -1,0 +1,110 @@
+package lock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+const hour = time.Hour
+
+// showing is a clock that stands still.
+func showing(t time.Time) func() time.Time { return func() time.Time { return t } }
+
+// takers are workers of a getset whose clocks stand still.
+type takers struct {
+	*bench
+	noon time.Time
+}
+
+func eachTakers(t *testing.T, f func(t *testing.T, b takers)) {
+	eachServer(t, func(t *testing.T, b *bench) { f(t, takers{b, time.Now()}) })
+}
+
+// at opens a worker whose clock is off.
+func (b takers) at(offset time.Duration, steps step.Observer) *worker {
+	b.Helper()
+	return b.worker("getset", setting{now: showing(b.noon.Add(offset)), steps: steps})
+}
+
+func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		dead := b.try(b.at(-hour, nil))
+		gate1, gate2 := step.Hold(step.Looked), step.Hold(step.Looked)
+		try1, try2 := b.trying(b.at(0, gate1.Observe), gate1), b.trying(b.at(0, gate2.Observe), gate2)
+		gate1.Open()
+		first := <-try1
+		wants(t, "the first waiter's Try", first.err, nil)
+		gate2.Open()
+		wants(t, "the second waiter's Try", (<-try2).err, lock.ErrHeld)
+		wants(t, "release", first.lease.Release(t.Context()), nil)
+		b.free()
+		wants(t, "release of a lock that is gone", dead.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestGetSetReleaseAfterItsTimeLeavesTheLock(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		now := b.noon
+		w := b.worker("getset", setting{now: func() time.Time { return now }})
+		late := b.try(w)
+		now = now.Add(hour)
+		next := b.try(b.at(hour, nil))
+		wants(t, "the late release", late.Release(t.Context()), lock.ErrLost)
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+	})
+}
+
+func TestGetSetClockAheadStealsALiveLock(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		holder := b.try(b.at(0, nil))
+		_, err := b.at(0, nil).Try(t.Context(), name)
+		wants(t, "Try with a right clock", err, lock.ErrHeld)
+		thief := b.try(b.at(hour, nil))
+		wants(t, "the holder's release", holder.Release(t.Context()), nil)
+		b.free() // the thief's lock was deleted
+		wants(t, "the thief's release", thief.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		b.try(b.at(-2*hour, nil)) // and dies
+		loses := step.Hold(step.Looked)
+		late := b.trying(b.at(-hour, loses.Observe), loses) // its clock is an hour behind
+		winner := b.try(b.at(0, nil))
+		loses.Open()
+		wants(t, "the loser's Try", (<-late).err, lock.ErrHeld)
+
+		third := b.try(b.at(0, nil)) // finds the loser's time, which is past
+		wants(t, "the winner's release", winner.Release(t.Context()), nil)
+		wants(t, "the third one's release", third.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		holder := b.try(b.at(-hour, nil)) // to its own clock it is in time
+		gate := step.Hold(step.Looked)
+		waiter := b.trying(b.at(0, gate.Observe), gate)
+		wants(t, "release", holder.Release(t.Context()), nil)
+		gate.Open()
+		wants(t, "the waiter's Try", (<-waiter).err, lock.ErrHeld)
+		_, err := b.at(0, nil).Try(t.Context(), name)
+		wants(t, "Try of a lock that nobody holds", err, lock.ErrHeld)
+	})
+}
+
+func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		gate := step.Hold(step.Looked)
+		released := b.releasing(b.try(b.at(0, gate.Observe)), gate)
+		next := b.try(b.at(hour, nil)) // an hour later
+		gate.Open()
+		wants(t, "the paused release", <-released, nil)
+		b.free()
+		wants(t, "the next one's release", next.Release(t.Context()), lock.ErrLost)
+	})
+}

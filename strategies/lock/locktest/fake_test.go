@@ -1,0 +1,74 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fakeTB is a test that may fail: it notes what it is told and runs its own cleanups.
+type fakeTB struct {
+	testing.TB // for what is not overridden
+
+	ctx             context.Context
+	mu              sync.Mutex
+	errors          []string
+	failed, skipped bool
+	cleanups        []func()
+}
+
+// try runs f as a test in a goroutine of its own and returns what it failed with.
+func try(t *testing.T, f func(t testing.TB)) (messages string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	fake := &fakeTB{TB: t, ctx: ctx}
+	fake.untilExit(func() { f(fake) })
+	cancel()
+	for len(fake.cleanups) > 0 {
+		last := fake.cleanups[len(fake.cleanups)-1]
+		fake.cleanups = fake.cleanups[:len(fake.cleanups)-1]
+		fake.untilExit(last)
+	}
+	return strings.Join(fake.errors, "\n")
+}
+
+// untilExit runs what may end its goroutine, as FailNow does.
+func (*fakeTB) untilExit(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+func (f *fakeTB) Context() context.Context { return f.ctx }
+func (f *fakeTB) Cleanup(c func())         { f.cleanups = append(f.cleanups, c) }
+func (f *fakeTB) Helper()                  {}
+
+func (f *fakeTB) Failed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+func (f *fakeTB) Skipped() bool { return f.skipped }
+
+func (f *fakeTB) Skip(...any) {
+	f.skipped = true
+	runtime.Goexit()
+}
+
+func (f *fakeTB) Errorf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = true
+	f.errors = append(f.errors, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeTB) Fatalf(format string, args ...any) {
+	f.Errorf(format, args...)
+	runtime.Goexit()
+}

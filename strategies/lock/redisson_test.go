@@ -1,0 +1,192 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/markettest/wire"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+// entries is how often the lock's holder has entered.
+func entries(c *crew) (total int) {
+	c.Helper()
+	counts, err := c.conn.HVals(c.Context(), c.keys.Lock(name)).Result()
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, count := range counts {
+		total += len(count) * int(count[0]-'0')
+	}
+	return total
+}
+
+// Nothing but the message can wake the waiters: their holder has 30 s left.
+func TestRedissonSubscribesOnceAProcessWhileSomebodyWaits(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), nil)
+		lease := b.acquire(c.worker(nil, nil))
+		if n := c.subscribers(":freed"); n != 0 {
+			t.Errorf("nobody waits, and %d listen", n)
+		}
+		one, other := c.wait(t.Context()), c.wait(t.Context())
+		until(t, "one connection listens for two waiters", func() bool { return c.subscribers(":freed") == 1 })
+		release(t, lease)
+		select {
+		case <-one.done:
+		case <-other.done:
+			one, other = other, one
+		case <-time.After(soon):
+			t.Fatal("nobody was woken")
+		}
+		c.waits(other, "both were let in")
+		release(t, c.taken(one))
+		release(t, c.taken(other))
+		until(t, "nobody waits and nobody listens", func() bool { return c.subscribers(":freed") == 0 })
+	})
+}
+
+// The message of a release may be sent while the subscription is gone. It must not cost the 30 s that the holder had.
+func TestRedissonSurvivesALostSubscription(t *testing.T) {
+	b := newBench(t, backendtest.Local(t))
+	c := b.crew(kind(t, "redisson"), nil)
+	lease := b.acquire(c.worker(nil, nil))
+	waiter := c.wait(t.Context())
+	until(t, "the waiter listens", func() bool { return c.subscribers(":freed") == 1 })
+	if err := b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	release(t, lease)
+	release(t, c.taken(waiter))
+}
+
+func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		b.acquire(b.crew(kind(t, "redisson"), param.Values{"lease": "150ms"}).worker(nil, nil)) // and crashes
+		c := b.crew(kind(t, "redisson"), param.Values{"lease": "1m0s"})
+		l := c.worker(nil, nil)
+		release(t, b.acquire(l))
+		if polls := l.(lock.Poller).Polls(); polls == 0 || polls > 20 {
+			t.Errorf("it looked %d times: it must sleep for as long as the holder has", polls)
+		}
+	})
+}
+
+func TestRedissonEntersAgain(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), nil)
+		other := c.worker(nil, nil)
+		first := b.acquire(c.worker(nil, nil))
+		second, err := first.(lock.Reentrant).Reenter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		third, err := second.(lock.Reentrant).Reenter(t.Context())
+		if err != nil || entries(c) != 3 {
+			t.Fatalf("third entry: %v; there are %d, want 3", err, entries(c))
+		}
+		for i, lease := range []lock.Lease{first, third, second} {
+			if _, err := other.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("Try after %d releases: %v, want %v", i, err, lock.ErrHeld)
+			}
+			release(t, lease)
+			releaseFindsItLost(t, lease)
+			if got := entries(c); got != 2-i {
+				t.Errorf("%d entries remain after %d releases", got, i+1)
+			}
+		}
+		c.leavesNothing()
+	})
+}
+
+func TestRedissonDoesNotReenterALostLock(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), param.Values{"lease": "1m0s"})
+		lease := b.acquire(c.worker(nil, nil))
+		b.conn.Del(t.Context(), c.keys.Lock(name))
+		if _, err := lease.(lock.Reentrant).Reenter(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Reenter: %v, want %v although the lock is free", err, lock.ErrLost)
+		}
+		next := b.acquire(c.worker(nil, nil))
+		releaseFindsItLost(t, lease)
+		release(t, next)
+	})
+}
+
+func TestRedissonWatchdogRenewsUntilTheLockIsLost(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), param.Values{"ttl": "300ms"})
+		var renewals atomic.Int64
+		lease := b.acquire(c.worker(whenever(step.Renewed, func() { renewals.Add(1) }), nil))
+		until(t, "renewed for two TTLs", func() bool { return renewals.Load() >= 6 || lease.Context().Err() != nil })
+		if err := lease.Context().Err(); err != nil || entries(c) != 1 {
+			t.Fatalf("after %d renewals: %v", renewals.Load(), context.Cause(lease.Context()))
+		}
+		b.conn.Del(t.Context(), c.keys.Lock(name))
+		select {
+		case <-lease.Context().Done():
+		case <-time.After(soon):
+			t.Fatal("the watchdog did not notice that the lock is gone")
+		}
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+			t.Errorf("the lease ended with %v, want %v", cause, lock.ErrLost)
+		}
+		releaseFindsItLost(t, lease)
+	})
+}
+
+func TestRedissonLeaseEnds(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), param.Values{"lease": "30ms"})
+		l := c.worker(nil, nil)
+		if l.Promises().NoticesLoss {
+			t.Error("without a watchdog it promises to notice a loss")
+		}
+		lease := b.acquire(l)
+		until(t, "the lease has ended", func() bool { return b.conn.Exists(t.Context(), c.keys.Lock(name)).Val() == 0 })
+		releaseFindsItLost(t, lease)
+	})
+}
+
+func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		proxy := wire.Start(t, b.server)
+		c := b.crew(kind(t, "redisson"), nil)
+		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+		c.through = proxy.Server()
+		l := c.worker(nil, nil)
+		proxy.LoseReply("evalsha")
+		if _, err := l.Acquire(t.Context(), name); err == nil || entries(c) != 0 {
+			t.Errorf("acquisition: %v; then %d entries, want none", err, entries(c))
+		}
+		lease := b.acquire(l)
+		proxy.LoseReply("evalsha")
+		if _, err := lease.(lock.Reentrant).Reenter(t.Context()); err == nil || entries(c) != 1 {
+			t.Errorf("second entry: %v; then %d entries, want 1", err, entries(c))
+		}
+		release(t, lease)
+		c.leavesNothing()
+	})
+}
+
+func TestRedissonContextEndsTheWait(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "redisson"), nil)
+		lease := b.acquire(c.worker(nil, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := c.wait(ctx)
+		cancel()
+		<-waiter.done
+		if !errors.Is(waiter.err, context.Canceled) {
+			t.Errorf("Acquire: %v, want %v", waiter.err, context.Canceled)
+		}
+		release(t, lease)
+		c.leavesNothing()
+	})
+}

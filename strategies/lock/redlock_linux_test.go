@@ -1,0 +1,30 @@
+package lock_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A master that hangs costs its time-out, and no more.
+func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
+	q := newQuorum(t)
+	l := q.open(q.env())
+	if err := q.acquire(l).Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, i := range []int{1, 2} {
+		if err := syscall.Kill(q.nodes.PID(i), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(q.nodes.PID(i), syscall.SIGCONT) }) // lest Close wait for it
+	}
+	start := time.Now()
+	lease := q.acquire(l)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("with two masters stopped it took %s", took)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

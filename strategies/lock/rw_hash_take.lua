@@ -1,0 +1,19 @@
+-- Take the lock KEYS[1], a hash of two times by the clocks of clients, at the time ARGV[2]: ARGV[1] is 'shared' or
+-- 'exclusive'. A reader's time counts for ARGV[3] ms, a writer's for ARGV[4]. Answers 1, or 0 when it is held.
+local function valid(field, timeout)
+	local since = redis.call('HGET', KEYS[1], field)
+	return since and ARGV[2] - since < tonumber(timeout)
+end
+
+if valid('write', ARGV[4]) then
+	return 0
+end
+if ARGV[1] == 'shared' then
+	redis.call('HSET', KEYS[1], 'read', ARGV[2])
+	return 1
+end
+if valid('read', ARGV[3]) then
+	return 0
+end
+redis.call('HSET', KEYS[1], 'write', ARGV[2])
+return 1

@@ -1,0 +1,136 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// What breaks rw-keys and rw-hash: readers that leave in any order, and twice.
+func TestRWSafeReaderFreesOnlyItself(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
+		writer := c.worker(nil, nil)
+		first, second, third := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil))
+		for _, lease := range []lock.Lease{second, first} {
+			release(t, lease)
+			releaseFindsItLost(t, lease)
+			if _, err := writer.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("Try while a reader remains: %v, want %v", err, lock.ErrHeld)
+			}
+		}
+		release(t, third)
+		release(t, write(t, writer))
+		c.leavesNothing()
+	})
+}
+
+// Each reader's entry expires by itself, although others come and put the expiry of the key off.
+func TestRWSafeCrashedReaderExpires(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		crashed := b.crew(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
+		c := b.crew(kind(t, "rw-safe"), nil)
+		living := read(t, c.worker(nil, nil))
+		lost := read(t, crashed.worker(nil, nil))
+		release(t, living)
+		release(t, write(t, c.worker(nil, nil)))
+		releaseFindsItLost(t, lost)
+		lost = write(t, crashed.worker(nil, nil))
+		release(t, read(t, c.worker(nil, nil)))
+		releaseFindsItLost(t, lost)
+		c.leavesNothing()
+	})
+}
+
+func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
+		reader := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce}).worker(nil, nil)
+		lease := read(t, c.worker(nil, nil))
+		noReader := func() bool {
+			lease, err := reader.(lock.SharedLocker).AcquireShared(t.Context(), name)
+			if err == nil {
+				release(t, lease)
+			}
+			return errors.Is(err, lock.ErrTimeout)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		writer := c.wait(ctx)
+		until(t, "the writer bars new readers", noReader)
+		cancel()
+		<-writer.done
+		release(t, read(t, reader)) // the bar is gone with the writer
+
+		writer = c.wait(t.Context())
+		until(t, "the writer bars new readers", noReader)
+		release(t, lease)
+		release(t, c.taken(writer))
+		c.leavesNothing()
+	})
+}
+
+// A writer whose readers do not finish keeps others out for no longer than bar, though it waits on.
+func TestRWSafeBarIsBounded(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
+		lease := read(t, c.worker(nil, nil))
+		writer := c.wait(t.Context())
+		release(t, read(t, c.worker(nil, nil))) // within its time-out, which is far beyond bar
+		c.waits(writer, "a reader holds it")
+		release(t, lease)
+		release(t, c.taken(writer))
+	})
+}
+
+// A writer who dies while it waits does not keep readers out for good.
+func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), nil)
+		lease := read(t, c.worker(nil, nil))
+		writer := c.hold(t.Context()) // and asks no more
+		release(t, read(t, c.worker(nil, nil)))
+		release(t, lease)
+		writer.waits.Open()
+		release(t, c.taken(writer))
+	})
+}
+
+func TestRWSafeIsRenewed(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		kind, err := lock.WithWatchdog(kind(t, "rw-safe"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := b.crew(kind, param.Values{"ttl": "200ms"})
+		l := c.worker(nil, nil)
+		for what, take := range map[string]func(context.Context, string) (lock.Lease, error){
+			"a writer": l.Acquire, "a reader": l.(lock.SharedLocker).AcquireShared,
+		} {
+			lease, err := take(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := now(c)
+			until(t, "more than a TTL has passed", func() bool { return now(c) > start+300 })
+			if err := lease.Context().Err(); err != nil {
+				t.Errorf("%s lost it: %v", what, context.Cause(lease.Context()))
+			}
+			release(t, lease)
+
+			if lease, err = take(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			b.conn.Del(t.Context(), c.kind.AllKeys(c.keys.Lock(name))...)
+			select {
+			case <-lease.Context().Done():
+			case <-time.After(soon):
+				t.Fatalf("%s does not notice that the lock is gone", what)
+			}
+			releaseFindsItLost(t, lease)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+// A worker has a Locker and the connection under it.
+type worker struct {
+	lock.Locker
+	conn *backend.Conn
+}
+
+// setting is what a test sets of a worker.
+type setting struct {
+	through *backend.Server // by default the bench's own
+	steps   step.Observer
+	params  param.Values
+	now     func() time.Time
+	dial    func(context.Context) (*redis.Client, error) // for its connection in the background
+}
+
+// worker opens a lock, with "+watchdog" behind its name for one that is renewed in the background.
+func (b *bench) worker(lockName string, s setting) *worker {
+	b.Helper()
+	bare, watched := strings.CutSuffix(lockName, "+watchdog")
+	k := kind(b, bare)
+	if watched {
+		var err error
+		k, err = lock.WithWatchdog(k)
+		b.must(err)
+	}
+	if s.through == nil {
+		s.through = b.server
+	}
+	if s.dial == nil {
+		s.dial = func(ctx context.Context) (*redis.Client, error) {
+			c, err := s.through.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return c.Client, nil
+		}
+	}
+	conn := backendtest.Dial(b, s.through)
+	l, err := k.New(lock.Env{
+		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: s.params, Steps: s.steps, Now: s.now,
+	})
+	b.must(err)
+	if c, ok := l.(io.Closer); ok {
+		b.Cleanup(func() { _ = c.Close() })
+	}
+	return &worker{l, conn}
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// try takes a lock that has to be free, or seems to be.
+func (b *bench) try(w *worker) lock.Lease {
+	b.Helper()
+	lease, err := w.Try(b.Context(), name)
+	b.must(err)
+	return lease
+}
+
+// expire makes the lock's TTL pass.
+func (b *bench) expire() {
+	b.Helper()
+	if ttl := b.ttl(); ttl <= 0 {
+		b.Fatalf("the lock never expires: its TTL is %d", ttl)
+	}
+	b.must(b.conn.Del(b.Context(), b.keys.Lock(name)).Err())
+}
+
+// The TTLs of a key that has none, and of one that does not exist.
+const (
+	endless time.Duration = -1
+	gone    time.Duration = -2
+)
+
+func (b *bench) ttl() time.Duration {
+	b.Helper()
+	ttl, err := b.conn.PTTL(b.Context(), b.keys.Lock(name)).Result()
+	b.must(err)
+	return ttl
+}
+
+// free checks that nobody holds the lock.
+func (b *bench) free() {
+	b.Helper()
+	if ttl := b.ttl(); ttl != gone {
+		b.Errorf("the lock is still held, with a TTL of %s", ttl)
+	}
+}
+
+// acquisition is what became of a Try in a goroutine of its own.
+type acquisition struct {
+	lease lock.Lease
+	err   error
+}
+
+// trying starts a Try and returns when it is held at the gate.
+func (b *bench) trying(w *worker, gate *step.Gate) <-chan acquisition {
+	b.Helper()
+	result := make(chan acquisition, 1)
+	b.Cleanup(gate.Open)
+	go func() {
+		lease, err := w.Try(b.Context(), name)
+		result <- acquisition{lease, err}
+	}()
+	select {
+	case <-gate.Reached():
+	case got := <-result:
+		b.Fatalf("Try did not come to the gate: %v", got.err)
+	}
+	return result
+}
+
+// releasing starts to release a lease and returns when that is held at the gate.
+func (b *bench) releasing(lease lock.Lease, gate *step.Gate) <-chan error {
+	b.Helper()
+	result := make(chan error, 1)
+	b.Cleanup(gate.Open)
+	go func() { result <- lease.Release(b.Context()) }()
+	select {
+	case <-gate.Reached():
+	case err := <-result:
+		b.Fatalf("the release did not come to the gate: %v", err)
+	}
+	return result
+}
+
+// cancelled waits until a lease knows that it is lost.
+func (b *bench) cancelled(lease lock.Lease) {
+	b.Helper()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(10 * time.Second):
+		b.Fatal("the lease does not notice that it is lost")
+	}
+	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		b.Errorf("the lease ended because of %v, want %v", cause, lock.ErrLost)
+	}
+}
+
+// wants checks an error.
+func wants(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
