@@ -11,6 +11,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // Defaults of a row.
@@ -52,13 +53,19 @@ type Config struct {
 	// Purchases, if not zero, ends the row after so many purchases instead of after Duration. It goes without warm-up.
 	Purchases int64
 
+	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
+	// Purchaser must be a market.Browser whose lock can be shared.
+	Browsers int
+
 	Seed    uint64
 	Funds   int64 // each account's starting coins
 	Wallets int   // all buyers spend from so many accounts; 0: each from its own
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error)
-	Keep bool // leave the market in Redis
+	// Servers are those that the subject's lock needs besides.
+	Servers lock.Servers
+	Keep    bool // leave the market in Redis
 	// Private says that the server ends with the run, so that keys that cannot be removed are nobody's trouble.
 	Private bool
 }
@@ -76,6 +83,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: %d purchases after a warm-up: those of the warm-up would count", ErrConfig, c.Purchases)
 	case c.Warmup < 0:
 		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
+	case c.Browsers < 0:
+		return fmt.Errorf("%w: %d browsers: the number must not be negative", ErrConfig, c.Browsers)
 	case c.Funds < 0:
 		return fmt.Errorf("%w: funds %d must not be negative", ErrConfig, c.Funds)
 	case c.Wallets < 0 || c.Wallets > c.Mix.Buyers:

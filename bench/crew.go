@@ -5,59 +5,74 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // crew is all workers of a row.
 type crew struct {
-	sellers, buyers []*worker
-	brake           *brake
-	from            time.Time // end of the warm-up
+	sellers, buyers, browsers []*worker
+	brake                     *brake
+	process                   *lock.Process // what the workers' locks share
+	from                      time.Time     // end of the warm-up
 }
 
 // hire connects the workers of a row and opens their Purchasers. On an error nothing stays open.
 func hire(ctx context.Context, c Config) (*crew, error) {
-	crew := &crew{brake: newBrake()}
+	crew := &crew{brake: newBrake(), process: new(lock.Process)}
 	tickets := newTickets(c.Purchases)
-	for i := range c.Mix.Sellers {
-		w, err := hireOne(ctx, c, len(crew.all()), c.seller(i), newSellerRecorder())
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect seller %d: %w", i+1, err), crew.close())
+	for _, role := range []struct {
+		name     string
+		workers  *[]*worker
+		count    int
+		account  func(i int) market.UserID
+		recorder func() *recorder
+	}{
+		{"seller", &crew.sellers, c.Mix.Sellers, c.seller, newSellerRecorder},
+		{"buyer", &crew.buyers, c.Mix.Buyers, c.buyer, newBuyerRecorder},
+		{"browser", &crew.browsers, c.Browsers, func(int) market.UserID { return 0 }, newBrowserRecorder},
+	} {
+		for i := range role.count {
+			w, err := c.hireOne(ctx, crew, role.account(i))
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close())
+			}
+			w.recorder, w.tickets = role.recorder(), tickets
+			*role.workers = append(*role.workers, w)
 		}
-		w.brake = crew.brake
-		crew.sellers = append(crew.sellers, w)
-	}
-	for i := range c.Mix.Buyers {
-		w, err := hireOne(ctx, c, len(crew.all()), c.buyer(i), newBuyerRecorder())
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect buyer %d: %w", i+1, err), crew.close())
-		}
-		w.brake, w.tickets = crew.brake, tickets
-		crew.buyers = append(crew.buyers, w)
 	}
 	return crew, nil
 }
 
-func hireOne(ctx context.Context, c Config, id int, account market.UserID, r *recorder) (*worker, error) {
+func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID) (*worker, error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	purchaser, closer, err := c.Subject.Open(strategies.Env{Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys})
+	purchaser, closer, err := c.Subject.Open(c.env(conn, crew.process))
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &worker{
-		account: account, purchaser: purchaser, closer: closer, conn: conn,
-		goods: stall{conn.Client, c.Keys}, ledger: market.NewLedger(c.opening().Accounts), recorder: r,
-		random: rand.New(rand.NewPCG(c.Seed, uint64(id))),
+		account: account, accounts: c.opening().Accounts, purchaser: purchaser, closer: closer, conn: conn,
+		goods: stall{conn.Client, c.Keys}, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake,
+		random: rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
 	}, nil
+}
+
+// env is what a worker's Purchaser works with.
+func (c Config) env(conn *backend.Conn, process *lock.Process) strategies.Env {
+	return strategies.Env{
+		Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys, Servers: c.Servers, Process: process,
+	}
 }
 
 func (c Config) dialClient(ctx context.Context) (*redis.Client, error) {
@@ -69,13 +84,16 @@ func (c Config) dialClient(ctx context.Context) (*redis.Client, error) {
 }
 
 func (c *crew) all() []*worker {
-	return append(append([]*worker(nil), c.sellers...), c.buyers...)
+	return slices.Concat(c.sellers, c.buyers, c.browsers)
 }
 
 func (c *crew) close() error {
 	var errs []error
 	for _, w := range c.all() {
 		errs = append(errs, w.closer.Close(), w.conn.Close())
+	}
+	if c.process != nil {
+		errs = append(errs, c.process.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -102,6 +120,9 @@ func (c *crew) work(ctx context.Context, warmup, duration time.Duration) {
 	}
 	for _, w := range c.sellers {
 		start(w, w.sell, new(sync.WaitGroup))
+	}
+	for _, w := range c.browsers {
+		start(w, w.look, new(sync.WaitGroup))
 	}
 	for _, w := range c.buyers {
 		start(w, w.buy, &buyers)

@@ -22,12 +22,13 @@ type recorder struct {
 
 	listed, bought, listRetries, retries int64
 	polls, unknown, leasesLost           int64
+	browsed, torn                        int64
 	roundTrips, commands                 int64 // of purchases, browsing excluded
 	refused                              map[string]int64
 	broke                                bool  // ended because its account was empty
 	clipped                              int64 // values above highestWait
 
-	purchases, listings, givenUp, lockWait *hdrhistogram.Histogram
+	purchases, listings, givenUp, lockWait, sightings *hdrhistogram.Histogram
 }
 
 func newSellerRecorder() *recorder {
@@ -38,6 +39,10 @@ func newBuyerRecorder() *recorder {
 	return &recorder{
 		refused: map[string]int64{}, purchases: newHistogram(), givenUp: newHistogram(), lockWait: newHistogram(),
 	}
+}
+
+func newBrowserRecorder() *recorder {
+	return &recorder{refused: map[string]int64{}, sightings: newHistogram()}
 }
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestWait, highestWait, digits) }
@@ -71,6 +76,21 @@ func (r *recorder) purchase(start, end time.Time, traffic backend.Counts, receip
 		r.record(r.lockWait, receipt.LockWait)
 	case market.Refused(err):
 		r.record(r.givenUp, end.Sub(start))
+	}
+}
+
+// sight records what a browser saw.
+func (r *recorder) sight(start, end time.Time, s market.Sighting, receipt market.Receipt, err error) {
+	if start.Before(r.from) {
+		return
+	}
+	r.operation(receipt, err)
+	if err == nil {
+		r.browsed++
+		if s.Torn {
+			r.torn++
+		}
+		r.record(r.sightings, end.Sub(start))
 	}
 }
 

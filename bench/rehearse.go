@@ -10,6 +10,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // rehearsalFunds is more than the two purchases of a rehearsal cost.
@@ -43,7 +44,8 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	err = c.perform(allowed, strategies.Env{Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys})
+	process := new(lock.Process)
+	err = errors.Join(c.perform(allowed, c.env(conn, process)), process.Close())
 	if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
 		return denied
 	}
@@ -141,6 +143,11 @@ func (c Config) perform(ctx context.Context, env strategies.Env) (err error) {
 	if _, err := purchaser.Purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
+	if c.Browsers > 0 {
+		if err := c.look(ctx, purchaser, listing); err != nil {
+			return err
+		}
+	}
 	if _, err := goods.funds(ctx, c.buyer(0)); err != nil {
 		return err
 	}
@@ -150,6 +157,24 @@ func (c Config) perform(ctx context.Context, env strategies.Env) (err error) {
 	}
 	if !row.Audit.OK {
 		return fmt.Errorf("one client alone breaks the market: %v", row.Audit.Problems)
+	}
+	return nil
+}
+
+// look is what a browser will do. The item has been sold, and lies with the buyer.
+func (c Config) look(ctx context.Context, purchaser market.Purchaser, l market.Listing) error {
+	browser, ok := purchaser.(market.Browser)
+	if !ok {
+		return fmt.Errorf("%w: %s takes no lock that browsers could share", ErrConfig, c.Subject)
+	}
+	sighting, _, err := browser.Browse(ctx, l, c.opening().Accounts)
+	switch {
+	case errors.Is(err, strategies.ErrExclusive):
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	case err != nil:
+		return fmt.Errorf("browse: %w", err)
+	case sighting.Torn:
+		return fmt.Errorf("browsing finds the item in %d places", sighting.Places)
 	}
 	return nil
 }

@@ -57,6 +57,16 @@ type RunConfig struct {
 	Prefix          string   `json:"prefix"`
 	Target          string   `json:"target"`               // the server's address, secrets removed
 	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+
+	Browsers    int         `json:"browsers,omitempty"`
+	LockServers LockServers `json:"lock_servers,omitzero"`
+}
+
+// LockServers are the addresses, secrets removed, of the servers that some locks need besides the market's.
+type LockServers struct {
+	Redlock   []string `json:"redlock,omitempty"`
+	ZooKeeper []string `json:"zookeeper,omitempty"`
+	Etcd      []string `json:"etcd,omitempty"`
 }
 
 // Row is one strategy under one mix. Counts and histograms cover the operations that were started between the
@@ -87,7 +97,12 @@ type Row struct {
 	Polls                 int64   `json:"polls"`                    // failed attempts to take a lock
 	RoundTripsPerPurchase float64 `json:"round_trips_per_purchase"` // buyers' round trips, browsing excluded, over bought
 	CommandsPerPurchase   float64 `json:"commands_per_purchase"`
-	PerBuyer              []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
+	Browsers              int     `json:"browsers,omitempty"`   // workers who looked at listings under a shared lock
+	Browsed               int64   `json:"browsed,omitempty"`    // listings they looked at
+	TornReads             int64   `json:"torn_reads,omitempty"` // times that they saw an item in no place or in several
+	BrowseMS              Latency `json:"browse_ms,omitzero"`   // of looking, lock included
+
+	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
 	Audit      Audit      `json:"audit"`
 	Histograms Histograms `json:"histograms"`

@@ -11,11 +11,12 @@ import (
 // row joins what the workers measured.
 func (c *crew) row(cfg Config) Row {
 	r := Row{
-		Strategy: cfg.Subject.String(), Sellers: cfg.Mix.Sellers, Buyers: cfg.Mix.Buyers, Trial: max(cfg.Trial, 1),
+		Strategy: cfg.Subject.String(), Sellers: cfg.Mix.Sellers, Buyers: cfg.Mix.Buyers, Browsers: cfg.Browsers, Trial: max(cfg.Trial, 1),
 		Status: c.brake.status, Seconds: max(0, c.brake.at.Sub(c.from).Seconds()),
 		Refused: map[string]int64{}, Warnings: []string{},
 	}
 	purchases, listings, givenUp, lockWait := newHistogram(), newHistogram(), newHistogram(), newHistogram()
+	sightings := newHistogram()
 	var roundTrips, commands, clipped int64
 	broke := 0
 	for _, w := range c.all() {
@@ -25,6 +26,8 @@ func (c *crew) row(cfg Config) Row {
 		r.Retries += m.retries
 		r.ListRetries += m.listRetries
 		r.Polls += m.polls
+		r.Browsed += m.browsed
+		r.TornReads += m.torn
 		r.Unknown += m.unknown
 		r.LeasesLost += m.leasesLost
 		for reason, n := range m.refused {
@@ -40,6 +43,7 @@ func (c *crew) row(cfg Config) Row {
 		merge(listings, m.listings)
 		merge(givenUp, m.givenUp)
 		merge(lockWait, m.lockWait)
+		merge(sightings, m.sightings)
 	}
 	for _, w := range c.buyers {
 		r.PerBuyer = append(r.PerBuyer, w.recorder.bought)
@@ -54,6 +58,7 @@ func (c *crew) row(cfg Config) Row {
 		r.CommandsPerPurchase = float64(commands) / float64(r.Bought)
 	}
 	r.WaitMS, r.ListMS, r.GivenUpMS, r.LockWaitMS = latency(purchases), latency(listings), latency(givenUp), latency(lockWait)
+	r.BrowseMS = latency(sightings)
 	r.Histograms = Histograms{Purchase: encode(purchases), List: encode(listings)}
 	r.warn(broke, clipped)
 	if late := c.brake.late; late != nil {

@@ -15,9 +15,10 @@ import (
 // idle is how long a buyer waits for the first listings. It is not measured.
 const idle = time.Millisecond
 
-// worker is one seller or buyer. All of it but the brake and the tickets is its own.
+// worker is one seller, buyer or browser. All of it but the brake and the tickets is its own.
 type worker struct {
-	account   market.UserID
+	account   market.UserID // 0 for a browser
+	accounts  int           // how many there are
 	purchaser market.Purchaser
 	closer    io.Closer
 	conn      *backend.Conn // nil in tests without a server

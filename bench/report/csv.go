@@ -57,7 +57,11 @@ var columns = slices.Concat(
 		integer("audit_money_problems", func(r bench.Row) int64 { return r.Audit.MoneyProblems }),
 		integer("audit_settled_applied", func(r bench.Row) int64 { return r.Audit.Applied }),
 		integer("audit_settled_not_applied", func(r bench.Row) int64 { return r.Audit.NotApplied }),
+		integer("browsers", func(r bench.Row) int64 { return int64(r.Browsers) }),
+		integer("browsed", func(r bench.Row) int64 { return r.Browsed }),
+		integer("torn_reads", func(r bench.Row) int64 { return r.TornReads }),
 	},
+	latency("browse_ms", func(r bench.Row) bench.Latency { return r.BrowseMS }),
 )
 
 // CSV writes one line a row, with every number of it in full and the unit in the column's name. The latencies are the

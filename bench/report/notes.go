@@ -47,6 +47,10 @@ func rowNotes(r bench.Row) []string {
 		texts = append(texts, fmt.Sprintf("%s of unknown outcome; the audit of the whole row found %s applied and %s not",
 			count(r.Unknown, "operation"), thousands(r.Audit.Applied), thousands(r.Audit.NotApplied)))
 	}
+	if r.Browsers != 0 {
+		texts = append(texts, fmt.Sprintf("%s looked at %s listings in %s each on average: %s",
+			count(int64(r.Browsers), "browser"), thousands(r.Browsed), mean(r.BrowseMS), count(r.TornReads, "torn read")))
+	}
 	if r.LeasesLost != 0 {
 		texts = append(texts, count(r.LeasesLost, "lock")+" found lost after the write was made")
 	}

@@ -1,0 +1,220 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// BenchmarkLock measures acquiring and releasing every lock, alone: each worker its own key, and all workers one key. An
+// iteration is one acquisition with its release. All locks that poll do so every millisecond. Metrics:
+//
+//	ops/s       acquisitions a second, over all workers
+//	p99-ms      of acquire and release together
+//	cmds/op     Redis commands an acquisition and release, polling and renewal included, on all connections
+//	trips/op    round trips, likewise
+//	waiting/op  of cmds/op, those beyond what one worker alone needs: sent while waiting
+//	fewest, most  acquisitions of a worker, as a share of an equal share
+//	lost/op     locks that somebody else had released meanwhile, for a lock that does not promise to be exclusive
+//	jain        Jain's fairness index of the workers' acquisitions: 1 is equal, 1/n is one worker only
+//
+// ZooKeeper and etcd are asked over connections that are not counted.
+func BenchmarkLock(b *testing.B) {
+	server := bench.StartServer(b)
+	for _, kind := range lockKinds() {
+		servers, masters, ok := serversFor(b, kind)
+		if !ok {
+			continue
+		}
+		for _, key := range []string{"own", "one"} {
+			for _, workers := range []int{1, 10, 50} {
+				b.Run(fmt.Sprintf("lock=%s/key=%s/workers=%d", kind.Name, key, workers), func(b *testing.B) {
+					l := &lockLoad{
+						server: server, kind: kind, servers: servers, masters: masters,
+						keys: backendtest.Keys(b), own: key == "own",
+					}
+					l.run(b, workers)
+				})
+			}
+		}
+	}
+}
+
+// lockLoad is a number of workers who acquire and release.
+type lockLoad struct {
+	server  *backend.Server
+	kind    lock.Kind
+	servers lock.Servers
+	masters []backend.Target // of Redlock
+	keys    market.Keys
+	own     bool
+
+	mu    sync.Mutex
+	conns []*backend.Conn
+}
+
+// competitor is one worker.
+type competitor struct {
+	locker lock.Locker
+	name   string
+	waits  *hdrhistogram.Histogram
+	count  int64
+	lost   int64 // locks that were not held any more when they were released
+}
+
+func (l *lockLoad) run(b *testing.B, workers int) {
+	process := new(lock.Process)
+	crew := make([]*competitor, workers)
+	for i := range crew {
+		crew[i] = l.hire(b, process, i)
+		crew[i].operate(b) // connections, scripts and sessions are there before the clock starts
+	}
+	alone := l.traffic()
+	crew[0].operate(b)
+	perOperation := l.traffic().Sub(alone)
+
+	before := l.traffic()
+	for _, c := range crew {
+		c.count, c.lost = 0, 0
+		c.waits.Reset()
+	}
+	b.ResetTimer()
+	compete(b, crew)
+	b.StopTimer()
+	l.report(b, crew, l.traffic().Sub(before), perOperation)
+
+	for _, c := range crew {
+		if closer, ok := c.locker.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				b.Error(err)
+			}
+		}
+	}
+	if err := process.Close(); err != nil {
+		b.Error(err)
+	}
+	l.close(b)
+}
+
+// compete makes b.N acquisitions, whoever gets them.
+func compete(b *testing.B, crew []*competitor) {
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wait sync.WaitGroup
+	for _, c := range crew {
+		wait.Go(func() {
+			for left.Add(-1) >= 0 {
+				c.operate(b)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// operate acquires and releases once.
+func (c *competitor) operate(b *testing.B) {
+	start := time.Now()
+	lease, err := c.locker.Acquire(context.Background(), c.name)
+	if err == nil {
+		err = lease.Release(context.Background())
+	}
+	if errors.Is(err, lock.ErrLost) && !c.locker.Promises().Exclusive {
+		c.lost++ // as its doc comment says
+		err = nil
+	}
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	c.count++
+	_ = c.waits.RecordValue(time.Since(start).Microseconds())
+}
+
+// hire opens a worker's locker. Its parameters are the defaults, with a poll of 1 ms where there is one.
+func (l *lockLoad) hire(b *testing.B, process *lock.Process, i int) *competitor {
+	conn, err := l.dial(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	params := param.Values{}
+	for _, p := range l.kind.Params {
+		if p.Name == "poll" {
+			params["poll"] = time.Millisecond.String()
+		}
+	}
+	for _, target := range l.masters {
+		l.servers.Masters = append(l.servers.Masters, l.dialer(target))
+	}
+	l.masters = nil
+	locker, err := l.kind.New(lock.Env{
+		Redis: conn, Dial: l.dial, Key: l.keys.Lock, Params: params, Servers: l.servers, Process: process,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	name := "contended"
+	if l.own {
+		name = fmt.Sprint("own-", i)
+	}
+	return &competitor{locker: locker, name: name, waits: hdrhistogram.New(1, 60_000_000, 3)}
+}
+
+// dial opens a connection whose traffic is counted.
+func (l *lockLoad) dial(ctx context.Context) (*redis.Client, error) {
+	return l.dialer(l.server.Target)(ctx)
+}
+
+func (l *lockLoad) dialer(target backend.Target) func(context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*redis.Client, error) {
+		conn, err := backend.Dial(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conns = append(l.conns, conn)
+		return conn.Client, nil
+	}
+}
+
+func (l *lockLoad) traffic() (sum backend.Counts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		n := c.Stats.Snapshot()
+		sum.Commands += n.Commands
+		sum.RoundTrips += n.RoundTrips
+	}
+	return sum
+}
+
+// close removes the keys and closes the connections that are still open.
+func (l *lockLoad) close(b *testing.B) {
+	conn, err := l.server.Dial(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	for i := range 50 {
+		conn.Unlink(context.Background(), l.kind.AllKeys(l.keys.Lock(fmt.Sprint("own-", i)))...)
+	}
+	conn.Unlink(context.Background(), l.kind.AllKeys(l.keys.Lock("contended"))...)
+	for _, c := range l.conns {
+		_ = c.Close() // a locker may have closed the ones it opened
+	}
+}
