@@ -12,23 +12,62 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
+	"github.com/marketsim/marketsim/strategies/lock/redislocklock"
+	"github.com/marketsim/marketsim/strategies/lock/redsynclock"
+	"github.com/marketsim/marketsim/strategies/lock/zklock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // widest is how wide a column of a list may be before it is wrapped, so that a list fits a wide terminal.
-const widest = 70
+const widest = 50
 
 func newList() *cobra.Command {
-	return &cobra.Command{
+	locks := false
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the strategies, locks and parameters, with where they come from",
 		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return list(cmd.OutOrStdout(), catalogue()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if locks {
+				return listPromises(cmd.OutOrStdout(), catalogue().Locks)
+			}
+			return list(cmd.OutOrStdout(), catalogue())
+		},
 	}
+	cmd.Flags().BoolVar(&locks, "locks", false, "what each lock promises, and how its waiters are woken")
+	return cmd
 }
 
-// catalogue is everything that a spec may name.
-func catalogue() strategies.Catalogue { return strategies.Builtin() }
+// catalogue is everything that a spec may name: the built-in locks, and those with dependencies of their own.
+func catalogue() strategies.Catalogue {
+	c := strategies.Builtin()
+	c.Locks = append(c.Locks, zklock.Kind(), etcdlock.Kind(), redsynclock.Kind(), redislocklock.Kind())
+	return c
+}
+
+// listPromises prints which lock makes which promise, and below that how its waiters are woken and where it comes from.
+func listPromises(w io.Writer, kinds []lock.Kind) error {
+	header := []string{"lock"}
+	for _, p := range (lock.Promises{}).List() {
+		header = append(header, strings.NewReplacer(" ", "\n", "-", "-\n").Replace(p.Name))
+	}
+	promises, origins := [][]string{header}, [][]string{{"lock", "waiters are woken by", "source"}}
+	for _, k := range kinds {
+		row := []string{k.Name}
+		for _, p := range k.Promises.List() {
+			row = append(row, map[bool]string{true: "yes", false: "-"}[p.Made])
+		}
+		promises = append(promises, row)
+		origins = append(origins, []string{k.Name, k.Wakes, k.Source})
+	}
+	if err := plainTable(w, promises); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return plainTable(w, origins)
+}
 
 // list prints the catalogue.
 func list(w io.Writer, c strategies.Catalogue) error {

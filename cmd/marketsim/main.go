@@ -4,7 +4,7 @@
 //
 //	marketsim reproduce                           tables 6-1 to 6-3 of the book, measured here beside the published
 //	marketsim run --strategy fine --mix 5x5       one or more strategies under one or more mixes
-//	marketsim list                                the strategies and their locks
+//	marketsim list [--locks]                      the strategies and their locks; what each lock promises
 //	marketsim report DIR|run.json                 redraw a stored run, without Redis
 //	marketsim clean --prefix P                    remove what a killed run left
 //	marketsim version
@@ -19,8 +19,12 @@
 //
 // # Strategies
 //
-// A strategy is written strategy[:lock][:key=value]..., for example coarse, fine:setnx:poll=2ms or
-// watch:timeout=1s.
+// A strategy is written strategy[:lock[+watchdog]][:key=value]..., for example coarse, fine:redlock,
+// fine:set-px+watchdog:ttl=500ms or watch:timeout=1s. Locks that need servers besides Redis get private ones, or yours:
+// --redlock URL,URL,URL, --zookeeper HOST:PORT,... and --etcd HOST:PORT,...
+//
+// --browsers N adds workers who look at listings under a lock that can be shared (rw-safe, rw-hash, rw-keys), and counts
+// what they saw torn.
 //
 // # Exit codes
 //

@@ -21,6 +21,7 @@ func (s *session) describe(ctx context.Context, args, tables []string) error {
 		Config: bench.RunConfig{
 			DurationSeconds: s.base.Duration.Seconds(), WarmupSeconds: s.base.Warmup.Seconds(), Funds: s.base.Funds,
 			Wallets: s.base.Wallets, Prefix: s.base.Keys.Prefix(), Target: s.server.Target.String(), Reproduces: tables,
+			Browsers: s.base.Browsers, LockServers: s.flags.lockServers,
 		},
 	}
 	m.Describe()

@@ -19,6 +19,7 @@ type sessionFlags struct {
 	duration, warmup time.Duration
 	seed             uint64
 	prefix           string
+	lockServers      bench.LockServers // for the manifest
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {

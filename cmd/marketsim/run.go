@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // specSyntax explains how a strategy is written.
-const specSyntax = `A strategy is written strategy[:lock][:key=value]..., where what is left out has its default: fine, fine:setnx,
-fine:poll=2ms and coarse:setnx:poll=5ms:timeout=2s are examples.`
+const specSyntax = `A strategy is written strategy[:lock[+watchdog]][:key=value]..., where what is left out has its default: fine,
+fine:set-px, fine:poll=2ms and coarse:set-px+watchdog:ttl=500ms:renew=100ms are examples.`
 
 // runFlags are those of the command run.
 type runFlags struct {
@@ -20,6 +21,8 @@ type runFlags struct {
 	sellers, buyers   int
 	funds             int64
 	wallets           int
+	browsers          int
+	locks             lockFlags
 	keep              bool
 }
 
@@ -52,18 +55,25 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.buyers, "buyers", 0, "buyers of that mix")
 	flags.Int64Var(&f.funds, "funds", bench.DefaultFunds, "each account's starting coins")
 	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
+	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
+	f.locks.add(cmd)
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
 }
 
-func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 	traders, err := f.traders(cmd.Flags().Changed)
 	if err != nil {
 		return err
 	}
-	if f.funds < 0 || f.wallets < 0 {
-		return usageError{errors.New("--funds and --wallets must not be negative")}
+	if f.funds < 0 || f.wallets < 0 || f.browsers < 0 {
+		return usageError{errors.New("--funds, --wallets and --browsers must not be negative")}
+	}
+	if f.browsers > 0 {
+		if err := checkShared(traders); err != nil {
+			return err
+		}
 	}
 	for _, t := range traders {
 		if f.wallets > t.mix.Buyers {
@@ -76,8 +86,34 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Keep: f.keep}
+	servers, err := f.locks.start(cmd.Context(), needed(traders))
+	if err != nil {
+		return interruptedOr(cmd.Context(), err)
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	onLeave(cmd.Context(), servers.Close)
+	f.lockServers = servers.shown
+	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Browsers: f.browsers, Keep: f.keep, Servers: servers.Servers}
 	return f.measure(cmd, args, traders, base, nil)
+}
+
+// checkShared refuses browsers where they would have to hold a lock alone.
+func checkShared(traders []trader) error {
+	for _, t := range traders {
+		if kind, ok := t.spec.Lock(); !ok || !kind.Shares {
+			return usageError{fmt.Errorf("--browsers: %s has no lock that can be shared; rw-safe can, as in %s:rw-safe",
+				t.spec, lockedName(t.spec))}
+		}
+	}
+	return nil
+}
+
+// lockedName is the strategy of the spec if it takes a lock, else one that does.
+func lockedName(spec strategies.Spec) string {
+	if _, ok := spec.Lock(); ok {
+		return spec.Strategy().Name
+	}
+	return "coarse"
 }
 
 // checkKeep refuses to keep what would not be there afterwards.
