@@ -19,7 +19,8 @@ const (
 	DefaultDuration = 10 * time.Second
 	DefaultWarmup   = time.Second
 	DefaultSeed     = 1
-	DefaultFunds    = 1_000_000_000_000 // so rich that no buyer ever runs out
+	DefaultFunds    = 1_000_000_000_000    // so rich that no buyer ever runs out
+	MaxFunds        = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
 )
 
 // grace is how long an operation in flight may go on after the end of a row: longer than any strategy's time-out, so
@@ -85,8 +86,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
 	case c.Browsers < 0:
 		return fmt.Errorf("%w: %d browsers: the number must not be negative", ErrConfig, c.Browsers)
-	case c.Funds < 0:
-		return fmt.Errorf("%w: funds %d must not be negative", ErrConfig, c.Funds)
+	case c.Funds < 0 || c.Funds > MaxFunds:
+		return fmt.Errorf("%w: funds %d: want 0 to %d", ErrConfig, c.Funds, int64(MaxFunds))
 	case c.Wallets < 0 || c.Wallets > c.Mix.Buyers:
 		return fmt.Errorf("%w: %d wallets for %d buyers: at most one each", ErrConfig, c.Wallets, c.Mix.Buyers)
 	}

@@ -13,7 +13,7 @@ func (c *crew) row(cfg Config) Row {
 	r := Row{
 		Strategy: cfg.Subject.String(), Sellers: cfg.Mix.Sellers, Buyers: cfg.Mix.Buyers, Browsers: cfg.Browsers, Trial: max(cfg.Trial, 1),
 		Status: c.brake.status, Seconds: max(0, c.brake.at.Sub(c.from).Seconds()),
-		Refused: map[string]int64{}, Warnings: []string{},
+		Refused: map[string]int64{}, Warnings: []string{}, PerBuyer: []int64{}, Audit: Audit{Problems: []string{}},
 	}
 	purchases, listings, givenUp, lockWait := newHistogram(), newHistogram(), newHistogram(), newHistogram()
 	sightings := newHistogram()
@@ -69,7 +69,10 @@ func (c *crew) row(cfg Config) Row {
 
 // warn notes what a reader of the row must know.
 func (r *Row) warn(broke int, clipped int64) {
-	if broke == r.Buyers {
+	if broke == r.Buyers && r.Seconds == 0 {
+		r.Warnings = append(r.Warnings,
+			"every buyer ran out of coins during the warm-up: nothing was measured; give more funds or no warm-up")
+	} else if broke == r.Buyers {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("every buyer ran out of coins: the row ended after %.1f s", r.Seconds))
 	} else if broke > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d of %d buyers ran out of coins", broke, r.Buyers))

@@ -46,6 +46,9 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 	}
 	crew.work(ctx, c.Warmup, c.duration())
 	err = crew.brake.cause
+	if late := crew.brake.late; late != nil && crew.brake.status == Complete {
+		err = fmt.Errorf("an operation failed as the row ended: %w", late)
+	}
 	closing := crew.close()
 	if err == nil {
 		err = closing // after a failure, that closing failed too is no news
@@ -91,7 +94,8 @@ func (c Config) audit(ctx context.Context, row *Row, ledgers []*market.Ledger) e
 	}
 	row.Audit = Audit{
 		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
-		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied, Problems: v.Problems,
+		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
+		Problems: append([]string{}, v.Problems...),
 	}
 	return nil
 }

@@ -16,6 +16,12 @@ const BatchSize = 1000
 // chunk bounds how many commands or keys go into one pipeline or one command.
 const chunk = 1000
 
+// maxAccounts and maxItems bound what a note is believed.
+const (
+	maxAccounts = 1_000_000
+	maxItems    = 10_000_000_000
+)
+
 // ErrOccupied is returned when keys exist under a prefix that a run wants for itself.
 var ErrOccupied = errors.New("prefix already holds keys")
 
@@ -112,6 +118,9 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	}
 	if err := errors.Join(err1, err2); err != nil {
 		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
+	}
+	if accounts < 0 || accounts > maxAccounts || items < 0 || items > maxItems {
+		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items", keys.Run(), accounts, items)
 	}
 	return Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}, nil
 }

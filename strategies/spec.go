@@ -86,7 +86,7 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 // LockKeys enumerates the lock keys that a run with this spec may have left in a market.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if s.lock == nil {
+		if s.lock == nil || s.strategy.Locks.all == nil {
 			return
 		}
 		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {

@@ -52,7 +52,7 @@ func rowNotes(r bench.Row) []string {
 			count(int64(r.Browsers), "browser"), thousands(r.Browsed), mean(r.BrowseMS), count(r.TornReads, "torn read")))
 	}
 	if r.LeasesLost != 0 {
-		texts = append(texts, count(r.LeasesLost, "lock")+" found lost after the write was made")
+		texts = append(texts, count(r.LeasesLost, "lock")+" found lost when released")
 	}
 	if other := refusals(r.Refused); other != "" {
 		texts = append(texts, "refused: "+other)

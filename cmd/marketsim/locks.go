@@ -105,6 +105,11 @@ func (f *lockFlags) masters() ([]backend.Target, error) {
 		}
 		targets = append(targets, t)
 	}
+	for i, t := range targets {
+		if slices.ContainsFunc(targets[:i], func(other backend.Target) bool { return other.Addr == t.Addr }) {
+			return nil, usageError{fmt.Errorf("--redlock names %s twice: its masters must be independent", t.Addr)}
+		}
+	}
 	if n := len(targets); n > 0 && (n < 3 || n%2 == 0) {
 		return nil, usageError{fmt.Errorf("--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)}
 	}

@@ -32,9 +32,28 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.prefix, "prefix", "", `prefix of every key, ending in ":" (default marketsim:{<random>}:)`)
 }
 
-// check finds bad durations before any server is started.
+// longest bounds the times that may be asked for: a year.
+const longest = 365 * 24 * time.Hour
+
+// precheck finds the mistakes that can be found before any server is started.
+func (f *sessionFlags) precheck() error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if _, err := f.keys(); err != nil {
+		return err
+	}
+	if _, err := f.server.target(); err != nil {
+		return err
+	}
+	return f.out.prepare()
+}
+
+// check finds bad durations.
 func (f *sessionFlags) check() error {
 	switch {
+	case f.duration > longest || f.warmup > longest:
+		return usageError{fmt.Errorf("--duration and --warmup take at most %s", longest)}
 	case f.duration <= 0:
 		return usageError{fmt.Errorf("--duration %s: must be positive", f.duration)}
 	case f.warmup < 0:

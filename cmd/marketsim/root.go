@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,11 @@ import (
 
 // run is the whole program: main without the process. It returns an error for exitCode, in words for the user.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	for i, arg := range args {
+		if strings.ContainsFunc(arg, unicode.IsControl) { // a list would end at its first line
+			return usageError{fmt.Errorf("argument %d holds a control character (see 'marketsim --help')", i+1)}
+		}
+	}
 	root := newRoot(args)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	root.SetIn(stdin)

@@ -37,7 +37,7 @@ removed at the end.
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
-  marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 1 --funds 1000
+  marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, args) },
@@ -67,6 +67,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.funds > bench.MaxFunds {
+		return usageError{fmt.Errorf("--funds %d: at most %d", f.funds, int64(bench.MaxFunds))}
+	}
 	if f.funds < 0 || f.wallets < 0 || f.browsers < 0 {
 		return usageError{errors.New("--funds, --wallets and --browsers must not be negative")}
 	}
@@ -85,6 +88,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if err := f.checkKeep(len(traders)); err != nil {
 			return err
 		}
+	}
+	if err := f.precheck(); err != nil {
+		return err
 	}
 	servers, err := f.locks.start(cmd.Context(), needed(traders))
 	if err != nil {

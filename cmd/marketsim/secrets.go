@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/marketsim/marketsim/market/backend"
@@ -38,6 +39,14 @@ func scrub(err error, args []string) error {
 			text = strings.ReplaceAll(text, arg, redact(arg))
 		}
 	}
+	// What was typed may be quoted in part (an element of a list) or with escapes.
+	text = regexp.MustCompile(`\b(rediss?|unix)://\S*@`).ReplaceAllStringFunc(text, func(url string) string {
+		if strings.HasSuffix(url, ":***@") && strings.Count(url, "@") == 1 {
+			return url // it is redacted
+		}
+		scheme, _, _ := strings.Cut(url, "://")
+		return scheme + "://***@"
+	})
 	return reworded(err, text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -86,7 +87,11 @@ func (f *serverFlags) findPassword(inURL string) (string, error) {
 	}
 	text, err := os.ReadFile(f.passwordFile)
 	if err != nil {
-		return "", usageError{fmt.Errorf("--password-file: %w", err)}
+		var path *fs.PathError // its text repeats the path, which may be a password that was put in the wrong place
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return "", usageError{fmt.Errorf("--password-file: cannot be read: %w", err)}
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }

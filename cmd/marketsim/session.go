@@ -35,13 +35,10 @@ type session struct {
 // that this reproduces, if any, are named.
 func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trader, base bench.Config, tables []string) (err error) {
 	defer func() { err = conceal(err, f.server.password) }()
-	if err := f.check(); err != nil {
+	if err := f.precheck(); err != nil {
 		return err
 	}
 	if base.Keys, err = f.keys(); err != nil {
-		return err
-	}
-	if err := f.out.prepare(); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -55,9 +52,12 @@ func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trad
 	base.Duration, base.Warmup, base.Seed = f.duration, f.warmup, f.seed
 	base.Dial, base.Private = server.Dial, server.Kind != backend.KindURL
 	s := &session{flags: f, server: server, base: base, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+	trials := map[string]int{}
 	for _, t := range traders {
+		row := t.spec.String() + " " + t.mix.String()
+		trials[row]++
 		c := base
-		c.Subject, c.Mix = t.spec, t.mix
+		c.Subject, c.Mix, c.Trial = t.spec, t.mix, trials[row]
 		s.rows = append(s.rows, c)
 	}
 	s.announce()

@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 )
 
-// stopOnSignal returns a context that ends at the first SIGINT or SIGTERM. The second ends the program at once, with
+// stopOnSignal returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second ends the program at once, with
 // what was given to onLeave; a third does not even wait for that.
 func stopOnSignal(parent context.Context, door *exitDoor) context.Context {
 	ctx, cancel := context.WithCancel(context.WithValue(parent, doorKey{}, door))
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		<-signals
 		fmt.Fprintln(os.Stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
@@ -35,7 +36,7 @@ func onLeave(ctx context.Context, last func() error) {
 	if door, ok := ctx.Value(doorKey{}).(*exitDoor); ok {
 		door.mu.Lock()
 		defer door.mu.Unlock()
-		door.last = last
+		door.last = append(door.last, last)
 	}
 }
 
@@ -45,7 +46,7 @@ type doorKey struct{}
 // exitDoor lets one goroutine end the program: main, or the one that was told to leave at once.
 type exitDoor struct {
 	mu   sync.Mutex
-	last func() error
+	last []func() error
 }
 
 // close keeps others from ending the program from now on.
@@ -54,8 +55,8 @@ func (d *exitDoor) close() { d.mu.Lock() }
 // leave ends the program.
 func (d *exitDoor) leave() {
 	d.mu.Lock()
-	if d.last != nil {
-		_ = d.last() // there is nobody left to tell
+	for _, last := range slices.Backward(d.last) {
+		_ = last() // there is nobody left to tell
 	}
 	os.Exit(exitInterrupted)
 }

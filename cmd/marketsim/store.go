@@ -24,6 +24,9 @@ func store(path string, write func(io.Writer) error) error {
 	if err := write(&content); err != nil {
 		return err
 	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
+	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, content.Bytes(), 0o666)
 	}

@@ -13,6 +13,13 @@ func (f *runFlags) traders(given func(flag string) bool) ([]trader, error) {
 	if len(f.strategies) == 0 {
 		return nil, usageError{fmt.Errorf("which strategies? give --strategy with one or more of %s", strings.Join(names(), ", "))}
 	}
+	for flag, words := range map[string][]string{
+		"redlock": f.locks.redlock, "zookeeper": f.locks.zookeeper, "etcd": f.locks.etcd,
+	} {
+		if given(flag) && len(words) == 0 {
+			return nil, usageError{fmt.Errorf("--%s names no server", flag)}
+		}
+	}
 	mixes, err := f.parseMixes(given)
 	if err != nil {
 		return nil, err

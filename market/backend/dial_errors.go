@@ -103,6 +103,8 @@ func reachHint(t Target, err error) string {
 	switch {
 	case errors.As(err, &dns):
 		return "is the host name right?"
+	case errors.Is(err, syscall.EMFILE):
+		return "raise this process's limit of open files (ulimit -n), or use fewer workers"
 	case t.Network == "unix" && errors.Is(err, fs.ErrNotExist):
 		return "is it running, and is this the path of its unixsocket?"
 	case t.Network == "unix" && errors.Is(err, fs.ErrPermission):

@@ -50,6 +50,9 @@ func Explain(err error) error {
 			return fmt.Errorf("%w; %s", err, advice.step)
 		}
 	}
+	if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrTLS) && hungUp(err) {
+		return fmt.Errorf("the connection to Redis was lost: %w", err)
+	}
 	return err
 }
 

@@ -44,7 +44,12 @@ func (e *lease) Fence() int64 { return e.fence }
 // done so itself, or will.
 func (e *lease) Release(ctx context.Context) error {
 	done := make(chan error, 1)
-	e.locker.work.Go(func() { done <- e.delete() })
+	e.locker.work.Go(func() {
+		err := e.delete()
+		// Not before: a new Mutex of this session has the same key, and would fall to this deletion.
+		e.locker.free(e.name, e.released)
+		done <- err
+	})
 	var err error
 	select {
 	case err = <-done:
@@ -52,7 +57,6 @@ func (e *lease) Release(ctx context.Context) error {
 		err = ctx.Err()
 	case <-e.life.ctx.Done():
 	}
-	e.forget()
 	if errors.Is(context.Cause(e.life.ctx), lock.ErrLost) {
 		err = lock.ErrLost
 	}
@@ -80,15 +84,5 @@ func (e *lease) delete() error {
 			return err
 		case <-time.After(retryEvery):
 		}
-	}
-}
-
-// forget lets the same worker take the lock again.
-func (e *lease) forget() {
-	e.locker.mu.Lock()
-	defer e.locker.mu.Unlock()
-	if e.locker.held[e.name] == e.released {
-		close(e.released)
-		delete(e.locker.held, e.name)
 	}
 }

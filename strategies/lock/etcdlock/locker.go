@@ -159,7 +159,7 @@ func (l *locker) take(ctx context.Context, name string, how func(*concurrency.Mu
 		}
 		life := l.life
 		mutex := concurrency.NewMutex(life.session, l.prefix(name))
-		err := l.try(ctx, life, mutex, how)
+		err := l.try(ctx, life, mutex, name, how)
 		if err == nil && life.ctx.Err() == nil {
 			return l.newLease(life, mutex, name), nil
 		}
@@ -194,7 +194,7 @@ func (l *locker) renewLife(ctx context.Context) error {
 func (l *locker) prefix(name string) string { return url.PathEscape(l.key(name)) }
 
 // try locks a Mutex beside the worker: when ctx ends, the Mutex clears up without a bound.
-func (l *locker) try(ctx context.Context, life *life, mutex *concurrency.Mutex,
+func (l *locker) try(ctx context.Context, life *life, mutex *concurrency.Mutex, name string,
 	how func(*concurrency.Mutex, context.Context) error,
 ) error {
 	done := make(chan error, 1)
@@ -217,7 +217,33 @@ func (l *locker) try(ctx context.Context, life *life, mutex *concurrency.Mutex,
 		}
 		return errors.Join(ctx.Err(), err)
 	case <-time.After(abandonTimeout):
+		l.abandon(life, mutex, name, done)
 		return ctx.Err()
+	}
+}
+
+// abandon leaves a Mutex to be cleared up beside the worker, who cannot take the lock again before that: it would have
+// the same key.
+func (l *locker) abandon(life *life, mutex *concurrency.Mutex, name string, done <-chan error) {
+	cleared := make(chan struct{})
+	l.mu.Lock()
+	l.held[name] = cleared
+	l.mu.Unlock()
+	l.work.Go(func() {
+		if err := <-done; err == nil { // it was taken after all
+			_ = l.clear(life, clientv3.OpDelete(mutex.Key())) // if not, the session's end does it
+		}
+		l.free(name, cleared)
+	})
+}
+
+// free lets this worker take a lock again.
+func (l *locker) free(name string, released chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name] == released {
+		close(released)
+		delete(l.held, name)
 	}
 }
 
