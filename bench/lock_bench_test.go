@@ -17,6 +17,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -36,7 +37,7 @@ import (
 // ZooKeeper and etcd are asked over connections that are not counted.
 func BenchmarkLock(b *testing.B) {
 	server := bench.StartServer(b)
-	for _, kind := range lockKinds() {
+	for _, kind := range catalogue.Full().Locks {
 		servers, masters, ok := serversFor(b, kind)
 		if !ok {
 			continue

@@ -13,16 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend/masters"
 	"github.com/marketsim/marketsim/market/backend/zookeeper"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
-	"github.com/marketsim/marketsim/strategies/lock/redislocklock"
-	"github.com/marketsim/marketsim/strategies/lock/redsynclock"
-	"github.com/marketsim/marketsim/strategies/lock/zklock"
 )
-
-// lockKinds are all locks and libraries.
-func lockKinds() []lock.Kind {
-	return append(lock.All(), redsynclock.Kind(), redislocklock.Kind(), zklock.Kind(), etcdlock.Kind())
-}
 
 // serversFor starts what a lock needs besides Redis; false if this machine cannot and need not.
 func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Target, ok bool) {

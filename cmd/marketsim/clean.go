@@ -12,6 +12,7 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func newClean() *cobra.Command {
@@ -79,7 +80,7 @@ func sweep(ctx context.Context, rdb *redis.Client, keys market.Keys) (message st
 
 // lockKeys are the keys that the locks of the noted strategy may have left; none for a strategy of somebody else's.
 func lockKeys(keys market.Keys, made market.Made) iter.Seq[string] {
-	spec, err := catalogue().Parse(made.Strategy)
+	spec, err := catalogue.Full().Parse(made.Strategy)
 	if err != nil {
 		return slices.Values([]string(nil))
 	}

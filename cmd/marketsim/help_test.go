@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -52,7 +54,7 @@ func TestHelp(t *testing.T) {
 
 func TestListNamesEverything(t *testing.T) {
 	o := marketsim(t, "list").exits(t, exitFine)
-	c := catalogue()
+	c := catalogue.Full()
 	for _, s := range c.Strategies {
 		o.says(t, "\n"+s.Name, s.Source)
 	}

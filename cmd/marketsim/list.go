@@ -12,11 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
-	"github.com/marketsim/marketsim/strategies/lock/redislocklock"
-	"github.com/marketsim/marketsim/strategies/lock/redsynclock"
-	"github.com/marketsim/marketsim/strategies/lock/zklock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -31,20 +28,13 @@ func newList() *cobra.Command {
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if locks {
-				return listPromises(cmd.OutOrStdout(), catalogue().Locks)
+				return listPromises(cmd.OutOrStdout(), catalogue.Full().Locks)
 			}
-			return list(cmd.OutOrStdout(), catalogue())
+			return list(cmd.OutOrStdout(), catalogue.Full())
 		},
 	}
 	cmd.Flags().BoolVar(&locks, "locks", false, "what each lock promises, and how its waiters are woken")
 	return cmd
-}
-
-// catalogue is everything that a spec may name: the built-in locks, and those with dependencies of their own.
-func catalogue() strategies.Catalogue {
-	c := strategies.Builtin()
-	c.Locks = append(c.Locks, zklock.Kind(), etcdlock.Kind(), redsynclock.Kind(), redislocklock.Kind())
-	return c
 }
 
 // listPromises prints which lock makes which promise, and below that how its waiters are woken and where it comes from.

@@ -6,13 +6,14 @@ import (
 
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/market/backend/masters/masterstest"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // TestEveryLockTrades runs the market under each lock, with private servers for those that need some.
 func TestEveryLockTrades(t *testing.T) {
 	backendtest.Local(t) // or there is nothing to run on
-	for _, k := range catalogue().Locks {
+	for _, k := range catalogue.Full().Locks {
 		t.Run(k.Name, func(t *testing.T) {
 			o := marketsim(t, "run", "--backend", "local", "--strategy", "coarse:"+k.Name, "--mix", "2x2",
 				"--duration", "150ms", "--warmup", "0s", "--json", "-")
@@ -70,7 +71,7 @@ func TestBrowsersCountTornReads(t *testing.T) {
 func TestListLocks(t *testing.T) {
 	o := marketsim(t, "list", "--locks").exits(t, exitFine)
 	golden(t, "locks.txt", o.stdout)
-	for _, k := range catalogue().Locks {
+	for _, k := range catalogue.Full().Locks {
 		o.says(t, k.Name)
 	}
 	for _, p := range (lock.Promises{}).List() {

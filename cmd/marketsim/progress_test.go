@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func twoRows(t *testing.T) []bench.Config {
 	t.Helper()
-	spec, err := catalogue().Parse("fine")
+	spec, err := catalogue.Full().Parse("fine")
 	if err != nil {
 		t.Fatal(err)
 	}

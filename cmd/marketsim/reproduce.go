@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/results/reference"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func newReproduce(args []string) *cobra.Command {
@@ -48,7 +49,7 @@ func published(tables []string) ([]trader, error) {
 	}
 	var all []trader
 	for _, r := range rows {
-		spec, err := catalogue().Parse(r.Locking)
+		spec, err := catalogue.Full().Parse(r.Locking)
 		if err != nil {
 			return nil, fmt.Errorf("row of table %s: %w", r.Table, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 // traders are all strategies under all mixes. It is told which flags were given.
@@ -26,7 +27,7 @@ func (f *runFlags) traders(given func(flag string) bool) ([]trader, error) {
 	}
 	var all []trader
 	for _, text := range f.strategies {
-		spec, err := catalogue().Parse(text)
+		spec, err := catalogue.Full().Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +67,7 @@ func (f *runFlags) parseMixes(given func(flag string) bool) ([]bench.Mix, error)
 // names are the strategies that a spec may begin with.
 func names() []string {
 	var all []string
-	for _, s := range catalogue().Strategies {
+	for _, s := range catalogue.Full().Strategies {
 		all = append(all, s.Name)
 	}
 	return all
