@@ -40,7 +40,8 @@ type Locker interface {
 	// Try takes the lock if it is free, and returns ErrHeld at once if it is not.
 	Try(ctx context.Context, name string) (Lease, error)
 
-	// Promises says what this lock claims with these parameters. Every claim is checked by package locktest.
+	// Promises says what this lock claims with these parameters. Package locktest checks the claims, and reports
+	// those that it could not check.
 	Promises() Promises
 }
 
