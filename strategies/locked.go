@@ -105,12 +105,12 @@ func (k *locked) guarded(ctx context.Context, read func() error, write func(redi
 		return err
 	}
 	k.steps.At(ctx, step.Read)
-	k.steps.At(ctx, step.BeforeWrite)
 	for _, lease := range k.held {
 		if lease.Context().Err() != nil {
 			return fmt.Errorf("%w: %w", market.ErrLockLost, context.Cause(lease.Context()))
 		}
 	}
+	k.steps.At(ctx, step.BeforeWrite) // after that look: no look is late enough to rule a pause out
 	if err := exec(ctx, k.rdb.TxPipelined, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
 		return err
 	}

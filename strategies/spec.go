@@ -61,8 +61,12 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var closers closers
 	if s.lock != nil {
+		rdb, dial := env.Redis, env.Dial
+		if env.LockRedis != nil {
+			rdb, dial = env.LockRedis, env.LockDial
+		}
 		locker, err := s.lock.New(lock.Env{
-			Redis: env.Redis, Dial: env.Dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
+			Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
 			Now: env.Now, Servers: env.Servers, Process: env.Process,
 		})
 		if err != nil {

@@ -44,6 +44,10 @@ type Env struct {
 	Steps  step.Observer // may be nil
 
 	// For locks only.
+	// LockRedis and LockDial are for locks that live on a Redis of their own; nil means Redis and Dial.
+	LockRedis *redis.Client
+	LockDial  func(context.Context) (*redis.Client, error)
+
 	Now     func() time.Time // the client's wall clock; nil means time.Now
 	Servers lock.Servers     // those a lock needs besides Redis
 	Process *lock.Process    // what the workers of one process share; may be nil

@@ -27,6 +27,8 @@ type Kind struct {
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says that readers and writers then keep out of
 	// each other's way.
 	Shares bool
+	// OwnClock says that it reads its process's clock and not Env.Now: tests cannot set it wrong.
+	OwnClock bool
 	// Renews says that its leases are Renewers, so that a watchdog can be put over it.
 	Renews bool
 	// New makes a Locker for one worker.
