@@ -46,6 +46,17 @@ func (s Spec) Lock() (lock.Kind, bool) {
 	return *s.lock, true
 }
 
+// Promises is what the spec's lock claims with the spec's parameters; nothing for a strategy that takes none.
+func (s Spec) Promises() lock.Promises {
+	switch {
+	case s.lock == nil:
+		return lock.Promises{}
+	case s.lock.PromisesWith == nil:
+		return s.lock.Promises
+	}
+	return s.lock.PromisesWith(s.params)
+}
+
 // declared lists the parameters that may be given.
 func (s Spec) declared() []param.Param {
 	all := append([]param.Param(nil), s.strategy.Params...)

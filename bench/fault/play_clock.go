@@ -12,6 +12,7 @@ const wrong = 30 * time.Second
 func clockAhead() Scenario {
 	return Scenario{
 		Name:    "clock-ahead",
+		Promise: "clock-independent",
 		Title:   "one client's clock is 30 s ahead",
 		Applies: readsClock,
 		play:    func(s *Stage) (Verdict, string) { return skewed(s, wrong) },
@@ -21,6 +22,7 @@ func clockAhead() Scenario {
 func clockBehind() Scenario {
 	return Scenario{
 		Name:    "clock-behind",
+		Promise: "clock-independent",
 		Title:   "one client's clock is 30 s behind",
 		Applies: readsClock,
 		play:    func(s *Stage) (Verdict, string) { return skewed(s, -wrong) },
@@ -70,7 +72,7 @@ func intrudes(s *Stage, holder, other *Actor, item int) bool {
 	holder.buy(s.item(item), Point{At: step.BeforeWrite})
 	holder.reaches(step.BeforeWrite)
 	other.buy(s.item(item), Point{At: step.BeforeWrite})
-	in := other.held(TTL/4) == step.BeforeWrite
+	in := other.held(s.ttl/4) == step.BeforeWrite
 	s.prompt(start)
 	holder.goOn()
 	holder.ends()

@@ -6,15 +6,10 @@ import (
 	"github.com/marketsim/marketsim/strategies/step"
 )
 
-// endless is for how long a lock must be stuck before it is called stuck for good.
-const endless = 3*TTL + TTL/2
-
-// waited is how long somebody must have waited to be called stuck, where the whole of a lease was left.
-const waited = TTL / 2
-
 func crashHalfTaken() Scenario {
 	return Scenario{
 		Name:    "crash-half-taken",
+		Promise: "survives a crash",
 		Title:   "the holder dies between SETNX and EXPIRE",
 		Applies: needsLock,
 		play: func(s *Stage) (Verdict, string) {
@@ -30,8 +25,9 @@ func crashHalfTaken() Scenario {
 
 func crashHolding() Scenario {
 	return Scenario{
-		Name:  "crash-holding",
-		Title: "the holder dies in the critical section",
+		Name:    "crash-holding",
+		Promise: "survives a crash",
+		Title:   "the holder dies in the critical section",
 		play: func(s *Stage) (Verdict, string) {
 			a, b := s.actor("A"), s.actor("B")
 			a.buy(s.item(0), Point{At: step.BeforeWrite})
@@ -55,11 +51,11 @@ func afterDeath(s *Stage, holder, next *Actor) (Verdict, string) {
 func getsIn(s *Stage, a *Actor) (Verdict, string) {
 	start := time.Now()
 	a.buy(s.item(0))
-	_, in := a.endsWithin(endless)
+	_, in := a.endsWithin(s.endless())
 	switch {
 	case !in:
 		return StuckForGood, "nobody gets in: nothing gives the dead holder's lock back"
-	case time.Since(start) > waited:
+	case time.Since(start) > s.waited():
 		return StuckForTTL, "others get in when the dead holder's lease has run out"
 	case s.Subject.Lock == nil:
 		return Safe, "it holds no lock that could be left behind"

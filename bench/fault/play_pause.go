@@ -31,7 +31,7 @@ func takenOver(s *Stage, suspend, resume func(*Actor)) (Verdict, string) {
 	a.reaches(step.BeforeWrite)
 	suspend(a)
 	b.buy(s.item(0))
-	second, in := b.endsWithin(lasting(s.Subject))
+	second, in := b.endsWithin(s.lasting())
 	resume(a)
 	a.goOn()
 	first := a.ends()
@@ -54,18 +54,10 @@ func takenOver(s *Stage, suspend, resume func(*Actor)) (Verdict, string) {
 	return Safe, "the second buyer was refused (" + second.Reason + ")"
 }
 
-// lasting is for how long a lock must keep others out to be said to do so for good. One whose renewals are counted may
-// go on for a few TTLs more.
-func lasting(s Subject) time.Duration {
-	if s.Lock != nil && hasParam(s, "renewals") {
-		return endless + 3*TTL
-	}
-	return endless
-}
-
 func pauseThenRelease() Scenario {
 	return Scenario{
 		Name:    "pause-release",
+		Promise: "owner-only release",
 		Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
 		Applies: needsLock,
 		play: func(s *Stage) (Verdict, string) {
@@ -77,6 +69,7 @@ func pauseThenRelease() Scenario {
 func pauseInRelease() Scenario {
 	return Scenario{
 		Name:    "pause-in-release",
+		Promise: "owner-only release",
 		Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
 		Applies: needsLock,
 		play: func(s *Stage) (Verdict, string) {
@@ -96,7 +89,7 @@ func releasedLate(s *Stage, where Point) (Verdict, string) {
 	}
 	a.stop()
 	b.buy(item, Point{At: step.BeforeWrite})
-	in := b.held(endless) == step.BeforeWrite
+	in := b.held(s.endless()) == step.BeforeWrite
 	entered := time.Now()
 	a.wake()
 	a.goOn()
@@ -111,7 +104,7 @@ func releasedLate(s *Stage, where Point) (Verdict, string) {
 		return Safe, "nobody gets in before the holder has released"
 	}
 	c.buy(item, Point{At: step.BeforeWrite})
-	two := c.held(TTL/4) == step.BeforeWrite
+	two := c.held(s.ttl/4) == step.BeforeWrite
 	s.prompt(entered)
 	b.goOn()
 	b.ends()

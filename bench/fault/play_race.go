@@ -12,6 +12,7 @@ const racers = 4
 func expiredRace() Scenario {
 	return Scenario{
 		Name:    "expired-race",
+		Promise: "exclusive",
 		Title:   "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
 		Applies: needsLock,
 		play:    raceForIt,
@@ -69,7 +70,7 @@ func enter(s *Stage, waiting []*Actor) (inside int) {
 			}
 		}
 	}
-	gather(endless)
+	gather(s.endless())
 	start := time.Now()
 	for i, w := range waiting {
 		if at[i] == step.Looked {

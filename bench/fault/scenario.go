@@ -1,9 +1,11 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -16,7 +18,11 @@ type Scenario struct {
 	Applies func(Subject) string
 	// Needs is what it starts besides a Redis: shown to users.
 	Needs string
-	play  func(*Stage) (Verdict, string)
+	// Lease is how long locks last in it; 0 means TTL.
+	Lease time.Duration
+	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
+	Promise string
+	play    func(*Stage) (Verdict, string)
 }
 
 // All lists the scenarios in the order in which they are shown.
@@ -31,6 +37,13 @@ func All() []Scenario {
 		expiredRace(),
 		clockAhead(),
 		clockBehind(),
+		restartedEmpty(),
+		redlockDown(1),
+		redlockDown(2),
+		redlockDown(3),
+		redlockRestart(),
+		readerLeaves(),
+		readerFreesAnother(),
 	}
 }
 
@@ -47,7 +60,7 @@ func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, 
 	}
 	var err error
 	for range plays {
-		stage := newStage(ctx, l, subject)
+		stage := newStage(ctx, l, subject, cmp.Or(sc.Lease, TTL))
 		if !stage.failed() {
 			f.Verdict, f.Why = sc.play(stage)
 		}
@@ -62,5 +75,19 @@ func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, 
 	if err != nil {
 		return Finding{}, fmt.Errorf("scenario %s with %s: %w", sc.Name, subject.Name, err)
 	}
+	f.Broken = sc.broken(subject, f.Verdict)
 	return f, nil
+}
+
+// broken names the promise that a verdict breaks.
+func (sc Scenario) broken(subject Subject, v Verdict) string {
+	if sc.Promise == "" || !v.Harm() && v != StuckForGood {
+		return ""
+	}
+	for _, p := range subject.Promises.List() {
+		if p.Name == sc.Promise && p.Made {
+			return p.Name
+		}
+	}
+	return ""
 }

@@ -32,6 +32,7 @@ var errLate = errors.New("the machine was too slow for this scenario's short lea
 type Stage struct {
 	Subject Subject
 
+	ttl        time.Duration // how long its leases last
 	ctx        context.Context
 	lab        *Lab
 	cast       casting // of actors to come; a play may change it
@@ -46,8 +47,8 @@ type Stage struct {
 	err        error
 }
 
-func newStage(ctx context.Context, lab *Lab, subject Subject) *Stage {
-	s := &Stage{Subject: subject, ctx: ctx, lab: lab}
+func newStage(ctx context.Context, lab *Lab, subject Subject, ttl time.Duration) *Stage {
+	s := &Stage{Subject: subject.lasting(ttl), ttl: ttl, ctx: ctx, lab: lab}
 	s.fail(s.set())
 	return s
 }
@@ -162,9 +163,23 @@ func (s *Stage) pass(d time.Duration) {
 	}
 }
 
+// endless is for how long a lock must be stuck before it is called stuck for good.
+func (s *Stage) endless() time.Duration { return 3*s.ttl + s.ttl/2 }
+
+// lasting is endless for a lock whose holder lives: one whose renewals are counted may go on for a few TTLs more.
+func (s *Stage) lasting() time.Duration {
+	if hasParam(s.Subject, "renewals") {
+		return s.endless() + 3*s.ttl
+	}
+	return s.endless()
+}
+
+// waited is how long somebody must have waited to be called stuck, where the whole of a lease was left.
+func (s *Stage) waited() time.Duration { return s.ttl / 2 }
+
 // prompt fails the stage as late if more time has passed than a lease allows for what was done in it.
 func (s *Stage) prompt(since time.Time) {
-	if time.Since(since) > TTL*3/4 {
+	if time.Since(since) > s.ttl*3/4 {
 		s.fail(errLate)
 	}
 }

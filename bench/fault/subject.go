@@ -28,11 +28,14 @@ type Subject struct {
 	Purchasing
 	Name string // as shown
 	// Lock is its lock; nil for one that takes none.
-	Lock *lock.Kind
+	Lock     *lock.Kind
+	Promises lock.Promises // of its lock
 	// Expires says that its lock gives itself back after TTL.
 	Expires bool
 	// Steps says that it tells its observer where it is. A subject that does not is held at its connection.
 	Steps bool
+
+	last func(ttl time.Duration) Purchasing // the same with leases of ttl; nil: cannot be changed
 }
 
 // Of makes a subject of a lock, such as "set-px" or "fenced:fencing=on", under the strategy fine, or of a strategy that
@@ -53,17 +56,33 @@ func Of(c strategies.Catalogue, name string) (Subject, error) {
 	if !ok {
 		return Subject{Purchasing: spec, Name: name, Steps: true}, nil
 	}
-	s := Subject{Purchasing: spec, Name: name, Lock: &kind, Steps: true}
-	for _, ttl := range []string{"ttl", "read-ttl", "write-ttl", "bar"} {
-		if !hasParam(s, ttl) {
-			continue
-		}
-		s.Expires = true
-		if short, err := c.Parse(fmt.Sprintf("%s:%s=%s", s.Purchasing, ttl, TTL)); err == nil {
-			s.Purchasing = short // else it was given
+	s := Subject{Purchasing: spec, Name: name, Lock: &kind, Promises: spec.Promises(), Steps: true}
+	for _, ttl := range ttlParams {
+		s.Expires = s.Expires || hasParam(s, ttl)
+	}
+	s.last = func(d time.Duration) Purchasing { return withTTL(c, spec, d) }
+	return s, nil
+}
+
+// ttlParams are the names under which locks know how long they last.
+var ttlParams = []string{"ttl", "read-ttl", "write-ttl", "bar"}
+
+// withTTL gives a lock's TTLs where they were not given.
+func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration) Purchasing {
+	for _, ttl := range ttlParams {
+		if short, err := c.Parse(fmt.Sprintf("%s:%s=%s", spec, ttl, d)); err == nil {
+			spec = short // else it has none of this name, or was given one
 		}
 	}
-	return s, nil
+	return spec
+}
+
+// lasting is the subject with leases of d.
+func (s Subject) lasting(d time.Duration) Subject {
+	if s.last != nil {
+		s.Purchasing = s.last(d)
+	}
+	return s
 }
 
 // hasParam reports whether the subject's lock takes a parameter.

@@ -56,4 +56,6 @@ type Finding struct {
 	Subject  string  `json:"subject"`
 	Verdict  Verdict `json:"verdict"`
 	Why      string  `json:"why"` // one line
+	// Broken is the promise of the lock that the verdict breaks; empty: none.
+	Broken string `json:"broken_promise,omitempty"`
 }
