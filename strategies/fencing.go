@@ -53,18 +53,23 @@ func registers(v param.Values) bool {
 	return fencing == fencingOn || fencing == fencingToken
 }
 
-// checkFencing refuses fencing=on under a lock that does not number its holders.
-func checkFencing(s Spec, c Catalogue) error {
-	kind, _ := s.Lock()
-	if s.Param(fencingParam) != fencingOn || kind.Promises.Fenced {
-		return nil
-	}
+// FencedLocks names the locks that number their holders.
+func (c Catalogue) FencedLocks() []string {
 	var fenced []string
 	for _, k := range c.Locks {
 		if k.Promises.Fenced {
 			fenced = append(fenced, k.Name)
 		}
 	}
+	return fenced
+}
+
+// checkFencing refuses fencing=on under a lock that does not number its holders.
+func checkFencing(s Spec, c Catalogue) error {
+	kind, _ := s.Lock()
+	if s.Param(fencingParam) != fencingOn || kind.Promises.Fenced {
+		return nil
+	}
 	return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which works"+
-		" with any lock", kind.Name, strings.Join(fenced, ", "), fencingToken)
+		" with any lock", kind.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
 }
