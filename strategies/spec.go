@@ -98,13 +98,20 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	return purchaser, closers, nil
 }
 
-// LockKeys enumerates the lock keys that a run with this spec may have left in a market.
+// Param returns the value of a parameter of the spec's strategy or lock, in normal form.
+func (s Spec) Param(p param.Param) string { return s.params.Text(p) }
+
+// LockKeys enumerates the keys of locks and fences that a run with this spec may have left in a market.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if s.lock == nil || s.strategy.Locks.all == nil {
 			return
 		}
+		fenced := registers(s.params)
 		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {
+			if fenced && !yield(keys.Fence(name)) {
+				return
+			}
 			for _, key := range s.lock.AllKeys(keys.Lock(name)) {
 				if !yield(key) {
 					return

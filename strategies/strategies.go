@@ -25,6 +25,9 @@ type Strategy struct {
 	Summary string // one line
 	Source  string // book section, paper, command page
 	Params  []param.Param
+	// Check returns an error for a spec whose lock and parameters are right each but not together. It is told the
+	// catalogue in which the spec was found. It may be nil.
+	Check func(Spec, Catalogue) error
 	// Lock is the name of the default lock, or empty for a strategy that takes none.
 	Lock string
 	// Locks names the locks an operation on an item by a buyer takes (nil for a strategy that takes none), so

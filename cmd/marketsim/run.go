@@ -23,6 +23,7 @@ type runFlags struct {
 	wallets           int
 	browsers          int
 	locks             lockFlags
+	fencing           bool
 	keep              bool
 }
 
@@ -38,6 +39,7 @@ removed at the end.
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
+  marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, args) },
@@ -57,6 +59,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
 	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
+	flags.BoolVar(&f.fencing, "fencing", false, "measure each strategy without and with its lock's fences compared at the market")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
