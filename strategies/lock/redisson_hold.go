@@ -12,14 +12,16 @@ type redissonHold struct {
 	unaware
 	locker     *redissonLocker
 	key, token string
-	entries    int   // as far as this side knows
-	whole      Lease // the hold itself, renewed if there is a watchdog
+	entries    int       // as far as this side knows
+	asked      time.Time // when the last attempt to enter was sent
+	whole      Lease     // the hold itself, renewed if there is a watchdog
 }
 
 func (h *redissonHold) channel() string { return h.key + ":freed" }
 
 // take makes one attempt to enter and answers how long to wait for the next one, 0 when the lock is taken.
 func (h *redissonHold) take(ctx context.Context) (time.Duration, error) {
+	h.asked = time.Now()
 	left, err := redissonTake.Run(ctx, h.locker.env.Redis, []string{h.key}, h.token, h.locker.ttl.Milliseconds(),
 		h.entries).Int64()
 	if err != nil {
@@ -33,7 +35,7 @@ func (h *redissonHold) enter() *redissonLease {
 	if h.entries++; h.entries == 1 {
 		h.whole = h
 		if h.locker.watched {
-			h.whole = keepRenewing(h, h.locker.ttl/3, h.locker.ttl, 0, h.locker.env.Steps)
+			h.whole = keepRenewing(h, h.asked, h.locker.ttl/3, h.locker.ttl, 0, h.locker.env.Steps)
 		}
 	}
 	return &redissonLease{hold: h}
