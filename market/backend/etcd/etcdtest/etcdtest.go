@@ -3,14 +3,17 @@ package etcdtest
 
 import (
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market/backend/etcd"
 )
 
-// Start starts an etcd server for the length of the test. It needs nothing of the machine.
-func Start(t testing.TB) *etcd.Server {
+// Start starts an etcd of n members for the length of the test. It needs nothing of the machine.
+func Start(t testing.TB, n int) *etcd.Cluster {
 	t.Helper()
-	s, err := etcd.Start(t.Context())
+	s, err := etcd.Start(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,6 +21,15 @@ func Start(t testing.TB) *etcd.Server {
 		if err := s.Close(); err != nil {
 			t.Errorf("closing etcd: %v", err)
 		}
+		if n > 1 {
+			settle()
+		}
 	})
 	return s
+}
+
+// settle waits for the connections that members had to each other: they end when nothing was said on them for five seconds.
+func settle() {
+	for deadline := time.Now().Add(10 * time.Second); goleak.Find() != nil && time.Now().Before(deadline); {
+	}
 }
