@@ -33,3 +33,16 @@ func settle() {
 	for deadline := time.Now().Add(10 * time.Second); goleak.Find() != nil && time.Now().Before(deadline); {
 	}
 }
+
+// Goroutines are those of members that talk to each other, for tests that look for goroutines of others meanwhile. A client
+// has none like them: it does not speak plain HTTP.
+func Goroutines() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
+		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"),
+		goleak.IgnoreAnyFunction("net/http.(*Transport).dialConnFor"),
+		goleak.IgnoreAnyFunction("net/http.(*Transport).startDialConnForLocked.func1"),
+	}
+}
