@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/step"
 )
@@ -44,6 +46,10 @@ type Subject struct {
 
 	// Queued tells how many workers wait for the lock called name. By default the suite knows from step.Waiting.
 	Queued func(t testing.TB, name string) int
+
+	// Others are goroutines that are not the lock's, and that may come while the suite looks for those that it leaves behind:
+	// of servers that run in the test's process.
+	Others []goleak.Option
 
 	// TTL is one that the lock can do and that is short enough to let it pass: 200 ms by default. Where it must not pass,
 	// workers get a longer one.
