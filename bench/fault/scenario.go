@@ -49,6 +49,8 @@ func All() []Scenario {
 		redlockDown(2),
 		redlockDown(3),
 		redlockRestart(),
+		sessionExpires(),
+		leaderKilled(),
 		readerLeaves(),
 		readerFreesAnother(),
 	}
