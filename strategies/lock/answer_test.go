@@ -21,8 +21,8 @@ var errNoServer = errors.New("no server")
 // means that the lock is given, or was the caller's.
 type answers func(cmd redis.Cmder) bool
 
-func (a answers) client(t testing.TB) *redis.Client {
-	t.Helper()
+// client is a connection to it, which the caller closes.
+func (a answers) client() *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Dialer:     func(context.Context, string, string) (net.Conn, error) { return nil, errNoServer },
 		MaxRetries: -1,
@@ -30,7 +30,6 @@ func (a answers) client(t testing.TB) *redis.Client {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(a)
-	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
 
@@ -63,8 +62,10 @@ func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 // open makes a Locker whose connection is a, and who can open no other.
 func (a answers) open(t testing.TB, k lock.Kind, params param.Values) lock.Locker {
 	t.Helper()
+	rdb := a.client()
+	t.Cleanup(func() { _ = rdb.Close() })
 	l, err := k.New(lock.Env{
-		Redis: a.client(t), Params: params, Key: func(name string) string { return name },
+		Redis: rdb, Params: params, Key: func(name string) string { return name },
 		Dial: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
 	})
 	if err != nil {

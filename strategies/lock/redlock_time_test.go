@@ -19,7 +19,7 @@ func answeringMasters(t testing.TB, params param.Values, master func(i int) answ
 	env := lock.Env{Key: func(name string) string { return name }, Params: params}
 	for i := range 5 {
 		a := master(i)
-		env.Servers.Masters = append(env.Servers.Masters, func(context.Context) (*redis.Client, error) { return a.client(t), nil })
+		env.Servers.Masters = append(env.Servers.Masters, func(context.Context) (*redis.Client, error) { return a.client(), nil })
 	}
 	l, err := kind(t, "redlock").New(env)
 	if err != nil {
