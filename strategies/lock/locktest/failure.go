@@ -24,6 +24,16 @@ func crashedHolderIsSucceeded(f *floor) {
 	}
 }
 
+// abandonedLeaseExpires leaves a lock to itself. One that renews itself has to be crashed for that.
+func abandonedLeaseExpires(f *floor) {
+	name, holder, other := f.name(), f.open(Worker{TTL: f.ttl()}), f.open(Worker{TTL: f.ttl()})
+	f.acquire(holder, name)
+	if f.subject.Renewing {
+		f.needsCrash()(f.TB, holder)
+	}
+	_ = f.expired(other, name, "a lease that was neither renewed nor released").Release(f.ctx) // its TTL is short too
+}
+
 func crashedWaiterIsPassedOver(f *floor) {
 	crash := f.needsCrash()
 	name := f.name()

@@ -122,6 +122,7 @@ var checks = []check{
 	{"release of a lost lock frees nothing", "owner-only release", lostReleaseFreesNothing},
 	{"release that was overtaken frees nothing", "owner-only release", overtakenReleaseFreesNothing},
 	{"reader frees only itself", "owner-only release", readerFreesOnlyItself},
+	{"lease that nobody releases expires", "survives a crash", abandonedLeaseExpires},
 	{"crashed holder is succeeded", "survives a crash", crashedHolderIsSucceeded},
 	{"crashed waiter is passed over", "survives a crash", crashedWaiterIsPassedOver},
 	{"wrong clocks neither steal nor are locked out", "clock-independent", wrongClocksDoNoHarm},
