@@ -45,6 +45,7 @@ func All() []Scenario {
 		lostUnlockMessage(),
 		partitionHeals(),
 		restartedEmpty(),
+		failover(),
 		redlockDown(1),
 		redlockDown(2),
 		redlockDown(3),
