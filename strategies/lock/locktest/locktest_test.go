@@ -69,6 +69,16 @@ func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
 	}
 }
 
+// The lock in memory keeps time by the clocks of its workers, whom nobody gave a wrong one.
+func TestClockThatIsReadUnaskedIsFound(t *testing.T) {
+	subject := newMemory(t, "").subject()
+	subject.Bubble = true
+	said := try(t, func(t testing.TB) { named(t, "wrong clocks").on(t, subject, everything, func(outcome) {}) })
+	if !strings.Contains(said, "held by a client whose clock is wrong") {
+		t.Errorf("the check said %q, want that others get what is held by the client whose clock is wrong", said)
+	}
+}
+
 // What renews itself is not abandoned by leaving it alone.
 func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got outcome
