@@ -127,6 +127,7 @@ const (
 	needsAllNodes      fault = "needs all nodes"
 	noticesNothing     fault = "notices no loss"
 	givesNoCause       fault = "cancels a lost lease without a cause"
+	shutsHolderOut     fault = "does not let its holder in again"
 	forgetsEntries     fault = "forgets how often it was entered"
 	lastFirst          fault = "serves the last first"
 	repeatsFences      fault = "repeats a fence"
@@ -173,6 +174,7 @@ var found = map[fault]struct{ by, too []string }{
 	needsAllNodes:      {by: []string{"works while"}},
 	noticesNothing:     {by: []string{"lost lease"}},
 	givesNoCause:       {by: []string{"lost lease"}},
+	shutsHolderOut:     {by: []string{"holder enters"}},
 	forgetsEntries:     {by: []string{"holder enters"}, too: []string{"reader frees", "readers share"}},
 	lastFirst:          {by: []string{"waiters get"}, too: []string{"waiting writer"}},
 	repeatsFences:      {by: []string{"fences"}},
