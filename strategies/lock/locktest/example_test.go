@@ -50,7 +50,8 @@ func (m mine) Acquire(ctx context.Context, name string) (lock.Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, 2*m.Timeout)
 	defer cancel()
 	l, err := m.obtain(bounded, name, polls, lock.ErrTimeout)
-	if bounded.Err() != nil && ctx.Err() == nil {
+	ours, _ := bounded.Deadline()
+	if theirs, has := ctx.Deadline(); errors.Is(err, context.DeadlineExceeded) && (!has || ours.Before(theirs)) {
 		err = lock.ErrTimeout
 	}
 	return l, err

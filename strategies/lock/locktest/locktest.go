@@ -62,6 +62,10 @@ type Subject struct {
 	// Clock says that Open honours Worker.Now.
 	Clock bool
 
+	// Bubble says that Open and its Lockers can be used in a bubble of package testing/synctest, in which the clock is decades
+	// slow: for a lock that takes no clock. What they have in common with other workers must not hold channels or timers.
+	Bubble bool
+
 	// Untimed says that Open cannot honour Worker.Timeout: the context alone ends an acquisition.
 	Untimed bool
 

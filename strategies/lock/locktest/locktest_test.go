@@ -69,6 +69,16 @@ func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
 	}
 }
 
+// The lock in memory keeps time by the clocks of its workers, whom nobody gave a wrong one.
+func TestClockThatIsReadUnaskedIsFound(t *testing.T) {
+	subject := newMemory(t, "").subject()
+	subject.Bubble = true
+	said := try(t, func(t testing.TB) { named(t, "wrong clocks").on(t, subject, everything, func(outcome) {}) })
+	if !strings.Contains(said, "held by a client whose clock is wrong") {
+		t.Errorf("the check said %q, want that others get what is held by the client whose clock is wrong", said)
+	}
+}
+
 // What renews itself is not abandoned by leaving it alone.
 func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
 	var got outcome
@@ -117,6 +127,7 @@ const (
 	needsAllNodes      fault = "needs all nodes"
 	noticesNothing     fault = "notices no loss"
 	givesNoCause       fault = "cancels a lost lease without a cause"
+	shutsHolderOut     fault = "does not let its holder in again"
 	forgetsEntries     fault = "forgets how often it was entered"
 	lastFirst          fault = "serves the last first"
 	repeatsFences      fault = "repeats a fence"
@@ -163,6 +174,7 @@ var found = map[fault]struct{ by, too []string }{
 	needsAllNodes:      {by: []string{"works while"}},
 	noticesNothing:     {by: []string{"lost lease"}},
 	givesNoCause:       {by: []string{"lost lease"}},
+	shutsHolderOut:     {by: []string{"holder enters"}},
 	forgetsEntries:     {by: []string{"holder enters"}, too: []string{"reader frees", "readers share"}},
 	lastFirst:          {by: []string{"waiters get"}, too: []string{"waiting writer"}},
 	repeatsFences:      {by: []string{"fences"}},
