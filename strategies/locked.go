@@ -49,11 +49,14 @@ type locked struct {
 	wanted []string // reused
 	held   []lock.Lease
 	since  time.Time // when the first of held was acquired
+	holds  holds
 }
 
 func newLocked(names LockNames) func(Env) (market.Purchaser, io.Closer, error) {
 	return func(env Env) (market.Purchaser, io.Closer, error) {
-		return &locked{rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps}, nil, nil
+		return &locked{
+			rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps, holds: holds{report: env.Holds},
+		}, nil, nil
 	}
 }
 
@@ -88,7 +91,7 @@ func (k *locked) Purchase(ctx context.Context, o market.Order) (market.Receipt, 
 
 // under does one operation while the wanted locks are held.
 func (k *locked) under(ctx context.Context, read func() error, write func(redis.Pipeliner)) (r market.Receipt, err error) {
-	if err := k.acquire(ctx, &r, k.locker.Acquire); err != nil {
+	if err := k.acquire(ctx, &r, k.locker.Acquire, false); err != nil {
 		return r, err
 	}
 	err = k.guarded(ctx, read, write)
@@ -120,19 +123,21 @@ func (k *locked) guarded(ctx context.Context, read func() error, write func(redi
 
 // acquire takes the wanted locks in order, or none of them.
 func (k *locked) acquire(ctx context.Context, r *market.Receipt,
-	take func(context.Context, string) (lock.Lease, error),
+	take func(context.Context, string) (lock.Lease, error), shared bool,
 ) error {
 	start, polls := time.Now(), k.polls()
 	var err error
 	k.held = k.held[:0]
 	for _, name := range k.wanted {
 		var lease lock.Lease
+		k.holds.call(name, shared)
 		if lease, err = take(ctx, name); err != nil {
 			break
 		}
 		if len(k.held) == 0 {
 			k.since = time.Now()
 		}
+		k.holds.acquired(lease)
 		k.held = append(k.held, lease)
 	}
 	r.LockWait, r.Polls = time.Since(start), int(k.polls()-polls)
@@ -154,7 +159,7 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 func (k *locked) release(ctx context.Context) (lost bool) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for i := len(k.held) - 1; i >= 0; i-- {
-		if err := k.held[i].Release(ctx); errors.Is(err, lock.ErrLost) {
+		if err := k.holds.release(ctx, k.held[i]); errors.Is(err, lock.ErrLost) {
 			lost = true
 		}
 	}
