@@ -67,6 +67,8 @@ type Config struct {
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
+	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
+	History string
 	// Private says that the server ends with the run, so that keys that cannot be removed are nobody's trouble.
 	Private bool
 }

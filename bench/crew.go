@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
@@ -23,11 +24,16 @@ type crew struct {
 	brake                     *brake
 	process                   *lock.Process // what the workers' locks share
 	from                      time.Time     // end of the warm-up
+	history                   *history.Writer
 }
 
 // hire connects the workers of a row and opens their Purchasers. On an error nothing stays open.
 func hire(ctx context.Context, c Config) (*crew, error) {
-	crew := &crew{brake: newBrake(), process: new(lock.Process)}
+	recording, err := c.record()
+	if err != nil {
+		return nil, err
+	}
+	crew := &crew{brake: newBrake(), process: new(lock.Process), history: recording}
 	tickets := newTickets(c.Purchases)
 	for _, role := range []struct {
 		name     string
@@ -41,9 +47,9 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 		{"browser", &crew.browsers, c.Browsers, func(int) market.UserID { return 0 }, newBrowserRecorder},
 	} {
 		for i := range role.count {
-			w, err := c.hireOne(ctx, crew, role.account(i))
+			w, err := c.hireOne(ctx, crew, role.account(i), role.name)
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close())
+				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close(), crew.history.Abandon())
 			}
 			w.recorder, w.tickets = role.recorder(), tickets
 			*role.workers = append(*role.workers, w)
@@ -52,27 +58,35 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 	return crew, nil
 }
 
-func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID) (*worker, error) {
+func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, role string) (*worker, error) {
+	recorder, err := crew.history.Worker(role)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := c.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	purchaser, closer, err := c.Subject.Open(c.env(conn, crew.process))
+	purchaser, closer, err := c.Subject.Open(c.env(conn, crew.process, recorder))
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &worker{
 		account: account, accounts: c.opening().Accounts, purchaser: purchaser, closer: closer, conn: conn,
-		goods: stall{conn.Client, c.Keys}, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake,
+		goods: stall{conn.Client, c.Keys}, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake, history: recorder,
 		random: rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
 	}, nil
 }
 
 // env is what a worker's Purchaser works with.
-func (c Config) env(conn *backend.Conn, process *lock.Process) strategies.Env {
-	return strategies.Env{
+func (c Config) env(conn *backend.Conn, process *lock.Process, h *history.Recorder) strategies.Env {
+	env := strategies.Env{
 		Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys, Servers: c.Servers, Process: process,
 	}
+	if h != nil {
+		env.Holds = h.Held
+	}
+	return env
 }
 
 func (c Config) dialClient(ctx context.Context) (*redis.Client, error) {

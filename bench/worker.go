@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -25,6 +26,7 @@ type worker struct {
 	goods     goods
 	ledger    *market.Ledger
 	recorder  *recorder
+	history   *history.Recorder // nil: nothing is recorded
 	random    *rand.Rand
 	brake     *brake
 	tickets   *tickets // purchases still to be made; nil: as many as there is time for
@@ -35,7 +37,9 @@ func (w *worker) sell(ctx context.Context) {
 	var next, last market.ItemID
 	for next = 1; !w.brake.pulled.Load(); next++ {
 		if next > last {
+			minting := time.Now()
 			first, err := w.goods.mint(ctx, w.account)
+			w.history.Minted(minting, time.Now(), first, w.account, err)
 			w.ledger.Minted(first, w.account, err)
 			if err != nil {
 				w.brake.pull(Incomplete, err)
@@ -46,7 +50,9 @@ func (w *worker) sell(ctx context.Context) {
 		l := market.Listing{Item: next, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
 		start := time.Now()
 		receipt, err := w.purchaser.List(ctx, l)
-		w.recorder.list(start, time.Now(), receipt, err)
+		end := time.Now()
+		w.recorder.list(start, end, receipt, err)
+		w.history.Listed(start, end, l, err)
 		w.ledger.Listed(l, err)
 		if fatal(err) {
 			w.brake.pull(Incomplete, fmt.Errorf("list item %d: %w", l.Item, err))
@@ -94,7 +100,9 @@ func (w *worker) order(ctx context.Context, o market.Order) error {
 	before := w.traffic()
 	start := time.Now()
 	receipt, err := w.purchaser.Purchase(ctx, o)
-	w.recorder.purchase(start, time.Now(), w.traffic().Sub(before), receipt, err)
+	end := time.Now()
+	w.recorder.purchase(start, end, w.traffic().Sub(before), receipt, err)
+	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)
 	if fatal(err) {
 		w.brake.pull(Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))

@@ -25,7 +25,7 @@ func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (s 
 		return s, r, ErrExclusive
 	}
 	k.wanted = k.names.list(k.wanted[:0], l)
-	if err := k.acquire(ctx, &r, shared.AcquireShared); err != nil {
+	if err := k.acquire(ctx, &r, shared.AcquireShared, true); err != nil {
 		return s, r, err
 	}
 	s, err = k.look(ctx, l, accounts)
