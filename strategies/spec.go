@@ -46,6 +46,17 @@ func (s Spec) Lock() (lock.Kind, bool) {
 	return *s.lock, true
 }
 
+// Param returns the value of a parameter, its default if the spec does not give it, in normal form; false for one that
+// neither the strategy nor the lock declares.
+func (s Spec) Param(name string) (string, bool) {
+	for _, p := range s.declared() {
+		if p.Name == name {
+			return s.params.Text(p), true
+		}
+	}
+	return "", false
+}
+
 // declared lists the parameters that may be given.
 func (s Spec) declared() []param.Param {
 	all := append([]param.Param(nil), s.strategy.Params...)

@@ -1,0 +1,158 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+// Kind is a kind of fault.
+type Kind string
+
+// The kinds of faults. The first six strike connections, the next two the server, the last a client.
+const (
+	Latency     Kind = "latency"      // what passes is late by some milliseconds, more or less
+	Stall       Kind = "stall"        // nothing passes, and what was sent arrives late, as after a partition that heals
+	BlackHole   Kind = "black-hole"   // what is sent is lost, nobody is told, and the connections end with the fault
+	Reset       Kind = "reset"        // a connection that sends anything is reset, and what it sent is lost
+	LostReply   Kind = "lost-reply"   // what was sent is done, and the connection closed instead of a reply
+	Refuse      Kind = "refuse"       // all connections are closed, and new ones refused
+	ServerKill  Kind = "server-kill"  // SIGKILL; it comes back with its data
+	ServerPause Kind = "server-pause" // SIGSTOP, for longer than a lock lives, then SIGCONT
+	ClientPause Kind = "client-pause" // a worker is held at a step for longer than a lock lives
+)
+
+// kinds are what a round holds: each kind once, and the pause of a client, which finds most, twice.
+var kinds = [...]Kind{
+	Latency, Stall, BlackHole, Reset, LostReply, Refuse, ServerKill, ServerPause, ClientPause, ClientPause,
+}
+
+// Kinds lists every kind once, in the order in which they are shown.
+func Kinds() []Kind { return slices.Compact(slices.Clone(kinds[:])) }
+
+// lines is over how many proxies the workers' connections are spread.
+const lines = 3
+
+// A Fault is one fault of a schedule.
+type Fault struct {
+	Wait   time.Duration // since the fault before was healed
+	Kind   Kind
+	Length time.Duration
+	Line   int           // the line it strikes, from 1; 0: all
+	Up     bool          // Stall, BlackHole: it strikes what clients send, not what they get
+	Delay  time.Duration // Latency: how late, give or take Jitter
+	Jitter time.Duration
+	Step   step.Name // ClientPause: where
+	Seller bool      // ClientPause: who; buyers else
+}
+
+// String is the fault in words: "black-hole of line 2 for 312ms".
+func (f Fault) String() string {
+	text := string(f.Kind)
+	switch f.Kind {
+	case ServerKill:
+		return text + ", back after " + f.Length.String()
+	case ServerPause:
+	case ClientPause:
+		who := "a buyer"
+		if f.Seller {
+			who = "a seller"
+		}
+		text = fmt.Sprintf("%s of %s at %s", text, who, f.Step)
+	case Latency:
+		text = fmt.Sprintf("%s of %s (give or take %s) on %s", text, f.Delay, f.Jitter, f.line())
+	default:
+		text += " of " + f.line()
+	}
+	return text + " for " + f.Length.String()
+}
+
+func (f Fault) line() string {
+	if f.Line == 0 {
+		return "all lines"
+	}
+	return fmt.Sprintf("line %d of %d", f.Line, lines)
+}
+
+// A Round is what happens between two quiet points.
+type Round struct {
+	Faults []Fault
+	Rest   time.Duration // after the last fault was healed
+}
+
+// A Plan is what a schedule follows from.
+type Plan struct {
+	Seed     uint64
+	Duration time.Duration // of all rounds, audits and the time that healing takes excluded
+	// TTL is how long a crashed holder's lock lives: pauses are longer. 0: there is no lock that expires.
+	TTL time.Duration
+}
+
+const (
+	mostWait    = 250 * time.Millisecond
+	leastLength = 50 * time.Millisecond
+	mostLength  = 500 * time.Millisecond
+	leastPause  = 250 * time.Millisecond // of a client or server where no lock expires
+	leastRest   = 100 * time.Millisecond
+	pauseShare  = 1.2 // a pause is at least so many TTLs long
+	pauseSpread = 0.6 // and so many more at most
+)
+
+// Rounds draws the schedule. Every round that is not cut short by the end has each kind of fault, in random order;
+// what does not fit into the time that is left is left out.
+func (p Plan) Rounds() []Round {
+	random := rand.New(rand.NewPCG(p.Seed, 0))
+	var rounds []Round
+	for left := p.Duration; left > 0; {
+		r := Round{}
+		order := random.Perm(len(kinds))
+		for _, i := range order {
+			f := p.draw(random, kinds[i])
+			if took := f.Wait + f.Length; took <= left {
+				r.Faults = append(r.Faults, f)
+				left -= took
+			}
+		}
+		r.Rest = min(left, leastRest+draw(random, leastRest))
+		if len(r.Faults) == 0 || left < mostWait+mostLength {
+			r.Rest = left // too short for another round
+		}
+		left -= r.Rest
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+// draw makes a fault of a kind. Every fault draws all that any fault needs, so that what one kind needs does not change
+// what comes after it.
+func (p Plan) draw(random *rand.Rand, k Kind) Fault {
+	f := Fault{
+		Kind:   k,
+		Wait:   draw(random, mostWait),
+		Length: leastLength + draw(random, mostLength-leastLength),
+		Line:   random.IntN(lines + 1),
+		Up:     random.IntN(2) == 0,
+		Delay:  5*time.Millisecond + draw(random, 25*time.Millisecond),
+		Jitter: draw(random, 5*time.Millisecond),
+		// Most is found by whoever has decided and is about to write, and by buyers: sellers do not compete.
+		Step: []step.Name{
+			step.BeforeWrite, step.BeforeWrite, step.BeforeWrite, step.Acquired, step.Read, step.Written,
+			step.BeforeRelease,
+		}[random.IntN(7)],
+		Seller: random.IntN(5) == 0,
+	}
+	share := pauseShare + pauseSpread*random.Float64()
+	if k == ServerPause || k == ClientPause || k == Stall && f.Up {
+		f.Length = max(leastPause+f.Length, time.Duration(share*float64(p.TTL))).Round(time.Millisecond)
+	}
+	return f
+}
+
+// draw is a time below most, in whole milliseconds.
+func draw(random *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(random.Int64N(cmp.Or(most.Milliseconds(), 1))) * time.Millisecond
+}
