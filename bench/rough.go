@@ -90,7 +90,7 @@ func (c Config) runRough(ctx context.Context, crew *crew) (row Row, err error) {
 	for i := range c.Rough.Storm.Rounds() {
 		start := time.Now()
 		err = crew.round(ctx, c.Rough.Storm, i)
-		loaded += time.Since(start)
+		loaded += crew.brake.at.Sub(start)
 		quiet := context.WithoutCancel(ctx)
 		freed, quietErr := c.calm(quiet)
 		chaos.FreedLocks += freed

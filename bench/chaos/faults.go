@@ -70,8 +70,10 @@ func (f Fault) toxics() []toxic {
 		return []toxic{{"timeout", direction, map[string]int64{"timeout": 0}}}
 	case Reset:
 		return []toxic{{"reset_peer", "upstream", map[string]int64{"timeout": 0}}}
+	case Cut:
+		return []toxic{{"limit_data", "upstream", map[string]int64{"bytes": f.Bytes}}}
 	case LostReply:
-		return []toxic{{"limit_data", "downstream", map[string]int64{"bytes": 0}}}
+		return []toxic{{"limit_data", "downstream", map[string]int64{"bytes": f.Bytes}}}
 	}
 	return nil
 }

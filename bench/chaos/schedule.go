@@ -13,26 +13,31 @@ import (
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. The first six strike connections, the next two the server, the last a client.
+// The kinds of faults. The first seven strike connections, the next two the server, the last a client.
 const (
 	Latency     Kind = "latency"      // what passes is late by some milliseconds, more or less
 	Stall       Kind = "stall"        // nothing passes, and what was sent arrives late, as after a partition that heals
 	BlackHole   Kind = "black-hole"   // what is sent is lost, nobody is told, and the connections end with the fault
 	Reset       Kind = "reset"        // a connection that sends anything is reset, and what it sent is lost
-	LostReply   Kind = "lost-reply"   // what was sent is done, and the connection closed instead of a reply
+	Cut         Kind = "cut"          // a connection ends after some bytes of what it sends: maybe in the middle of a command
+	LostReply   Kind = "lost-reply"   // a connection ends after some bytes of what it is told: what was sent is done
 	Refuse      Kind = "refuse"       // all connections are closed, and new ones refused
 	ServerKill  Kind = "server-kill"  // SIGKILL; it comes back with its data
 	ServerPause Kind = "server-pause" // SIGSTOP, for longer than a lock lives, then SIGCONT
 	ClientPause Kind = "client-pause" // a worker is held at a step for longer than a lock lives
 )
 
-// kinds are what a round holds: each kind once, and the pause of a client, which finds most, twice.
+// kinds are what a round holds: each kind once, and the pause of a client, which finds most, several times. The last of
+// them, wherever the order of the round puts it, is where most schemes fail: of a buyer who is about to write.
 var kinds = [...]Kind{
-	Latency, Stall, BlackHole, Reset, LostReply, Refuse, ServerKill, ServerPause, ClientPause, ClientPause,
+	Latency, Stall, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, ClientPause, ClientPause, ClientPause,
 }
 
 // Kinds lists every kind once, in the order in which they are shown.
 func Kinds() []Kind { return slices.Compact(slices.Clone(kinds[:])) }
+
+// steps are where clients are held.
+var steps = [...]step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
 // lines is over how many proxies the workers' connections are spread.
 const lines = 3
@@ -46,6 +51,7 @@ type Fault struct {
 	Up     bool          // Stall, BlackHole: it strikes what clients send, not what they get
 	Delay  time.Duration // Latency: how late, give or take Jitter
 	Jitter time.Duration
+	Bytes  int64     // Cut, LostReply: how many pass
 	Step   step.Name // ClientPause: where
 	Seller bool      // ClientPause: who; buyers else
 }
@@ -65,6 +71,8 @@ func (f Fault) String() string {
 		text = fmt.Sprintf("%s of %s at %s", text, who, f.Step)
 	case Latency:
 		text = fmt.Sprintf("%s of %s (give or take %s) on %s", text, f.Delay, f.Jitter, f.line())
+	case Cut, LostReply:
+		text = fmt.Sprintf("%s after %d bytes on %s", text, f.Bytes, f.line())
 	default:
 		text += " of " + f.line()
 	}
@@ -97,6 +105,7 @@ const (
 	leastLength = 50 * time.Millisecond
 	mostLength  = 500 * time.Millisecond
 	leastPause  = 250 * time.Millisecond // of a client or server where no lock expires
+	mostBytes   = 1500                   // about as many as a purchase and the look at the market before it take, each way
 	leastRest   = 100 * time.Millisecond
 	pauseShare  = 1.2 // a pause is at least so many TTLs long
 	pauseSpread = 0.6 // and so many more at most
@@ -109,17 +118,19 @@ func (p Plan) Rounds() []Round {
 	var rounds []Round
 	for left := p.Duration; left > 0; {
 		r := Round{}
-		order := random.Perm(len(kinds))
-		for _, i := range order {
+		for _, i := range random.Perm(len(kinds)) {
 			f := p.draw(random, kinds[i])
+			if i == len(kinds)-1 {
+				f.Step, f.Seller = step.BeforeWrite, false
+			}
 			if took := f.Wait + f.Length; took <= left {
 				r.Faults = append(r.Faults, f)
 				left -= took
 			}
 		}
 		r.Rest = min(left, leastRest+draw(random, leastRest))
-		if len(r.Faults) == 0 || left < mostWait+mostLength {
-			r.Rest = left // too short for another round
+		if len(r.Faults) < len(kinds) || left < mostWait {
+			r.Rest = left // this was the last
 		}
 		left -= r.Rest
 		rounds = append(rounds, r)
@@ -138,12 +149,9 @@ func (p Plan) draw(random *rand.Rand, k Kind) Fault {
 		Up:     random.IntN(2) == 0,
 		Delay:  5*time.Millisecond + draw(random, 25*time.Millisecond),
 		Jitter: draw(random, 5*time.Millisecond),
-		// Most is found by whoever has decided and is about to write, and by buyers: sellers do not compete.
-		Step: []step.Name{
-			step.BeforeWrite, step.BeforeWrite, step.BeforeWrite, step.Acquired, step.Read, step.Written,
-			step.BeforeRelease,
-		}[random.IntN(7)],
-		Seller: random.IntN(5) == 0,
+		Bytes:  random.Int64N(mostBytes),
+		Step:   steps[random.IntN(len(steps))],
+		Seller: random.IntN(4) == 0, // sellers do not compete for an item
 	}
 	share := pauseShare + pauseSpread*random.Float64()
 	if k == ServerPause || k == ClientPause || k == Stall && f.Up {
