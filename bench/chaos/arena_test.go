@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			key := fmt.Sprint("key", i)
 			conn := client(t, a)
-			heal, err := a.strike(c.fault)
+			heal, err := a.strike(c.fault, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestKilledServerComesBackWithItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := a.Server().PID()
-	heal, err := a.strike(Fault{Kind: ServerKill})
+	heal, err := a.strike(Fault{Kind: ServerKill}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestPausedServerGoesOn(t *testing.T) {
 	}
 	a := Open(t)
 	conn := client(t, a)
-	heal, err := a.strike(Fault{Kind: ServerPause})
+	heal, err := a.strike(Fault{Kind: ServerPause}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,14 @@ import (
 // forever is a delay that no fault outlasts, in milliseconds.
 const forever = 60 * 60 * 1000
 
+// LockServer is the server that locks are on where that is not the market's.
+type LockServer interface {
+	Kill() error                       // ends it as a crash would
+	Restart(ctx context.Context) error // starts it again, with its data, and returns when it serves
+}
+
 // strike breaks what f breaks. The heal it returns mends that, and is to be called whatever the error.
-func (a *Arena) strike(f Fault) (heal func(context.Context) error, err error) {
+func (a *Arena) strike(f Fault, locks LockServer) (heal func(context.Context) error, err error) {
 	switch f.Kind {
 	case Refuse:
 		for _, l := range a.struck(f) {
@@ -18,6 +24,8 @@ func (a *Arena) strike(f Fault) (heal func(context.Context) error, err error) {
 		return func(context.Context) error { return a.open(f) }, nil
 	case ServerKill:
 		return a.restart, a.crash()
+	case LockKill:
+		return locks.Restart, locks.Kill()
 	case ServerPause:
 		pid := a.Server().PID()
 		return func(context.Context) error { return resume(pid) }, pause(pid)

@@ -13,7 +13,7 @@ import (
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. The first seven strike connections, the next two the server, the last a client.
+// The kinds of faults. The first seven strike connections, the next three servers, the last a client.
 const (
 	Latency     Kind = "latency"      // what passes is late by some milliseconds, more or less
 	Stall       Kind = "stall"        // nothing passes, and what was sent arrives late, as after a partition that heals
@@ -24,13 +24,15 @@ const (
 	Refuse      Kind = "refuse"       // all connections are closed, and new ones refused
 	ServerKill  Kind = "server-kill"  // SIGKILL; it comes back with its data
 	ServerPause Kind = "server-pause" // SIGSTOP, for longer than a lock lives, then SIGCONT
+	LockKill    Kind = "lock-kill"    // SIGKILL of the server that the locks are on, if they are not on the market's
 	ClientPause Kind = "client-pause" // a worker is held at a step for longer than a lock lives
 )
 
 // kinds are what a round holds: each kind once, and the pause of a client, which finds most, several times. The last of
 // them, wherever the order of the round puts it, is where most schemes fail: of a buyer who is about to write.
 var kinds = [...]Kind{
-	Latency, Stall, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, ClientPause, ClientPause, ClientPause,
+	Latency, Stall, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, LockKill,
+	ClientPause, ClientPause, ClientPause,
 }
 
 // Kinds lists every kind once, in the order in which they are shown.
@@ -60,7 +62,7 @@ type Fault struct {
 func (f Fault) String() string {
 	text := string(f.Kind)
 	switch f.Kind {
-	case ServerKill:
+	case ServerKill, LockKill:
 		return text + ", back after " + f.Length.String()
 	case ServerPause:
 	case ClientPause:

@@ -22,21 +22,26 @@ const (
 type Storm struct {
 	arena  *Arena
 	rounds []Round
-	locked bool // the strategy takes locks, and so comes to all steps
-	tell   func(Fault)
+	about  Traders
 	gate   turnstile
 
 	mu     sync.Mutex
 	struck map[string]int64
 }
 
-// NewStorm returns the storm of a schedule. Locked says whether the strategy takes locks. Tell is told each fault as it
-// strikes; it may be nil.
-func (a *Arena) NewStorm(rounds []Round, locked bool, tell func(Fault)) *Storm {
-	if tell == nil {
-		tell = func(Fault) {}
+// Traders is what a storm has to know of those whom it strikes.
+type Traders struct {
+	Locked bool        // they take locks, and so come to all steps
+	Locks  LockServer  // where, if not on the market's server; nil: nothing there is struck
+	Tell   func(Fault) // is told each fault as it strikes; may be nil
+}
+
+// NewStorm returns the storm of a schedule.
+func (a *Arena) NewStorm(rounds []Round, about Traders) *Storm {
+	if about.Tell == nil {
+		about.Tell = func(Fault) {}
 	}
-	return &Storm{arena: a, rounds: rounds, locked: locked, tell: tell, struck: map[string]int64{}}
+	return &Storm{arena: a, rounds: rounds, about: about, struck: map[string]int64{}}
 }
 
 // Rounds is how many rounds there are.
@@ -70,14 +75,14 @@ func (s *Storm) Strike(ctx context.Context, round int) error {
 
 func (s *Storm) strike(ctx context.Context, f Fault) error {
 	switch {
-	case f.Kind == ServerPause && !pausable:
+	case f.Kind == ServerPause && !pausable, f.Kind == LockKill && s.about.Locks == nil:
 		return nil
 	case f.Kind == ClientPause:
 		s.pauseClient(ctx, f)
 		return nil
 	}
-	s.tell(f)
-	heal, err := s.arena.strike(f)
+	s.about.Tell(f)
+	heal, err := s.arena.strike(f, s.about.Locks)
 	if err == nil {
 		s.count(f)
 		sleep(ctx, f.Length)
@@ -89,7 +94,7 @@ func (s *Storm) strike(ctx context.Context, f Fault) error {
 
 // pauseClient holds a worker. A strategy that takes no locks has fewer steps: there, the step next to it is meant.
 func (s *Storm) pauseClient(ctx context.Context, f Fault) {
-	if !s.locked {
+	if !s.about.Locked {
 		switch f.Step {
 		case step.Acquired:
 			f.Step = step.Read
@@ -97,7 +102,7 @@ func (s *Storm) pauseClient(ctx context.Context, f Fault) {
 			f.Step = step.Written
 		}
 	}
-	s.tell(f)
+	s.about.Tell(f)
 	if s.gate.strike(ctx, newHold(f), patience) {
 		s.count(f)
 	}

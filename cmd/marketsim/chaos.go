@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/chaos"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/zookeeper"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -25,6 +26,7 @@ type chaosFlags struct {
 	on, plan, verbose bool
 
 	repeat string       // the command that repeats the faults
+	locks  *lockServers // once they are started
 	arena  *chaos.Arena // once it is started
 }
 
@@ -90,7 +92,11 @@ func (f *chaosFlags) start(ctx context.Context) (*backend.Server, error) {
 func (f *chaosFlags) announce(w io.Writer, seed uint64, traders []trader) {
 	fmt.Fprintf(w, "chaos: seed %d; the same faults again: %s\n", seed, f.repeat)
 	for _, need := range needed(traders) {
-		fmt.Fprintf(w, "chaos: the servers of the lock %s are left alone, as are the connections to them\n", need)
+		what := "servers of the lock %s and the connections to them are left alone"
+		if need == lock.NeedsZooKeeper && f.locks.keeper != nil {
+			what = "server of the lock %s is killed and restarted, and the connections to it are left alone"
+		}
+		fmt.Fprintf(w, "chaos: the "+what+"\n", need)
 	}
 }
 
@@ -98,18 +104,27 @@ func (f *chaosFlags) announce(w io.Writer, seed uint64, traders []trader) {
 func (f *chaosFlags) rough(c *bench.Config, spec strategies.Spec, tell io.Writer) {
 	kind, locked := spec.Lock()
 	start := time.Now()
-	var each func(chaos.Fault)
+	about := chaos.Traders{Locked: locked}
+	if kind.Needs == lock.NeedsZooKeeper && f.locks.keeper != nil {
+		about.Locks = zooKeeper{f.locks.keeper}
+	}
 	if f.verbose {
-		each = func(fault chaos.Fault) { fmt.Fprintf(tell, "  %6.1f s  %s\n", time.Since(start).Seconds(), fault) }
+		about.Tell = func(fault chaos.Fault) { fmt.Fprintf(tell, "  %6.1f s  %s\n", time.Since(start).Seconds(), fault) }
 	}
 	c.Dial = f.arena.Dial
 	c.Rough = &bench.Rough{
-		Storm:     f.arena.NewStorm(plan(spec, c.Seed, c.Duration).Rounds(), locked, each),
+		Storm:     f.arena.NewStorm(plan(spec, c.Seed, c.Duration).Rounds(), about),
 		Direct:    f.arena.Direct,
 		FreeLocks: locked && kind.Needs == lock.NeedsNothing && !kind.Promises.SurvivesCrash,
 		Tell:      func(r bench.Round) { fmt.Fprintln(tell, roundLine(r)) },
 	}
 }
+
+// zooKeeper is a private standalone ZooKeeper as a victim.
+type zooKeeper struct{ *zookeeper.Ensemble }
+
+func (z zooKeeper) Kill() error                       { return z.Ensemble.Kill(0) }
+func (z zooKeeper) Restart(ctx context.Context) error { return z.Ensemble.Restart(ctx, 0) }
 
 // plan is what a row's faults follow from.
 func plan(spec strategies.Spec, seed uint64, duration time.Duration) chaos.Plan {

@@ -115,7 +115,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	onLeave(cmd.Context(), servers.Close)
-	f.lockServers = servers.shown
+	f.lockServers, f.chaos.locks = servers.shown, servers
 	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Browsers: f.browsers, Keep: f.keep, Servers: servers.Servers}
 	return f.measure(cmd, args, traders, base, nil)
 }

@@ -32,20 +32,28 @@ clientPortAddress=127.0.0.1
 // server is one ZooKeeper server.
 type server struct {
 	child  *backend.Child
+	java   string
+	file   string // its configuration
 	folder string
 	addr   string
 }
 
 func (s *server) start(java string, i int, ports []string) error {
-	file, err := s.configure(i, ports)
-	if err != nil {
+	var err error
+	if s.file, err = s.configure(i, ports); err != nil {
 		return fmt.Errorf("configuring ZooKeeper: %w", err)
 	}
-	s.child, err = backend.StartChild(java, s.folder, []string{
+	s.java = java
+	return s.launch()
+}
+
+// launch starts the process on what is configured, and on the data that an earlier one left.
+func (s *server) launch() (err error) {
+	s.child, err = backend.StartChild(s.java, s.folder, []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-cp", classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file,
+		"-cp", classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.file,
 	})
 	return err
 }

@@ -121,6 +121,21 @@ func (e *Ensemble) PID(i int) int { return e.servers[i].child.PID() }
 // Kill ends server i as a crash would.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].child.Kill() }
 
+// Restart kills server i if it runs, starts it again at the same address with its data, and returns when it serves.
+// It must not be called together with Close.
+func (e *Ensemble) Restart(ctx context.Context, i int) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	s := e.servers[i]
+	if err := s.child.Kill(); err != nil {
+		return err
+	}
+	if err := s.launch(); err != nil {
+		return fmt.Errorf("starting ZooKeeper server %d again: %w", i+1, err)
+	}
+	return s.awaitReady(ctx)
+}
+
 // Close ends all servers and removes their folders.
 func (e *Ensemble) Close() error {
 	errs := make([]error, len(e.servers))
