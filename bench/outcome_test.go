@@ -19,7 +19,7 @@ import (
 func TestRefused(t *testing.T) {
 	answers := []error{
 		market.ErrNotListed, market.ErrNotListed, nil, market.ErrContended, market.ErrPriceChanged, nil,
-		market.ErrLockLost, market.ErrInsufficientFunds, fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
+		market.ErrLockLost, market.ErrStale, market.ErrInsufficientFunds, fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
 	}
 	synctest.Test(t, func(t *testing.T) {
 		next := 0
@@ -29,14 +29,14 @@ func TestRefused(t *testing.T) {
 			return market.Receipt{Retries: 1, LockWait: time.Millisecond, LeaseLost: next == 3}, answers[next-1]
 		})
 		want := map[string]int64{
-			"not_listed": 3, "contended": 1, "price_changed": 1, "lock_lost": 1, "insufficient_funds": 1,
+			"not_listed": 3, "contended": 1, "price_changed": 1, "lock_lost": 1, "stale": 1, "insufficient_funds": 1,
 			"not_owned": 1, // the seller, who does nothing
 		}
 		if !maps.Equal(row.Refused, want) {
 			t.Errorf("refused %v, want %v", row.Refused, want)
 		}
 		got := [...]int64{row.Gone, row.Contended, row.Bought, row.Retries, row.Unknown, row.LeasesLost}
-		if got != [...]int64{3, 1, 3, 10, 0, 1} {
+		if got != [...]int64{3, 1, 3, 11, 0, 1} {
 			t.Errorf("gone, contended, bought, retries, unknown, leases lost: %v", got)
 		}
 		if row.GivenUpMS.Mean < 1000 || row.GivenUpMS.Mean > 1001 || row.WaitMS.Mean < 1000 || row.LockWaitMS.Mean != 1 {

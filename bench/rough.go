@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -253,7 +254,13 @@ func (c Config) calm(ctx context.Context) (freed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	freed, err = market.RemoveLocks(ctx, conn.Client, c.Subject.LockKeys(c.Keys, made))
+	freed, err = market.RemoveLocks(ctx, conn.Client, func(yield func(string) bool) {
+		for key := range c.Subject.LockKeys(c.Keys, made) {
+			if fence := strings.HasPrefix(key, c.Keys.Fence("")); !fence && !yield(key) {
+				return
+			}
+		}
+	})
 	if err != nil {
 		return freed, fmt.Errorf("free the locks that nobody holds: %w", err)
 	}

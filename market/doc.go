@@ -13,6 +13,7 @@
 //	inventory:<id>  set    ids of the items the user owns and has not listed
 //	market:         zset   member <item>.<seller>, score = integer price
 //	lock:<name>     -      what locks need
+//	fence:<name>    string which holder of the lock <name> registered last (only with fencing)
 //	run             hash   what the run made here, so that it can be removed without a SCAN
 //
 // # Invariants

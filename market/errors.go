@@ -23,6 +23,10 @@ var (
 	// ErrLockLost is returned when a lock was found to be lost before any write was made.
 	ErrLockLost = errors.New("lock was lost before the write")
 
+	// ErrStale is returned, before any write was made, when a later holder of the operation's lock has registered at
+	// the market (see the parameter fencing of the locked strategies).
+	ErrStale = errors.New("a later holder of the lock has registered at the market")
+
 	// ErrRejected is returned when the server refused a command before EXEC ran, so that nothing was written
 	// (out of memory, a read-only replica, a missing ACL permission).
 	ErrRejected = errors.New("server rejected the operation")
@@ -43,6 +47,7 @@ var reasons = []struct {
 	{ErrNotOwned, "not_owned"},
 	{ErrContended, "contended"},
 	{ErrLockLost, "lock_lost"},
+	{ErrStale, "stale"},
 	{ErrRejected, "rejected"},
 	{ErrNotSent, "not_sent"},
 }

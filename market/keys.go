@@ -45,6 +45,10 @@ func (k Keys) Market() string { return k.prefix + "market:" }
 // Lock is the key of the lock called name. Locks that need more keys derive them from this one.
 func (k Keys) Lock(name string) string { return k.prefix + "lock:" + name }
 
+// Fence is the string that says which holder of the lock called name registered last at the market. It outlives the
+// holder, who may come late, and goes with the market.
+func (k Keys) Fence(name string) string { return k.prefix + "fence:" + name }
+
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
 func (k Keys) Run() string { return k.prefix + "run" }
 

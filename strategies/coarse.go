@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // coarse is one lock named "market" around both operations: correct while the lock is, and nobody works in parallel.
@@ -22,6 +23,8 @@ func coarse() Strategy {
 		Name:    "coarse",
 		Summary: "one lock around every listing and purchase of the market",
 		Source:  "Redis in Action, section 6.2.3",
+		Params:  []param.Param{fencingParam},
+		Check:   checkFencing,
 		Lock:    "setnx",
 		Locks:   names,
 		New:     newLocked(names),

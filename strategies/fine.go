@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // fine is the same critical section as coarse under a lock named after the item, so that operations on different
@@ -23,6 +24,8 @@ func fine() Strategy {
 		Name:    "fine",
 		Summary: "a lock an item; an account that two buyers spend from can be overdrawn",
 		Source:  "Redis in Action, section 6.2.4",
+		Params:  []param.Param{fencingParam},
+		Check:   checkFencing,
 		Lock:    "setnx",
 		Locks:   names,
 		New:     newLocked(names),

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // fineWallet is fine with the buyer's account locked as well. Every purchase locks its item first and its buyer's
@@ -32,6 +33,8 @@ func fineWallet() Strategy {
 		Name:    "fine-wallet",
 		Summary: "a lock an item and one for the buyer's account, taken in that order",
 		Source:  "mend for Redis in Action, section 6.2.4",
+		Params:  []param.Param{fencingParam},
+		Check:   checkFencing,
 		Lock:    "setnx",
 		Locks:   names,
 		New:     newLocked(names),

@@ -39,7 +39,7 @@ func itemLocks(last market.ItemID) iter.Seq[string] {
 }
 
 // locked does both operations under locks: take them, read and decide, write in one MULTI/EXEC, give them back. What
-// the locks cover is what tells the locked strategies apart.
+// the locks cover is what tells the locked strategies apart. See registering for the same with the market on guard.
 type locked struct {
 	rdb    *redis.Client
 	keys   market.Keys
@@ -53,7 +53,11 @@ type locked struct {
 
 func newLocked(names LockNames) func(Env) (market.Purchaser, io.Closer, error) {
 	return func(env Env) (market.Purchaser, io.Closer, error) {
-		return &locked{rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps}, nil, nil
+		k := &locked{rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps}
+		if fencing := env.Params.Text(fencingParam); fencing != fencingNone {
+			return &registering{locked: k, fencing: fencing}, nil, nil
+		}
+		return k, nil, nil
 	}
 }
 
@@ -66,7 +70,7 @@ func (k *locked) List(ctx context.Context, l market.Listing) (market.Receipt, er
 			err = market.ErrNotOwned
 		}
 		return err
-	}, func(p redis.Pipeliner) { queueListing(ctx, p, k.keys, l) })
+	}, k.transaction(ctx, func(p redis.Pipeliner) { queueListing(ctx, p, k.keys, l) }))
 }
 
 // Purchase implements market.Purchaser.
@@ -83,11 +87,18 @@ func (k *locked) Purchase(ctx context.Context, o market.Order) (market.Receipt, 
 		})
 		coins, err := funds.Int64()
 		return judge(o, price.Val(), price.Err(), coins, err)
-	}, func(p redis.Pipeliner) { queuePurchase(ctx, p, k.keys, o) })
+	}, k.transaction(ctx, func(p redis.Pipeliner) { queuePurchase(ctx, p, k.keys, o) }))
+}
+
+// transaction is a write made by one MULTI/EXEC.
+func (k *locked) transaction(ctx context.Context, queue func(redis.Pipeliner)) func() error {
+	return func() error {
+		return exec(ctx, k.rdb.TxPipelined, func(p redis.Pipeliner) error { queue(p); return nil })
+	}
 }
 
 // under does one operation while the wanted locks are held.
-func (k *locked) under(ctx context.Context, read func() error, write func(redis.Pipeliner)) (r market.Receipt, err error) {
+func (k *locked) under(ctx context.Context, read, write func() error) (r market.Receipt, err error) {
 	if err := k.acquire(ctx, &r, k.locker.Acquire); err != nil {
 		return r, err
 	}
@@ -100,18 +111,18 @@ func (k *locked) under(ctx context.Context, read func() error, write func(redis.
 }
 
 // guarded reads, decides and writes. A lease that is known to be lost stops it before the write.
-func (k *locked) guarded(ctx context.Context, read func() error, write func(redis.Pipeliner)) error {
+func (k *locked) guarded(ctx context.Context, read, write func() error) error {
 	if err := beforeWrite(read()); err != nil {
 		return err
 	}
 	k.steps.At(ctx, step.Read)
-	k.steps.At(ctx, step.BeforeWrite)
 	for _, lease := range k.held {
 		if lease.Context().Err() != nil {
 			return fmt.Errorf("%w: %w", market.ErrLockLost, context.Cause(lease.Context()))
 		}
 	}
-	if err := exec(ctx, k.rdb.TxPipelined, func(p redis.Pipeliner) error { write(p); return nil }); err != nil {
+	k.steps.At(ctx, step.BeforeWrite) // after that look: no look is late enough to rule a pause out
+	if err := write(); err != nil {
 		return err
 	}
 	k.steps.At(ctx, step.Written)

@@ -22,8 +22,8 @@ type Catalogue struct {
 func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
 
 // Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... It returns ErrSpec, wrapped, for an unknown
-// strategy, lock or parameter, a value out of range, a parameter given twice, and a lock given to a strategy that
-// takes none.
+// strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
+// none, and a lock and parameters that do not go together.
 func (c Catalogue) Parse(text string) (Spec, error) {
 	name, rest, further := strings.Cut(text, ":")
 	strategy, ok := find(c.Strategies, strategyName, name)
@@ -61,6 +61,11 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 	}
 	if spec.lock != nil && spec.lock.Check != nil {
 		if err := spec.lock.Check(spec.params); err != nil {
+			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
+		}
+	}
+	if strategy.Check != nil {
+		if err := strategy.Check(spec, c); err != nil {
 			return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
 		}
 	}

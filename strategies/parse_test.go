@@ -20,6 +20,10 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 		"fine-wallet:setnx:timeout=0s":      "fine-wallet:timeout=0s",
 		"unsafe":                            "unsafe",
 		"coarse:poll=1ms:timeout=0h0m10.0s": "coarse",
+		"coarse:fencing=none":               "coarse",
+		"fine:set-px:ttl=1s:fencing=token":  "fine:set-px:fencing=token:ttl=1s",
+		"fine:fencing=off":                  "fine:fencing=off",
+		"fine:fenced+watchdog:fencing=on":   "fine:fenced+watchdog:fencing=on",
 	} {
 		spec, err := strategies.Builtin().Parse(text)
 		if err != nil || spec.String() != want {
@@ -44,12 +48,16 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: poll, timeout; did you mean "poll"?`},
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, poll, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},
 		{"fine:poll=soon", `parameter poll: "soon" is not a duration such as 500ms or 10s`},
 		{"fine:poll=1us", "parameter poll: 1µs is too short: at least 10µs"},
+		{"fine:fencing=yes", `parameter fencing: "yes" is not one of none, off, on, token`},
+		{"watch:fencing=on", `unknown parameter "fencing"; known: timeout, list-timeout`},
+		{"fine-wallet:set-px:fencing=on", "the lock set-px gives its holders no fence to compare: take one that does (fenced)," +
+			" or fencing=token, which works with any lock"},
 		{"watch:timeout=-1s", "parameter timeout: -1s is too short: at least 0s"},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)

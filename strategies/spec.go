@@ -46,15 +46,26 @@ func (s Spec) Lock() (lock.Kind, bool) {
 	return *s.lock, true
 }
 
-// Param returns the value of a parameter, its default if the spec does not give it, in normal form; false for one that
-// neither the strategy nor the lock declares.
-func (s Spec) Param(name string) (string, bool) {
+// Value returns the value of the parameter called name, its default if the spec does not give it, in normal form; false
+// for one that neither the strategy nor the lock declares.
+func (s Spec) Value(name string) (string, bool) {
 	for _, p := range s.declared() {
 		if p.Name == name {
 			return s.params.Text(p), true
 		}
 	}
 	return "", false
+}
+
+// Promises is what the spec's lock claims with the spec's parameters; nothing for a strategy that takes none.
+func (s Spec) Promises() lock.Promises {
+	switch {
+	case s.lock == nil:
+		return lock.Promises{}
+	case s.lock.PromisesWith == nil:
+		return s.lock.Promises
+	}
+	return s.lock.PromisesWith(s.params)
 }
 
 // declared lists the parameters that may be given.
@@ -72,8 +83,12 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var closers closers
 	if s.lock != nil {
+		rdb, dial := env.Redis, env.Dial
+		if env.LockRedis != nil {
+			rdb, dial = env.LockRedis, env.LockDial
+		}
 		locker, err := s.lock.New(lock.Env{
-			Redis: env.Redis, Dial: env.Dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
+			Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
 			Now: env.Now, Servers: env.Servers, Process: env.Process,
 		})
 		if err != nil {
@@ -94,13 +109,20 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	return purchaser, closers, nil
 }
 
-// LockKeys enumerates the lock keys that a run with this spec may have left in a market.
+// Param returns the value of a parameter of the spec's strategy or lock, in normal form.
+func (s Spec) Param(p param.Param) string { return s.params.Text(p) }
+
+// LockKeys enumerates the keys of locks and fences that a run with this spec may have left in a market.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if s.lock == nil || s.strategy.Locks.all == nil {
 			return
 		}
+		fenced := registers(s.params)
 		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {
+			if fenced && !yield(keys.Fence(name)) {
+				return
+			}
 			for _, key := range s.lock.AllKeys(keys.Lock(name)) {
 				if !yield(key) {
 					return

@@ -25,6 +25,9 @@ type Strategy struct {
 	Summary string // one line
 	Source  string // book section, paper, command page
 	Params  []param.Param
+	// Check returns an error for a spec whose lock and parameters are right each but not together. It is told the
+	// catalogue in which the spec was found. It may be nil.
+	Check func(Spec, Catalogue) error
 	// Lock is the name of the default lock, or empty for a strategy that takes none.
 	Lock string
 	// Locks names the locks an operation on an item by a buyer takes (nil for a strategy that takes none), so
@@ -44,6 +47,10 @@ type Env struct {
 	Steps  step.Observer // may be nil
 
 	// For locks only.
+	// LockRedis and LockDial are for locks that live on a Redis of their own; nil means Redis and Dial.
+	LockRedis *redis.Client
+	LockDial  func(context.Context) (*redis.Client, error)
+
 	Now     func() time.Time // the client's wall clock; nil means time.Now
 	Servers lock.Servers     // those a lock needs besides Redis
 	Process *lock.Process    // what the workers of one process share; may be nil

@@ -23,18 +23,20 @@ func TestStrategiesConform(t *testing.T) {
 			if !known {
 				t.Fatal("say in protectsAccounts what it promises")
 			}
-			spec := parse(t, strategy.Name)
-			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-				markettest.Run(t, s, markettest.Subject{
-					Open: func(t testing.TB, w markettest.Worker) market.Purchaser {
-						return open(t, spec, strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
-					},
-					LockKeys:       spec.LockKeys,
-					Unprotected:    strategy.Name == "unsafe",
-					SharedAccounts: shared,
-				})
-			})
+			subject := subject(parse(t, strategy.Name))
+			subject.Unprotected, subject.SharedAccounts = strategy.Name == "unsafe", shared
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, subject) })
 		})
+	}
+}
+
+// subject has the suite open purchasers of a spec.
+func subject(spec strategies.Spec) markettest.Subject {
+	return markettest.Subject{
+		Open: func(t testing.TB, w markettest.Worker) market.Purchaser {
+			return open(t, spec, strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
+		},
+		LockKeys: spec.LockKeys,
 	}
 }
 

@@ -115,7 +115,7 @@ func (f *chaosFlags) rough(c *bench.Config, spec strategies.Spec, tell io.Writer
 	c.Rough = &bench.Rough{
 		Storm:     f.arena.NewStorm(plan(spec, c.Seed, c.Duration).Rounds(), about),
 		Direct:    f.arena.Direct,
-		FreeLocks: locked && kind.Needs == lock.NeedsNothing && !kind.Promises.SurvivesCrash,
+		FreeLocks: locked && kind.Needs == lock.NeedsNothing && !spec.Promises().SurvivesCrash,
 		Tell:      func(r bench.Round) { fmt.Fprintln(tell, roundLine(r)) },
 	}
 }
@@ -129,7 +129,7 @@ func (z zooKeeper) Restart(ctx context.Context) error { return z.Ensemble.Restar
 // plan is what a row's faults follow from.
 func plan(spec strategies.Spec, seed uint64, duration time.Duration) chaos.Plan {
 	p := chaos.Plan{Seed: seed, Duration: duration}
-	if ttl, ok := spec.Param("ttl"); ok {
+	if ttl, ok := spec.Value("ttl"); ok {
 		p.TTL, _ = time.ParseDuration(ttl) // it was checked when the spec was parsed
 	}
 	return p

@@ -23,6 +23,7 @@ type runFlags struct {
 	wallets           int
 	browsers          int
 	locks             lockFlags
+	fencing           bool
 	keep              bool
 	chaos             chaosFlags
 }
@@ -44,6 +45,7 @@ audited. The same seed gives the same faults, whose pauses outlast the lock's tt
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
+  marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, args) },
@@ -64,6 +66,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
 	f.chaos.add(cmd)
+	flags.BoolVar(&f.fencing, "fencing", false, "measure each strategy without and with its lock's fences compared at the market")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})

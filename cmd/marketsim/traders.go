@@ -27,12 +27,14 @@ func (f *runFlags) traders(given func(flag string) bool) ([]trader, error) {
 	}
 	var all []trader
 	for _, text := range f.strategies {
-		spec, err := catalogue.Full().Parse(text)
+		specs, err := f.parseSpecs(text)
 		if err != nil {
 			return nil, err
 		}
 		for _, mix := range mixes {
-			all = append(all, trader{spec, mix})
+			for _, spec := range specs {
+				all = append(all, trader{spec, mix})
+			}
 		}
 	}
 	return all, nil

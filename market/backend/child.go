@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os/exec"
 )
 
 // A Child is the process of a server that is not Redis, treated as [Local] treats one: in a process group of its
@@ -12,7 +13,13 @@ type Child struct{ process *process }
 
 // StartChild starts program in folder, which stays the caller's.
 func StartChild(program, folder string, args []string) (*Child, error) {
-	p, err := startProcess(program, folder, args)
+	return StartChildWith(program, folder, args, func(*exec.Cmd) {})
+}
+
+// StartChildWith is StartChild for a process that needs more than arguments: prepare may change its environment, its
+// input and its output, which is then not in Log.
+func StartChildWith(program, folder string, args []string, prepare func(*exec.Cmd)) (*Child, error) {
+	p, err := startProcess(program, folder, args, prepare)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)
 	}

@@ -22,7 +22,7 @@ type process struct {
 }
 
 // startProcess starts program in folder, out of reach of the terminal's Ctrl-C.
-func startProcess(program, folder string, args []string) (*process, error) {
+func startProcess(program, folder string, args []string, prepare ...func(*exec.Cmd)) (*process, error) {
 	log := &tail{}
 	p := &process{cmd: exec.Command(program, args...), log: log, exited: make(chan struct{})}
 	p.cmd.Dir = folder
@@ -30,6 +30,9 @@ func startProcess(program, folder string, args []string) (*process, error) {
 	// A child that outlives its killer's pipe must not delay Wait.
 	p.cmd.WaitDelay = stopGrace
 	detach(p.cmd)
+	for _, prepare := range prepare {
+		prepare(p.cmd)
+	}
 
 	started := make(chan error)
 	go p.run(started)

@@ -121,7 +121,7 @@ func (f *floor) present() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// onlyTheMarket checks that there is no key under the prefix but the market's own.
+// onlyTheMarket checks that there is no key under the prefix but the market's own and those that last.
 func (f *floor) onlyTheMarket() {
 	f.Helper()
 	own := []string{f.keys.Run(), f.keys.Market()}
@@ -129,11 +129,13 @@ func (f *floor) onlyTheMarket() {
 		own = append(own, f.keys.User(id), f.keys.Inventory(id))
 	}
 	for _, key := range f.present() {
-		if !slices.Contains(own, key) {
+		if !slices.Contains(own, key) && !f.lasts(key) {
 			f.Errorf("%s was left behind", key)
 		}
 	}
 }
+
+func (f *floor) lasts(key string) bool { return f.subject.Lasting != nil && f.subject.Lasting(key) }
 
 func (f *floor) snapshot() market.Snapshot {
 	f.Helper()

@@ -31,6 +31,10 @@ type Subject struct {
 	// none.
 	LockKeys func(keys market.Keys, m market.Made) iter.Seq[string]
 
+	// Lasting tells those of LockKeys that stay although no lock is held: counters of holders, fences at the market.
+	// Nil means that none does.
+	Lasting func(key string) bool
+
 	// Unprotected says that nothing is promised to workers who trade at the same time. By default everything is.
 	Unprotected bool
 

@@ -17,7 +17,9 @@ type Kind struct {
 	Source   string   // book section, paper, command page
 	Wakes    string   // how a waiter learns that the lock is free: "poll", "notified", ...
 	Promises Promises // with default parameters
-	Params   []param.Param
+	// PromisesWith is what it promises with other parameters; nil: the same.
+	PromisesWith func(param.Values) Promises
+	Params       []param.Param
 	// Check returns an error for parameters that are right each but not together. It may be nil.
 	Check func(param.Values) error
 	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
@@ -27,6 +29,8 @@ type Kind struct {
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says that readers and writers then keep out of
 	// each other's way.
 	Shares bool
+	// OwnClock says that it reads its process's clock and not Env.Now: tests cannot set it wrong.
+	OwnClock bool
 	// Renews says that its leases are Renewers, so that a watchdog can be put over it.
 	Renews bool
 	// New makes a Locker for one worker.

@@ -24,22 +24,24 @@ import (
 //
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
-	promises := Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true}
+	promises := func(v param.Values) Promises {
+		return Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: !absolute(v.Text(expiryParam)),
+		}
+	}
 	return Kind{
 		Name:     "set-px",
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Wakes:    "poll",
-		Promises: promises,
-		Params:   []param.Param{ttlParam, expiryParam, pollParam, timeoutParam},
-		Check:    checkExpiry,
-		Renews:   true,
+		Promises: promises(nil), PromisesWith: promises,
+		Params: []param.Param{ttlParam, expiryParam, pollParam, timeoutParam},
+		Check:  checkExpiry,
+		Renews: true,
 		New: func(env Env) (Locker, error) {
-			promises := promises
-			promises.ClockIndependent = !absolute(env.Params.Text(expiryParam))
 			background := newBackground(env)
 			return &polled{
-				poller: newPoller(env), promises: promises, close: background.Close,
+				poller: newPoller(env), promises: promises(env.Params), close: background.Close,
 				grant: func(name string) grant {
 					return &setPXLease{
 						env: env, background: background, key: env.Key(name), token: newToken(),

@@ -42,6 +42,13 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	kind.Summary += "; renewed in the background"
 	kind.Params = append(append([]param.Param(nil), kind.Params...), renewParam)
 	kind.Promises.NoticesLoss = true
+	if with := kind.PromisesWith; with != nil {
+		kind.PromisesWith = func(v param.Values) Promises {
+			p := with(v)
+			p.NoticesLoss = true
+			return p
+		}
+	}
 	check := kind.Check
 	kind.Check = func(v param.Values) error {
 		if check != nil {

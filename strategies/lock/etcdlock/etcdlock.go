@@ -64,6 +64,7 @@ func Kind() lock.Kind {
 		Params:   []param.Param{ttlParam, timeoutParam},
 		Keys:     func(string) []string { return nil }, // nothing in Redis
 		Needs:    lock.NeedsEtcd,
+		OwnClock: true,
 		New: func(env lock.Env) (lock.Locker, error) {
 			if len(env.Servers.Etcd) == 0 {
 				return nil, fmt.Errorf("%w: etcd needs the address of an etcd server", lock.ErrServers)

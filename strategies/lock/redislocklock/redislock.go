@@ -28,6 +28,7 @@ func Kind() lock.Kind {
 		Name:     "redislock",
 		Summary:  "library: a script sets a random token and its expiry; released by a compare-and-delete script",
 		Source:   "github.com/bsm/redislock",
+		OwnClock: true,
 		Wakes:    "poll",
 		Promises: promises,
 		Params:   []param.Param{lock.TTLParam(), lock.PollParam(), lock.TimeoutParam()},

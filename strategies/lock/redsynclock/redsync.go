@@ -30,6 +30,7 @@ func Kind() lock.Kind {
 		Name:     "redsync",
 		Summary:  "library: SET NX with a random token and an expiry; each failed attempt is released too",
 		Source:   "github.com/go-redsync/redsync",
+		OwnClock: true,
 		Wakes:    "poll",
 		Promises: promises,
 		Params:   []param.Param{lock.TTLParam(), lock.PollParam(), lock.TimeoutParam()},

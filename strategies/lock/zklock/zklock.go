@@ -55,6 +55,7 @@ func Kind() lock.Kind {
 		Params:   []param.Param{ttlParam, timeoutParam},
 		Keys:     func(string) []string { return nil }, // nothing in Redis
 		Needs:    lock.NeedsZooKeeper,
+		OwnClock: true,
 		New: func(env lock.Env) (lock.Locker, error) {
 			servers := env.Servers.ZooKeeper
 			if len(servers) == 0 {

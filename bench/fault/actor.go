@@ -1,0 +1,245 @@
+package fault
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+// patience is how long a client may take to answer before the machine, not the subject, is to blame.
+const patience = 30 * time.Second
+
+// An Actor is a client in a scenario: a process of its own with an account, a connection and a Purchaser. After a
+// failure of the stage its methods do nothing.
+type Actor struct {
+	stage   *Stage
+	name    string
+	account market.UserID
+	child   *backend.Child
+	in      *os.File
+	tell    *json.Encoder
+	events  chan event
+	op      *operation // under way
+	dead    bool
+}
+
+// An operation is what an actor did.
+type operation struct {
+	listing *market.Listing
+	order   *market.Order
+	done    bool
+	outcome Outcome
+}
+
+// list begins to offer an item of the stage's seller.
+func (a *Actor) list(l market.Listing, hold ...Point) {
+	a.begin(&operation{listing: &l}, command{Do: doList, Listing: l, Hold: hold})
+}
+
+// buy begins to order an item.
+func (a *Actor) buy(item market.ItemID, hold ...Point) {
+	o := market.Order{Item: item, Seller: seller, Buyer: a.account, Price: price}
+	a.begin(&operation{order: &o}, command{Do: doBuy, Order: o, Hold: hold})
+}
+
+// look begins to look for an item under a shared lock.
+func (a *Actor) look(item market.ItemID, hold ...Point) {
+	a.begin(&operation{}, command{Do: doLook, Listing: market.Listing{Item: item, Seller: seller}, Hold: hold})
+}
+
+func (a *Actor) begin(op *operation, cmd command) {
+	if a.stage.failed() {
+		return
+	}
+	a.op = op
+	a.stage.operations = append(a.stage.operations, op)
+	a.send(cmd)
+}
+
+func (a *Actor) send(cmd command) {
+	if err := a.tell.Encode(cmd); err != nil {
+		a.stage.fail(fmt.Errorf("tell client %s to %s: %w", a.name, cmd.Do, err))
+	}
+}
+
+// goOn lets it go from where it is held.
+func (a *Actor) goOn() {
+	if !a.stage.failed() {
+		a.send(command{Do: doGo})
+	}
+}
+
+// free lets it go from where it is held, and on to its end.
+func (a *Actor) free() {
+	if !a.stage.failed() {
+		a.send(command{Do: doFree})
+	}
+}
+
+// held waits until it is held somewhere, and says where; empty when the operation ended first, or was not held in time.
+func (a *Actor) held(within time.Duration) step.Name {
+	e, ok := a.next(within)
+	if !ok {
+		return ""
+	}
+	return e.At
+}
+
+// reaches waits until it is held at a step. Anything else fails the stage: the play goes on from there.
+func (a *Actor) reaches(at step.Name) {
+	if got := a.held(patience); got != at && !a.stage.failed() {
+		a.stage.fail(fmt.Errorf("client %s was to reach %q and came to %q (%s)", a.name, at, got, a.told()))
+	}
+}
+
+// ends waits for the end of its operation and returns what it was told. Where it is still held on its way, it goes on.
+func (a *Actor) ends() Outcome {
+	o, ok := a.endsWithin(patience)
+	if !ok && !a.stage.failed() {
+		a.stage.fail(fmt.Errorf("client %s did not end its operation in %s", a.name, patience))
+	}
+	return o
+}
+
+// endsWithin is ends for a client that may be stuck.
+func (a *Actor) endsWithin(d time.Duration) (Outcome, bool) {
+	for limit := time.Now().Add(d); a.op != nil && !a.op.done; {
+		e, ok := a.next(time.Until(limit))
+		if !ok {
+			return Outcome{}, false
+		}
+		if e.Done == nil { // held on its way
+			a.goOn()
+		}
+	}
+	if a.op == nil {
+		return Outcome{}, false
+	}
+	return a.op.outcome, true
+}
+
+// next waits for what it reports next; false when it reported nothing in time.
+func (a *Actor) next(within time.Duration) (event, bool) {
+	if a.stage.failed() {
+		return event{}, false
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case e, ok := <-a.events:
+		switch {
+		case !ok:
+			a.stage.fail(fmt.Errorf("client %s ended: %s", a.name, a.child.Log()))
+			return event{}, false
+		case e.Error != "":
+			a.stage.fail(fmt.Errorf("client %s: %s", a.name, e.Error))
+			return event{}, false
+		case e.Done != nil:
+			a.op.done, a.op.outcome = true, *e.Done
+		}
+		return e, true
+	case <-late.C:
+		return event{}, false
+	case <-a.stage.ctx.Done():
+		a.stage.fail(a.stage.ctx.Err())
+		return event{}, false
+	}
+}
+
+func (a *Actor) told() string {
+	if a.op == nil || !a.op.done {
+		return "still at it"
+	}
+	return a.op.outcome.String()
+}
+
+// stop pauses its process, as a long garbage collection or a sleeping laptop does.
+func (a *Actor) stop() { a.signal(pause) }
+
+// wake lets a stopped process run on.
+func (a *Actor) wake() { a.signal(resume) }
+
+func (a *Actor) signal(send func(pid int) error) {
+	if a.stage.failed() {
+		return
+	}
+	if err := send(a.child.PID()); err != nil {
+		a.stage.fail(fmt.Errorf("signal client %s: %w", a.name, err))
+	}
+}
+
+// kill ends its process at once. What became of its operation is not known.
+func (a *Actor) kill() {
+	if a.dead {
+		return
+	}
+	a.dead = true
+	if err := a.child.Kill(); err != nil {
+		a.stage.fail(fmt.Errorf("kill client %s: %w", a.name, err))
+	}
+	a.in.Close()
+	for e := range a.events { // what it said before it died counts
+		if e.Done != nil {
+			a.op.done, a.op.outcome = true, *e.Done
+		}
+	}
+	if a.op != nil && !a.op.done {
+		a.op.done, a.op.outcome = true, Outcome{Error: errVanished.Error()}
+	}
+}
+
+// startActor starts a child and casts it. It is ready when the event says so.
+func startActor(s *Stage, name string, account market.UserID, cast casting) (*Actor, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, childIn.Close(), in.Close())
+	}
+	child, err := backend.StartChildWith(program, s.lab.folder, nil, func(cmd *exec.Cmd) {
+		cmd.Env = append(os.Environ(), childEnv+"=1")
+		cmd.Stdin, cmd.Stdout = childIn, childOut
+	})
+	childIn.Close()
+	childOut.Close()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	a := &Actor{
+		stage: s, name: name, account: account, child: child, in: in, tell: json.NewEncoder(in), events: make(chan event, 16),
+	}
+	go a.read(out)
+	if err := a.tell.Encode(cast); err != nil {
+		a.kill()
+		return nil, fmt.Errorf("cast client %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// read passes on what the child reports until it ends.
+func (a *Actor) read(out io.ReadCloser) {
+	defer close(a.events)
+	defer out.Close()
+	lines := json.NewDecoder(out)
+	for {
+		var e event
+		if lines.Decode(&e) != nil {
+			return
+		}
+		a.events <- e
+	}
+}

@@ -1,0 +1,13 @@
+package fault
+
+import (
+	"os"
+	"testing"
+
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+func TestMain(m *testing.M) {
+	ServeChild(func(name string) (Purchasing, error) { return catalogue.Full().Parse(name) })
+	os.Exit(m.Run())
+}

@@ -1,0 +1,72 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+func crashHalfTaken() Scenario {
+	return Scenario{
+		Name:    "crash-half-taken",
+		Promise: "survives a crash",
+		Title:   "the holder dies between SETNX and EXPIRE",
+		Applies: needsLock,
+		play: func(s *Stage) (Verdict, string) {
+			a, b := s.actor("A"), s.actor("B")
+			a.buy(s.item(0), Point{At: step.Half}, Point{At: step.BeforeWrite})
+			if at := a.held(patience); at != step.Half && !s.failed() {
+				return NotApplicable, "it takes its lock in one command"
+			}
+			return afterDeath(s, a, b)
+		},
+	}
+}
+
+func crashHolding() Scenario {
+	return Scenario{
+		Name:    "crash-holding",
+		Promise: "survives a crash",
+		Title:   "the holder dies in the critical section",
+		play: func(s *Stage) (Verdict, string) {
+			a, b := s.actor("A"), s.actor("B")
+			a.buy(s.item(0), Point{At: step.BeforeWrite})
+			a.reaches(step.BeforeWrite)
+			return afterDeath(s, a, b)
+		},
+	}
+}
+
+// afterDeath kills the holder and sees when the next one gets in.
+func afterDeath(s *Stage, holder, next *Actor) (Verdict, string) {
+	holder.kill()
+	verdict, why := getsIn(s, next)
+	if bad, what := s.count(); worse(bad, verdict) {
+		return bad, what
+	}
+	return verdict, why
+}
+
+// getsIn lets a client buy what somebody's lock may still cover, and says how long that kept it out.
+func getsIn(s *Stage, a *Actor) (Verdict, string) {
+	start := time.Now()
+	a.buy(s.item(0))
+	_, in := a.endsWithin(s.endless())
+	switch {
+	case !in:
+		return StuckForGood, "nobody gets in: nothing gives the dead holder's lock back"
+	case time.Since(start) > s.waited():
+		return StuckForTTL, "others get in when the dead holder's lease has run out"
+	case s.Subject.Lock == nil:
+		return Safe, "it holds no lock that could be left behind"
+	}
+	return Safe, "others get in at once"
+}
+
+// needsLock keeps strategies without a lock out.
+func needsLock(s Subject) string {
+	if s.Lock == nil {
+		return "it takes no lock"
+	}
+	return ""
+}

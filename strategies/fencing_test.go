@@ -1,0 +1,249 @@
+package strategies_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/markettest"
+	"github.com/marketsim/marketsim/strategies/step"
+)
+
+func TestFencingConforms(t *testing.T) {
+	for _, spec := range []string{
+		"coarse:fenced:fencing=off", "coarse:fenced:fencing=on", "coarse:set-px:fencing=token",
+		"fine:fenced+watchdog:fencing=on", "fine-wallet:fenced:fencing=on", "fine-wallet:fencing=token",
+	} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			subject := subject(parse(t, spec))
+			subject.Lasting = func(key string) bool { return strings.Contains(key, ":fence") }
+			subject.SharedAccounts = !strings.HasPrefix(spec, "fine:")
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, subject) })
+		})
+	}
+}
+
+// rival is another buyer's order of the same item.
+func rival(o market.Order) market.Order {
+	o.Buyer = 3
+	return o
+}
+
+// lose takes a lock from its holder, as its expiry would.
+func (g *stage) lose(name string) {
+	g.Helper()
+	if n, err := g.conn.Del(g.ctx, g.keys.Lock(name)).Result(); n != 1 {
+		g.Fatalf("lock %s: %d were held, %v", name, n, err)
+	}
+}
+
+// ends checks how an order that was held ends when its gate is opened.
+func (g *stage) ends(who string, gate *step.Gate, held <-chan outcome, want error) {
+	g.Helper()
+	gate.Open()
+	if got := <-held; !errors.Is(got.err, want) {
+		g.Errorf("%s: %v, want %v", who, got.err, want)
+	}
+}
+
+// soldTwice checks that the audit finds the one item sold twice.
+func (g *stage) soldTwice() {
+	g.Helper()
+	if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(strings.Join(v.Problems, ""), "sold twice") {
+		g.Errorf("audit: %+v; want an item sold twice", v)
+	}
+}
+
+// What becomes of two orders of one item, of which the former loses its lock to the later.
+var takeovers = []struct {
+	spec   string
+	former error // what the former holder is told when it wakes
+	later  error
+	sound  bool
+}{
+	{"coarse:fenced", nil, nil, false},
+	{"coarse:fenced:fencing=off", nil, nil, false},
+	{"coarse:fenced:fencing=on", market.ErrStale, nil, true},
+	{"coarse:set-px:fencing=off", nil, nil, false},
+	{"coarse:set-px:fencing=token", market.ErrStale, nil, true},
+	{"coarse:setnx:fencing=token", market.ErrStale, nil, true},
+}
+
+func TestFormerHolderWritesAfterTheLaterOne(t *testing.T) {
+	for _, c := range takeovers {
+		t.Run(c.spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				order, gate := g.offer(0), step.Hold(step.BeforeWrite)
+				former := g.held(c.spec, gate, order)
+				g.lose("market")
+				if _, err := g.actor(c.spec, s, nil).purchase(rival(order)); !errors.Is(err, c.later) {
+					t.Errorf("later holder: %v, want %v", err, c.later)
+				}
+				g.ends("former holder", gate, former, c.former)
+				g.judged(c.sound)
+			})
+		})
+	}
+}
+
+// The former holder writes before the later one has written, but after it has read. A market that remembers only the
+// largest fence that has written would let both.
+func TestFormerHolderWritesBeforeTheLaterOne(t *testing.T) {
+	for _, c := range takeovers {
+		t.Run(c.spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
+				former := g.held(c.spec, one, order)
+				g.lose("market")
+				later := g.held(c.spec, other, rival(order))
+				g.ends("former holder", one, former, c.former)
+				g.ends("later holder", other, later, c.later)
+				g.judged(c.sound)
+			})
+		})
+	}
+}
+
+func (g *stage) judged(sound bool) {
+	g.Helper()
+	if sound {
+		g.sound(0, 0)
+	} else {
+		g.soldTwice()
+	}
+}
+
+// The former holder reads for the first time when the later one has. Only here does the order of fences matter: it
+// decides who wins.
+func TestFormerHolderReadsLate(t *testing.T) {
+	for _, c := range []struct {
+		spec          string
+		former, later error
+		sound         bool
+	}{
+		{"coarse:fenced:fencing=off", nil, nil, false},
+		{"coarse:fenced:fencing=on", market.ErrStale, nil, true},
+		{"coarse:set-px:fencing=token", nil, market.ErrStale, true},
+	} {
+		t.Run(c.spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				order, one, other := g.offer(0), step.Hold(step.Acquired), step.Hold(step.BeforeWrite)
+				former := g.held(c.spec, one, order)
+				g.lose("market")
+				later := g.held(c.spec, other, rival(order))
+				g.ends("former holder", one, former, c.former)
+				g.ends("later holder", other, later, c.later)
+				g.judged(c.sound)
+			})
+		})
+	}
+}
+
+// A former holder that writes before the later one has read does no harm, and is let.
+func TestFormerHolderWritesBeforeTheLaterOneReads(t *testing.T) {
+	for _, spec := range []string{"coarse:fenced:fencing=on", "coarse:set-px:fencing=token"} {
+		t.Run(spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.Acquired)
+				former := g.held(spec, one, order)
+				g.lose("market")
+				later := g.held(spec, other, rival(order))
+				g.ends("former holder", one, former, nil)
+				g.ends("later holder", other, later, market.ErrNotListed)
+				g.sound(0, 0)
+			})
+		})
+	}
+}
+
+// A late listing would put an item on the market again that has been sold.
+func TestFormerHolderListsLate(t *testing.T) {
+	for spec, want := range map[string]error{
+		"fine:fenced:fencing=off": nil, "fine:fenced:fencing=on": market.ErrStale, "fine:set-px:fencing=token": market.ErrStale,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
+				t.Cleanup(gate.Open)
+				a, l := g.actor(spec, s, gate.Observe), market.Listing{Item: g.first, Seller: seller, Price: price}
+				go func() {
+					r, err := a.list(l)
+					former <- outcome{r, err}
+				}()
+				<-gate.Reached()
+				g.lose("1")
+				later := g.actor(spec, s, nil)
+				if _, err := later.list(l); err != nil {
+					t.Error(err)
+				}
+				if _, err := later.purchase(market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}); err != nil {
+					t.Error(err)
+				}
+				g.ends("former holder", gate, former, want)
+				if v := g.audit(); v.OK() != (want != nil) {
+					t.Errorf("audit: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+// Of the two locks of fine-wallet either may be lost. Here it is the account's, and two orders spend from it.
+func TestEachLockIsFenced(t *testing.T) {
+	for spec, want := range map[string]error{
+		"fine-wallet:fenced:fencing=off": nil, "fine-wallet:fenced:fencing=on": market.ErrStale,
+		"fine-wallet:set-px:fencing=token": market.ErrStale,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				order, another, gate := g.offer(0), g.offer(1), step.Hold(step.BeforeWrite)
+				former := g.held(spec, gate, order)
+				g.lose("users:2")
+				if _, err := g.actor(spec, s, nil).purchase(another); err != nil {
+					t.Errorf("later holder: %v", err)
+				}
+				g.ends("former holder", gate, former, want)
+				if v := g.audit(); v.OK() != (want != nil) {
+					t.Errorf("audit: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+// Fences are compared as the numbers they are, however large: Lua's own are exact up to 2^53 only.
+func TestFencesAreComparedExactly(t *testing.T) {
+	for registered, want := range map[string]error{
+		"": nil, "9": nil, "10": nil, "11": market.ErrStale, "100": market.ErrStale, "9223372036854775807": market.ErrStale,
+	} {
+		backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+			g := newStage(t, s)
+			order := g.offer(0)
+			g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", 9, 0).Err()) // the next holder is the 10th
+			if registered != "" {
+				g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), registered, 0).Err())
+			}
+			if _, err := g.actor("coarse:fenced:fencing=on", s, nil).purchase(order); !errors.Is(err, want) {
+				t.Errorf("with %q registered, holder 10: %v, want %v", registered, err, want)
+			}
+			g.sound(0, 0)
+		})
+	}
+	g := newStage(t, backendtest.Embedded(t))
+	order := g.offer(0)
+	g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", 1<<53, 0).Err()) // the next is 2^53 + 1
+	g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), 1<<53+2, 0).Err())
+	if _, err := g.actor("coarse:fenced:fencing=on", g.server, nil).purchase(order); !errors.Is(err, market.ErrStale) {
+		t.Errorf("2^53 + 1 after 2^53 + 2: %v, want %v", err, market.ErrStale)
+	}
+}
