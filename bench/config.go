@@ -69,6 +69,9 @@ type Config struct {
 	Keep    bool // leave the market in Redis
 	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
 	History string
+	// Rough, if not nil, makes the row a rough one, for as long as its storm lasts: Duration, Warmup, Purchases and
+	// Browsers are not for such rows.
+	Rough *Rough
 	// Private says that the server ends with the run, so that keys that cannot be removed are nobody's trouble.
 	Private bool
 }
@@ -86,6 +89,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: %d purchases after a warm-up: those of the warm-up would count", ErrConfig, c.Purchases)
 	case c.Warmup < 0:
 		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
+	case c.Rough != nil && (c.Purchases != 0 || c.Browsers != 0 || c.Warmup != 0):
+		return fmt.Errorf("%w: a rough row has no warm-up, no browsers and no number of purchases", ErrConfig)
 	case c.Browsers < 0:
 		return fmt.Errorf("%w: %d browsers: the number must not be negative", ErrConfig, c.Browsers)
 	case c.Funds < 0 || c.Funds > MaxFunds:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -63,17 +64,28 @@ func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.Dial(ctx)
+	open := func(ctx context.Context) (*backend.Conn, market.Purchaser, io.Closer, error) {
+		conn, err := c.Dial(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		env := c.env(conn, crew.process, recorder)
+		if c.Rough != nil {
+			env.Steps = c.Rough.Storm.Steps(role == "seller")
+		}
+		purchaser, closer, err := c.Subject.Open(env)
+		if err != nil {
+			return nil, nil, nil, errors.Join(err, conn.Close())
+		}
+		return conn, purchaser, closer, nil
+	}
+	conn, purchaser, closer, err := open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	purchaser, closer, err := c.Subject.Open(c.env(conn, crew.process, recorder))
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
 	return &worker{
 		account: account, accounts: c.opening().Accounts, purchaser: purchaser, closer: closer, conn: conn,
-		goods: stall{conn.Client, c.Keys}, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake, history: recorder,
+		goods: stall{conn.Client, c.Keys}, keys: c.Keys, open: open, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake, history: recorder,
 		random: rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
 	}, nil
 }
@@ -104,7 +116,9 @@ func (c *crew) all() []*worker {
 func (c *crew) close() error {
 	var errs []error
 	for _, w := range c.all() {
-		errs = append(errs, w.closer.Close(), w.conn.Close())
+		if w.purchaser != nil { // it could be opened
+			errs = append(errs, w.closer.Close(), w.conn.Close())
+		}
 	}
 	if c.process != nil {
 		errs = append(errs, c.process.Close())

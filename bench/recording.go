@@ -36,7 +36,7 @@ func (c Config) finish(ctx context.Context, h *history.Writer) error {
 func (c Config) snapshot(ctx context.Context) (market.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := c.Dial(ctx)
+	conn, err := c.direct(ctx)
 	if err != nil {
 		return market.Snapshot{}, err
 	}

@@ -151,12 +151,12 @@ func (c Config) perform(ctx context.Context, env strategies.Env) (err error) {
 	if _, err := goods.funds(ctx, c.buyer(0)); err != nil {
 		return err
 	}
-	row := Row{}
-	if err := c.audit(ctx, &row, []*market.Ledger{ledger}); err != nil {
+	audit, err := c.audit(ctx, []*market.Ledger{ledger})
+	if err != nil {
 		return err
 	}
-	if !row.Audit.OK {
-		return fmt.Errorf("one client alone breaks the market: %v", row.Audit.Problems)
+	if !audit.OK {
+		return fmt.Errorf("one client alone breaks the market: %v", audit.Problems)
 	}
 	return nil
 }

@@ -104,6 +104,8 @@ type Row struct {
 
 	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
+	Chaos *Chaos `json:"chaos,omitempty"` // of a rough row: what it went through
+
 	Audit      Audit      `json:"audit"`
 	Histograms Histograms `json:"histograms"`
 	Warnings   []string   `json:"warnings"`

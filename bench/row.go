@@ -13,7 +13,7 @@ func (c *crew) row(cfg Config) Row {
 	r := Row{
 		Strategy: cfg.Subject.String(), Sellers: cfg.Mix.Sellers, Buyers: cfg.Mix.Buyers, Browsers: cfg.Browsers, Trial: max(cfg.Trial, 1),
 		Status: c.brake.status, Seconds: max(0, c.brake.at.Sub(c.from).Seconds()),
-		Refused: map[string]int64{}, Warnings: []string{}, PerBuyer: []int64{}, Audit: Audit{Problems: []string{}},
+		Refused: map[string]int64{}, Warnings: []string{}, PerBuyer: []int64{}, Audit: noAudit(),
 	}
 	purchases, listings, givenUp, lockWait := newHistogram(), newHistogram(), newHistogram(), newHistogram()
 	sightings := newHistogram()

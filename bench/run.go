@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // auditTimeout and removeTimeout bound the work on a server that may be dying.
@@ -44,6 +45,9 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 	if err != nil {
 		return c.unstarted(ctx, err)
 	}
+	if c.Rough != nil {
+		return c.runRough(ctx, crew)
+	}
 	crew.work(ctx, c.Warmup, c.duration())
 	err = crew.brake.cause
 	if late := crew.brake.late; late != nil && crew.brake.status == Complete {
@@ -54,7 +58,8 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 		err = closing // after a failure, that closing failed too is no news
 	}
 	row = crew.row(c)
-	auditErr := c.audit(context.WithoutCancel(ctx), &row, crew.ledgers())
+	var auditErr error
+	row.Audit, auditErr = c.audit(context.WithoutCancel(ctx), crew.ledgers())
 	return row, errors.Join(err, auditErr, c.finish(context.WithoutCancel(ctx), crew.history))
 }
 
@@ -70,7 +75,7 @@ func (c Config) unstarted(ctx context.Context, err error) (Row, error) {
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
 // prefix is, or may be, somebody else's.
 func (c Config) seed(ctx context.Context) (ours bool, err error) {
-	conn, err := c.Dial(ctx)
+	conn, err := c.direct(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -79,25 +84,35 @@ func (c Config) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the market that the workers left and puts the verdict into the row.
-func (c Config) audit(ctx context.Context, row *Row, ledgers []*market.Ledger) error {
+// noAudit is the verdict on a market that was not audited.
+func noAudit() Audit { return Audit{Problems: []string{}} }
+
+// audit judges the market that the workers left.
+func (c Config) audit(ctx context.Context, ledgers []*market.Ledger) (Audit, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := c.Dial(ctx)
+	conn, err := c.direct(ctx)
 	if err != nil {
-		return fmt.Errorf("the market could not be audited: %w", err)
+		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
 	defer conn.Close()
 	v, err := market.Audit(ctx, conn.Client, c.Keys, c.opening(), ledgers...)
 	if err != nil {
-		return fmt.Errorf("the market could not be audited: %w", err)
+		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
-	row.Audit = Audit{
+	return Audit{
 		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
 		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
 		Problems: append([]string{}, v.Problems...),
+	}, nil
+}
+
+// direct connects for what is not to be measured and not to be struck.
+func (c Config) direct(ctx context.Context) (*backend.Conn, error) {
+	if c.Rough != nil {
+		return c.Rough.Direct(ctx)
 	}
-	return nil
+	return c.Dial(ctx)
 }
 
 // remove deletes the market. A failure names the command that repeats it.
@@ -113,7 +128,7 @@ func (c Config) remove(ctx context.Context) error {
 }
 
 func (c Config) removeMarket(ctx context.Context) error {
-	conn, err := c.Dial(ctx)
+	conn, err := c.direct(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,34 +30,53 @@ type worker struct {
 	random    *rand.Rand
 	brake     *brake
 	tickets   *tickets // purchases still to be made; nil: as many as there is time for
+
+	next, last market.ItemID // a seller's items that are not listed yet: from next to before last
+
+	// Of rough rows only.
+	keys     market.Keys
+	open     func(context.Context) (*backend.Conn, market.Purchaser, io.Closer, error)
+	seen     []market.Order // reused
+	reopened int64
 }
 
 // sell lists items until the brake is pulled.
 func (w *worker) sell(ctx context.Context) {
-	var next, last market.ItemID
-	for next = 1; !w.brake.pulled.Load(); next++ {
-		if next > last {
-			minting := time.Now()
-			first, err := w.goods.mint(ctx, w.account)
-			w.history.Minted(minting, time.Now(), first, w.account, err)
-			w.ledger.Minted(first, w.account, err)
-			if err != nil {
+	for ; !w.brake.pulled.Load(); w.next++ {
+		if w.next >= w.last {
+			if err := w.mint(ctx); err != nil {
 				w.brake.pull(Incomplete, err)
 				return
 			}
-			next, last = first, first+market.BatchSize-1
 		}
-		l := market.Listing{Item: next, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
-		start := time.Now()
-		receipt, err := w.purchaser.List(ctx, l)
-		end := time.Now()
-		w.recorder.list(start, end, receipt, err)
-		w.history.Listed(start, end, l, err)
-		w.ledger.Listed(l, err)
-		if fatal(err) {
-			w.brake.pull(Incomplete, fmt.Errorf("list item %d: %w", l.Item, err))
+		if err := w.list(ctx, w.next); fatal(err) {
+			w.brake.pull(Incomplete, fmt.Errorf("list item %d: %w", w.next, err))
 		}
 	}
+}
+
+// mint makes the next items: from next to before last.
+func (w *worker) mint(ctx context.Context) error {
+	start := time.Now()
+	first, err := w.goods.mint(ctx, w.account)
+	w.history.Minted(start, time.Now(), first, w.account, err)
+	w.ledger.Minted(first, w.account, err)
+	if err == nil {
+		w.next, w.last = first, first+market.BatchSize
+	}
+	return err
+}
+
+// list offers an item at a random price.
+func (w *worker) list(ctx context.Context, item market.ItemID) error {
+	l := market.Listing{Item: item, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
+	start := time.Now()
+	receipt, err := w.purchaser.List(ctx, l)
+	end := time.Now()
+	w.recorder.list(start, end, receipt, err)
+	w.history.Listed(start, end, l, err)
+	w.ledger.Listed(l, err)
+	return err
 }
 
 // buy orders listings until the brake is pulled, the tickets are gone, or the account is empty.
@@ -83,6 +102,9 @@ func (w *worker) buy(ctx context.Context) {
 				return
 			}
 			err := w.order(ctx, o)
+			if fatal(err) {
+				w.brake.pull(Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
+			}
 			ticket = err != nil
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
@@ -104,9 +126,6 @@ func (w *worker) order(ctx context.Context, o market.Order) error {
 	w.recorder.purchase(start, end, w.traffic().Sub(before), receipt, err)
 	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)
-	if fatal(err) {
-		w.brake.pull(Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
-	}
 	return err
 }
 

@@ -128,6 +128,24 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 // Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It
 // returns how many keys there were. The run's own note goes last, so that an interrupted removal can be repeated.
 func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks iter.Seq[string]) (removed int64, err error) {
+	removed, err = unlink(ctx, rdb, made(keys, m, locks))
+	if err != nil {
+		return removed, fmt.Errorf("remove market %s: %w", keys.Prefix(), err)
+	}
+	return removed, nil
+}
+
+// RemoveLocks deletes keys of locks from a market that stays, and returns how many there were. Nobody may hold one.
+func RemoveLocks(ctx context.Context, rdb redis.Cmdable, locks iter.Seq[string]) (removed int64, err error) {
+	removed, err = unlink(ctx, rdb, locks)
+	if err != nil {
+		return removed, fmt.Errorf("remove locks: %w", err)
+	}
+	return removed, nil
+}
+
+// unlink deletes keys, many at once, and returns how many there were.
+func unlink(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
 	batch := make([]string, 0, chunk)
 	flush := func() error {
 		if len(batch) == 0 {
@@ -137,17 +155,15 @@ func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks ite
 		batch, removed = batch[:0], removed+n
 		return err
 	}
-	for key := range made(keys, m, locks) {
+	for key := range keys {
 		if batch = append(batch, key); len(batch) == cap(batch) {
 			if err := flush(); err != nil {
-				return removed, fmt.Errorf("remove market %s: %w", keys.Prefix(), err)
+				return removed, err
 			}
 		}
 	}
-	if err := flush(); err != nil {
-		return removed, fmt.Errorf("remove market %s: %w", keys.Prefix(), err)
-	}
-	return removed, nil
+	err = flush()
+	return removed, err
 }
 
 // made enumerates the keys of a market.

@@ -46,6 +46,17 @@ func (s Spec) Lock() (lock.Kind, bool) {
 	return *s.lock, true
 }
 
+// Value returns the value of the parameter called name, its default if the spec does not give it, in normal form; false
+// for one that neither the strategy nor the lock declares.
+func (s Spec) Value(name string) (string, bool) {
+	for _, p := range s.declared() {
+		if p.Name == name {
+			return s.params.Text(p), true
+		}
+	}
+	return "", false
+}
+
 // Promises is what the spec's lock claims with the spec's parameters; nothing for a strategy that takes none.
 func (s Spec) Promises() lock.Promises {
 	switch {

@@ -37,6 +37,9 @@ func rowNotes(r bench.Row) []string {
 	if r.Status != bench.Complete {
 		texts = append(texts, fmt.Sprintf("%s after %s s", clean(string(r.Status)), seconds(r.Seconds)))
 	}
+	if r.Chaos != nil {
+		texts = append(texts, rough(r))
+	}
 	for _, w := range r.Warnings {
 		texts = append(texts, "warning: "+clean(w))
 	}
@@ -58,6 +61,27 @@ func rowNotes(r bench.Row) []string {
 		texts = append(texts, "refused: "+other)
 	}
 	return texts
+}
+
+// rough says what a rough row went through.
+func rough(r bench.Row) string {
+	c, verb := r.Chaos, "survived"
+	if !r.Audit.Done || !r.Audit.OK {
+		verb = "struck by"
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(c.Faults)) {
+		kinds = append(kinds, clean(kind)+" "+thousands(c.Faults[kind]))
+	}
+	text := fmt.Sprintf("%s %s in %s", verb, count(c.Struck(), "fault"), count(int64(c.Rounds), "round"))
+	if len(kinds) > 0 {
+		text += ": " + strings.Join(kinds, ", ")
+	}
+	text += fmt.Sprintf("; workers connected anew %s", count(c.Reopened, "time"))
+	if c.FreedLocks > 0 {
+		text += fmt.Sprintf("; %s that nobody held any more removed between rounds", count(c.FreedLocks, "lock key"))
+	}
+	return text
 }
 
 // refusals lists the reasons that have no column of their own.

@@ -54,5 +54,8 @@ func (s *session) violation() error {
 				bench.Mix{Sellers: r.Sellers, Buyers: r.Buyers}, wrong(r.Audit)))
 		}
 	}
+	if len(errs) > 0 && s.flags.rough != nil {
+		errs = append(errs, fmt.Errorf("%w: the same faults again: %s", errViolation, s.flags.rough.repeat))
+	}
 	return errors.Join(errs...)
 }

@@ -124,3 +124,19 @@ func privateServer(t *testing.T, c *child) external {
 	s := backend.NewServer(backend.KindURL, backend.Target{Network: "tcp", Addr: strings.TrimSpace(found[1])}, "", nil)
 	return external{s, backendtest.Dial(t, s)}
 }
+
+// A first Ctrl-C ends a rough row at a quiet point, with its audit, even while a fault strikes.
+func TestInterruptedChaos(t *testing.T) {
+	t.Parallel()
+	backendtest.Local(t)
+	c := startChild(t, "run", "--strategy", "fine:set-px+watchdog:ttl=10s", "--mix", "2x2", "--chaos-verbose", "--duration", "10m", "--seed", "2")
+	c.told("stall of line 1 of 3 for 17.543s") // longer than its TTL
+	c.interrupt()
+	o := c.end().exits(t, exitInterrupted).says(t, "round 1, ", "audit ok", "interrupted")
+	if o.took > 10*time.Second {
+		t.Errorf("it took %s to stop", o.took)
+	}
+	if n := len(regexp.MustCompile(`(?m)^round `).FindAllString(o.stderr, -1)); n != 1 {
+		t.Errorf("%d rounds are told", n)
+	}
+}

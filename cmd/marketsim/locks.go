@@ -42,6 +42,7 @@ type lockServers struct {
 	lock.Servers
 	shown   bench.LockServers // for the manifest, secrets removed
 	private []io.Closer
+	keeper  *zookeeper.Ensemble // a private ZooKeeper
 }
 
 // Close ends those that were started for this run.
@@ -140,7 +141,7 @@ func (s *lockServers) useZooKeeper(ctx context.Context, given []string) error {
 			return err
 		}
 		s.private = append(s.private, private)
-		given = private.Addrs()
+		s.keeper, given = private, private.Addrs()
 	}
 	s.ZooKeeper, s.shown.ZooKeeper = given, given
 	return nil

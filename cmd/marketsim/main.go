@@ -26,6 +26,14 @@
 // --browsers N adds workers who look at listings under a lock that can be shared (rw-safe, rw-hash, rw-keys), and counts
 // what they saw torn.
 //
+// # Chaos
+//
+// run --chaos measures nothing. It starts a private redis-server that writes every change to disk before it answers, and
+// for as long as --duration says strikes it, the connections to it and its clients with faults: delays, black holes,
+// resets, lost replies, SIGKILL, SIGSTOP, clients held in the middle of a purchase for longer than their lock lives. A
+// round holds each kind of fault; after it everything is healed, and the market audited. The faults, their order and their
+// lengths follow from --seed, which is drawn and printed if it is not given; --chaos-plan prints them and runs nothing.
+//
 // # Exit codes
 //
 //	0    fine

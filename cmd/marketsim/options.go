@@ -20,6 +20,7 @@ type sessionFlags struct {
 	seed             uint64
 	prefix           string
 	lockServers      bench.LockServers // for the manifest
+	rough            *chaosFlags       // nil unless faults are to strike
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {

@@ -25,6 +25,7 @@ type runFlags struct {
 	locks             lockFlags
 	fencing           bool
 	keep              bool
+	chaos             chaosFlags
 }
 
 func newRun(args []string) *cobra.Command {
@@ -35,10 +36,15 @@ func newRun(args []string) *cobra.Command {
 		Long: `Measure each strategy under each mix, one row after the other, each on a market of its own that is audited and
 removed at the end.
 
+With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private redis-server,
+the connections to it and its clients, while they trade. Between two rounds of faults everything is healed and the market
+audited. The same seed gives the same faults, whose pauses outlast the lock's ttl: a short one makes for more of them.
+
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
+  marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
@@ -59,6 +65,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
 	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
+	f.chaos.add(cmd)
 	flags.BoolVar(&f.fencing, "fencing", false, "measure each strategy without and with its lock's fences compared at the market")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
@@ -87,13 +94,23 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 				f.wallets, t.mix)}
 		}
 	}
-	if f.keep {
+	if f.keep && !f.chaos.on {
 		if err := f.checkKeep(len(traders)); err != nil {
 			return err
 		}
 	}
+	if err := f.chaos.check(f, cmd.Flags().Changed); err != nil {
+		return err
+	}
 	if err := f.precheck(); err != nil {
 		return err
+	}
+	if f.chaos.on {
+		f.rough = &f.chaos
+		f.chaos.seed(f, cmd.Flags().Changed("seed"), args)
+	}
+	if f.chaos.plan {
+		return printPlan(cmd.OutOrStdout(), traders, f.seed, f.duration)
 	}
 	servers, err := f.locks.start(cmd.Context(), needed(traders))
 	if err != nil {
@@ -101,7 +118,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	onLeave(cmd.Context(), servers.Close)
-	f.lockServers = servers.shown
+	f.lockServers, f.chaos.locks = servers.shown, servers
 	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Browsers: f.browsers, Keep: f.keep, Servers: servers.Servers}
 	return f.measure(cmd, args, traders, base, nil)
 }

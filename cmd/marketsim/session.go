@@ -42,12 +42,12 @@ func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trad
 		return err
 	}
 	ctx := cmd.Context()
-	server, err := f.server.start(ctx)
+	server, end, err := f.start(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
-	onLeave(ctx, server.Close)
+	defer func() { err = errors.Join(err, end()) }()
+	onLeave(ctx, end)
 
 	base.Duration, base.Warmup, base.Seed = f.duration, f.warmup, f.seed
 	base.Dial, base.Private = server.Dial, server.Kind != backend.KindURL
@@ -58,9 +58,15 @@ func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trad
 		trials[row]++
 		c := base
 		c.Subject, c.Mix, c.Trial = t.spec, t.mix, trials[row]
+		if f.rough != nil {
+			f.rough.rough(&c, t.spec, s.stderr)
+		}
 		s.rows = append(s.rows, c)
 	}
 	s.announce()
+	if f.rough != nil {
+		f.rough.announce(s.stderr, f.seed, traders)
+	}
 	if err := s.prepare(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -68,6 +74,20 @@ func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trad
 		return interruptedOr(ctx, err)
 	}
 	return s.run(ctx)
+}
+
+// start starts or names the market's server. End closes it.
+func (f *sessionFlags) start(ctx context.Context) (server *backend.Server, end func() error, err error) {
+	if f.rough == nil {
+		if server, err = f.server.start(ctx); err != nil {
+			return nil, nil, err
+		}
+		return server, server.Close, nil
+	}
+	if server, err = f.rough.start(ctx); err != nil {
+		return nil, nil, err
+	}
+	return server, f.rough.arena.Close, nil
 }
 
 // interruptedOr is errInterrupted if the user stopped what failed, told with the failure, else the failure itself.
@@ -120,7 +140,7 @@ func (s *session) vacant(ctx context.Context) (err error) {
 
 // run measures row after row until one fails or the user stops it, then reports.
 func (s *session) run(ctx context.Context) error {
-	p := newProgress(s.stderr, isTerminal(s.stderr), s.rows)
+	p := newProgress(s.stderr, isTerminal(s.stderr) && s.flags.rough == nil, s.rows)
 	for _, c := range s.rows {
 		if ctx.Err() != nil {
 			return s.end(bench.Interrupted, nil)

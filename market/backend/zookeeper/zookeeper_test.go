@@ -3,6 +3,8 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market/backend"
@@ -82,6 +85,42 @@ func TestEnsembleElectsAnotherLeader(t *testing.T) {
 	t.Logf("started again in %v", time.Since(began))
 	if now, err := e.Leader(ctx); err != nil || now == old {
 		t.Errorf("the one that was started again leads: %d, %v", now, err)
+	}
+}
+
+// A node made before the crash is there after it: the client's session outlives the server.
+func TestRestartKeepsTheData(t *testing.T) {
+	e := zookeepertest.Start(t, 1)
+	conn, events, err := zk.Connect(e.Addrs(), 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		for range events { // or the connection blocks
+		}
+	}()
+	if _, err := conn.Create("/kept", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	pid := e.PID(0)
+	if err := e.Restart(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if e.PID(0) == pid {
+		t.Error("the server was not killed")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		found, _, err := conn.Exists("/kept")
+		if err == nil && !found {
+			t.Fatal("the node is gone")
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the client did not come back: %v", err)
+		}
 	}
 }
 
