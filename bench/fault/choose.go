@@ -42,6 +42,11 @@ func Names(c strategies.Catalogue) []string {
 		"set-px:expiry=pxat", // the end of the lease by the client's clock
 		"set-px+watchdog",    // renewed as long as its process lives
 		"redisson:lease=1s",  // not renewed
+		"fenced:fencing=off", // the market compares fences, or does not
+		"fenced:fencing=on",
+		"zookeeper:fencing=on",
+		"etcd:fencing=on",
+		"set-px:fencing=token", // the market compares random tokens
 	)
 }
 
