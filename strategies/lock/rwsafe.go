@@ -33,7 +33,7 @@ func rwSafe() Kind {
 	return Kind{
 		Name:     "rw-safe",
 		Summary:  "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
-		Source:   "Brandenburg and Anderson 2010; Redis in Action, 6.3.1",
+		Source:   "Brandenburg & Anderson, Real-Time Systems 2010",
 		Wakes:    "poll",
 		Shares:   true,
 		Promises: promises,
