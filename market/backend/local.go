@@ -26,6 +26,10 @@ type Local struct {
 	// system allows that, so that even a SIGKILL leaves nothing behind.
 	Args []string
 
+	// Dir, if not empty, is an existing folder of the caller's to run in, which is never removed: with Args such as
+	// "--appendonly", "yes", "--appendfsync", "always" what a server wrote is there when it is started again.
+	Dir string
+
 	// TLS, if not nil, is how to connect to a server whose Args name its certificates; its only port is then a
 	// TLS port.
 	TLS *tls.Config
@@ -85,27 +89,54 @@ func (l Local) startOn(ctx context.Context, program string) (*Server, error) {
 		}
 		port = free
 	}
-	folder, err := os.MkdirTemp("", "marketsim-redis-")
+	folder, remove, err := l.folder()
 	if err != nil {
 		return nil, fmt.Errorf("making the server's folder: %w", err)
 	}
 	p, err := startProcess(program, folder, l.commandLine(port))
 	if err != nil {
-		os.RemoveAll(folder)
+		_ = remove()
 		return nil, fmt.Errorf("starting %s: %w", program, err)
 	}
 	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: l.arg("--requirepass"), TLS: l.TLS}
 	server := NewServer(KindLocal, target, "private "+program, func() error {
-		return errors.Join(p.close(), os.RemoveAll(folder))
+		return errors.Join(p.close(), remove())
 	})
 	server.process = p
 	if err := server.awaitReady(ctx); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
 	if len(l.Args) == 0 {
-		os.RemoveAll(folder) // best effort: Windows keeps a folder in use, and Close tries again
+		_ = remove() // best effort: Windows keeps a folder in use, and Close tries again
 	}
 	return server, nil
+}
+
+// folder returns where the server is to run, and how to remove that.
+func (l Local) folder() (path string, remove func() error, err error) {
+	if l.Dir != "" {
+		return l.Dir, func() error { return nil }, nil
+	}
+	path, err = os.MkdirTemp("", "marketsim-redis-")
+	return path, func() error { return os.RemoveAll(path) }, err
+}
+
+// Restart kills a server that l started, if it still runs, and starts one at the same address. With a Dir and an
+// append-only file it finds what the first one had written; else it comes back empty. The first is closed in any case.
+func (l Local) Restart(ctx context.Context, s *Server) (*Server, error) {
+	if err := errors.Join(s.Kill(), s.Close()); err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(s.Target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	again := l
+	again.Args = append(slices.Clone(l.Args), "--port", port)
+	if l.TLS != nil {
+		again.Args = append(again.Args, "--port", "0", "--tls-port", port)
+	}
+	return again.Start(ctx)
 }
 
 // commandLine puts the caller's arguments last, where they win.

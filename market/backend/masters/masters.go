@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -60,15 +59,7 @@ func (m *Masters) Kill(i int) error { return m.servers[i].Kill() }
 // Restart kills master i if it runs and starts it again at the same address. It comes back empty: nothing is kept on
 // disk.
 func (m *Masters) Restart(ctx context.Context, i int) error {
-	old := m.servers[i]
-	if err := errors.Join(old.Kill(), old.Close()); err != nil {
-		return err
-	}
-	_, port, err := net.SplitHostPort(old.Target.Addr)
-	if err != nil {
-		return err
-	}
-	s, err := backend.Local{Args: []string{"--port", port}}.Start(ctx)
+	s, err := backend.Local{}.Restart(ctx, m.servers[i])
 	if err != nil {
 		return fmt.Errorf("starting master %d again: %w", i+1, err)
 	}
