@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 )
 
@@ -36,6 +37,35 @@ func TestStoredReportsAreMadeFromRunJSON(t *testing.T) {
 			stored, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
 			if err != nil || !bytes.Equal(stored, drawn.Bytes()) {
 				t.Errorf("%s in %s is not what run.json makes (%v): draw it again with 'marketsim report'", name, filepath.Dir(path), err)
+			}
+		}
+	}
+}
+
+// TestStoredFaultsAreMadeFromFaultsJSON draws all stored faults again.
+func TestStoredFaultsAreMadeFromFaultsJSON(t *testing.T) {
+	paths, err := filepath.Glob("*/faults.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no stored faults: %v", err)
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := fault.ReadResult(f)
+		f.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for name, format := range map[string]string{"faults.json": "json", "faults.txt": "text", "faults.md": "markdown"} {
+			var drawn bytes.Buffer
+			if err := report.WriteFaults(&drawn, format, res); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			stored, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+			if err != nil || !bytes.Equal(stored, drawn.Bytes()) {
+				t.Errorf("%s in %s is not what faults.json makes (%v): draw it again with 'marketsim report'", name, filepath.Dir(path), err)
 			}
 		}
 	}

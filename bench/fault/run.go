@@ -19,13 +19,18 @@ type cell struct {
 // hears of each finding as it is made, one at a time; it may be nil. When the environment fails or the context ends it
 // returns what was found until then, and why there is no more.
 func (l *Lab) Run(ctx context.Context, scenarios []Scenario, subjects []Subject, told func(Finding)) ([]Finding, error) {
+	return l.run(ctx, cross(scenarios, subjects), told)
+}
+
+// cross is each scenario with each subject.
+func cross(scenarios []Scenario, subjects []Subject) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
 		for _, s := range subjects {
 			cells = append(cells, cell{sc, s})
 		}
 	}
-	return l.run(ctx, cells, told)
+	return cells
 }
 
 func (l *Lab) run(asked context.Context, cells []cell, told func(Finding)) ([]Finding, error) {

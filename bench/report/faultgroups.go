@@ -36,11 +36,12 @@ func groups(found []fault.Finding) []group {
 	return outside(all)
 }
 
-// worstFirst lists the verdicts by their weight.
+// worstFirst lists the verdicts by their weight, and not applicable last: nothing is to be learnt there.
 func worstFirst() []fault.Verdict {
 	order := fault.Verdicts()
 	slices.Reverse(order)
-	return order
+	order = slices.DeleteFunc(order, func(v fault.Verdict) bool { return v == fault.NotApplicable })
+	return append(order, fault.NotApplicable)
 }
 
 // many is from how many subjects on "all others" is said of those to whom a scenario cannot happen.

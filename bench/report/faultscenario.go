@@ -35,7 +35,7 @@ func (p textPainter) scenario(all []group) section {
 		}
 	}
 	if len(all) == 0 {
-		s.lines = []string{gap + "not played"}
+		s.lines = []string{gap + "not reached"}
 	}
 	return s
 }
@@ -64,7 +64,7 @@ func (p markdownPainter) paragraph(text string) []string { return []string{text}
 // scenario is the groups of a scenario as a table.
 func (p markdownPainter) scenario(all []group) section {
 	if len(all) == 0 {
-		return section{lines: []string{"Not played."}}
+		return section{lines: []string{"Not reached."}}
 	}
 	t := &table{header: []string{"verdict", "who", "what happens"}, left: 3}
 	var s section

@@ -38,6 +38,8 @@ func TestHelp(t *testing.T) {
 		"report.txt":    {"help", "report"},
 		"clean.txt":     {"clean", "--help"},
 		"list.txt":      {"list"},
+		"faults.txt":    {"faults", "--help"},
+		"scenarios.txt": {"list", "--scenarios"},
 	} {
 		o := marketsim(t, args...).exits(t, exitFine)
 		golden(t, name, o.stdout)
@@ -80,6 +82,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--mix", ""}, "1x1\n5x1\n5x5\n"},
 		{[]string{"run", "--backend", ""}, "url\nlocal\ncontainer\nembedded\n"},
 		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\n"},
+		{[]string{"faults", "--format", ""}, "text\nmarkdown\njson\n"},
 		{[]string{"report", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 	} {
 		o := marketsim(t, append([]string{"__complete"}, c.args...)...).exits(t, exitFine)

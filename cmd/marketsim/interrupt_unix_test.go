@@ -140,3 +140,19 @@ func TestInterruptedChaos(t *testing.T) {
 		t.Errorf("%d rounds are told", n)
 	}
 }
+
+// Faults are interrupted while clients are held and stopped.
+func TestInterruptedFaults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := startChild(t, "faults", "--scenario", "crash-half-taken,pause", "--lock", "set-px:poll=2ms,"+
+		"set-px,setnx,setnx-expire,fenced,queue,getset,reentrant,set-ex-fixed,set-ex-compare", "--out", dir)
+	c.told("/2 crash-half-taken") // and most of the others wait for a TTL
+	c.interrupt()
+	o := c.end().exits(t, exitInterrupted).says(t, "INTERRUPTED by the user: this is what was found until then",
+		"marketsim: interrupted: ", " of 20 findings; the report holds what was found", "stored in "+dir)
+	if o.took > 10*time.Second {
+		t.Errorf("it took %s to stop", o.took)
+	}
+	marketsim(t, "report", dir).exits(t, exitFine).says(t, "INTERRUPTED by the user")
+}

@@ -13,6 +13,10 @@ func TestUsageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	below := filepath.Join(file, "below") // cannot be made, not even by root
+	damaged := filepath.Join(t.TempDir(), faultsFile)
+	if err := os.WriteFile(damaged, []byte(`{"schema": 1, "findings": [{"scen`), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	fine := []string{"run", "--strategy", "fine"}
 	with := func(args ...string) []string { return append(append([]string(nil), fine...), args...) }
 	url := "redis://" + refusedAddr(t)
@@ -96,6 +100,20 @@ func TestUsageErrors(t *testing.T) {
 		{"report of another file", []string{"report", file}, file},
 		{"report of a folder without a run", []string{"report", t.TempDir()}, "run.json"},
 		{"unknown format", []string{"report", stored, "--format", "pdf"}, "text, markdown, csv, json"},
+		{"unknown scenario", []string{"faults", "--scenario", "puase"}, `did you mean "pause"?; 'marketsim list --scenarios'`},
+		{"second scenario unknown", []string{"faults", "--scenario", "pause,x"}, `unknown scenario "x"; known: crash-half-taken`},
+		{"no scenario", []string{"faults", "--scenario="}, "--scenario names nothing"},
+		{"unknown lock of faults", []string{"faults", "--lock", "set-px,setxn"}, `did you mean "setnx"?; 'marketsim list'`},
+		{"unknown strategy of faults", []string{"faults", "--lock", "wathc"}, `did you mean "watch"?`},
+		{"unknown parameter of faults", []string{"faults", "--lock", "set-px:expiri=px"}, `did you mean "expiry"?`},
+		{"no lock of faults", []string{"faults", "--lock="}, "--lock names nothing"},
+		{"faults in an unknown format", []string{"faults", "--format", "csv"}, "want one of text, markdown, json"},
+		{"faults, unwritable out", []string{"faults", "--out", below}, "--out: "},
+		{"faults on a server", []string{"faults", "--redis", url}, "unknown flag: --redis"},
+		{"list of locks and scenarios", []string{"list", "--locks", "--scenarios"}, "either --locks or --scenarios"},
+		{"report of damaged faults", []string{"report", damaged}, "read faults: unexpected EOF"},
+		{"report of damaged faults in a folder", []string{"report", filepath.Dir(damaged)}, "read faults: unexpected EOF"},
+		{"report of faults as csv", []string{"report", storedFaults, "--format", "csv"}, "want one of text, markdown, json"},
 		{"clean without prefix", []string{"clean", "--redis", url}, "give --prefix"},
 		{"clean without server", []string{"clean", "--prefix", "x:"}, "give --redis URL or REDIS_URL"},
 		{"clean everything", []string{"clean", "--prefix", "*:", "--redis", url}, "glob characters"},
