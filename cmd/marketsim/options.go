@@ -20,6 +20,8 @@ type sessionFlags struct {
 	seed             uint64
 	prefix           string
 	lockServers      bench.LockServers // for the manifest
+	historyRoot      string            // empty: no history is recorded
+	histories        []string          // the folders in it, one a row; nil: none
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {

@@ -57,6 +57,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
 	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
+	flags.StringVar(&f.historyRoot, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
+	_ = cmd.MarkFlagDirname("history")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
@@ -90,6 +92,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 	}
 	if err := f.precheck(); err != nil {
+		return err
+	}
+	if f.histories, err = historyDirs(f.historyRoot, traders); err != nil {
 		return err
 	}
 	servers, err := f.locks.start(cmd.Context(), needed(traders))
