@@ -60,7 +60,7 @@ func (m move) String() string {
 		text = fmt.Sprintf("sold by %d to %d for %s", m.from.user, m.to.user, coins(m.from.price))
 	}
 	if m.may {
-		text += ", perhaps"
+		text += ", outcome not told"
 	}
 	return text
 }

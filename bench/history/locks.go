@@ -16,6 +16,10 @@ func (c *checker) locks() *Part {
 	slices.SortStableFunc(holds, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired))
 	})
+	if len(holds) == 0 {
+		p.Result, p.Checked = NotChecked, "no lock was recorded"
+		return p
+	}
 	names := 0
 	for len(holds) > 0 {
 		n := dropped(holds, func(h Hold) bool { return h.Name == holds[0].Name })

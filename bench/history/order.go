@@ -35,7 +35,7 @@ func (b booking) String() string {
 		text = fmt.Sprintf("item %d bought for %s", b.order.Item, coins(b.order.Price))
 	}
 	if b.may {
-		text += ", perhaps"
+		text += ", outcome not told"
 	}
 	return text
 }

@@ -24,6 +24,9 @@ func (s *session) end(status bench.Status, failure error) error {
 		fmt.Fprintf(s.stderr, "the market is kept under %s; remove it with 'marketsim clean --prefix %s'\n",
 			s.base.Keys.Prefix(), s.base.Keys.Prefix())
 	}
+	if len(s.result.Rows) > 0 && s.flags.historyRoot != "" {
+		fmt.Fprintf(s.stderr, "history recorded; judge it with 'marketsim check %s'\n", s.flags.historyRoot)
+	}
 	return errors.Join(s.violation(), s.broken(status, failure), saved, shown)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/fault"
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -24,7 +25,8 @@ const (
 var (
 	// errUsage marks a mistake in the command line that no package's own sentinel tells.
 	errUsage = errors.New("usage")
-	// errViolation says that an audit found coins or items wrong, or that a lock broke its promise.
+	// errViolation says that an audit found coins or items wrong, that a history has no order, or that a lock broke its
+	// promise.
 	errViolation = errors.New("violation")
 	// errInterrupted says that the user stopped the run.
 	errInterrupted = errors.New("interrupted")
@@ -56,7 +58,7 @@ func exitCode(err error) int {
 func isUsage(err error) bool {
 	for _, usage := range []error{
 		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, reference.ErrTable,
-		backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
 	} {
 		if errors.Is(err, usage) {
 			return true

@@ -36,6 +36,7 @@ func TestHelp(t *testing.T) {
 		"run.txt":       {"run", "--help"},
 		"reproduce.txt": {"reproduce", "--help"},
 		"report.txt":    {"help", "report"},
+		"check.txt":     {"check", "--help"},
 		"clean.txt":     {"clean", "--help"},
 		"list.txt":      {"list"},
 		"faults.txt":    {"faults", "--help"},

@@ -4,6 +4,7 @@
 //
 //	marketsim reproduce                           tables 6-1 to 6-3 of the book, measured here beside the published
 //	marketsim run --strategy fine --mix 5x5       one or more strategies under one or more mixes
+//	marketsim check DIR                           judge the histories that run --history DIR recorded, without Redis
 //	marketsim faults [--scenario S] [--lock L]    what strategies and locks lose on a bad day
 //	marketsim list [--locks|--scenarios]          the strategies and their locks; what each lock promises; what faults plays
 //	marketsim report DIR|run.json|faults.json     redraw what was stored, without Redis
@@ -40,7 +41,7 @@
 //	0    fine
 //	1    the environment failed: no server, a server that died; what was measured is kept
 //	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
-//	3    the audit found a violation, or a lock broke a promise that it made
+//	3    the audit or the check of a history found a violation, or a lock broke a promise that it made
 //	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
 //
 // Where several hold, 3 goes over 1 and 1 over 130.

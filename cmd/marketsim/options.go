@@ -21,6 +21,8 @@ type sessionFlags struct {
 	prefix           string
 	lockServers      bench.LockServers // for the manifest
 	rough            *chaosFlags       // nil unless faults are to strike
+	historyRoot      string            // empty: no history is recorded
+	histories        []string          // the folders in it, one a row; nil: none
 }
 
 func (f *sessionFlags) add(cmd *cobra.Command) {

@@ -54,7 +54,7 @@ Without --redis it starts a private server: redis-server or valkey-server if the
 Docker, else an embedded miniredis, whose numbers are not Redis's. On your own server only keys under the run's
 prefix are touched, and they are removed at the end.
 
-Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 the audit found a violation, 130 interrupted.`,
+Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was found, 130 interrupted.`,
 		Example: `  marketsim reproduce                            the book's three tables, measured here (2 minutes)
   marketsim list                                 what can be measured
   marketsim run --strategy watch,fine --mix 5x5  measure some of it
@@ -64,7 +64,9 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 the audit found a v
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newReproduce(args), newRun(args), newFaults(), newList(), newReport(), newClean(), newVersion())
+	root.AddCommand(
+		newReproduce(args), newRun(args), newCheck(), newFaults(), newList(), newReport(), newClean(), newVersion(),
+	)
 	return root
 }
 

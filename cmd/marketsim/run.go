@@ -67,6 +67,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.locks.add(cmd)
 	f.chaos.add(cmd)
 	flags.BoolVar(&f.fencing, "fencing", false, "measure each strategy without and with its lock's fences compared at the market")
+	flags.StringVar(&f.historyRoot, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
+	_ = cmd.MarkFlagDirname("history")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
 	completeList(cmd, "strategy", names())
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
@@ -111,6 +113,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if f.chaos.plan {
 		return printPlan(cmd.OutOrStdout(), traders, f.seed, f.duration)
+	}
+	if f.histories, err = historyDirs(f.historyRoot, traders); err != nil {
+		return err
 	}
 	servers, err := f.locks.start(cmd.Context(), needed(traders))
 	if err != nil {

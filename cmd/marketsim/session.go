@@ -53,13 +53,16 @@ func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trad
 	base.Dial, base.Private = server.Dial, server.Kind != backend.KindURL
 	s := &session{flags: f, server: server, base: base, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 	trials := map[string]int{}
-	for _, t := range traders {
+	for i, t := range traders {
 		row := t.spec.String() + " " + t.mix.String()
 		trials[row]++
 		c := base
 		c.Subject, c.Mix, c.Trial = t.spec, t.mix, trials[row]
 		if f.rough != nil {
 			f.rough.rough(&c, t.spec, s.stderr)
+		}
+		if f.histories != nil {
+			c.History = f.histories[i]
 		}
 		s.rows = append(s.rows, c)
 	}
