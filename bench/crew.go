@@ -42,7 +42,7 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 		{"browser", &crew.browsers, c.Browsers, func(int) market.UserID { return 0 }, newBrowserRecorder},
 	} {
 		for i := range role.count {
-			w, err := c.hireOne(ctx, crew, role.account(i), role.name == "seller")
+			w, err := c.hireOne(ctx, crew, role.account(i), role.name)
 			if err != nil {
 				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close())
 			}
@@ -53,7 +53,7 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 	return crew, nil
 }
 
-func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, seller bool) (*worker, error) {
+func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, role string) (*worker, error) {
 	open := func(ctx context.Context) (*backend.Conn, market.Purchaser, io.Closer, error) {
 		conn, err := c.Dial(ctx)
 		if err != nil {
@@ -61,7 +61,7 @@ func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, 
 		}
 		env := c.env(conn, crew.process)
 		if c.Rough != nil {
-			env.Steps = c.Rough.Storm.Steps(seller)
+			env.Steps = c.Rough.Storm.Steps(role == "seller")
 		}
 		purchaser, closer, err := c.Subject.Open(env)
 		if err != nil {
