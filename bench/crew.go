@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
@@ -24,11 +25,16 @@ type crew struct {
 	brake                     *brake
 	process                   *lock.Process // what the workers' locks share
 	from                      time.Time     // end of the warm-up
+	history                   *history.Writer
 }
 
 // hire connects the workers of a row and opens their Purchasers. On an error nothing stays open.
 func hire(ctx context.Context, c Config) (*crew, error) {
-	crew := &crew{brake: newBrake(), process: new(lock.Process)}
+	recording, err := c.record()
+	if err != nil {
+		return nil, err
+	}
+	crew := &crew{brake: newBrake(), process: new(lock.Process), history: recording}
 	tickets := newTickets(c.Purchases)
 	for _, role := range []struct {
 		name     string
@@ -44,7 +50,7 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 		for i := range role.count {
 			w, err := c.hireOne(ctx, crew, role.account(i), role.name)
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close())
+				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close(), crew.history.Abandon())
 			}
 			w.recorder, w.tickets = role.recorder(), tickets
 			*role.workers = append(*role.workers, w)
@@ -54,12 +60,16 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 }
 
 func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, role string) (*worker, error) {
+	recorder, err := crew.history.Worker(role)
+	if err != nil {
+		return nil, err
+	}
 	open := func(ctx context.Context) (*backend.Conn, market.Purchaser, io.Closer, error) {
 		conn, err := c.Dial(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		env := c.env(conn, crew.process)
+		env := c.env(conn, crew.process, recorder)
 		if c.Rough != nil {
 			env.Steps = c.Rough.Storm.Steps(role == "seller")
 		}
@@ -76,15 +86,20 @@ func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, 
 	return &worker{
 		account: account, accounts: c.opening().Accounts, purchaser: purchaser, closer: closer, conn: conn,
 		goods: stall{conn.Client, c.Keys}, keys: c.Keys, open: open, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake,
-		random: rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
+		history: recorder,
+		random:  rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
 	}, nil
 }
 
 // env is what a worker's Purchaser works with.
-func (c Config) env(conn *backend.Conn, process *lock.Process) strategies.Env {
-	return strategies.Env{
+func (c Config) env(conn *backend.Conn, process *lock.Process, h *history.Recorder) strategies.Env {
+	env := strategies.Env{
 		Redis: conn.Client, Dial: c.dialClient, Keys: c.Keys, Servers: c.Servers, Process: process,
 	}
+	if h != nil {
+		env.Holds = h.Held
+	}
+	return env
 }
 
 func (c Config) dialClient(ctx context.Context) (*redis.Client, error) {

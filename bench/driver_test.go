@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -14,12 +15,12 @@ type loop struct {
 	left int // listings, for a seller
 }
 
-func buyerLoop() *loop {
+func buyerLoop(testing.TB) *loop {
 	w := fakeCrew(Config{Subject: noSubject{}, Mix: mix1x1}, nothing, nothing).buyers[0]
 	return &loop{worker: w, run: w.buy}
 }
 
-func sellerLoop() *loop {
+func sellerLoop(testing.TB) *loop {
 	l := &loop{}
 	lister := func(b *brake) market.Purchaser {
 		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) {
@@ -45,8 +46,33 @@ func (l *loop) operations(n int) {
 
 var loops = []struct {
 	name string
-	make func() *loop
-}{{"seller", sellerLoop}, {"buyer", buyerLoop}}
+	make func(testing.TB) *loop
+}{
+	{"seller", sellerLoop},
+	{"buyer", buyerLoop},
+	{"seller+history", recorded(sellerLoop)},
+	{"buyer+history", recorded(buyerLoop)},
+}
+
+// recorded makes loops whose operations go into a history.
+func recorded(make func(testing.TB) *loop) func(testing.TB) *loop {
+	return func(t testing.TB) *loop {
+		w, err := history.Create(t.TempDir(), history.Header{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := make(t)
+		if l.history, err = w.Worker("worker"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := w.Finish(market.Snapshot{}); err != nil {
+				t.Error(err)
+			}
+		})
+		return l
+	}
+}
 
 // TestDriverAllocatesNothing compares a long row with a short one: what both allocate is for the row, and the
 // rest, of which there must be none, is for the operations. A batch of items may cost what a ledger needs to note it.
@@ -54,7 +80,7 @@ func TestDriverAllocatesNothing(t *testing.T) {
 	const short, long = market.BatchSize, 20 * market.BatchSize
 	for _, c := range loops {
 		t.Run(c.name, func(t *testing.T) {
-			l := c.make()
+			l := c.make(t)
 			l.operations(long) // what grows once has grown
 			few := testing.AllocsPerRun(5, func() { l.operations(short) })
 			many := testing.AllocsPerRun(5, func() { l.operations(long) })
@@ -81,7 +107,7 @@ func BenchmarkDriver(b *testing.B) {
 	b.Run("purchaser=none", func(b *testing.B) {
 		for _, c := range loops {
 			b.Run("worker="+c.name, func(b *testing.B) {
-				l := c.make()
+				l := c.make(b)
 				b.ReportAllocs()
 				b.ResetTimer()
 				l.operations(b.N)

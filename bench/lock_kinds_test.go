@@ -32,8 +32,8 @@ func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Ta
 			s.ZooKeeper = one.Addrs()
 		}
 	case lock.NeedsEtcd:
-		var one *etcd.Server
-		if one, err = etcd.Start(b.Context()); err == nil {
+		var one *etcd.Cluster
+		if one, err = etcd.Start(b.Context(), 1); err == nil {
 			b.Cleanup(func() { one.Close() })
 			s.Etcd = one.Addrs()
 		}

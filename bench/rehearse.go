@@ -45,7 +45,7 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	process := new(lock.Process)
-	err = errors.Join(c.perform(allowed, c.env(conn, process)), process.Close())
+	err = errors.Join(c.perform(allowed, c.env(conn, process, nil)), process.Close())
 	if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
 		return denied
 	}

@@ -116,7 +116,7 @@ func (c Config) runRough(ctx context.Context, crew *crew) (row Row, err error) {
 		chaos.Reopened += w.reopened
 	}
 	row.Chaos = &chaos
-	return row, err
+	return row, errors.Join(err, c.finish(context.WithoutCancel(ctx), crew.history))
 }
 
 // tell tells how far the row has come. The workers are at rest.

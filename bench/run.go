@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config) (row Row, err error) {
 	row = crew.row(c)
 	var auditErr error
 	row.Audit, auditErr = c.audit(context.WithoutCancel(ctx), crew.ledgers())
-	return row, errors.Join(err, auditErr)
+	return row, errors.Join(err, auditErr, c.finish(context.WithoutCancel(ctx), crew.history))
 }
 
 // unstarted is the row of a run that failed, or was stopped by the user, before it measured anything.

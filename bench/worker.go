@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -25,6 +26,7 @@ type worker struct {
 	goods     goods
 	ledger    *market.Ledger
 	recorder  *recorder
+	history   *history.Recorder // nil: nothing is recorded
 	random    *rand.Rand
 	brake     *brake
 	tickets   *tickets // purchases still to be made; nil: as many as there is time for
@@ -55,7 +57,9 @@ func (w *worker) sell(ctx context.Context) {
 
 // mint makes the next items: from next to before last.
 func (w *worker) mint(ctx context.Context) error {
+	start := time.Now()
 	first, err := w.goods.mint(ctx, w.account)
+	w.history.Minted(start, time.Now(), first, w.account, err)
 	w.ledger.Minted(first, w.account, err)
 	if err == nil {
 		w.next, w.last = first, first+market.BatchSize
@@ -68,7 +72,9 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
 	start := time.Now()
 	receipt, err := w.purchaser.List(ctx, l)
-	w.recorder.list(start, time.Now(), receipt, err)
+	end := time.Now()
+	w.recorder.list(start, end, receipt, err)
+	w.history.Listed(start, end, l, err)
 	w.ledger.Listed(l, err)
 	return err
 }
@@ -116,7 +122,9 @@ func (w *worker) order(ctx context.Context, o market.Order) error {
 	before := w.traffic()
 	start := time.Now()
 	receipt, err := w.purchaser.Purchase(ctx, o)
-	w.recorder.purchase(start, time.Now(), w.traffic().Sub(before), receipt, err)
+	end := time.Now()
+	w.recorder.purchase(start, end, w.traffic().Sub(before), receipt, err)
+	w.history.Purchased(start, end, o, err)
 	w.ledger.Purchased(o, err)
 	return err
 }

@@ -2,6 +2,7 @@ package market
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 
 // Snapshot is the whole state of a small market, for comparing two of them.
 type Snapshot struct {
-	Funds     map[UserID]int64
+	Funds     map[UserID]int64           // without accounts that are not there
 	Inventory map[UserID]map[ItemID]bool // users who own something
 	Listings  map[string]int64           // price by Member
 }
@@ -51,10 +52,12 @@ func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts in
 	s := newSnapshot()
 	for id := UserID(1); id <= UserID(accounts); id++ {
 		funds, err := rdb.HGet(ctx, keys.User(id), "funds").Int64()
-		if err != nil {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return Snapshot{}, fmt.Errorf("read funds of user %d: %w", id, err)
 		}
-		s.Funds[id] = funds
+		if err == nil {
+			s.Funds[id] = funds
+		}
 		items, err := rdb.SMembers(ctx, keys.Inventory(id)).Result()
 		if err != nil {
 			return Snapshot{}, fmt.Errorf("read inventory of user %d: %w", id, err)

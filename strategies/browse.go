@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // ErrExclusive is returned by Browse when the lock cannot be shared.
@@ -24,7 +25,7 @@ func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (s 
 		return s, r, ErrExclusive
 	}
 	k.wanted = k.names.list(k.wanted[:0], l)
-	if err := k.acquire(ctx, &r, shared.AcquireShared); err != nil {
+	if err := k.acquire(ctx, &r, shared.AcquireShared, true); err != nil {
 		return s, r, err
 	}
 	s, err = k.look(ctx, l, accounts)
@@ -38,6 +39,7 @@ func (k *locked) look(ctx context.Context, l market.Listing, accounts int) (s ma
 	if err != nil {
 		return s, err
 	}
+	k.steps.At(ctx, step.Read)
 	owners := make([]*redis.BoolCmd, accounts)
 	_, err = k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range owners {

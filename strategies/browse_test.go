@@ -2,6 +2,7 @@ package strategies_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -10,6 +11,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // TestBrowsersSeeTornItems plants an item in no place, in one and in several.
@@ -41,6 +43,97 @@ func TestBrowsersSeeTornItems(t *testing.T) {
 				if want := (market.Sighting{Places: c.places, Torn: c.torn}); err != nil || got != want {
 					t.Errorf("got %+v, %v; want %+v", got, err, want)
 				}
+			})
+		})
+	}
+}
+
+// browsing is a look that is held after its first read.
+type browsing struct {
+	*step.Gate
+	done     chan struct{}
+	sighting market.Sighting
+	err      error
+}
+
+func (g *stage) browses(spec string, o market.Order) *browsing {
+	g.Helper()
+	b := &browsing{Gate: step.Hold(step.Read), done: make(chan struct{})}
+	browser := g.actor(spec, g.server, b.Observe).purchaser.(market.Browser)
+	go func() {
+		defer close(b.done)
+		b.sighting, _, b.err = browser.Browse(g.ctx, market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, 3)
+	}()
+	g.Cleanup(func() {
+		b.Open()
+		<-b.done
+	})
+	select {
+	case <-b.Reached():
+	case <-b.done:
+		g.Fatalf("the browser did not come to its second read: %v", b.err)
+	}
+	return b
+}
+
+// saw lets a browser go on and returns what it saw.
+func (g *stage) saw(b *browsing) market.Sighting {
+	g.Helper()
+	b.Open()
+	<-b.done
+	g.must(b.err)
+	return b.sighting
+}
+
+// TestFlawedLocksTearWhatABrowserReads: another browser comes and goes beside the one that reads, then a buyer takes
+// the item. Each flawed lock lets the buyer in, in the way its doc comment says; rw-safe makes it wait.
+func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
+	// The reader of rw-hash whose time was overwritten.
+	overwritten := func(g *stage, spec string, o market.Order) *browsing {
+		b := g.browses(spec, o)
+		g.saw(g.browses(spec, o))
+		return b
+	}
+	// The reader of rw-keys that one who outlived its expiry counts down.
+	countedDown := func(g *stage, spec string, o market.Order) *browsing {
+		slow := g.browses(spec, o)
+		g.must(g.conn.Del(g.ctx, g.keys.Lock("market")+":readers").Err()) // as its expiry does
+		b := g.browses(spec, o)
+		g.saw(slow)
+		return b
+	}
+	for _, c := range []struct {
+		spec  string
+		reads func(g *stage, spec string, o market.Order) *browsing
+		torn  bool
+	}{
+		{"coarse:rw-hash", overwritten, true},
+		{"coarse:rw-keys", countedDown, true},
+		{"coarse:rw-keys", overwritten, false}, // it counts readers
+		{"coarse:rw-safe", overwritten, false},
+		{"coarse:rw-safe", countedDown, false},
+	} {
+		t.Run(fmt.Sprintf("%s/torn=%v", c.spec, c.torn), func(t *testing.T) {
+			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newStage(t, s)
+				o := g.offer(0)
+				reader := c.reads(g, c.spec, o)
+				if c.torn {
+					_, err := g.actor(c.spec, g.server, nil).purchase(o)
+					g.must(err)
+					if got, want := g.saw(reader), (market.Sighting{Places: 2, Torn: true}); got != want {
+						t.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
+					}
+				} else {
+					waits := step.Hold(step.Waiting)
+					bought := g.held(c.spec, waits, o) // it waits
+					if got, want := g.saw(reader), (market.Sighting{Places: 1}); got != want {
+						t.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
+					}
+					waits.Open()
+					g.must((<-bought).err)
+				}
+				g.sound(0, 0)
 			})
 		})
 	}

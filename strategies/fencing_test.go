@@ -223,27 +223,29 @@ func TestEachLockIsFenced(t *testing.T) {
 
 // Fences are compared as the numbers they are, however large: Lua's own are exact up to 2^53 only.
 func TestFencesAreComparedExactly(t *testing.T) {
-	for registered, want := range map[string]error{
-		"": nil, "9": nil, "10": nil, "11": market.ErrStale, "100": market.ErrStale, "9223372036854775807": market.ErrStale,
-	} {
-		backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, c := range []struct {
+			before     int64 // the fence of the holder before this one, whose own is one larger
+			registered int64
+			want       error
+		}{
+			{9, 9, nil},
+			{9, 10, nil},
+			{9, 11, market.ErrStale},
+			{9, 100, market.ErrStale},
+			{99, 98, nil},
+			{1<<53 - 1, 1<<53 + 1, market.ErrStale},
+			{1<<53 + 1, 1 << 53, nil},
+			{9, 1<<63 - 1, market.ErrStale},
+		} {
 			g := newStage(t, s)
 			order := g.offer(0)
-			g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", 9, 0).Err()) // the next holder is the 10th
-			if registered != "" {
-				g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), registered, 0).Err())
-			}
-			if _, err := g.actor("coarse:fenced:fencing=on", s, nil).purchase(order); !errors.Is(err, want) {
-				t.Errorf("with %q registered, holder 10: %v, want %v", registered, err, want)
+			g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", c.before, 0).Err())
+			g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), c.registered, 0).Err())
+			if _, err := g.actor("coarse:fenced:fencing=on", s, nil).purchase(order); !errors.Is(err, c.want) {
+				t.Errorf("with %d registered, holder %d: %v, want %v", c.registered, c.before+1, err, c.want)
 			}
 			g.sound(0, 0)
-		})
-	}
-	g := newStage(t, backendtest.Embedded(t))
-	order := g.offer(0)
-	g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", 1<<53, 0).Err()) // the next is 2^53 + 1
-	g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), 1<<53+2, 0).Err())
-	if _, err := g.actor("coarse:fenced:fencing=on", g.server, nil).purchase(order); !errors.Is(err, market.ErrStale) {
-		t.Errorf("2^53 + 1 after 2^53 + 2: %v, want %v", err, market.ErrStale)
-	}
+		}
+	})
 }

@@ -49,11 +49,14 @@ type locked struct {
 	wanted []string // reused
 	held   []lock.Lease
 	since  time.Time // when the first of held was acquired
+	holds  holds
 }
 
 func newLocked(names LockNames) func(Env) (market.Purchaser, io.Closer, error) {
 	return func(env Env) (market.Purchaser, io.Closer, error) {
-		k := &locked{rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps}
+		k := &locked{
+			rdb: env.Redis, keys: env.Keys, locker: env.Locker, names: names, steps: env.Steps, holds: holds{report: env.Holds},
+		}
 		if fencing := env.Params.Text(fencingParam); fencing != fencingNone {
 			return &registering{locked: k, fencing: fencing}, nil, nil
 		}
@@ -99,7 +102,7 @@ func (k *locked) transaction(ctx context.Context, queue func(redis.Pipeliner)) f
 
 // under does one operation while the wanted locks are held.
 func (k *locked) under(ctx context.Context, read, write func() error) (r market.Receipt, err error) {
-	if err := k.acquire(ctx, &r, k.locker.Acquire); err != nil {
+	if err := k.acquire(ctx, &r, k.locker.Acquire, false); err != nil {
 		return r, err
 	}
 	err = k.guarded(ctx, read, write)
@@ -131,19 +134,21 @@ func (k *locked) guarded(ctx context.Context, read, write func() error) error {
 
 // acquire takes the wanted locks in order, or none of them.
 func (k *locked) acquire(ctx context.Context, r *market.Receipt,
-	take func(context.Context, string) (lock.Lease, error),
+	take func(context.Context, string) (lock.Lease, error), shared bool,
 ) error {
 	start, polls := time.Now(), k.polls()
 	var err error
 	k.held = k.held[:0]
 	for _, name := range k.wanted {
 		var lease lock.Lease
+		k.holds.call(name, shared)
 		if lease, err = take(ctx, name); err != nil {
 			break
 		}
 		if len(k.held) == 0 {
 			k.since = time.Now()
 		}
+		k.holds.acquired(lease)
 		k.held = append(k.held, lease)
 	}
 	r.LockWait, r.Polls = time.Since(start), int(k.polls()-polls)
@@ -165,7 +170,7 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 func (k *locked) release(ctx context.Context) (lost bool) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for i := len(k.held) - 1; i >= 0; i-- {
-		if err := k.held[i].Release(ctx); errors.Is(err, lock.ErrLost) {
+		if err := k.holds.release(ctx, k.held[i]); errors.Is(err, lock.ErrLost) {
 			lost = true
 		}
 	}

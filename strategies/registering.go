@@ -43,6 +43,8 @@ type registering struct {
 	*locked
 	fencing string
 	fences  []string // those of the held locks; empty when nothing is registered; reused
+	with    []string // the keys of a script; reused
+	args    []any    // its arguments; reused
 }
 
 // List implements market.Purchaser.
@@ -123,10 +125,11 @@ func (g *registering) write(ctx context.Context, script *redis.Script, keys []st
 
 // run runs a script with the fences of the held locks behind its own keys and arguments.
 func (g *registering) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+	g.with, g.args = append(g.with[:0], keys...), append(g.args[:0], args...)
 	for i, fence := range g.fences {
-		keys, args = append(keys, g.keys.Fence(g.wanted[i])), append(args, fence)
+		g.with, g.args = append(g.with, g.keys.Fence(g.wanted[i])), append(g.args, fence)
 	}
-	return script.Run(ctx, g.rdb, keys, args...)
+	return script.Run(ctx, g.rdb, g.with, g.args...)
 }
 
 // prepare sets what the holder registers for each held lock.

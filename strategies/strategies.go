@@ -44,7 +44,8 @@ type Env struct {
 	Keys   market.Keys
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
-	Steps  step.Observer // may be nil
+	Steps  step.Observer   // may be nil
+	Holds  func(lock.Hold) // is told of each lock that was held, when it has been released; nil: nobody is
 
 	// For locks only.
 	// LockRedis and LockDial are for locks that live on a Redis of their own; nil means Redis and Dial.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/wire"
 	"github.com/marketsim/marketsim/strategies/step"
 )
 
@@ -29,6 +30,10 @@ type Actor struct {
 	events  chan event
 	op      *operation // under way
 	dead    bool
+
+	// Of a subject that does not say where it is: its line to the market, and the command that is held there.
+	line *wire.Proxy
+	trap *wire.Trap
 }
 
 // An operation is what an actor did.
@@ -61,6 +66,9 @@ func (a *Actor) begin(op *operation, cmd command) {
 	}
 	a.op = op
 	a.stage.operations = append(a.stage.operations, op)
+	if a.line != nil && len(cmd.Hold) > 0 {
+		a.trap, cmd.Hold = a.line.Hold(wire.Match{Nth: a.stage.nth}), nil
+	}
 	a.send(cmd)
 }
 
@@ -72,14 +80,21 @@ func (a *Actor) send(cmd command) {
 
 // goOn lets it go from where it is held.
 func (a *Actor) goOn() {
-	if !a.stage.failed() {
+	switch {
+	case a.stage.failed():
+	case a.trap != nil:
+		a.trap.Open()
+		a.trap = nil
+	default:
 		a.send(command{Do: doGo})
 	}
 }
 
 // free lets it go from where it is held, and on to its end.
 func (a *Actor) free() {
-	if !a.stage.failed() {
+	if a.trap != nil {
+		a.goOn()
+	} else if !a.stage.failed() {
 		a.send(command{Do: doFree})
 	}
 }
@@ -133,7 +148,13 @@ func (a *Actor) next(within time.Duration) (event, bool) {
 	}
 	late := time.NewTimer(within)
 	defer late.Stop()
+	var caught <-chan struct{}
+	if a.trap != nil {
+		caught = a.trap.Reached()
+	}
 	select {
+	case <-caught:
+		return event{At: step.BeforeWrite}, true
 	case e, ok := <-a.events:
 		switch {
 		case !ok:

@@ -30,10 +30,20 @@ func (s *Stage) count() (Verdict, string) {
 	}
 	for id := market.UserID(1); id <= accounts; id++ {
 		if want := s.before.Funds[id] + s.moved(id, after); after.Funds[id] < want {
-			return ChargedTwice, "a buyer paid more often than they bought"
+			return ChargedTwice, s.charged(id, after)
 		}
 	}
 	return Safe, ""
+}
+
+// charged says for what an account paid too much.
+func (s *Stage) charged(id market.UserID, after market.Snapshot) string {
+	for _, op := range s.operations {
+		if o := op.order; o != nil && o.Buyer == id && op.outcome.Reason != "" && after.Inventory[id][o.Item] {
+			return "the buyer was told no (" + op.outcome.Reason + "), and was charged all the same"
+		}
+	}
+	return "a buyer paid more often than they bought"
 }
 
 // misplaced says what is wrong with where an item lies.
@@ -53,7 +63,7 @@ func misplaced(m market.Snapshot, item market.ItemID) string {
 	case owners > 1:
 		return "the item went to two buyers, and both paid"
 	case owners == 1 && listed:
-		return "the item was bought, and is still for sale"
+		return "the item was bought, and is still for sale: the next buyer gets it again"
 	}
 	return ""
 }

@@ -21,7 +21,7 @@ type Lab struct {
 
 	mu        sync.Mutex
 	zookeeper *zookeeper.Ensemble
-	etcd      *etcd.Server
+	etcd      *etcd.Cluster
 	stages    int
 }
 
@@ -78,7 +78,7 @@ func (l *Lab) provide(ctx context.Context, need lock.Need, cast *casting) (err e
 		cast.ZooKeeper = l.zookeeper.Addrs()
 	case lock.NeedsEtcd:
 		if l.etcd == nil {
-			if l.etcd, err = etcd.Start(ctx); err != nil {
+			if l.etcd, err = etcd.Start(ctx, 1); err != nil {
 				return err
 			}
 		}

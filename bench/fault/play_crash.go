@@ -57,7 +57,7 @@ func getsIn(s *Stage, a *Actor) (Verdict, string) {
 		return StuckForGood, "nobody gets in: nothing gives the dead holder's lock back"
 	case time.Since(start) > s.waited():
 		return StuckForTTL, "others get in when the dead holder's lease has run out"
-	case s.Subject.Lock == nil:
+	case s.Subject.Lock == nil && s.Subject.Steps:
 		return Safe, "it holds no lock that could be left behind"
 	}
 	return Safe, "others get in at once"
@@ -66,7 +66,7 @@ func getsIn(s *Stage, a *Actor) (Verdict, string) {
 // needsLock keeps strategies without a lock out.
 func needsLock(s Subject) string {
 	if s.Lock == nil {
-		return "it takes no lock"
+		return "it takes no lock of marketsim's"
 	}
 	return ""
 }

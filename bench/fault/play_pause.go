@@ -38,11 +38,17 @@ func takenOver(s *Stage, suspend, resume func(*Actor)) (Verdict, string) {
 	if !in {
 		b.ends()
 	}
+	return s.tookOver(first, second, in)
+}
+
+// tookOver tells what came of a second buyer who tried while the first was out of touch; in says that it got an answer
+// before the first was back.
+func (s *Stage) tookOver(first, second Outcome, in bool) (Verdict, string) {
 	bad, what := s.count()
 	switch {
 	case bad != Safe:
 		return bad, what
-	case !in && s.Subject.Expires:
+	case !in && (s.Subject.Expires || !s.Subject.Steps):
 		return StuckForGood, "its lease is renewed as long as its process lives: nobody else gets in"
 	case !in:
 		return Safe, "nobody else gets in before the holder is done, however long that takes"

@@ -37,11 +37,21 @@ func All() []Scenario {
 		expiredRace(),
 		clockAhead(),
 		clockBehind(),
+		lostAcquireReply(),
+		resentAcquire(),
+		lostExecReply(),
+		resentExec(),
+		cutMidPurchase(),
+		lostUnlockMessage(),
+		partitionHeals(),
 		restartedEmpty(),
+		failover(),
 		redlockDown(1),
 		redlockDown(2),
 		redlockDown(3),
 		redlockRestart(),
+		sessionExpires(),
+		leaderKilled(),
 		readerLeaves(),
 		readerFreesAnother(),
 	}
@@ -58,16 +68,7 @@ func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, 
 			return f, nil
 		}
 	}
-	var err error
-	for range plays {
-		stage := newStage(ctx, l, subject, cmp.Or(sc.Lease, TTL))
-		if !stage.failed() {
-			f.Verdict, f.Why = sc.play(stage)
-		}
-		if err = stage.close(); !errors.Is(err, errLate) {
-			break
-		}
-	}
+	f, err := l.play(ctx, sc, subject, f)
 	if err != nil && errors.Is(err, backend.ErrUnavailable) && ctx.Err() == nil {
 		f.Verdict, f.Why = Unavailable, oneLine(err)
 		return f, nil
@@ -77,6 +78,60 @@ func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, 
 	}
 	f.Broken = sc.broken(subject, f.Verdict)
 	return f, nil
+}
+
+// play plays a scenario; with a subject that does not say where it is once for each command of its purchase, at which it
+// is held. The worst is told.
+func (l *Lab) play(ctx context.Context, sc Scenario, subject Subject, f Finding) (Finding, error) {
+	if subject.Steps {
+		verdict, why, err := l.playOnce(ctx, sc, subject, 0)
+		f.Verdict, f.Why = verdict, why
+		return f, err
+	}
+	commands, err := l.commands(ctx, subject)
+	for n := 1; n <= len(commands) && err == nil; n++ {
+		var verdict Verdict
+		var why string
+		if verdict, why, err = l.playOnce(ctx, sc, subject, n); err == nil && worse(verdict, f.Verdict) {
+			f.Verdict, f.Why = verdict, why
+		}
+	}
+	return f, err
+}
+
+// commands rehearses a purchase of a subject that does not say where it is.
+func (l *Lab) commands(ctx context.Context, subject Subject) (names []string, err error) {
+	s := newStage(ctx, l, subject, TTL)
+	a := s.actor("A")
+	for _, item := range []int{0, 1} { // the first may load scripts
+		if a.line != nil {
+			a.line.Record()
+		}
+		a.buy(s.item(item))
+		a.ends()
+	}
+	if a.line != nil {
+		names = a.line.Commands()
+	}
+	if !s.failed() && (len(names) == 0 || len(names) >= offered) {
+		s.fail(fmt.Errorf("the rehearsal of a purchase took %d commands", len(names)))
+	}
+	return names, s.close()
+}
+
+// playOnce plays a scenario, again if the machine was late.
+func (l *Lab) playOnce(ctx context.Context, sc Scenario, subject Subject, nth int) (v Verdict, why string, err error) {
+	for range plays {
+		stage := newStage(ctx, l, subject, cmp.Or(sc.Lease, TTL))
+		stage.nth = nth
+		if !stage.failed() {
+			v, why = sc.play(stage)
+		}
+		if err = stage.close(); !errors.Is(err, errLate) {
+			break
+		}
+	}
+	return v, why, err
 }
 
 // broken names the promise that a verdict breaks.

@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/masters"
+	"github.com/marketsim/marketsim/market/backend/wire"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -21,7 +22,7 @@ const (
 	accounts = 8
 	funds    = 1000 // coins of each account
 	price    = 40   // coins of each item
-	offered  = 3    // items that are listed when the play begins
+	offered  = 12   // items that are listed when the play begins
 )
 
 // errLate is returned for a play in which this machine was too slow to tell the subject's fault from its own.
@@ -42,6 +43,7 @@ type Stage struct {
 	before     market.Snapshot
 	actors     []*Actor
 	operations []*operation
+	nth        int              // the command at which a subject that does not say where it is is held
 	masters    *masters.Masters // of a lock that needs some
 	closers    []io.Closer      // what the play started besides
 	err        error
@@ -139,11 +141,18 @@ func (s *Stage) actor(name string) *Actor {
 		return a
 	}
 	account := seller + 1 + market.UserID(len(s.actors))
-	started, err := startActor(s, name, account, s.cast)
+	cast := s.cast
+	var line *wire.Proxy
+	if !s.Subject.Steps {
+		line = s.proxy(cast.Market)
+		cast.Market = addressed(line)
+	}
+	started, err := startActor(s, name, account, cast)
 	if err != nil {
 		s.fail(fmt.Errorf("start client %s: %w", name, err))
 		return a
 	}
+	started.line = line
 	s.actors = append(s.actors, started)
 	if e, ok := started.next(patience); !s.failed() && (!ok || !e.Ready) {
 		s.fail(fmt.Errorf("client %s did not open %s in %s", name, s.Subject.Name, patience))

@@ -145,6 +145,14 @@ func tally(claims []bench.Claim) string {
 			no++
 		}
 	}
-	return fmt.Sprintf("Of %s of the book: %d hold, %d do not, %d not judged. The tolerances were set beforehand.",
-		count(int64(len(claims)), "claim"), yes, no, unjudged)
+	return fmt.Sprintf("Of %s of the book: %d %s, %d %s, %d not judged. The tolerances were set beforehand.",
+		count(int64(len(claims)), "claim"), yes, agree(yes, "holds", "hold"), no, agree(no, "does not", "do not"), unjudged)
+}
+
+// agree is the form of a verb that goes with n.
+func agree(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }

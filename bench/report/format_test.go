@@ -112,6 +112,20 @@ func TestScaling(t *testing.T) {
 	}
 }
 
+func TestTallyAgrees(t *testing.T) {
+	yes, no := true, false
+	several := []bench.Claim{{Holds: &yes}, {Holds: &yes}, {Holds: &no}, {}}
+	for want, claims := range map[string][]bench.Claim{
+		"Of 4 claims of the book: 2 hold, 1 does not, 1 not judged.": several,
+		"Of 3 claims of the book: 1 holds, 2 do not, 0 not judged.":  {{Holds: &yes}, {Holds: &no}, {Holds: &no}},
+		"Of 0 claims of the book: 0 hold, 0 do not, 0 not judged.":   nil,
+	} {
+		if got := tally(claims); !strings.HasPrefix(got, want) {
+			t.Errorf("the tally is %q, want %q", got, want)
+		}
+	}
+}
+
 // FuzzReports reads whatever it is given and writes it in every format: nothing may panic, no format may let a
 // control character through, and what was written must be read again.
 func FuzzReports(f *testing.F) {

@@ -47,7 +47,7 @@ func listPromises(w io.Writer, kinds []lock.Kind) error {
 	for _, k := range kinds {
 		row := []string{k.Name}
 		for _, p := range k.Promises.List() {
-			row = append(row, map[bool]string{true: "yes", false: "-"}[p.Made])
+			row = append(row, made(k, p))
 		}
 		promises = append(promises, row)
 		origins = append(origins, []string{k.Name, k.Wakes, k.Source})
@@ -55,8 +55,22 @@ func listPromises(w io.Writer, kinds []lock.Kind) error {
 	if err := plainTable(w, promises); err != nil {
 		return err
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "%s\n\n", ensembleNote)
 	return plainTable(w, origins)
+}
+
+const ensembleNote = "* with three servers or more (--zookeeper, --etcd); a run's private server is alone, and does not survive its loss"
+
+// made says whether a kind makes a promise, with a mark where it takes more servers than a run starts by itself.
+func made(k lock.Kind, p lock.Promise) string {
+	alone := k.Needs == lock.NeedsZooKeeper || k.Needs == lock.NeedsEtcd
+	switch {
+	case !p.Made:
+		return "-"
+	case alone && p.Name == "survives node loss":
+		return "yes*"
+	}
+	return "yes"
 }
 
 // list prints the catalogue.

@@ -20,6 +20,7 @@ import (
 const (
 	privateMasters   = 5 // as in the description of Redlock
 	privateZooKeeper = 1
+	privateEtcd      = 1
 )
 
 // lockFlags say where the servers are that some locks need besides the market's Redis.
@@ -148,7 +149,7 @@ func (s *lockServers) useZooKeeper(ctx context.Context, given []string) error {
 
 func (s *lockServers) useEtcd(ctx context.Context, given []string) error {
 	if len(given) == 0 {
-		private, err := etcd.Start(ctx)
+		private, err := etcd.Start(ctx, privateEtcd)
 		if err != nil {
 			return err
 		}

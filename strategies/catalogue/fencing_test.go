@@ -59,7 +59,7 @@ var fencedLocks = map[string]func(t *testing.T) (lock.Servers, loser){
 		}
 	},
 	"etcd": func(t *testing.T) (lock.Servers, loser) {
-		addrs := etcdtest.Start(t).Addrs()
+		addrs := etcdtest.Start(t, 1).Addrs()
 		return lock.Servers{Etcd: addrs}, func(f *floor) (lock.Servers, func()) {
 			p := plug.Start(f, addrs[0])
 			return lock.Servers{Etcd: []string{p.Addr()}}, p.Pull

@@ -34,3 +34,18 @@ func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		return next(ctx, cmds)
 	}
 }
+
+// sees is a hook that sees each command before it is sent.
+type sees func(cmd redis.Cmder)
+
+func (s sees) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s sees) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s sees) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s(cmd)
+		return next(ctx, cmd)
+	}
+}

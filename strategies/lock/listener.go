@@ -13,11 +13,15 @@ type listener struct {
 	timeout time.Duration
 	steps   step.Observer
 	polls   int64
+	asked   time.Time
 	timer   *time.Timer
 }
 
 // Polls implements Poller.
 func (l *listener) Polls() int64 { return l.polls }
+
+// Asked implements Asker.
+func (l *listener) Asked() time.Time { return l.asked }
 
 // until calls attempt until it answers 0, which means that the lock is taken, or an error. Any other answer is the time
 // after which to look again although no message came. It returns ErrTimeout when the time-out has passed, and ctx's
@@ -28,6 +32,7 @@ func (l *listener) until(ctx context.Context, channel, token string,
 	s := l.hub.sit(channel, token)
 	defer func() { s.leave(err == nil) }()
 	for deadline := time.Now().Add(l.timeout); ; {
+		l.asked = time.Now()
 		again, err := attempt(ctx)
 		if err != nil || again == 0 {
 			return err

@@ -11,6 +11,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 var (
@@ -79,6 +80,13 @@ type Renewer interface {
 type Fencer interface {
 	Lease
 	Fence() int64
+}
+
+// An Asker is a Locker that knows when it sent the request that took a lock. A lock that expires may do so its TTL after
+// that, however late the reply came and however long others held it before.
+type Asker interface {
+	// Asked is when the last attempt of the last acquisition was about to be sent.
+	Asked() time.Time
 }
 
 // A Poller is a Locker that waits by asking again and again.

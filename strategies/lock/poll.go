@@ -22,6 +22,7 @@ type poller struct {
 	timeout time.Duration
 	steps   step.Observer
 	polls   int64
+	asked   time.Time
 	timer   *time.Timer
 }
 
@@ -32,10 +33,14 @@ func newPoller(env Env) poller {
 // Polls implements Poller.
 func (p *poller) Polls() int64 { return p.polls }
 
+// Asked implements Asker.
+func (p *poller) Asked() time.Time { return p.asked }
+
 // until calls attempt until it reports true or an error. It returns ErrTimeout when the time-out has passed, and
 // ctx's error when ctx ended first. There is at least one attempt.
 func (p *poller) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
 	for deadline := time.Now().Add(p.timeout); ; {
+		p.asked = time.Now()
 		if taken, err := attempt(ctx); taken || err != nil {
 			return ofContext(ctx, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A grant is one try at holding a lock: until take has reported true it is nothing, then it is the lease.
@@ -37,6 +38,7 @@ func (l *polled) Acquire(ctx context.Context, name string) (Lease, error) {
 // Try implements Locker.
 func (l *polled) Try(ctx context.Context, name string) (Lease, error) {
 	g := l.grant(name)
+	l.asked = time.Now()
 	taken, err := g.take(ctx)
 	if err == nil && !taken {
 		err = ErrHeld

@@ -99,6 +99,7 @@ func (l *queueLocker) Acquire(ctx context.Context, name string) (Lease, error) {
 // Try implements Locker.
 func (l *queueLocker) Try(ctx context.Context, name string) (Lease, error) {
 	lease := l.lease(name)
+	l.asked = time.Now()
 	wait, err := lease.take(ctx, "try")
 	switch {
 	case err != nil:

@@ -15,9 +15,10 @@ import (
 // redisson is the lock of the Redisson library: a hash of holder -> entries, entered and left by script. An attempt
 // that finds it held answers how long its holder has left; the waiter sleeps until a message says that it is free, or
 // that long. All workers of a process share one subscription, and a message wakes one of them. Without a lease time a
-// watchdog renews the lock, for 30 s every 10 s; with lease=5s it ends after five seconds. It promises that only its
-// holder releases it, that its holder can take it again, that a crashed holder does not hold it for good, and, with
-// the watchdog, that a holder hears of its loss.
+// watchdog renews the lock, for 30 s every 10 s; with lease=5s it ends after five seconds. Acquire and Try of a name by
+// the Locker that holds it enter again, just as Reenter does; once it was lost, Reenter says so (ErrLost), and Acquire and
+// Try start afresh as another holder. It promises that only its holder releases it, that its holder can take it again,
+// that a crashed holder does not hold it for good, and, with the watchdog, that a holder hears of its loss.
 //
 // What breaks it: a lock that becomes free without a message (a key deleted by hand, a message dropped by the
 // network) costs a waiter what the holder had left, up to 30 s by default; a subscription that was broken makes all
@@ -46,7 +47,7 @@ func redisson() Kind {
 			l := &redissonLocker{
 				listener: listener{hub: hub, timeout: env.Params.Duration(timeoutParam), steps: env.Steps},
 				env:      env, promises: promises, own: own, background: newBackground(env),
-				ttl: env.Params.Duration(redissonTTLParam), watched: true,
+				ttl: env.Params.Duration(redissonTTLParam), watched: true, holds: map[string]*redissonHold{},
 			}
 			if env.Params.Text(leaseParam) != noLease {
 				l.ttl, l.watched = env.Params.Duration(leaseParam), false
@@ -91,6 +92,7 @@ type redissonLocker struct {
 	background *background
 	ttl        time.Duration
 	watched    bool
+	holds      map[string]*redissonHold // what this worker is in, by key
 }
 
 // Promises implements Locker.
@@ -98,8 +100,12 @@ func (l *redissonLocker) Promises() Promises { return l.promises }
 
 // Acquire implements Locker.
 func (l *redissonLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	h := l.hold(name)
-	if err := l.until(ctx, h.channel(), h.token, h.take); err != nil {
+	h, err := l.again(ctx, name)
+	if h == nil {
+		h = l.hold(name)
+		err = l.until(ctx, h.channel(), h.token, h.take)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
 	}
 	return h.enter(), nil
@@ -107,15 +113,33 @@ func (l *redissonLocker) Acquire(ctx context.Context, name string) (Lease, error
 
 // Try implements Locker.
 func (l *redissonLocker) Try(ctx context.Context, name string) (Lease, error) {
-	h := l.hold(name)
-	left, err := h.take(ctx)
-	if err == nil && left > 0 {
-		err = ErrHeld
+	h, err := l.again(ctx, name)
+	if h == nil {
+		h = l.hold(name)
+		var left time.Duration
+		if left, err = h.take(ctx); err == nil && left > 0 {
+			err = ErrHeld
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("try lock %s: %w", name, err)
 	}
 	return h.enter(), nil
+}
+
+// again enters the lock once more if this worker is in it. It returns nil if it is not, or not any more.
+func (l *redissonLocker) again(ctx context.Context, name string) (*redissonHold, error) {
+	key := l.env.Key(name)
+	h := l.holds[key]
+	if h == nil {
+		return nil, nil
+	}
+	err := h.again(ctx)
+	if isLost(err) {
+		delete(l.holds, key)
+		return nil, nil
+	}
+	return h, ofContext(ctx, err)
 }
 
 // Close implements io.Closer.

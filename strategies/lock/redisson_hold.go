@@ -12,14 +12,16 @@ type redissonHold struct {
 	unaware
 	locker     *redissonLocker
 	key, token string
-	entries    int   // as far as this side knows
-	whole      Lease // the hold itself, renewed if there is a watchdog
+	entries    int       // as far as this side knows
+	asked      time.Time // when the last attempt to enter was sent
+	whole      Lease     // the hold itself, renewed if there is a watchdog
 }
 
 func (h *redissonHold) channel() string { return h.key + ":freed" }
 
 // take makes one attempt to enter and answers how long to wait for the next one, 0 when the lock is taken.
 func (h *redissonHold) take(ctx context.Context) (time.Duration, error) {
+	h.asked = time.Now()
 	left, err := redissonTake.Run(ctx, h.locker.env.Redis, []string{h.key}, h.token, h.locker.ttl.Milliseconds(),
 		h.entries).Int64()
 	if err != nil {
@@ -28,12 +30,25 @@ func (h *redissonHold) take(ctx context.Context) (time.Duration, error) {
 	return time.Duration(left) * time.Millisecond, nil
 }
 
+// again enters once more. It returns ErrLost when the holder that entered before does not hold it any more.
+func (h *redissonHold) again(ctx context.Context) error {
+	if h.entries == 0 || h.whole.Context().Err() != nil {
+		return ErrLost
+	}
+	left, err := h.take(ctx)
+	if err == nil && left > 0 { // no longer ours
+		err = ErrLost
+	}
+	return err
+}
+
 // enter makes a lease of an entry.
 func (h *redissonHold) enter() *redissonLease {
 	if h.entries++; h.entries == 1 {
+		h.locker.holds[h.key] = h
 		h.whole = h
 		if h.locker.watched {
-			h.whole = keepRenewing(h, h.locker.ttl/3, h.locker.ttl, 0, h.locker.env.Steps)
+			h.whole = keepRenewing(h, h.asked, h.locker.ttl/3, h.locker.ttl, 0, h.locker.env.Steps)
 		}
 	}
 	return &redissonLease{hold: h}
@@ -75,6 +90,9 @@ func (l *redissonLease) Release(ctx context.Context) error {
 	}
 	var err error
 	if h.entries == 1 {
+		if h.locker.holds[h.key] == h { // whatever becomes of the release, nobody enters this hold again
+			delete(h.locker.holds, h.key)
+		}
 		err = h.whole.Release(ctx)
 	} else {
 		err = h.leave(ctx, h.entries-1)
@@ -92,11 +110,7 @@ func (l *redissonLease) Reenter(ctx context.Context) (Lease, error) {
 	if l.released {
 		return nil, fmt.Errorf("reenter %s: %w", h.key, ErrLost)
 	}
-	left, err := h.take(ctx)
-	if err == nil && left > 0 { // no longer ours
-		err = ErrLost
-	}
-	if err != nil {
+	if err := h.again(ctx); err != nil {
 		return nil, fmt.Errorf("reenter %s: %w", h.key, err)
 	}
 	return h.enter(), nil

@@ -119,6 +119,59 @@ func TestRedissonDoesNotReenterALostLock(t *testing.T) {
 	})
 }
 
+// What was acquired before the lock was lost has no part in what the same worker acquires after.
+func TestRedissonStartsAfreshWhenItWasLost(t *testing.T) {
+	for what, params := range map[string]param.Values{"watchdog": nil, "lease": {"lease": "1m0s"}} {
+		t.Run(what, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				c := b.crew(kind(t, "redisson"), params)
+				l := c.worker(nil, nil)
+				old := b.acquire(l)
+				b.conn.Del(t.Context(), c.keys.Lock(name))
+				lease := b.acquire(l)
+				_, err := reenter(t, old)
+				wants(t, "entering the lost lock again", err, lock.ErrLost)
+				releaseFindsItLost(t, old)
+				again, err := l.Try(t.Context(), name)
+				if err != nil || entries(c) != 2 {
+					t.Fatalf("Try of what it holds: %v; there are %d entries, want 2", err, entries(c))
+				}
+				release(t, lease)
+				release(t, again)
+				c.leavesNothing()
+
+				old = b.acquire(l)
+				b.conn.Del(t.Context(), c.keys.Lock(name))
+				other := b.acquire(c.worker(nil, nil))
+				_, err = l.Try(t.Context(), name)
+				wants(t, "Try of another's lock", err, lock.ErrHeld)
+				release(t, other)
+				releaseFindsItLost(t, old)
+			})
+		})
+	}
+}
+
+// A release whose outcome is unknown ends the hold: the lock is not entered again under a watchdog that has stopped.
+func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		proxy := wire.Start(t, b.server)
+		c := b.crew(kind(t, "redisson"), param.Values{"lease": "1m0s"})
+		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+		c.through = proxy.Server()
+		l := c.worker(nil, nil)
+		lease := b.acquire(l)
+		proxy.LoseCommand("evalsha")
+		if err := lease.Release(t.Context()); err == nil || errors.Is(err, lock.ErrLost) {
+			t.Errorf("a release that was not sent: %v", err)
+		}
+		_, err := l.Try(t.Context(), name)
+		wants(t, "Try of what may still be held", err, lock.ErrHeld)
+		release(t, lease) // once more
+		c.leavesNothing()
+	})
+}
+
 func TestRedissonWatchdogRenewsUntilTheLockIsLost(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.crew(kind(t, "redisson"), param.Values{"ttl": "300ms"})

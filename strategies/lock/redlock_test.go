@@ -350,7 +350,7 @@ func TestRedlockContextEndsTheWait(t *testing.T) {
 
 func TestRedlockConforms(t *testing.T) {
 	q := newQuorum(t)
-	locktest.Run(t, locktest.Subject{
+	checked(t, locktest.Run(t, locktest.Subject{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 			env := q.env()
 			env.Steps, env.Now = w.Steps, w.Now
@@ -372,5 +372,5 @@ func TestRedlockConforms(t *testing.T) {
 			return func() { q.restart(1, 3) }
 		},
 		Clock: true,
-	})
+	}))
 }

@@ -11,7 +11,7 @@ import (
 
 // eachReentrant runs f on each of the locks whose holder can enter again.
 func eachReentrant(t *testing.T, f func(t *testing.T, b *bench, lockName string)) {
-	for _, lockName := range []string{"reentrant", "reentrant+watchdog", "reentrant-local"} {
+	for _, lockName := range []string{"reentrant", "reentrant+watchdog", "reentrant-local", "redisson"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) { f(t, b, lockName) })
 		})

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -72,10 +73,11 @@ func (l *localLease) take(ctx context.Context) (bool, error) {
 	if wholeSeconds(ttl) {
 		lease.expiry = "ex"
 	}
+	asked := time.Now()
 	if taken, err := lease.take(ctx); !taken {
 		return false, err
 	}
-	renewed := keepRenewing(lease, renewal(l.env.Params), ttl, l.env.Params.Count(renewalsParam), l.env.Steps)
+	renewed := keepRenewing(lease, asked, renewal(l.env.Params), ttl, l.env.Params.Count(renewalsParam), l.env.Steps)
 	l.hold = &localHold{lease: renewed, entries: 1}
 	l.holds[l.key] = l.hold
 	return true, nil

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	_ "embed"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,8 +11,8 @@ import (
 )
 
 // rwKeys is a read-write lock of two keys: a counter of readers and the token of the writer, taken and released by
-// two scripts. Each key has an expiry; where it comes from that counts whole seconds, here milliseconds, so that
-// tests can be short. It promises no more than that readers share it and that a writer is alone while everybody
+// two scripts. Each key has an expiry, in whole seconds (EX, EXPIRE) where the ttl is that, as where it comes from; any
+// other ttl counts in milliseconds (PX, PEXPIRE), so that tests can be short. It promises no more than that readers share it and that a writer is alone while everybody
 // finishes in time.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry counts down somebody else
@@ -33,12 +34,15 @@ func rwKeys() Kind {
 		Params:   []param.Param{ttlParam, pollParam, timeoutParam},
 		Keys:     rwKeysKeys,
 		New: func(env Env) (Locker, error) {
+			ttl := env.Params.Duration(ttlParam)
 			lease := func(how mode) func(string) grant {
 				return func(name string) grant {
-					return &rwKeysLease{
-						rdb: env.Redis, keys: rwKeysKeys(env.Key(name)), how: how, token: newToken(),
-						ttl: env.Params.Duration(ttlParam).Milliseconds(),
+					l := &rwKeysLease{rdb: env.Redis, keys: rwKeysKeys(env.Key(name)), how: how, token: newToken()}
+					l.ttl, l.unit = ttl.Milliseconds(), "px"
+					if wholeSeconds(ttl) {
+						l.ttl, l.unit = int64(ttl/time.Second), "ex"
 					}
+					return l
 				}
 			}
 			return &rwPolled{
@@ -67,12 +71,13 @@ type rwKeysLease struct {
 	keys  []string
 	how   mode
 	token string // a writer's
-	ttl   int64  // ms
+	ttl   int64
+	unit  string // of ttl: "ex" for seconds, "px" for ms
 }
 
 // take implements grant. A reader whose reply was lost counts one down, which may be another reader.
 func (l *rwKeysLease) take(ctx context.Context) (bool, error) {
-	taken, err := rwKeysTake.Run(ctx, l.rdb, l.keys, string(l.how), l.ttl, l.token).Bool()
+	taken, err := rwKeysTake.Run(ctx, l.rdb, l.keys, string(l.how), l.ttl, l.token, l.unit).Bool()
 	if err != nil {
 		return false, abandon(ctx, err, l.Release)
 	}

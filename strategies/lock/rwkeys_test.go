@@ -1,9 +1,14 @@
 package lock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -35,6 +40,42 @@ func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
 		}
 		noWriter(t, c.worker(nil, nil), "nobody reads, but the crashed reader counts")
 	})
+}
+
+// Whole seconds are given in seconds, as the server saw it.
+func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
+	b := newBench(t, backendtest.Local(t))
+	calls := func(command string) (n int) {
+		stats := b.conn.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]
+		_, _ = fmt.Sscanf(stats["cmdstat_"+command], "calls=%d,", &n)
+		return n
+	}
+	for _, c := range []struct {
+		ttl, unit, command string
+		want               time.Duration
+	}{
+		{"20s", "ex", "expire", 20 * time.Second},
+		{"19.99s", "px", "pexpire", 19990 * time.Millisecond},
+	} {
+		l, conn := b.crew(kind(t, "rw-keys"), param.Values{"ttl": c.ttl}).connected(nil, nil)
+		var sent []any
+		conn.AddHook(sees(func(cmd redis.Cmder) { sent = cmd.Args() }))
+		for how, take := range map[string]func(testing.TB, lock.Locker) lock.Lease{":readers": read, ":writer": write} {
+			before := calls(c.command)
+			lease := take(t, l)
+			if unit := sent[len(sent)-1]; unit != c.unit {
+				t.Errorf("ttl=%s is sent in %v, want %s", c.ttl, unit, c.unit)
+			}
+			if n := calls(c.command) - before; how == ":readers" && n != 1 {
+				t.Errorf("ttl=%s is set with %s %d times, want once", c.ttl, c.command, n)
+			}
+			ttl := b.conn.PTTL(t.Context(), b.keys.Lock(name)+how).Val()
+			if ttl > c.want || ttl < c.want-5*time.Second {
+				t.Errorf("ttl=%s: %s expires in %s", c.ttl, how, ttl)
+			}
+			release(t, lease)
+		}
+	}
 }
 
 func TestRWKeysExpire(t *testing.T) {

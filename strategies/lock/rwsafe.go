@@ -10,17 +10,21 @@ import (
 )
 
 // rwSafe is the read-write lock that mends rw-keys and rw-hash: each reader has an entry of its own with an expiry of
-// its own, the writer a key, and every time is the server's, read inside the script. A writer who has to wait bars
-// new readers, as long as it keeps asking and for bar=10s at most, so those who read finish and it gets the lock. It
-// promises that readers share it, that only its holder releases it, that a crashed holder does not hold it for good,
-// that clients' clocks do not matter, and that writers are served.
+// its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair: a writer who has
+// to wait bars new readers, as long as it keeps asking and for bar=10s at most, so those who read finish and a writer
+// gets the lock; the readers who have come by the time that writer is done get in once, together, before the next
+// writer does. One who waits keeps its place by asking, and the place of one who died lapses after three polls
+// (100ms at least, bar at most). It promises that readers share it, that only its holder releases it, that a crashed
+// holder does not hold it for good, that clients' clocks do not matter, and that writers are served.
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (add +watchdog for one that merely
-// works longer). A stream of writers starves the readers, and among themselves writers come in no order. A reader
-// that is renewed for longer than bar keeps writers out, and its lock must be on one Redis: three keys in one slot.
+// works longer). Among themselves writers come in no order. A reader that is renewed for longer than bar keeps
+// writers out, and its lock must be on one Redis: five keys in one slot. Writers pay for the readers' turns: under
+// readers who come without a pause each writer waits for all of them once, and each change of turns costs up to a poll.
 //
-// Source: the per-reader entries of Redis in Action, section 6.3.1 (counting semaphores), with TIME in the script
-// instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
+// Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
+// Real-Time Systems 46(1), 2010, for the phases; the per-reader entries of Redis in Action, section 6.3.1 (counting
+// semaphores), with TIME in the script instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
 func rwSafe() Kind {
 	promises := Promises{
 		Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Shared: true,
@@ -28,8 +32,8 @@ func rwSafe() Kind {
 	}
 	return Kind{
 		Name:     "rw-safe",
-		Summary:  "read-write: an entry a reader by the server's clock; a waiting writer bars new readers",
-		Source:   "Redis in Action, 6.3.1; Redisson RReadWriteLock",
+		Summary:  "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
+		Source:   "Brandenburg and Anderson 2010; Redis in Action, 6.3.1",
 		Wakes:    "poll",
 		Shares:   true,
 		Promises: promises,
@@ -45,24 +49,21 @@ func rwSafe() Kind {
 				}
 			}
 			return &rwSafeLocker{
-				rwPolled: rwPolled{
-					polled: polled{
-						poller: newPoller(env), promises: promises, close: background.Close,
-						grant: func(name string) grant { return lease(name, exclusive) },
-					},
-					reader: func(name string) grant { return lease(name, shared) },
+				polled: polled{
+					poller: newPoller(env), promises: promises, close: background.Close,
+					grant: func(name string) grant { return lease(name, exclusive) },
 				},
-				bar:    env.Params.Duration(barParam),
-				writer: func(name string) *rwSafeLease { return lease(name, exclusive) },
+				bar:   env.Params.Duration(barParam),
+				lease: lease,
 			}, nil
 		},
 	}
 }
 
-var barParam = param.Duration("bar", 10*time.Second, 0, "how long a waiting writer keeps new readers out at most")
+var barParam = param.Duration("bar", 10*time.Second, 0, "how long one who waits keeps new readers or the next writer out at most")
 
 func rwSafeKeys(key string) []string {
-	return []string{key + ":writer", key + ":readers", key + ":bar"}
+	return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
 }
 
 var (

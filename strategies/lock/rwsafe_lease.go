@@ -8,28 +8,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rwSafeLocker differs from the other read-write locks in that a writer who waits bars readers.
+// rwSafeLocker differs from the other read-write locks in that one who waits is known to.
 type rwSafeLocker struct {
-	rwPolled
-	bar    time.Duration
-	writer func(name string) *rwSafeLease
+	polled
+	bar   time.Duration
+	lease func(name string, how mode) *rwSafeLease
 }
 
-// Acquire implements Locker. A writer who gives up takes its bar away.
+// Acquire implements Locker.
 func (l *rwSafeLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	w := l.writer(name)
 	start := time.Now() // on the monotonic clock, which nobody sets
-	err := l.until(ctx, func(ctx context.Context) (bool, error) {
-		return w.attempt(ctx, min(l.bar-time.Since(start), l.barLife()))
-	})
-	if err != nil {
-		return nil, fmt.Errorf("acquire lock %s: %w", name, abandon(ctx, err, w.Release))
-	}
-	return w, nil
+	return l.queue(ctx, name, exclusive, func() time.Duration { return min(l.bar-time.Since(start), l.placeLife()) })
 }
 
-// barLife is how long a bar outlives a writer who died while it waited: it is renewed at each attempt.
-func (l *rwSafeLocker) barLife() time.Duration { return max(100*time.Millisecond, 3*l.every) }
+// AcquireShared implements SharedLocker.
+func (l *rwSafeLocker) AcquireShared(ctx context.Context, name string) (Lease, error) {
+	return l.queue(ctx, name, shared, func() time.Duration { return min(l.bar, l.placeLife()) })
+}
+
+// queue takes the lock, or waits for it in a place that each attempt keeps for a while. One who gives up takes a
+// writer's bar or a reader's place away.
+func (l *rwSafeLocker) queue(ctx context.Context, name string, how mode, place func() time.Duration) (Lease, error) {
+	lease := l.lease(name, how)
+	err := l.until(ctx, func(ctx context.Context) (bool, error) { return lease.attempt(ctx, place()) })
+	if err != nil {
+		return nil, fmt.Errorf("acquire lock %s: %w", name, abandon(ctx, err, lease.Release))
+	}
+	return lease, nil
+}
+
+// placeLife is how long a place outlives one who died while it waited.
+func (l *rwSafeLocker) placeLife() time.Duration { return max(100*time.Millisecond, 3*l.every) }
 
 type rwSafeLease struct {
 	unaware
@@ -41,7 +50,7 @@ type rwSafeLease struct {
 	ttl        int64 // ms
 }
 
-// take implements grant, without a bar.
+// take implements grant, without a place to wait in.
 func (l *rwSafeLease) take(ctx context.Context) (bool, error) {
 	taken, err := l.attempt(ctx, 0)
 	if err != nil {
@@ -50,9 +59,9 @@ func (l *rwSafeLease) take(ctx context.Context) (bool, error) {
 	return taken, nil
 }
 
-// attempt tries to take the lock. A writer who fails bars readers for a while.
-func (l *rwSafeLease) attempt(ctx context.Context, bar time.Duration) (bool, error) {
-	return rwSafeTake.Run(ctx, l.rdb, l.keys, string(l.how), l.token, l.ttl, max(bar, 0).Milliseconds()).Bool()
+// attempt tries to take the lock. One who fails has a place for a while.
+func (l *rwSafeLease) attempt(ctx context.Context, place time.Duration) (bool, error) {
+	return rwSafeTake.Run(ctx, l.rdb, l.keys, string(l.how), l.token, l.ttl, max(place, 0).Milliseconds()).Bool()
 }
 
 // Release implements Lease.

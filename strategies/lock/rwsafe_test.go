@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // What breaks rw-keys and rw-hash: readers that leave in any order, and twice.
@@ -96,6 +97,87 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 		release(t, lease)
 		writer.waits.Open()
 		release(t, c.taken(writer))
+	})
+}
+
+// reads starts a reader in a worker of its own and returns when it waits, held there until waits is opened.
+func (c *crew) reads(ctx context.Context, params param.Values) *taking {
+	c.Helper()
+	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
+	l := c.bench.crew(c.kind, params).worker(w.waits.Observe, nil)
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = l.(lock.SharedLocker).AcquireShared(ctx, name)
+	}()
+	c.Cleanup(func() {
+		w.waits.Open()
+		<-w.done
+	})
+	select {
+	case <-w.waits.Reached():
+	case <-w.done:
+		c.Fatalf("a reader did not wait: %v", w.err)
+	}
+	return w
+}
+
+// Readers who wait when a writer leaves get in before the next writer, who bars those that come later. The place of
+// one who waits outlasts its poll by far, so that a busy machine does not lose it its turn.
+func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
+		first := write(t, c.worker(nil, nil))
+		next := c.wait(t.Context()) // and bars readers from now on
+		reader := c.reads(t.Context(), param.Values{"poll": "500ms"})
+		reader.waits.Open()
+		release(t, first)
+		lease := c.taken(reader)
+		c.waits(next, "a reader has its turn")
+
+		late := c.reads(t.Context(), param.Values{"poll": "500ms"})
+		c.waits(next, "a reader has its turn")
+		release(t, lease)
+		lease = c.taken(next)
+		late.waits.Open()
+		c.waits(late, "the next writer holds it")
+		again := c.wait(t.Context())
+		release(t, lease)
+		lease = c.taken(late) // it waited behind the bar when the writer came
+		c.waits(again, "the later reader has its turn")
+		release(t, lease)
+		release(t, c.taken(again))
+		c.leavesNothing()
+	})
+}
+
+// A reader who gives up when its turn has come does not keep writers out.
+func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
+		first, writer := write(t, c.worker(nil, nil)), c.worker(nil, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		reader := c.reads(ctx, param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"})
+		release(t, first)
+		noWriter(t, writer, "it is the reader's turn")
+		cancel()
+		<-reader.done
+		release(t, write(t, writer))
+		c.leavesNothing()
+	})
+}
+
+// A reader who dies before its turn keeps writers out for a moment only.
+func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.crew(kind(t, "rw-safe"), nil)
+		first := write(t, c.worker(nil, nil))
+		reader := c.reads(t.Context(), nil) // and asks no more
+		release(t, first)
+		release(t, write(t, c.worker(nil, nil)))
+		c.waits(reader, "it is held")
+		reader.waits.Open()
+		release(t, c.taken(reader))
+		c.leavesNothing()
 	})
 }
 

@@ -29,8 +29,10 @@ var renewParam = param.Param{
 }
 
 // WithWatchdog returns kind with its leases renewed by a timer until they are released, on a connection of their own.
-// A lease's context is cancelled when a renewal finds the lock gone, or when none has succeeded for a whole TTL. It
-// returns ErrNoRenewal, wrapped, if kind's leases cannot be renewed.
+// A lease's context is cancelled when a renewal finds the lock gone, or when none has succeeded for a whole TTL, counted
+// from before the request that took or renewed it was sent. Where a Locker does not say when that was (see Asker), a
+// lock that was waited for is renewed before it is handed out. It returns ErrNoRenewal, wrapped, if kind's leases cannot
+// be renewed.
 //
 // What breaks it: a watchdog renews for a holder that is stuck as gladly as for one that works.
 func WithWatchdog(kind Kind) (Kind, error) {
@@ -121,14 +123,16 @@ func (w *watched) Close() error {
 
 // Acquire implements Locker.
 func (w *watched) Acquire(ctx context.Context, name string) (Lease, error) {
+	start := time.Now()
 	lease, err := w.Locker.Acquire(ctx, name)
-	return w.watch(lease, err)
+	return w.watch(ctx, start, lease, err)
 }
 
 // Try implements Locker.
 func (w *watched) Try(ctx context.Context, name string) (Lease, error) {
+	start := time.Now()
 	lease, err := w.Locker.Try(ctx, name)
-	return w.watch(lease, err)
+	return w.watch(ctx, start, lease, err)
 }
 
 // watchedShared is a watched SharedLocker.
@@ -136,15 +140,26 @@ type watchedShared struct{ *watched }
 
 // AcquireShared implements SharedLocker.
 func (w *watchedShared) AcquireShared(ctx context.Context, name string) (Lease, error) {
+	start := time.Now()
 	lease, err := w.Locker.(SharedLocker).AcquireShared(ctx, name)
-	return w.watch(lease, err)
+	return w.watch(ctx, start, lease, err)
 }
 
-func (w *watched) watch(lease Lease, err error) (Lease, error) {
+// watch keeps a lease renewed that was acquired in a call that began at start.
+func (w *watched) watch(ctx context.Context, start time.Time, lease Lease, err error) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keepRenewing(lease.(Renewer), w.every, w.ttl, 0, w.steps), nil
+	renewer := lease.(Renewer)
+	if a, ok := w.Locker.(Asker); ok {
+		start = a.Asked()
+	} else if time.Since(start) >= w.every { // it waited, and nobody knows for how long of that it has had the lock
+		start = time.Now()
+		if err := renewer.Renew(ctx); err != nil {
+			return nil, fmt.Errorf("renew the lock that was waited for: %w", giveBack(ctx, err, lease.Release))
+		}
+	}
+	return keepRenewing(renewer, start, w.every, w.ttl, 0, w.steps), nil
 }
 
 // renewing is a lease that is renewed until it is released, lost, or renewed as often as it may be.
@@ -158,31 +173,41 @@ type renewing struct {
 	done       sync.WaitGroup
 }
 
-// keepRenewing starts to renew a lease, at most times often if that is not zero.
-func keepRenewing(lease Renewer, every, ttl time.Duration, times int, steps step.Observer) *renewing {
+// keepRenewing starts to renew a lease, at most times often if that is not zero. asked is when the request was sent that
+// took it: from then on its TTL may have run.
+func keepRenewing(lease Renewer, asked time.Time, every, ttl time.Duration, times int, steps step.Observer) *renewing {
 	ctx, cancel := context.WithCancelCause(lease.Context())
 	r := &renewing{Renewer: lease, every: every, ttl: ttl, times: times, steps: steps, ctx: ctx, cancel: cancel}
-	valid := time.Now().Add(ttl) // until then the lock is surely ours
-	r.done.Go(func() { r.run(valid) })
+	if time.Since(asked) >= ttl { // the reply was so late that its holder must not begin
+		cancel(ErrLost)
+	}
+	r.done.Go(func() { r.run(asked) })
 	return r
 }
 
-func (r *renewing) run(valid time.Time) {
-	tick := time.NewTicker(r.every)
+func (r *renewing) run(start time.Time) {
+	valid := start.Add(r.ttl) // until then the lock is surely ours
+	tick, end := time.NewTimer(time.Until(start.Add(r.every))), time.NewTimer(time.Until(valid))
 	defer tick.Stop()
+	defer end.Stop()
 	for n := 0; r.times == 0 || n < r.times; n++ {
 		select {
 		case <-r.ctx.Done():
 			return
+		case <-end.C:
+			r.cancel(ErrLost)
+			return
 		case <-tick.C:
 		}
-		start := time.Now()
+		start = time.Now()
+		tick.Reset(r.every)
 		ctx, cancel := context.WithDeadline(r.ctx, valid)
 		err := r.Renew(ctx)
 		cancel()
 		switch {
 		case err == nil:
 			valid = start.Add(r.ttl)
+			end.Reset(time.Until(valid))
 			r.steps.At(r.ctx, step.Renewed)
 		case isLost(err) || !time.Now().Before(valid):
 			r.cancel(ErrLost)
@@ -216,9 +241,10 @@ func (r *renewing) Reenter(ctx context.Context) (Lease, error) {
 	if !ok {
 		return nil, ErrHeld
 	}
+	start := time.Now()
 	again, err := reentrant.Reenter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return keepRenewing(again.(Renewer), r.every, r.ttl, r.times, r.steps), nil
+	return keepRenewing(again.(Renewer), start, r.every, r.ttl, r.times, r.steps), nil
 }

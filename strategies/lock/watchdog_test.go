@@ -142,8 +142,8 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 				return nil, down
 			},
 		})
-		lease := b.try(w)
 		taken := time.Now()
+		lease := b.try(w)
 		b.cancelled(lease)
 		if held := time.Since(taken); held < 50*time.Millisecond || dials.Load() < 2 {
 			t.Errorf("it gave up after %s and %d renewals, want a TTL of 60ms and several", held, dials.Load())

@@ -33,36 +33,28 @@ clientPortAddress=127.0.0.1
 type server struct {
 	child  *backend.Child
 	java   string
-	file   string // its configuration
 	folder string
 	addr   string
 }
 
-func (s *server) start(java string, i int, ports []string) error {
-	var err error
-	if s.file, err = s.configure(i, ports); err != nil {
-		return fmt.Errorf("configuring ZooKeeper: %w", err)
-	}
-	s.java = java
-	return s.launch()
-}
-
-// launch starts the process on what is configured, and on the data that an earlier one left.
-func (s *server) launch() (err error) {
+// start starts the server, which has been configured.
+func (s *server) start() (err error) {
 	s.child, err = backend.StartChild(s.java, s.folder, []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-		"-cp", classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.file,
+		"-cp", classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.file(),
 	})
 	return err
 }
 
+func (s *server) file() string { return filepath.Join(s.folder, "zoo.cfg") }
+
 // configure writes zoo.cfg and, for an ensemble, myid.
-func (s *server) configure(i int, ports []string) (string, error) {
+func (s *server) configure(i int, ports []string) error {
 	data := filepath.Join(s.folder, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
-		return "", err
+		return err
 	}
 	var text strings.Builder
 	text.WriteString(config)
@@ -73,11 +65,10 @@ func (s *server) configure(i int, ports []string) (string, error) {
 			fmt.Fprintf(&text, "server.%d=127.0.0.1:%s:%s\n", j+1, own[1], own[2])
 		}
 		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
-			return "", err
+			return err
 		}
 	}
-	file := filepath.Join(s.folder, "zoo.cfg")
-	return file, os.WriteFile(file, []byte(text.String()), 0o600)
+	return os.WriteFile(s.file(), []byte(text.String()), 0o600)
 }
 
 // awaitReady polls until the server serves, ends, or the time is up.

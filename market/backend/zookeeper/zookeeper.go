@@ -89,9 +89,13 @@ func startServer(java string, i int, ports []string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the folder of a ZooKeeper server: %w", err)
 	}
-	s := &server{folder: folder, addr: net.JoinHostPort("127.0.0.1", ports[i*portsEach])}
-	if err := s.start(java, i, ports); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
+	s := &server{java: java, folder: folder, addr: net.JoinHostPort("127.0.0.1", ports[i*portsEach])}
+	err = s.configure(i, ports)
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting ZooKeeper server %d: %w", i+1, err), os.RemoveAll(folder))
 	}
 	return s, nil
 }
@@ -121,19 +125,23 @@ func (e *Ensemble) PID(i int) int { return e.servers[i].child.PID() }
 // Kill ends server i as a crash would.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].child.Kill() }
 
-// Restart kills server i if it runs, starts it again at the same address with its data, and returns when it serves.
-// It must not be called together with Close.
+// Restart kills server i if it runs and starts it again, at the same address and with what it has on disk. It returns when
+// the server serves.
 func (e *Ensemble) Restart(ctx context.Context, i int) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	s := e.servers[i]
-	if err := s.child.Kill(); err != nil {
-		return err
+	err := errors.Join(s.child.Kill(), s.child.Close())
+	if err == nil {
+		err = s.start()
 	}
-	if err := s.launch(); err != nil {
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+		err = s.awaitReady(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("starting ZooKeeper server %d again: %w", i+1, err)
 	}
-	return s.awaitReady(ctx)
+	return nil
 }
 
 // Close ends all servers and removes their folders.

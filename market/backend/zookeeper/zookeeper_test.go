@@ -78,6 +78,14 @@ func TestEnsembleElectsAnotherLeader(t *testing.T) {
 		}
 	}
 	t.Logf("a new leader after %v", time.Since(began))
+	began = time.Now()
+	if err := e.Restart(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("started again in %v", time.Since(began))
+	if now, err := e.Leader(ctx); err != nil || now == old {
+		t.Errorf("the one that was started again leads: %d, %v", now, err)
+	}
 }
 
 // A node made before the crash is there after it: the client's session outlives the server.

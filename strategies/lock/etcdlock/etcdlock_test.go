@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +32,10 @@ type bench struct {
 	admin *clientv3.Client
 }
 
-func newBench(t testing.TB) *bench {
-	b := &bench{TB: t, addrs: etcdtest.Start(t).Addrs(), keys: backendtest.Keys(t)}
+func newBench(t testing.TB) *bench { return benchAt(t, etcdtest.Start(t, 1).Addrs()) }
+
+func benchAt(t testing.TB, addrs []string) *bench {
+	b := &bench{TB: t, addrs: addrs, keys: backendtest.Keys(t)}
 	client, err := clientv3.New(clientv3.Config{Endpoints: b.addrs, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -276,24 +277,22 @@ func TestServersAreNeeded(t *testing.T) {
 	}
 }
 
+// With all hooks there, no promise stays unchecked. The servers are a cluster, of which the leader is stopped.
 func TestConforms(t *testing.T) {
-	b := newBench(t)
-	var mu sync.Mutex
-	plugs := map[lock.Locker]*plug.Plug{}
-	locktest.Run(t, locktest.Subject{
+	c := etcdtest.Start(t, 3)
+	b := benchAt(t, c.Addrs())
+	ways := plug.NewBoard[lock.Locker](b.addrs)
+	report := locktest.Run(t, locktest.Subject{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-			p := plug.Start(t, b.addrs[0])
-			env := b.env()
-			env.Servers.Etcd = []string{p.Addr()}
+			env, plugs := b.env(), ways.Plugs(t)
+			env.Servers.Etcd = plugs.Addrs()
 			env.Steps, env.Now = w.Steps, w.Now
-			env.Params = param.Values{"ttl": min(max(w.TTL, time.Second), 5*time.Second).String(), "timeout": w.Timeout.String()}
+			env.Params = param.Values{"ttl": min(w.TTL, longest).String(), "timeout": w.Timeout.String()}
 			l, err := Kind().New(env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			plugs[l] = p
+			ways.Connect(l, plugs)
 			return l
 		},
 		Lose: func(t testing.TB, name string) {
@@ -301,15 +300,33 @@ func TestConforms(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		Crash: func(_ testing.TB, l lock.Locker) {
-			mu.Lock()
-			defer mu.Unlock()
-			plugs[l].Pull()
+		Crash: func(_ testing.TB, l lock.Locker) { ways.Pull(func(other lock.Locker) bool { return other == l }) },
+		StopNode: func(t testing.TB) func() {
+			leader, err := c.Leader(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Kill(leader)
+			return func() {
+				if err := c.Restart(t.Context(), leader); err != nil {
+					t.Fatal(err)
+				}
+			}
 		},
-		Queued: func(_ testing.TB, name string) int { return max(0, len(b.line(name))-1) },
-		Clock:  true,
+		Queued:   func(_ testing.TB, name string) int { return max(0, len(b.line(name))-1) },
+		Others:   etcdtest.Goroutines(),
+		Clock:    true,
+		Renewing: true,
+		TTL:      time.Second,      // the shortest
+		Patience: 20 * time.Second, // an election, and a client that looks for another member, on a busy machine
 	})
+	if unchecked := report.Unchecked(); len(unchecked) > 0 {
+		t.Errorf("unchecked: %q", unchecked)
+	}
 }
+
+// longest is the longest TTL of the suite's workers: it outlasts an election.
+const longest = 10 * time.Second
 
 func BenchmarkAcquireRelease(b *testing.B) {
 	bench := newBench(b)

@@ -121,9 +121,9 @@ func (f *floor) leftNothing(lease lock.Lease, name string) {
 
 // noGoroutineIsLeftBehind does a little of everything. The suite's own cleanups run before it looks.
 func noGoroutineIsLeftBehind(f *floor) {
-	before := goleak.IgnoreCurrent()
+	ignored := append([]goleak.Option{goleak.IgnoreCurrent()}, f.subject.Others...)
 	f.Cleanup(func() {
-		if err := goleak.Find(before); err != nil {
+		if err := goleak.Find(ignored...); err != nil {
 			f.Errorf("after all Lockers were closed: %v", err)
 		}
 	})

@@ -49,7 +49,12 @@ func (m mine) Acquire(ctx context.Context, name string) (lock.Lease, error) {
 	polls := redislock.LimitRetry(redislock.LinearBackoff(time.Millisecond), int(m.Timeout.Milliseconds()))
 	bounded, cancel := context.WithTimeout(ctx, 2*m.Timeout)
 	defer cancel()
-	return m.obtain(bounded, name, polls, lock.ErrTimeout)
+	l, err := m.obtain(bounded, name, polls, lock.ErrTimeout)
+	ours, _ := bounded.Deadline()
+	if theirs, has := ctx.Deadline(); errors.Is(err, context.DeadlineExceeded) && (!has || ours.Before(theirs)) {
+		err = lock.ErrTimeout
+	}
+	return l, err
 }
 
 func (m mine) obtain(ctx context.Context, name string, retry redislock.RetryStrategy, refused error) (lock.Lease, error) {

@@ -44,6 +44,7 @@ func (*fakeTB) untilExit(f func()) {
 	<-done
 }
 
+func (f *fakeTB) Unwrap() testing.TB       { return f.TB }
 func (f *fakeTB) Context() context.Context { return f.ctx }
 func (f *fakeTB) Cleanup(c func())         { f.cleanups = append(f.cleanups, c) }
 func (f *fakeTB) Helper()                  {}

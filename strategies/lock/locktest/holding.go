@@ -8,39 +8,60 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// holderEntersAgain releases what was entered last first, and then first first.
+// entering is a way for a holder to take its lock again.
+type entering struct {
+	by   string
+	take func(f *floor, holder lock.Locker, name string, last lock.Lease) (lock.Lease, error)
+}
+
+// entries are the ways to take a lock again. The lock of a Locker is the worker's, whichever lease it has at hand.
+var entries = []entering{
+	{"Acquire", func(f *floor, holder lock.Locker, name string, _ lock.Lease) (lock.Lease, error) {
+		ctx, cancel := context.WithTimeout(f.ctx, f.prompt())
+		defer cancel()
+		return holder.Acquire(ctx, name)
+	}},
+	{"Try", func(f *floor, holder lock.Locker, name string, _ lock.Lease) (lock.Lease, error) {
+		return holder.Try(f.ctx, name)
+	}},
+	{"Reenter", func(f *floor, holder lock.Locker, name string, last lock.Lease) (lock.Lease, error) {
+		if r, ok := last.(lock.Reentrant); ok {
+			return r.Reenter(f.ctx)
+		}
+		return holder.Try(f.ctx, name) // leases need not be Reentrant
+	}},
+}
+
+// holderEntersAgain enters twice more, in each way, and releases what was entered last first, and then first first.
 func holderEntersAgain(f *floor) {
-	for _, lastFirst := range []bool{true, false} {
-		name, holder, other := f.name(), f.worker(), f.worker()
-		entries := []lock.Lease{f.acquire(holder, name)}
-		for range 2 {
-			entries = append(entries, f.enterAgain(holder, name, entries[len(entries)-1]))
+	for _, enter := range entries {
+		for _, lastFirst := range []bool{true, false} {
+			f.entersAgain(enter, lastFirst)
 		}
-		for len(entries) > 0 {
-			f.held(other, name, "entered several times and not released as often")
-			i := 0
-			if lastFirst {
-				i = len(entries) - 1
-			}
-			f.release(entries[i])
-			entries = append(entries[:i], entries[i+1:]...)
-		}
-		f.free(other, name, "released as often as entered")
 	}
 }
 
-// enterAgain takes the lock again by its lease, or by its Locker if leases cannot.
-func (f *floor) enterAgain(holder lock.Locker, name string, lease lock.Lease) lock.Lease {
+func (f *floor) entersAgain(enter entering, lastFirst bool) {
 	f.Helper()
-	r, ok := lease.(lock.Reentrant)
-	if !ok {
-		return f.acquire(holder, name)
+	name, holder, other := f.name(), f.worker(), f.worker()
+	held := []lock.Lease{f.acquire(holder, name)}
+	for range 2 {
+		lease, err := enter.take(f, holder, name, held[len(held)-1])
+		if err != nil {
+			f.Fatalf("a holder enters again by %s: %v", enter.by, err)
+		}
+		held = append(held, lease)
 	}
-	again, err := r.Reenter(f.ctx)
-	if err != nil {
-		f.Fatalf("Reenter: %v", err)
+	for len(held) > 0 {
+		f.held(other, name, "entered several times by "+enter.by+" and not released as often")
+		i := 0
+		if lastFirst {
+			i = len(held) - 1
+		}
+		f.release(held[i])
+		held = slices.Delete(held, i, i+1)
 	}
-	return again
+	f.free(other, name, "released as often as entered by "+enter.by)
 }
 
 const line = 4 // waiters

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/step"
 )
@@ -45,6 +47,10 @@ type Subject struct {
 	// Queued tells how many workers wait for the lock called name. By default the suite knows from step.Waiting.
 	Queued func(t testing.TB, name string) int
 
+	// Others are goroutines that are not the lock's, and that may come while the suite looks for those that it leaves behind:
+	// of servers that run in the test's process.
+	Others []goleak.Option
+
 	// TTL is one that the lock can do and that is short enough to let it pass: 200 ms by default. Where it must not pass,
 	// workers get a longer one.
 	TTL time.Duration
@@ -55,6 +61,10 @@ type Subject struct {
 
 	// Clock says that Open honours Worker.Now.
 	Clock bool
+
+	// Bubble says that Open and its Lockers can be used in a bubble of package testing/synctest, in which the clock is decades
+	// slow: for a lock that takes no clock. What they have in common with other workers must not hold channels or timers.
+	Bubble bool
 
 	// Untimed says that Open cannot honour Worker.Timeout: the context alone ends an acquisition.
 	Untimed bool
@@ -116,6 +126,7 @@ var checks = []check{
 	{"release of a lost lock frees nothing", "owner-only release", lostReleaseFreesNothing},
 	{"release that was overtaken frees nothing", "owner-only release", overtakenReleaseFreesNothing},
 	{"reader frees only itself", "owner-only release", readerFreesOnlyItself},
+	{"lease that nobody releases expires", "survives a crash", abandonedLeaseExpires},
 	{"crashed holder is succeeded", "survives a crash", crashedHolderIsSucceeded},
 	{"crashed waiter is passed over", "survives a crash", crashedWaiterIsPassedOver},
 	{"wrong clocks neither steal nor are locked out", "clock-independent", wrongClocksDoNoHarm},

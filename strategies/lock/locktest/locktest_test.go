@@ -26,14 +26,19 @@ func TestGoodLockKeepsEveryPromise(t *testing.T) {
 func TestMissingHooksLeavePromisesUnchecked(t *testing.T) {
 	m := newMemory(t, "")
 	m.promises.Fair = false
-	got := map[string]Verdict{}
-	for _, f := range Run(t, Subject{Open: m.subject().Open}) {
+	got, report := map[string]Verdict{}, Run(t, Subject{Open: m.subject().Open})
+	for _, f := range report {
 		got[f.Promise] = f.Verdict
 	}
 	want := map[string]Verdict{
 		"exclusive": Kept, "owner-only release": Kept, "survives a crash": Unchecked, "clock-independent": Unchecked,
 		"reentrant": Kept, "fair": NotMade, "fenced": Kept, "survives node loss": Unchecked, "notices loss": Unchecked,
 		"shared": Kept, "serves writers": Kept,
+	}
+	if missing := report.Unchecked(); !slices.Equal(missing, []string{
+		"survives a crash", "clock-independent", "survives node loss", "notices loss",
+	}) {
+		t.Errorf("unchecked: %q", missing)
 	}
 	for promise, verdict := range want {
 		if got[promise] != verdict {
@@ -51,6 +56,38 @@ func TestSkippedChecksAreUnchecked(t *testing.T) {
 	})
 	if got.missing == "" {
 		t.Errorf("the outcome is %+v, want what was missing", got)
+	}
+}
+
+// Without a hook, a lock that never expires is found all the same.
+func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
+	m := newMemory(t, neverExpires)
+	bare := Subject{Open: m.subject().Open, TTL: m.subject().TTL, Patience: m.subject().Patience}
+	said := try(t, func(t testing.TB) { named(t, "lease that nobody").on(t, bare, everything, func(outcome) {}) })
+	if !strings.Contains(said, "is not free") {
+		t.Errorf("the check said %q, want that the lock is not free", said)
+	}
+}
+
+// The lock in memory keeps time by the clocks of its workers, whom nobody gave a wrong one.
+func TestClockThatIsReadUnaskedIsFound(t *testing.T) {
+	subject := newMemory(t, "").subject()
+	subject.Bubble = true
+	said := try(t, func(t testing.TB) { named(t, "wrong clocks").on(t, subject, everything, func(outcome) {}) })
+	if !strings.Contains(said, "held by a client whose clock is wrong") {
+		t.Errorf("the check said %q, want that others get what is held by the client whose clock is wrong", said)
+	}
+}
+
+// What renews itself is not abandoned by leaving it alone.
+func TestSelfRenewingLeaseNeedsACrash(t *testing.T) {
+	var got outcome
+	try(t, func(t testing.TB) {
+		bare := Subject{Open: newMemory(t, "").subject().Open, Renewing: true}
+		named(t, "lease that nobody").on(t, bare, everything, func(o outcome) { got = o })
+	})
+	if got.missing == "" {
+		t.Errorf("the outcome is %+v, want that the hook is missing", got)
 	}
 }
 
@@ -90,6 +127,7 @@ const (
 	needsAllNodes      fault = "needs all nodes"
 	noticesNothing     fault = "notices no loss"
 	givesNoCause       fault = "cancels a lost lease without a cause"
+	shutsHolderOut     fault = "does not let its holder in again"
 	forgetsEntries     fault = "forgets how often it was entered"
 	lastFirst          fault = "serves the last first"
 	repeatsFences      fault = "repeats a fence"
@@ -130,12 +168,13 @@ var found = map[fault]struct{ by, too []string }{
 	},
 	comparesThenFrees:  {by: []string{"release that was overtaken"}, too: []string{"holder enters", "reader frees", "readers share"}},
 	freesAReader:       {by: []string{"reader frees"}},
-	neverExpires:       {by: []string{"crashed holder"}, too: []string{"fences", "wrong clocks"}},
+	neverExpires:       {by: []string{"crashed holder", "lease that nobody"}, too: []string{"fences", "wrong clocks"}},
 	deadStayInLine:     {by: []string{"crashed waiter"}},
 	trustsClocks:       {by: []string{"wrong clocks"}},
 	needsAllNodes:      {by: []string{"works while"}},
 	noticesNothing:     {by: []string{"lost lease"}},
 	givesNoCause:       {by: []string{"lost lease"}},
+	shutsHolderOut:     {by: []string{"holder enters"}},
 	forgetsEntries:     {by: []string{"holder enters"}, too: []string{"reader frees", "readers share"}},
 	lastFirst:          {by: []string{"waiters get"}, too: []string{"waiting writer"}},
 	repeatsFences:      {by: []string{"fences"}},

@@ -234,7 +234,7 @@ func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (lo
 // may reports whether the rules let the worker in.
 func (l *memoryLocker) may(r *room) bool {
 	holds := func(who func(*memoryLease) bool) bool { return slices.ContainsFunc(r.holders, who) }
-	if holds(func(h *memoryLease) bool { return h.locker == l }) {
+	if l.m.fault != shutsHolderOut && holds(func(h *memoryLease) bool { return h.locker == l }) {
 		return true
 	}
 	turn := len(r.line) == 0 || r.line[0] == l

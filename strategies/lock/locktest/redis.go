@@ -27,7 +27,7 @@ type Redis struct {
 	// Process is shared by all workers. By default each is a process of its own, and only then can it crash.
 	Process *lock.Process
 
-	// OwnClock says that the lock does not use Env.Now, so that its clock cannot be set wrong.
+	// OwnClock says that the lock does not use Env.Now: its clock can be set wrong only in a bubble, see Subject.
 	OwnClock bool
 
 	TTL      time.Duration // as in Subject
@@ -48,7 +48,7 @@ func (r Redis) Subject(t testing.TB) Subject {
 	t.Cleanup(func() { _ = thief.Close() })
 	site := &site{Redis: r, keys: keys, outlets: map[lock.Locker]*outlet{}}
 	s := Subject{
-		Open: site.open, TTL: r.TTL, Renewing: r.Renewing, Clock: !r.OwnClock,
+		Open: site.open, TTL: r.TTL, Renewing: r.Renewing, Clock: !r.OwnClock, Bubble: r.OwnClock,
 		Lose: func(t testing.TB, name string) {
 			if err := thief.Del(context.WithoutCancel(t.Context()), r.Kind.AllKeys(keys.Lock(name))...).Err(); err != nil {
 				t.Fatal(err)

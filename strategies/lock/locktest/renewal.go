@@ -68,11 +68,13 @@ func (f *floor) keeps(lease lock.Lease, other lock.Locker, name string, keep fun
 	return gap, err
 }
 
+var errTaken = errors.New("someone else could take the lock")
+
 func (f *floor) stillHeld(other lock.Locker, name string) error {
 	lease, err := other.Try(f.ctx, name)
 	if err == nil {
 		_ = lease.Release(f.ctx)
-		return errors.New("someone else could take the lock")
+		return errTaken
 	}
 	if errors.Is(err, lock.ErrHeld) {
 		return nil

@@ -29,6 +29,18 @@ type Finding struct {
 // A Report has a Finding for each promise, in the order of lock.Promises.List.
 type Report []Finding
 
+// Unchecked lists the promises that were made and could not be checked. A test compares it with what it expects, so that a
+// promise cannot become unchecked unseen.
+func (r Report) Unchecked() []string {
+	var names []string
+	for _, f := range r {
+		if f.Verdict == Unchecked {
+			names = append(names, f.Promise)
+		}
+	}
+	return names
+}
+
 // String has a line for each promise.
 func (r Report) String() string {
 	var b strings.Builder

@@ -17,7 +17,8 @@ import (
 
 // Kind is the lock of github.com/bsm/redislock: a script that sets a random token with MSETNX and then PEXPIRE,
 // released by a compare-and-delete script. It promises that only its holder releases it and that a crashed holder does
-// not hold it for good.
+// not hold it for good. Clients' clocks may be wrong: what the library reads of them are spans, which Go measures by a clock
+// that nobody sets, and the server is told spans alone.
 //
 // What breaks it: what breaks set-px, a holder paused for longer than the TTL. By itself the library bounds a wait by the
 // TTL; here the timeout does.

@@ -19,7 +19,8 @@ import (
 
 // Kind is the lock of github.com/go-redsync/redsync with one server: SET NX with a random token and an expiry, released by
 // a compare-and-delete script that also runs after every attempt that failed. It promises that only its holder releases
-// it and that a crashed holder does not hold it for good.
+// it and that a crashed holder does not hold it for good. Clients' clocks may be wrong: what the library reads of them are
+// spans, which Go measures by a clock that nobody sets, and the server is told spans alone.
 //
 // What breaks it: what breaks set-px, a holder paused for longer than the TTL. The library gives a command 5 % of the TTL
 // to be answered, and tries again when it was not, so a server that is gone looks like a lock that is held.

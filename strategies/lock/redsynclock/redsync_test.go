@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConforms(t *testing.T) {
 	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		locktest.Run(t, locktest.Redis{Server: s, Kind: redsynclock.Kind(), OwnClock: true}.Subject(t))
+		conforms(t, locktest.Redis{Server: s, Kind: redsynclock.Kind(), OwnClock: true})
 	})
 }
 
@@ -28,7 +28,15 @@ func TestConformsWithWatchdog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locktest.Run(t, locktest.Redis{Server: backendtest.Local(t), Kind: k, Renewing: true, OwnClock: true}.Subject(t))
+	conforms(t, locktest.Redis{Server: backendtest.Local(t), Kind: k, Renewing: true, OwnClock: true})
+}
+
+// conforms runs the suite. With all hooks there, and a bubble for the clock, no promise stays unchecked.
+func conforms(t *testing.T, r locktest.Redis) {
+	t.Helper()
+	if unchecked := locktest.Run(t, r.Subject(t)).Unchecked(); len(unchecked) > 0 {
+		t.Errorf("unchecked: %q", unchecked)
+	}
 }
 
 // The library polls as often as the locks of package lock do, and tells how often.

@@ -23,12 +23,22 @@ type session struct {
 	conn  *zk.Conn
 	ready chan struct{} // closed when there is a session for the first time
 
-	mu      sync.Mutex
-	life    *life
-	doubt   *time.Timer // ends the life if the connection does not come back; nil while it is there
+	mu       sync.Mutex
+	life     *life
+	timeout  time.Duration // on which client and server agreed
+	proof    time.Time     // when the server surely had the session
+	greeting greeting
+	there    bool // a connection has the session
+	closed   bool
+	watch    *time.Timer // calls expire
+	said     string      // what the client said last
+	opened   sync.Once
+}
+
+// greeting is what a server said when it was connected to, of a session that may have expired.
+type greeting struct {
+	sent    time.Time // the request for it
 	timeout time.Duration
-	said    string // what the client said last
-	opened  sync.Once
 }
 
 // life is how long a session is known to last. Its context is the one of all leases in it.
@@ -45,9 +55,9 @@ func newLife() *life {
 
 // connect opens a session and waits for it.
 func connect(servers []string, timeout, patience time.Duration) (*session, error) {
-	s := &session{ready: make(chan struct{}), timeout: timeout, life: newLife()}
+	s := &session{ready: make(chan struct{}), life: newLife()}
 	conn, _, err := zk.Connect(servers, timeout,
-		zk.WithEventCallback(s.observe), zk.WithLogger(s), zk.WithLogInfo(true),
+		zk.WithDialer(s.dial), zk.WithEventCallback(s.observe), zk.WithLogger(s), zk.WithLogInfo(true),
 		zk.WithMaxConnBufferSize(bufferSize), zk.WithMaxBufferSize(bufferSize))
 	if err != nil {
 		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, strings.Join(servers, ","), err)
@@ -62,16 +72,10 @@ func connect(servers []string, timeout, patience time.Duration) (*session, error
 	}
 }
 
-// Printf implements zk.Logger, quietly. It is also the only way in which the client tells the timeout on which it agreed
-// with the server.
+// Printf implements zk.Logger, quietly.
 func (s *session) Printf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if strings.HasPrefix(format, "authenticated:") && len(args) == 2 {
-		if ms, ok := args[1].(int32); ok {
-			s.timeout = time.Duration(ms) * time.Millisecond
-		}
-	}
 	s.said = fmt.Sprintf(format, args...)
 }
 
@@ -88,30 +92,84 @@ func (s *session) observe(e zk.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	switch e.State {
 	case zk.StateHasSession:
-		if s.doubt != nil {
-			s.doubt.Stop()
-			s.doubt = nil
-		}
-		if s.life.ctx.Err() != nil {
-			s.life = newLife()
-		}
+		s.timeout, s.there = s.greeting.timeout, true
+		s.proven(s.greeting.sent)
 		s.opened.Do(func() { close(s.ready) })
 	case zk.StateDisconnected:
-		if s.doubt == nil {
-			l := s.life
-			s.doubt = time.AfterFunc(s.timeout/3, func() { l.end(lock.ErrLost) })
-		}
+		s.there = false
 	case zk.StateExpired:
+		s.there = false
 		s.life.end(lock.ErrLost)
 	}
+}
+
+// greeted is told of the first answer on a connection. What it is worth, the client says by its next event.
+func (s *session) greeted(sent time.Time, timeout time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeting = greeting{sent, timeout}
+}
+
+// answered is told when a request was sent that the server has answered.
+func (s *session) answered(sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.there {
+		s.proven(sent)
+	}
+}
+
+// proven notes that the server had the session at a time. One whose leases were ended in doubt, and that is still there,
+// begins a new life: for new leases only.
+func (s *session) proven(at time.Time) {
+	if at.After(s.proof) {
+		s.proof = at
+	}
+	left := s.left()
+	if left <= 0 {
+		s.life.end(lock.ErrLost)
+		return
+	}
+	switch {
+	case s.watch == nil:
+		s.watch = time.AfterFunc(left, s.expire)
+	case s.life.ctx.Err() != nil:
+		s.life = newLife()
+		s.watch.Reset(left)
+	}
+}
+
+// left is how long the session surely lasts: three quarters of its timeout since the last proof. The server counts from
+// later, when it got the request, and counts the whole timeout. The quarter is for what it does not count: in an ensemble
+// the leader, who lets sessions expire, may not have been told of the last half tick by a server that then died.
+func (s *session) left() time.Duration { return time.Until(s.proof.Add(s.timeout * 3 / 4)) }
+
+// expire ends the life if there has been no proof for too long, and otherwise looks again when that may be so.
+func (s *session) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.ctx.Err() != nil {
+		return
+	}
+	if left := s.left(); left > 0 {
+		s.watch.Reset(left)
+		return
+	}
+	s.life.end(lock.ErrLost)
 }
 
 // current is the life of the session as far as is known now.
 func (s *session) current() *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.left() <= 0 { // and expire has not been called yet
+		s.life.end(lock.ErrLost)
+	}
 	return s.life
 }
 
@@ -120,8 +178,9 @@ func (s *session) close() {
 	s.conn.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.doubt != nil {
-		s.doubt.Stop()
-	}
+	s.there, s.closed = false, true
 	s.life.end(context.Canceled)
+	if s.watch != nil {
+		s.watch.Stop()
+	}
 }

@@ -32,9 +32,9 @@ var (
 //
 // It promises that only its holder releases it; that waiters get it in the order they came; that a crashed holder holds it
 // no longer than its session lasts; that clients' clocks do not matter; that with an ensemble of three or more it works on
-// while a minority is down. A lease's context ends when its session does, or when the connection has been lost for a third
-// of the session timeout. A silent connection is given up after two thirds, so that is before the server can give the
-// lock to someone else.
+// while a minority is down. A lease's context ends when its session does, or when three quarters of the session timeout
+// have passed since the last request was sent that the server has answered: a quarter before it can give the lock to
+// someone else.
 //
 // What breaks it: a holder that is paused for longer than the session timeout between a look at its context and its write.
 // Only a store that checks the fence can stop that write. A node that someone deletes by hand is missed at the release

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -275,6 +274,50 @@ func TestShortCutIsSurvived(t *testing.T) {
 	}
 }
 
+// The server goes on hearing the holder, who hears nothing: that is worth as little as a connection that was cut.
+func TestMutedHolderLetsGoBeforeTheServerDoes(t *testing.T) {
+	b := standalone(t)
+	const ttl = 3 * time.Second
+	env := b.env()
+	env.Params = param.Values{"ttl": ttl.String()}
+	l, p := b.plugged(env)
+	lease := b.acquire(l)
+	muted := time.Now()
+	p.Mute()
+	<-lease.Context().Done()
+	if took := time.Since(muted); took > ttl*7/8 {
+		t.Errorf("the lease ended %v after the last answer at the latest; the session may expire after %v", took, ttl)
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("it ended because of %v, want %v", cause, lock.ErrLost)
+	}
+	p.Cut()
+	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("release: %v, want %v", err, lock.ErrLost)
+	}
+	b.release(b.acquire(l)) // by the same worker, in the same session or another
+}
+
+// A silence that ends in time costs nothing, though a reply was lost in it.
+func TestShortSilenceOfAServerIsSurvived(t *testing.T) {
+	b := standalone(t)
+	l, p := b.plugged(b.env())
+	lease := b.acquire(l)
+	p.Mute()
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Try(t.Context(), name)
+		done <- err
+	}()
+	until(t, "the place is taken", func() bool { return b.line() == 2 })
+	p.Cut()
+	<-done // held, or not known because of the cut
+	if lease.Context().Err() != nil {
+		t.Error("the lease was cancelled")
+	}
+	b.release(lease)
+}
+
 func TestLeaderKilled(t *testing.T) {
 	e := zookeepertest.Start(t, 3)
 	b := newBench(t, e.Addrs())
@@ -348,49 +391,66 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// With all hooks there, no promise stays unchecked. The servers are an ensemble, of which the leader is stopped.
 func TestConforms(t *testing.T) {
-	b := standalone(t)
+	e := zookeepertest.Start(t, 3)
+	b := newBench(t, e.Addrs())
 	b.crashes = true
-	var mu sync.Mutex
-	plugs := map[lock.Locker]*plug.Plug{}
-	locktest.Run(t, locktest.Subject{
+	ways := plug.NewBoard[lock.Locker](b.addrs)
+	report := locktest.Run(t, locktest.Subject{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-			p := plug.Start(t, b.addrs[0])
-			env := b.env()
-			env.Servers.ZooKeeper = []string{p.Addr()}
+			env, plugs := b.env(), ways.Plugs(t)
+			env.Servers.ZooKeeper = plugs.Addrs()
 			env.Steps, env.Now = w.Steps, w.Now
-			env.Params = param.Values{"ttl": min(w.TTL, 3*time.Second).String(), "timeout": w.Timeout.String()}
+			env.Params = param.Values{"ttl": min(w.TTL, longest).String(), "timeout": w.Timeout.String()}
 			l, err := Kind().New(env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			plugs[l] = p
+			ways.Connect(l, plugs)
 			return l
 		},
 		Lose: func(t testing.TB, name string) {
-			dir := newTree(b.keys.Lock).dir(name)
-			first := slices.MinFunc(b.children(dir), func(x, y string) int { return number(x) - number(y) })
-			_, stat, err := b.admin.Get(dir + "/" + first)
+			owner := b.holder(name)
+			ways.Pull(func(l lock.Locker) bool { return l.(*locker).session.conn.SessionID() == owner })
+		},
+		Crash: func(_ testing.TB, l lock.Locker) { ways.Pull(func(other lock.Locker) bool { return other == l }) },
+		StopNode: func(t testing.TB) func() {
+			leader, err := e.Leader(t.Context())
+			if err == nil {
+				err = e.Kill(leader)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for l, p := range plugs {
-				if l.(*locker).session.conn.SessionID() == stat.EphemeralOwner {
-					p.Pull()
+			return func() {
+				if err := e.Restart(t.Context(), leader); err != nil {
+					t.Fatal(err)
 				}
 			}
 		},
-		Crash: func(_ testing.TB, l lock.Locker) {
-			mu.Lock()
-			defer mu.Unlock()
-			plugs[l].Pull()
-		},
-		Clock: true,
+		Clock:    true,
+		Renewing: true,
+		TTL:      time.Second,
 	})
+	if unchecked := report.Unchecked(); len(unchecked) > 0 {
+		t.Errorf("unchecked: %q", unchecked)
+	}
+}
+
+// longest is the longest session timeout of the suite's workers: sessions that crash are waited for.
+const longest = 3 * time.Second
+
+// holder is the session that holds a lock.
+func (b *bench) holder(name string) int64 {
+	b.Helper()
+	dir := newTree(b.keys.Lock).dir(name)
+	first := slices.MinFunc(b.children(dir), func(x, y string) int { return number(x) - number(y) })
+	_, stat, err := b.admin.Get(dir + "/" + first)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return stat.EphemeralOwner
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {

@@ -1,0 +1,242 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+func TestReadIsWhatWasWritten(t *testing.T) {
+	want := everything()
+	dir := write(t, want)
+	got, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read\n%+v\nwant\n%+v", got, want)
+	}
+	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
+		t.Errorf("a second history in the folder: %v, want %v", err, ErrExists)
+	}
+	if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
+		t.Errorf("among another history's workers: %v, want %v", err, ErrExists)
+	}
+	if _, err := Read(dir); !errors.Is(err, ErrNone) {
+		t.Errorf("without a manifest: %v, want %v", err, ErrNone)
+	}
+}
+
+// TestDamaged: each damage is told with its file, and where it can be, its line.
+func TestDamaged(t *testing.T) {
+	const worker = "worker-001-seller.jsonl"
+	edit := func(file string, change func(text string) string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, file)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := change(string(before))
+			if after == string(before) {
+				t.Fatal("nothing was changed")
+			}
+			if err := os.WriteFile(path, []byte(after), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	replace := func(old, new string) func(string) string {
+		return func(text string) string { return strings.Replace(text, old, new, 1) }
+	}
+	lines := func(text string) []string { return strings.SplitAfter(text, "\n") }
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+		says   []string
+	}{
+		{"edited price", edit(worker, replace(`"price":40`, `"price":41`)), []string{worker, "line 7", "was edited"}},
+		{"record taken out", edit(worker, func(s string) string { return strings.Join(append(lines(s)[:3], lines(s)[4:]...), "") }),
+			[]string{worker, "was edited"}},
+		{"half a last line", edit(worker, func(s string) string { return s[:len(s)-10] }), []string{worker, "line 7", "cut short"}},
+		{"no newline at the end", edit(worker, func(s string) string { return s[:len(s)-1] }), []string{worker, "cut short"}},
+		{"no closing line", edit(worker, func(s string) string { return strings.Join(lines(s)[:6], "") }),
+			[]string{worker, "line 6", "no closing line"}},
+		{"empty", edit(worker, func(string) string { return "" }), []string{worker, "line 1", "no closing line"}},
+		{"something after the end", edit(worker, func(s string) string { return s + "{}\n" }), []string{worker, "line 7"}},
+		{"not JSON", edit(worker, replace("{", "[")), []string{worker, "line 1", "cannot be read"}},
+		{"manifest edited", edit(manifest, replace(`"funds":60`, `"funds":61`)), []string{manifest, "was edited"}},
+		{"manifest of a killed run", edit(manifest, func(s string) string { return lines(s)[0] }), []string{manifest, "run was killed"}},
+		{"worker missing", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, worker)) }, []string{worker}},
+		{"worker of another run", func(t *testing.T, dir string) {
+			other := everything()
+			other.Ops[0].Price = 39
+			copyFile(t, filepath.Join(write(t, other), worker), filepath.Join(dir, worker))
+		}, []string{worker, "not the file that history.jsonl was written with"}},
+		{"worker too many", func(t *testing.T, dir string) {
+			copyFile(t, filepath.Join(dir, worker), filepath.Join(dir, "worker-009-buyer.jsonl"))
+		}, []string{"worker-009-buyer.jsonl is not a file of this history"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := write(t, everything())
+			c.damage(t, dir)
+			h, err := Read(dir)
+			if !errors.Is(err, ErrDamaged) || h != nil {
+				t.Fatalf("Read: %v, %v; want %v", h, err, ErrDamaged)
+			}
+			for _, text := range append(c.says, "no verdict") {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q does not say %q", err, text)
+				}
+			}
+		})
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKilled: what a killed run leaves is damaged, with and without records in it.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Create(dir, everything().Header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Worker("seller"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("killed at once: %v", err)
+	}
+	if err := w.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("abandoned: %v", err)
+	}
+}
+
+// TestFullDisk: a record that could not be written is told at the end.
+func TestFullDisk(t *testing.T) {
+	w, err := Create(t.TempDir(), everything().Header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Worker("seller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.file.file.Close() // writes fail from here on
+	for range 2000 {
+		r.Listed(time.Now(), time.Now(), market.Listing{Item: 1, Seller: 1, Price: 1}, nil)
+	}
+	if err := w.Finish(market.Snapshot{}); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), r.name) {
+		t.Errorf("Finish: %v, want a failure that names %s", err, r.name)
+	}
+}
+
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	if _, err := Find(root); !errors.Is(err, ErrNone) {
+		t.Errorf("in an empty folder: %v, want %v", err, ErrNone)
+	}
+	var want []string
+	for _, name := range []string{"1-fine-5x5", "2-watch-5x5"} {
+		want = append(want, filepath.Join(root, name))
+		if _, err := Create(filepath.Join(root, name), Header{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := Find(root); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("found %v, %v; want %v", got, err, want)
+	}
+	if got, err := Find(want[0]); err != nil || len(got) != 1 {
+		t.Errorf("found %v, %v in a folder that is one", got, err)
+	}
+}
+
+// TestRecorderAllocatesNothing: once its buffer has grown, which takes one record.
+func TestRecorderAllocatesNothing(t *testing.T) {
+	w, err := Create(t.TempDir(), Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Worker("buyer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	end := start.Add(time.Millisecond)
+	hold := lock.Hold{Name: "market", Called: start, Acquired: start, Releasing: end, Released: end, Fence: 1 << 40}
+	record := func() {
+		r.Purchased(start, end, market.Order{Item: 1 << 40, Seller: 1 << 30, Buyer: 1 << 30, Price: 100}, nil)
+		r.Listed(start, end, market.Listing{Item: 1 << 40, Seller: 1 << 30, Price: 100}, market.ErrNotOwned)
+		r.Minted(start, end, 1<<40, 1<<30, nil)
+		r.Held(hold)
+	}
+	record()
+	if n := testing.AllocsPerRun(5000, record); n != 0 {
+		t.Errorf("a record of each kind allocates %v times", n)
+	}
+	if err := w.Finish(market.Snapshot{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FuzzRead: a file that is not the one that was written is never accepted, and never a reason to panic.
+func FuzzRead(f *testing.F) {
+	dir := write(f, everything())
+	names := []string{manifest, "worker-001-seller.jsonl", "worker-002-buyer.jsonl"}
+	var originals [][]byte
+	for i, name := range names {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		originals = append(originals, text)
+		f.Add(uint8(i), text)
+		f.Add(uint8(i), text[:len(text)/2])
+		f.Add(uint8(i), bytes.Replace(text, []byte(":4"), []byte(":5"), 1))
+		f.Add(uint8(i), append(bytes.Clone(text), '\n'))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
+		i := int(which) % len(names)
+		changed := t.TempDir()
+		for j, name := range names {
+			content := originals[j]
+			if i == j {
+				content = text
+			}
+			if err := os.WriteFile(filepath.Join(changed, name), content, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, err := Read(changed)
+		if same := bytes.Equal(text, originals[i]); same != (err == nil) || same != (h != nil) {
+			t.Errorf("unchanged %t, but Read: %v, %v", same, h, err)
+		}
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("%v is not %v", err, ErrDamaged)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/market"
+)
+
+// ErrNone is returned by Find for a folder without a history.
+var ErrNone = errors.New("no history found")
+
+// Find returns the folders at and below dir that hold a history, in lexical order. It returns ErrNone, wrapped, when
+// there is none.
+func Find(dir string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == manifest && !entry.IsDir() {
+			found = append(found, filepath.Dir(path))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	case len(found) == 0:
+		return nil, fmt.Errorf("%w: no %s in %s or below", ErrNone, manifest, dir)
+	}
+	return found, nil
+}
+
+// Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole.
+func Read(dir string) (*History, error) {
+	h := &History{FinalFunds: map[market.UserID]int64{}}
+	files, err := h.readManifest(filepath.Join(dir, manifest))
+	if err != nil {
+		return nil, err
+	}
+	if err := unexpected(dir, files); err != nil {
+		return nil, err
+	}
+	for i, file := range files {
+		if err := h.readWorker(filepath.Join(dir, file.File), i+1, file); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(h.Final, func(a, b Found) int { return cmp.Compare(a.Item, b.Item) })
+	return h, nil
+}
+
+// unexpected refuses a folder in which two histories are mixed.
+func unexpected(dir string, files []finalRecord) error {
+	paths, err := filepath.Glob(filepath.Join(dir, workerGlob))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	for _, path := range paths {
+		if !slices.ContainsFunc(files, func(f finalRecord) bool { return f.File == filepath.Base(path) }) {
+			return fmt.Errorf("%w: %s is not a file of this history", ErrDamaged, path)
+		}
+	}
+	return nil
+}
+
+// maxAccounts bounds what a manifest is believed.
+const maxAccounts = 1_000_000
+
+// readManifest reads all but the workers' files, whose names it returns.
+func (h *History) readManifest(path string) (files []finalRecord, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	_, err = readSealed(path, func(number int64, line []byte) error {
+		if number == 1 {
+			var first manifestHeader
+			if err := decode(line, &first); err != nil {
+				return err
+			}
+			h.Header = first.Header
+			if first.Accounts < 1 || first.Accounts > maxAccounts {
+				return fmt.Errorf("%d accounts", first.Accounts)
+			}
+			return checkFormat(first.Format)
+		}
+		var r finalRecord
+		if err := decode(line, &r); err != nil {
+			return err
+		}
+		if r.File != "" {
+			files = append(files, r)
+			if filepath.Base(r.File) != r.File || !strings.HasPrefix(r.File, "worker-") {
+				return fmt.Errorf("%q is not the name of a worker's file", r.File)
+			}
+			return nil
+		}
+		return h.final(r)
+	})
+	return files, err
+}
+
+// final notes what the market held at the end.
+func (h *History) final(r finalRecord) error {
+	switch {
+	case r.Account > 0:
+		if r.Account > market.UserID(h.Accounts) {
+			return fmt.Errorf("there is no account %d", r.Account)
+		}
+		if r.Funds != nil {
+			h.FinalFunds[r.Account] = *r.Funds
+		}
+	case r.Inventory > 0:
+		for _, item := range r.Items {
+			h.Final = append(h.Final, Found{Item: item, User: r.Inventory})
+		}
+	case r.Listings != nil:
+		for _, l := range r.Listings {
+			h.Final = append(h.Final, Found{Item: market.ItemID(l[0]), User: market.UserID(l[1]), Listed: true, Price: l[2]})
+		}
+	case r.Stray != nil:
+		h.Strays = append(h.Strays, *r.Stray)
+	default:
+		return errors.New("it is no record of a manifest")
+	}
+	return nil
+}
+
+// readWorker reads the file of worker n, which must be the one that the manifest means.
+func (h *History) readWorker(path string, n int, want finalRecord) error {
+	got, err := readSealed(path, func(number int64, line []byte) error {
+		if number > 1 {
+			return h.record(n, line)
+		}
+		var first workerHeader
+		if err := decode(line, &first); err != nil {
+			return err
+		}
+		if first.Run != h.Run || first.Worker != n || first.Subject != h.Subject {
+			return fmt.Errorf("it is of worker %d of run %s, not of worker %d of run %s", first.Worker, first.Run, n, h.Run)
+		}
+		h.Workers = append(h.Workers, first.Role)
+		return checkFormat(first.Format)
+	})
+	if err == nil && got != (seal{want.Lines, want.SHA256}) {
+		err = damaged(path, got.lines+1, "it is not the file that %s was written with", manifest)
+	}
+	return err
+}
+
+func checkFormat(found string) error {
+	if found != format {
+		return fmt.Errorf("format %q is not %q, which this marketsim reads", found, format)
+	}
+	return nil
+}
+
+func decode(line []byte, into any) error {
+	if err := json.Unmarshal(line, into); err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	return nil
+}
