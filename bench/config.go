@@ -67,11 +67,11 @@ type Config struct {
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
+	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
+	History string
 	// Rough, if not nil, makes the row a rough one, for as long as its storm lasts: Duration, Warmup, Purchases and
 	// Browsers are not for such rows.
 	Rough *Rough
-	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
-	History string
 	// Private says that the server ends with the run, so that keys that cannot be removed are nobody's trouble.
 	Private bool
 }

@@ -85,9 +85,8 @@ func (c Config) hireOne(ctx context.Context, crew *crew, account market.UserID, 
 	}
 	return &worker{
 		account: account, accounts: c.opening().Accounts, purchaser: purchaser, closer: closer, conn: conn,
-		goods: stall{conn.Client, c.Keys}, keys: c.Keys, open: open, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake,
-		history: recorder,
-		random:  rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
+		goods: stall{conn.Client, c.Keys}, keys: c.Keys, open: open, ledger: market.NewLedger(c.opening().Accounts), brake: crew.brake, history: recorder,
+		random: rand.New(rand.NewPCG(c.Seed, uint64(len(crew.all())))),
 	}, nil
 }
 

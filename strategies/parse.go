@@ -28,7 +28,7 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 	name, rest, further := strings.Cut(text, ":")
 	strategy, ok := find(c.Strategies, strategyName, name)
 	if !ok {
-		return Spec{}, fmt.Errorf("%w %q: %s", ErrSpec, text, unknown("strategy", name, names(c.Strategies, strategyName)))
+		return Spec{}, fmt.Errorf("%w %q: %s", ErrSpec, text, Unknown("strategy", name, names(c.Strategies, strategyName)))
 	}
 	spec := Spec{strategy: strategy, params: param.Values{}}
 	var parts []string
@@ -78,11 +78,11 @@ func (c Catalogue) lock(text string) (lock.Kind, error) {
 	kind, ok := find(c.Locks, lockKindName, name)
 	switch {
 	case !ok:
-		return lock.Kind{}, errors.New(unknown("lock", name, names(c.Locks, lockKindName)))
+		return lock.Kind{}, errors.New(Unknown("lock", name, names(c.Locks, lockKindName)))
 	case !modified:
 		return kind, nil
 	case modifier != "watchdog":
-		return lock.Kind{}, errors.New(unknown("lock modifier", modifier, []string{"watchdog"}))
+		return lock.Kind{}, errors.New(Unknown("lock modifier", modifier, []string{"watchdog"}))
 	}
 	return lock.WithWatchdog(kind)
 }
@@ -96,7 +96,7 @@ func (s *Spec) set(setting string) error {
 	declared := s.declared()
 	p, ok := find(declared, paramName, key)
 	if !ok {
-		return errors.New(unknown("parameter", key, names(declared, paramName)))
+		return errors.New(Unknown("parameter", key, names(declared, paramName)))
 	}
 	if _, twice := s.params[key]; twice {
 		return fmt.Errorf("parameter %s is given twice", key)

@@ -33,8 +33,8 @@ func names[T any](all []T, name func(T) string) []string {
 	return list
 }
 
-// unknown says that a name is not known, which ones are, and which of them was probably meant.
-func unknown(what, name string, known []string) string {
+// Unknown says that a name is not known, which ones are, and which of them was probably meant.
+func Unknown(what, name string, known []string) string {
 	if len(known) == 0 {
 		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
 	}

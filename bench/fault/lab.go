@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 
 	"github.com/marketsim/marketsim/market/backend"
@@ -41,6 +42,18 @@ func OpenLab(ctx context.Context) (*Lab, error) {
 
 // Describe says in a line where the markets live.
 func (l *Lab) Describe() string { return l.redis.Describe() }
+
+// Manifest says what plays here, for a Result; version is marketsim's.
+func (l *Lab) Manifest(ctx context.Context, version string) (Manifest, error) {
+	info, err := l.redis.Info(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	return Manifest{
+		Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
+		Backend: string(l.redis.Kind), Server: info.Product, ServerVersion: info.Version,
+	}, nil
+}
 
 // Close ends the servers.
 func (l *Lab) Close() error {

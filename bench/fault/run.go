@@ -1,70 +1,65 @@
 package fault
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"slices"
 	"sync"
 )
 
 // Cells is how many scenarios are played at the same time: most of their time is waiting for leases.
 const Cells = 6
 
+// A cell is a scenario with a subject.
+type cell struct {
+	scenario Scenario
+	subject  Subject
+}
+
 // Run plays each scenario with each subject and returns what came of it, scenario by scenario, in the order given. told
-// hears of each finding as it is made, one at a time; it may be nil. When the environment fails it returns what was
-// found until then, and the error.
+// hears of each finding as it is made, one at a time; it may be nil. When the environment fails or the context ends it
+// returns what was found until then, and why there is no more.
 func (l *Lab) Run(ctx context.Context, scenarios []Scenario, subjects []Subject, told func(Finding)) ([]Finding, error) {
-	asked := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	findings := make([]Finding, len(scenarios)*len(subjects))
-	errs := make([]error, len(findings))
-	cells := make(chan int)
-	var mu sync.Mutex
+	var cells []cell
+	for _, sc := range scenarios {
+		for _, s := range subjects {
+			cells = append(cells, cell{sc, s})
+		}
+	}
+	return l.run(ctx, cells, told)
+}
+
+func (l *Lab) run(asked context.Context, cells []cell, told func(Finding)) ([]Finding, error) {
+	ctx, fail := context.WithCancelCause(asked)
+	defer fail(nil)
+	findings := make([]Finding, len(cells))
+	next := make(chan int)
+	var telling sync.Mutex
 	var playing sync.WaitGroup
 	for range Cells {
 		playing.Go(func() {
-			for i := range cells {
-				f, err := l.Play(ctx, scenarios[i/len(subjects)], subjects[i%len(subjects)])
+			for i := range next {
+				f, err := l.Play(ctx, cells[i].scenario, cells[i].subject)
 				if err != nil {
-					errs[i] = err
-					cancel()
+					fail(err) // the first one counts: those after it come from being cancelled
 					continue
 				}
-				mu.Lock()
 				findings[i] = f
 				if told != nil {
+					telling.Lock()
 					told(f)
+					telling.Unlock()
 				}
-				mu.Unlock()
 			}
 		})
 	}
-	for i := range findings {
+	for i := 0; i < len(cells) && ctx.Err() == nil; i++ {
 		select {
-		case cells <- i:
-			continue
+		case next <- i:
 		case <-ctx.Done():
 		}
-		break
 	}
-	close(cells)
+	close(next)
 	playing.Wait()
-	found := findings[:0]
-	for _, f := range findings {
-		if f.Scenario != "" {
-			found = append(found, f)
-		}
-	}
-	return found, cmp.Or(firstOf(errs), context.Cause(asked))
-}
-
-// firstOf is the first failure: those after it come from being cancelled.
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	return nil
+	why := context.Cause(ctx)
+	return slices.DeleteFunc(findings, func(f Finding) bool { return f.Scenario == "" }), why
 }

@@ -42,15 +42,9 @@ type Subject struct {
 // takes none ("watch") or names its own ("coarse:set-px"). Where the lock has a TTL that was not given, it is TTL. The
 // error wraps strategies.ErrSpec.
 func Of(c strategies.Catalogue, name string) (Subject, error) {
-	text := name
-	spec, err := c.Parse(text)
+	spec, err := parse(c, name)
 	if err != nil {
-		text = "fine:" + name
-		under, errUnder := c.Parse(text)
-		if errUnder != nil {
-			return Subject{}, fmt.Errorf("%q is neither a lock nor a strategy: %w", name, errUnder)
-		}
-		spec = under
+		return Subject{}, err
 	}
 	kind, ok := spec.Lock()
 	if !ok {

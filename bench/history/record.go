@@ -108,6 +108,6 @@ type History struct {
 
 	// What the market held at the end.
 	FinalFunds map[market.UserID]int64 // without the accounts that are gone
-	Final      []Found  // by item
-	Strays     []string // members of the market that are no listings
+	Final      []Found                 // by item
+	Strays     []string                // members of the market that are no listings
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -23,7 +24,7 @@ const (
 var (
 	// errUsage marks a mistake in the command line that no package's own sentinel tells.
 	errUsage = errors.New("usage")
-	// errViolation says that an audit found coins or items wrong.
+	// errViolation says that an audit found coins or items wrong, or that a lock broke its promise.
 	errViolation = errors.New("violation")
 	// errInterrupted says that the user stopped the run.
 	errInterrupted = errors.New("interrupted")
@@ -55,7 +56,7 @@ func exitCode(err error) int {
 func isUsage(err error) bool {
 	for _, usage := range []error{
 		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, reference.ErrTable,
-		backend.ErrURL, backend.ErrChoice,
+		backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
 	} {
 		if errors.Is(err, usage) {
 			return true

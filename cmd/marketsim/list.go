@@ -21,19 +21,24 @@ import (
 const widest = 50
 
 func newList() *cobra.Command {
-	locks := false
+	locks, scenarios := false, false
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the strategies, locks and parameters, with where they come from",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if locks {
+			switch {
+			case scenarios:
+				return listScenarios(cmd.OutOrStdout())
+			case locks:
 				return listPromises(cmd.OutOrStdout(), catalogue.Full().Locks)
 			}
 			return list(cmd.OutOrStdout(), catalogue.Full())
 		},
 	}
 	cmd.Flags().BoolVar(&locks, "locks", false, "what each lock promises, and how its waiters are woken")
+	cmd.Flags().BoolVar(&scenarios, "scenarios", false, "what 'marketsim faults' plays, and what each scenario needs")
+	cmd.MarkFlagsMutuallyExclusive("locks", "scenarios")
 	return cmd
 }
 

@@ -4,8 +4,9 @@
 //
 //	marketsim reproduce                           tables 6-1 to 6-3 of the book, measured here beside the published
 //	marketsim run --strategy fine --mix 5x5       one or more strategies under one or more mixes
-//	marketsim list [--locks]                      the strategies and their locks; what each lock promises
-//	marketsim report DIR|run.json                 redraw a stored run, without Redis
+//	marketsim faults [--scenario S] [--lock L]    what strategies and locks lose on a bad day
+//	marketsim list [--locks|--scenarios]          the strategies and their locks; what each lock promises; what faults plays
+//	marketsim report DIR|run.json|faults.json     redraw what was stored, without Redis
 //	marketsim clean --prefix P                    remove what a killed run left
 //	marketsim version
 //
@@ -39,7 +40,7 @@
 //	0    fine
 //	1    the environment failed: no server, a server that died; what was measured is kept
 //	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
-//	3    the audit found a violation
+//	3    the audit found a violation, or a lock broke a promise that it made
 //	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
 //
 // Where several hold, 3 goes over 1 and 1 over 130.
@@ -54,6 +55,7 @@ import (
 )
 
 func main() {
+	serveClient() // does not return in a client of a scenario
 	backend.QuietLogs()
 	var door exitDoor
 	ctx := stopOnSignal(context.Background(), &door)

@@ -18,6 +18,7 @@ import (
 const childEnv = "MARKETSIM_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	serveClient() // of scenarios that are played in this process
 	if os.Getenv(childEnv) != "" {
 		main()
 		return

@@ -15,12 +15,20 @@ import (
 func newReport() *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
-		Use:   "report DIR|run.json",
-		Short: "Redraw a stored run, without Redis",
+		Use:   "report DIR|run.json|faults.json",
+		Short: "Redraw a stored run or stored faults, without Redis",
 		Example: `  marketsim report results/2026-11-20
-  marketsim report run.json --format csv`,
+  marketsim report run.json --format csv
+  marketsim report faults.json --format markdown`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if path, ok := faultsIn(args[0]); ok {
+				res, err := loadFaults(path)
+				if err != nil {
+					return err
+				}
+				return drawFaults(cmd.OutOrStdout(), format, res)
+			}
 			res, err := load(args[0])
 			if err != nil {
 				return err

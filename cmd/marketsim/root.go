@@ -57,13 +57,14 @@ prefix are touched, and they are removed at the end.
 Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 the audit found a violation, 130 interrupted.`,
 		Example: `  marketsim reproduce                            the book's three tables, measured here (2 minutes)
   marketsim list                                 what can be measured
-  marketsim run --strategy watch,fine --mix 5x5  measure some of it`,
+  marketsim run --strategy watch,fine --mix 5x5  measure some of it
+  marketsim faults --lock set-px                 what a lock loses on a bad day`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newReproduce(args), newRun(args), newList(), newReport(), newClean(), newVersion())
+	root.AddCommand(newReproduce(args), newRun(args), newFaults(), newList(), newReport(), newClean(), newVersion())
 	return root
 }
 

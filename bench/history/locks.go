@@ -1,0 +1,81 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// locks checks that no two workers held a lock at a time, unless both shared it, and that fencing tokens grow.
+//
+// A worker surely acts as the holder from the return of its acquisition to the call of its release. One that was told
+// before that its lock was lost did so until a moment that is not known, and is left out.
+func (c *checker) locks() *Part {
+	p := newPart("locks")
+	holds := slices.Clone(c.h.Holds)
+	slices.SortStableFunc(holds, func(a, b Hold) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired))
+	})
+	names := 0
+	for len(holds) > 0 {
+		n := dropped(holds, func(h Hold) bool { return h.Name == holds[0].Name })
+		names++
+		overlaps(p, holds[:n])
+		fences(p, holds[:n])
+		holds = holds[n:]
+	}
+	p.Checked = fmt.Sprintf("%d locks, held %d times: who held each, and its fencing tokens", names, len(c.h.Holds))
+	return p
+}
+
+// overlaps finds holds, sorted by their acquisition, that are in each other's way. It is enough to compare each with the
+// longest exclusive and the longest shared one that began before it: if it overlaps any, it overlaps those. Holds that
+// meet in one instant do not overlap, because the clock cannot tell which came first.
+func overlaps(p *Part, holds []Hold) {
+	var longest [2]*Hold // exclusive, shared
+	for i := range holds {
+		h := &holds[i]
+		if h.Noticed {
+			continue
+		}
+		kinds := longest[:]
+		if h.Shared {
+			kinds = longest[:1]
+		}
+		for _, other := range kinds {
+			if other != nil && h.Acquired < other.Releasing {
+				p.tell(nil, "lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): two holders", h.Name,
+					other.Worker, trimmed(other.Acquired), trimmed(other.Releasing),
+					h.Worker, trimmed(h.Acquired), trimmed(h.Releasing))
+				break
+			}
+		}
+		kind := &longest[0]
+		if h.Shared {
+			kind = &longest[1]
+		}
+		if *kind == nil || h.Releasing > (*kind).Releasing {
+			*kind = h
+		}
+	}
+}
+
+// fences finds tokens that do not grow: one that is not larger than that of a hold that had been acquired before this
+// one was called for. It is enough to compare each with the largest token until then.
+func fences(p *Part, holds []Hold) {
+	holds = slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.Fence == 0 })
+	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })
+	var largest *Hold
+	for _, h := range called {
+		for len(holds) > 0 && holds[0].Acquired < h.Called {
+			if largest == nil || holds[0].Fence > largest.Fence {
+				largest = &holds[0]
+			}
+			holds = holds[1:]
+		}
+		if largest != nil && h.Fence <= largest.Fence {
+			p.tell(nil, "lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow", h.Name,
+				largest.Worker, largest.Fence, trimmed(largest.Acquired), h.Worker, h.Fence, trimmed(h.Acquired))
+		}
+	}
+}

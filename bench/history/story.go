@@ -1,0 +1,111 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// maxTold bounds how many operations a story tells: the last ones.
+const maxTold = 12
+
+// tale tells the operations of a finding, by the time of return, and what is wrong with them.
+func (f *finding) tale(wrong string) string {
+	steps := byReturn(f.steps)
+	// What was under way is told only where it is the story's beginning or middle.
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.ret == never && len(f.steps) > maxTold })
+	var told []string
+	if len(steps) > maxTold {
+		told = append(told, fmt.Sprintf("after %d other operations", len(steps)-maxTold))
+		steps = steps[len(steps)-maxTold:]
+	}
+	for i := range steps {
+		told = append(told, steps[i].words())
+	}
+	return strings.Join(told, ", ") + ": " + wrong
+}
+
+// last is the action that completed last: without it there was an order.
+func (f *finding) last() (last action) {
+	for _, s := range byReturn(f.steps) {
+		if s.ret != never {
+			last = s.act
+		}
+	}
+	return last
+}
+
+// itemStory tells what became of an item.
+func (f *finding) itemStory() string {
+	text := f.tale(f.itemFault())
+	if f.from != state(place{}) {
+		text = fmt.Sprintf("lies %s, ", f.from) + text
+	}
+	return text
+}
+
+// itemFault names what is wrong with an item's life.
+func (f *finding) itemFault() string {
+	switch last := f.last().(type) {
+	case ending:
+		if len(last) == 0 {
+			return "lost"
+		}
+		if len(last) > 1 {
+			return "in several places"
+		}
+		return "nothing brought it there"
+	case look:
+		return "refused, though there was no such moment"
+	case move:
+		return f.moveFault(last)
+	}
+	return "there is no such order"
+}
+
+func (f *finding) moveFault(last move) string {
+	sales, other, offered := 0, false, false
+	for _, s := range f.steps {
+		m, ok := s.act.(move)
+		if !ok || s.ret == never {
+			continue
+		}
+		if m.from.listed && m.from == last.from {
+			sales++
+		}
+		offered = offered || m.to == last.from
+		other = other || m.to.listed && m.to.user == last.from.user
+	}
+	switch {
+	case last.from == place{}:
+		return "minted twice"
+	case !last.from.listed:
+		return "listed by one who did not have it"
+	case sales > 1:
+		return "sold twice"
+	case !offered && other:
+		return "sold at a price at which it was not listed"
+	case !offered && f.from != state(last.from):
+		return "sold without being listed"
+	}
+	return "there is no such order"
+}
+
+// Draw writes an HTML page that shows the operations of the story and how far an order of them comes. It reports
+// whether there is anything to draw.
+func (s Story) Draw(w io.Writer) (bool, error) {
+	if s.finding == nil {
+		return false, nil
+	}
+	c := &checker{ctx: context.Background()}
+	model := c.model(s.finding.from)
+	_, info := porcupine.CheckOperationsVerbose(model, operations(s.finding.steps), 0)
+	if err := porcupine.Visualize(model, info, w); err != nil {
+		return true, fmt.Errorf("draw: %w", err)
+	}
+	return true, nil
+}
