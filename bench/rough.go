@@ -99,7 +99,6 @@ func (c Config) runRough(ctx context.Context, crew *crew) (row Row, err error) {
 			audit, err = c.audit(quiet, crew.ledgers())
 		}
 		if err != nil {
-			crew.brake.status = Incomplete
 			break
 		}
 		chaos.Rounds++

@@ -85,7 +85,7 @@ func TestRoughRowGoesOn(t *testing.T) {
 		t.Errorf("settled %d times, %+v", storm.settled, row.Chaos)
 	}
 	if len(told) != rounds || told[2].Number != 3 || told[2].Bought != row.Bought || told[2].Unknown != row.Unknown ||
-		told[2].Loaded <= told[0].Loaded || told[1].Faults != 2 || !told[0].Audit.OK {
+		told[2].Loaded <= told[0].Loaded || row.Seconds != told[2].Loaded.Seconds() || told[1].Faults != 2 || !told[0].Audit.OK {
 		t.Errorf("the rounds are told as %+v", told)
 	}
 	gone(t, s, c.Keys)

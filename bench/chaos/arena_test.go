@@ -164,6 +164,31 @@ func TestPausedServerGoesOn(t *testing.T) {
 	}
 }
 
+// TestSettleWaits: as long as somebody is connected, something may still arrive.
+func TestSettleWaits(t *testing.T) {
+	a := Open(t)
+	direct, err := a.Direct(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	settled := make(chan error, 1)
+	go func() { settled <- a.Settle(t.Context()) }()
+	eventually(t, "a look at who is connected", func() bool {
+		stats := direct.Info(t.Context(), "commandstats").Val()
+		return strings.Contains(stats, "cmdstat_client|list:calls=") && !strings.Contains(stats, "cmdstat_client|list:calls=1,")
+	})
+	select {
+	case err := <-settled:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	direct.Close()
+	if err := <-settled; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSettle shows that nobody is connected any more when Settle returns, and that workers can come back.
 func TestSettle(t *testing.T) {
 	a := Open(t)
@@ -201,8 +226,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if left, _ := os.ReadDir(os.TempDir()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := a.restart(t.Context()); err == nil {
-		t.Error("a closed arena started a server")
+	if err := os.Mkdir(a.folder, 0o700); err != nil { // as if Close had come while a server was started
+		t.Fatal(err)
+	}
+	if err := a.restart(t.Context()); !errors.Is(err, errClosed) {
+		t.Errorf("a closed arena starts a server: %v", err)
 	}
 }
 

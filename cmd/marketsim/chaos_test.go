@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
@@ -45,7 +46,8 @@ func TestChaosPlan(t *testing.T) {
 	if again := plan("--seed", "7"); again != seven {
 		t.Errorf("one seed has two plans:\n%s\n%s", seven, again)
 	}
-	if plan("--seed", "8") == seven || plan() == plan() {
+	drawn, another := plan(), plan()
+	if plan("--seed", "8") == seven || drawn == another {
 		t.Error("two seeds have one plan")
 	}
 	for text, times := range map[string]int{"watch, seed 7, 1m0s\n": 1, "fine:set-px:ttl=5s, seed 7, 1m0s\n": 1} {
@@ -61,7 +63,7 @@ func TestChaos(t *testing.T) {
 	dir := t.TempDir()
 	o := marketsim(t, "run", "--strategy", "watch", "--mix", "2x2", "--chaos", "--chaos-verbose", "--duration", "3s", "--out", dir).
 		exits(t, exitFine).
-		says(t, "chaos: seed ", "the same faults again: ", " --seed ", "round 1, ", " s  ", "audit ok", "survived ", "workers connected anew")
+		says(t, "chaos: seed ", "the same faults again: ", " --seed ", "round 1, ", " s  ", "audit ok", "survived ", "workers connected anew", "watch 2x2: LINEARIZABLE")
 	res := parseFile(t, filepath.Join(dir, resultFile))
 	row := res.Rows[0]
 	if res.Manifest.Seed == bench.DefaultSeed || row.Chaos == nil || row.Chaos.Seed != res.Manifest.Seed || row.Chaos.Struck() == 0 {
@@ -75,10 +77,19 @@ func TestChaos(t *testing.T) {
 
 // TestChaosCatchesUnsafe: at the first quiet point, whatever strikes.
 func TestChaosCatchesUnsafe(t *testing.T) {
-	t.Parallel()
 	backendtest.Local(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	o := marketsim(t, "run", "--strategy", "unsafe", "--mix", "2x8", "--chaos", "--duration", "15s", "--seed", "1").
 		exits(t, exitViolation).says(t, "AUDIT FAILED", "violation: the audit of unsafe 2x8 found", "struck by ").silent(t, "round 2, ")
+	o.says(t, "unsafe 2x8: VIOLATED", "the history is kept in "+dir, "violation: the history of unsafe 2x8: items: ")
+	kept, _ := filepath.Glob(filepath.Join(dir, "marketsim-*", "row"))
+	if len(kept) != 1 {
+		t.Fatalf("kept are %q", kept)
+	}
+	if _, err := history.Read(kept[0]); err != nil {
+		t.Error(err)
+	}
 	if n := strings.Count(o.stderr, "--seed 1"); n != 2 { // at the start and at the end
 		t.Errorf("what repeats it is told %d times:\n%s", n, o.stderr)
 	}

@@ -57,7 +57,10 @@ func (s *session) violation() error {
 				bench.Mix{Sellers: r.Sellers, Buyers: r.Buyers}, wrong(r.Audit)))
 		}
 	}
-	if len(errs) > 0 && s.flags.rough != nil {
+	if s.judged != nil {
+		errs = append(errs, s.judged)
+	}
+	if s.flags.rough != nil && errors.Is(errors.Join(errs...), errViolation) {
 		errs = append(errs, fmt.Errorf("%w: the same faults again: %s", errViolation, s.flags.rough.repeat))
 	}
 	return errors.Join(errs...)

@@ -34,7 +34,8 @@
 // for as long as --duration says strikes it, the connections to it and its clients with faults: delays, black holes,
 // resets, lost replies, SIGKILL, SIGSTOP, clients held in the middle of a purchase for longer than their lock lives. A
 // round holds each kind of fault; after it everything is healed, and the market audited. The faults, their order and their
-// lengths follow from --seed, which is drawn and printed if it is not given; --chaos-plan prints them and runs nothing.
+// lengths follow from --seed, which is drawn and printed if it is not given; --chaos-plan prints them and runs nothing. At
+// the end the history of all operations is checked, and kept if something is wrong.
 //
 // # Exit codes
 //

@@ -27,6 +27,7 @@ type session struct {
 	base   bench.Config // what all rows have in common
 	rows   []bench.Config
 	result bench.Result
+	judged error // what the histories of rough rows show
 	stdout io.Writer
 	stderr io.Writer
 }
@@ -149,10 +150,18 @@ func (s *session) run(ctx context.Context) error {
 			return s.end(bench.Interrupted, nil)
 		}
 		end := p.row(c)
+		if s.flags.rough != nil {
+			if err := s.flags.rough.record(&c); err != nil {
+				return s.end(bench.Incomplete, err)
+			}
+		}
 		row, err := bench.Run(ctx, c)
 		end()
 		p.finished(c, row)
 		s.result.Rows = append(s.result.Rows, row)
+		if s.flags.rough != nil {
+			s.judged = errors.Join(s.judged, s.flags.rough.judge(ctx, s.stderr, c, row, err))
+		}
 		if err != nil {
 			return s.end(bench.Incomplete, err)
 		}
