@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/marketsim/marketsim/market/backend/sentinel"
@@ -19,8 +20,10 @@ func failover() Scenario {
 		Applies: needsOneRedis,
 		play: func(s *Stage) (Verdict, string) {
 			trio := s.trio()
-			return besideHolder(s, func() {
-				s.do(trio.KillMaster)
+			return besideHolderAfter(s, func() {
+				s.do(func() error { return trio.CutReplication(s.ctx) })
+			}, func() {
+				s.do(func() error { return inTime(trio.KillMaster()) })
 				s.do(func() error {
 					ctx, cancel := context.WithTimeout(s.ctx, patience)
 					defer cancel()
@@ -34,7 +37,15 @@ func failover() Scenario {
 	}
 }
 
-// trio starts a master and a replica that no longer follows it, for the locks of this stage alone.
+// inTime tells a slow machine from other failures: a replica is promoted only within seconds of the cut.
+func inTime(err error) error {
+	if errors.Is(err, sentinel.ErrLate) {
+		return errLate
+	}
+	return err
+}
+
+// trio starts a master and its replica for the locks of this stage alone.
 func (s *Stage) trio() (trio *sentinel.Trio) {
 	s.do(func() (err error) {
 		trio, err = sentinel.Start(s.ctx)
@@ -44,7 +55,6 @@ func (s *Stage) trio() (trio *sentinel.Trio) {
 		return nil
 	}
 	s.own(trio)
-	s.do(func() error { return trio.CutReplication(s.ctx) })
 	s.do(func() error {
 		master, err := trio.Master(s.ctx)
 		where := at(master)

@@ -33,7 +33,13 @@ func restartedEmpty() Scenario {
 // besideHolder holds a buyer just before it writes, does something to the servers, and lets another buy the same item
 // before and after the first goes on.
 func besideHolder(s *Stage, strike func(), how string) (Verdict, string) {
+	return besideHolderAfter(s, func() {}, strike, how)
+}
+
+// besideHolderAfter is besideHolder with something done to the servers just before the first takes the lock.
+func besideHolderAfter(s *Stage, before, strike func(), how string) (Verdict, string) {
 	a := s.actor("A")
+	before()
 	a.buy(s.item(0), Point{At: step.BeforeWrite})
 	a.reaches(step.BeforeWrite)
 	start := time.Now()

@@ -25,6 +25,7 @@ import (
 type chaosFlags struct {
 	on, plan, verbose bool
 
+	named  bool         // the user named the folder of the history
 	repeat string       // the command that repeats the faults
 	locks  *lockServers // once they are started
 	arena  *chaos.Arena // once it is started

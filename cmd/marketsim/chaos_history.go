@@ -19,8 +19,12 @@ const checkTimeout = 10 * time.Minute
 // lockPart is the part of a verdict that judges the lock and not the market.
 const lockPart = "locks"
 
-// record has the row's history recorded in a temporary folder.
+// record has the row's history recorded: in a temporary folder, unless the user named one.
 func (f *chaosFlags) record(c *bench.Config) error {
+	if c.History != "" {
+		f.named = true
+		return nil
+	}
 	folder, err := os.MkdirTemp("", "marketsim-history-")
 	if err != nil {
 		return fmt.Errorf("making the folder of a history: %w", err)
@@ -29,11 +33,18 @@ func (f *chaosFlags) record(c *bench.Config) error {
 	return nil
 }
 
-// judge checks the history of a rough row, unless the row failed, and removes it unless something is wrong. That a lock which expires is held
-// by two after a pause is told, and is no violation by itself: what counts is what becomes of items and coins.
+// judge checks the history of a rough row, unless the row failed, and removes it unless something is wrong or the user
+// wants it. That a lock which expires is held by two after a pause is told, and is no violation by itself: what counts is
+// what becomes of items and coins.
 func (f *chaosFlags) judge(ctx context.Context, w io.Writer, c bench.Config, row bench.Row, failure error) error {
+	remove := func() error {
+		if f.named {
+			return nil
+		}
+		return os.RemoveAll(filepath.Dir(c.History))
+	}
 	if failure != nil {
-		return os.RemoveAll(filepath.Dir(c.History)) // it has no end
+		return remove() // it has no end
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
@@ -61,5 +72,5 @@ func (f *chaosFlags) judge(ctx context.Context, w io.Writer, c bench.Config, row
 		fmt.Fprintf(w, "the history is kept in %s\n", c.History)
 		return err
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Dir(c.History)))
+	return errors.Join(err, remove())
 }

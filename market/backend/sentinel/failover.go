@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,6 +13,9 @@ import (
 // lateness is how long after a cut the replica is still a candidate: Sentinel passes over one whose link to the master was
 // down for more than ten times downAfter when the master fell silent. It leaves room for seconds that are rounded up.
 const lateness = 10*downAfter - 2*time.Second
+
+// ErrLate is returned by KillMaster, wrapped, when replication was cut so long ago that nobody would take over.
+var ErrLate = errors.New("replication was cut too long ago")
 
 // CutReplication makes the replica stop for good: it has what was written before this was called, and gets nothing that is
 // written after this has returned. The master is to be killed within three seconds, because Sentinel does not promote a
@@ -76,12 +80,11 @@ func (t *Trio) caughtUp(ctx context.Context) error {
 	})
 }
 
-// KillMaster ends the first master as a crash would. The error says so when replication was cut so long ago that nobody
-// would take over.
+// KillMaster ends the first master as a crash would. It returns ErrLate, wrapped, when nobody would take over any more.
 func (t *Trio) KillMaster() error {
 	if !t.cut.IsZero() && time.Since(t.cut) > lateness {
-		return fmt.Errorf("killing the master: replication was cut %v ago, and Sentinel promotes the replica only within %v; "+
-			"kill it sooner after the cut", time.Since(t.cut).Round(time.Millisecond), lateness)
+		return fmt.Errorf("killing the master: %w: %v, and Sentinel promotes the replica only within %v; "+
+			"kill it sooner after the cut", ErrLate, time.Since(t.cut).Round(time.Millisecond), lateness)
 	}
 	return t.master.Kill()
 }
