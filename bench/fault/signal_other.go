@@ -8,9 +8,6 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// canPause says that processes can be stopped and continued here.
-const canPause = false
-
 var errNoSignals = fmt.Errorf("this operating system cannot stop a process and continue it: %w",
 	backend.ErrUnavailable)
 

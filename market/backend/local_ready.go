@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	readyTimeout = 5 * time.Second
+	readyTimeout = 20 * time.Second // a disk may be busy when it reads what it wrote; one that ends says so at once
 	readyPoll    = 5 * time.Millisecond
 )
 
