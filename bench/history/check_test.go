@@ -269,3 +269,75 @@ func TestDraw(t *testing.T) {
 		}
 	}
 }
+
+// played is a history whose operations happened in the order in which they are given, and whose times and outcomes are
+// what the clients saw of it. Only those that are applied, or unknown, happened.
+func played(ops ...Op) *History {
+	r := market.NewReference(market.Opening{Accounts: 7, Funds: 100})
+	r.Mint(1)
+	for _, o := range ops {
+		if o.Outcome == Refused {
+			continue
+		}
+		if err := o.do(r); err != nil {
+			panic(err)
+		}
+	}
+	h := hand(ops...)
+	h.Final = nil
+	h.end(r.Snapshot())
+	return h
+}
+
+// trade is a purchase from 1 by 6, or if that is a sale, from 6 by 7, of an item listed at once.
+func trade(item market.ItemID, start, end, price int64, sale bool) []Op {
+	l := Op{Worker: 1, Kind: List, Start: 3, End: 4, Item: item, Seller: 1, Price: price, Outcome: Applied}
+	p := Op{Worker: 2, Kind: Purchase, Start: start * 1e6, End: end * 1e6, Item: item, Seller: 1, Buyer: 6, Price: price, Outcome: Applied}
+	if sale {
+		first := l
+		first.Price = 1
+		back := p
+		back.Start, back.End, back.Price = 5, 6, 1
+		l.Seller, l.Start, l.End = 6, 7, 8
+		p.Seller, p.Buyer = 6, 7
+		return []Op{first, back, l, p}
+	}
+	return []Op{l, p}
+}
+
+// TestAccountsThatRunOut: orders under way while an account runs out of coins may come before or after those that follow.
+func TestAccountsThatRunOut(t *testing.T) {
+	join := func(all ...[]Op) (ops []Op) {
+		for _, some := range all {
+			ops = append(ops, some...)
+		}
+		return ops
+	}
+	unknown := func(ops []Op) []Op { ops[len(ops)-1].Outcome = Unknown; return ops }
+	dear := refused(priced(sold(203, 204, 6, ""), 100), "insufficient_funds")
+	for _, c := range []struct {
+		name string
+		h    *History
+		want Result
+	}{
+		{"a slow order comes last, after a sale", played(join(trade(2, 150, 160, 60, false), trade(3, 170, 180, 39, false),
+			trade(5, 200, 210, 50, true), trade(4, 100, 300, 10, false))...), Linearizable},
+		{"the same without the sale", func() *History {
+			h := played(join(trade(2, 150, 160, 60, false), trade(3, 170, 180, 39, false))...)
+			slow := trade(4, 100, 300, 10, false)
+			h.Ops = append(h.Ops, slow...)
+			return h
+		}(), Violated},
+		{"a lost reply, applied after a sale", played(join(trade(3, 300, 301, 90, false), trade(5, 400, 401, 80, true),
+			unknown(trade(2, 200, 201, 80, false)))...), Linearizable},
+		{"refused with exactly enough", played(priced(listed(120, 121, Applied), 100), dear), Violated},
+		{"refused with one coin less", played(join(trade(2, 100, 110, 1, false), []Op{priced(listed(120, 121, Applied), 100), dear})...),
+			Linearizable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if p := Check(t.Context(), c.h).part("order of accounts"); p.Result != c.want {
+				t.Errorf("%s, want %s: %+v", p.Result, c.want, p)
+			}
+		})
+	}
+}
