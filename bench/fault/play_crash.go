@@ -14,11 +14,12 @@ func crashHalfTaken() Scenario {
 		Applies: needsLock,
 		play: func(s *Stage) (Verdict, string) {
 			a, b := s.actor("A"), s.actor("B")
+			start := time.Now()
 			a.buy(s.item(0), Point{At: step.Half}, Point{At: step.BeforeWrite})
 			if at := a.held(patience); at != step.Half && !s.failed() {
 				return NotApplicable, "it takes its lock in one command"
 			}
-			return afterDeath(s, a, b)
+			return afterDeath(s, a, b, start)
 		},
 	}
 }
@@ -30,16 +31,20 @@ func crashHolding() Scenario {
 		Title:   "the holder dies in the critical section",
 		play: func(s *Stage) (Verdict, string) {
 			a, b := s.actor("A"), s.actor("B")
+			start := time.Now()
 			a.buy(s.item(0), Point{At: step.BeforeWrite})
 			a.reaches(step.BeforeWrite)
-			return afterDeath(s, a, b)
+			return afterDeath(s, a, b, start)
 		},
 	}
 }
 
-// afterDeath kills the holder and sees when the next one gets in.
-func afterDeath(s *Stage, holder, next *Actor) (Verdict, string) {
+// afterDeath kills the holder, whose lease began after start, and sees when the next one gets in.
+func afterDeath(s *Stage, holder, next *Actor, start time.Time) (Verdict, string) {
 	holder.kill()
+	if time.Since(start) > s.ttl/4 {
+		s.fail(errLate) // too little of the lease is left to tell waiting for its end from getting in at once
+	}
 	verdict, why := getsIn(s, next)
 	if bad, what := s.count(); worse(bad, verdict) {
 		return bad, what

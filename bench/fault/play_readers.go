@@ -36,6 +36,7 @@ func besideReader(s *Stage, item market.ItemID, leaver func(first, last *Actor) 
 	start := time.Now()
 	one.look(item, Point{At: step.Acquired})
 	one.reaches(step.Acquired)
+	s.pass(2 * time.Millisecond) // a lock that tells readers apart by their millisecond is to see two
 	two.look(item, Point{At: step.Acquired})
 	two.reaches(step.Acquired)
 	leaves := leaver(one, two)

@@ -58,7 +58,7 @@ func All() []Scenario {
 }
 
 // plays bounds how often a scenario is played again because the machine was late.
-const plays = 5
+const plays = 10
 
 // Play plays a scenario with a subject. An error means that the environment failed, not the subject.
 func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, error) {
