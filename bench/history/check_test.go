@@ -176,6 +176,8 @@ var hands = []struct {
 		lies(of(6)).paid(40), "", ""},
 	{"two lost replies of one buyer, charged twice", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown),
 		sold(205, 206, 6, Unknown)).lies(of(6)).holds(1, 180).holds(6, 20), "accounts", "account 6 holds 40 coins less"},
+	{"listed and sold at one of two prices, as the accounts tell", hand(lostAtTwoPrices()...).lies(of(6)).paid(50), "", ""},
+	{"listed and sold at one of two prices, and neither paid", hand(lostAtTwoPrices()...).lies(of(6)).paid(45), "accounts", "coins"},
 	{"charged twice", hand(listed(120, 121, Applied), sold(203, 204, 6, Applied)).lies(of(6)).holds(1, 140).holds(6, 20),
 		"accounts", "account 6 holds 40 coins less than its operations say: 20, and should hold 60"},
 	{"account gone", func() *History { h := hand(); delete(h.FinalFunds, 3); return h }(), "accounts", "account 3 is gone"},
@@ -187,6 +189,14 @@ var hands = []struct {
 		lies(offered(40)), "order of accounts", "item 17 for 40 coins refused as too dear (0.203000-0.204000 s): refused, though"},
 	{"refused without enough coins", hand(priced(listed(120, 121, Applied), 140),
 		refused(priced(sold(203, 204, 6, ""), 140), "insufficient_funds")).lies(offered(140)), "", ""},
+}
+
+// lostAtTwoPrices are two listings and two orders, of which every reply was lost.
+func lostAtTwoPrices() []Op {
+	return []Op{
+		listed(120, 121, Unknown), priced(listed(122, 123, Unknown), 50),
+		sold(203, 204, 6, Unknown), priced(sold(205, 206, 6, Unknown), 50),
+	}
 }
 
 func TestHandMade(t *testing.T) {
@@ -204,6 +214,9 @@ func TestHandMade(t *testing.T) {
 				}
 				if p.Name == c.part {
 					want = Violated
+				}
+				if p.Result == Undecided && c.part != "" {
+					continue // what is wrong may leave another part open
 				}
 				if p.Result != want {
 					t.Errorf("%s: %s, want %s", p.Name, p.Result, want)
@@ -339,5 +352,23 @@ func TestAccountsThatRunOut(t *testing.T) {
 				t.Errorf("%s, want %s: %+v", p.Result, c.want, p)
 			}
 		})
+	}
+}
+
+// TestCutOnlyWhereNothingIsUnderWay: operations that meet in one instant overlap.
+func TestCutOnlyWhereNothingIsUnderWay(t *testing.T) {
+	var meeting []step
+	for i := range int64(3 * calm) {
+		meeting = append(meeting, step{call: i, ret: i + 1})
+	}
+	if n := cut(meeting); n != len(meeting) {
+		t.Errorf("cut after %d of %d steps that meet", n, len(meeting))
+	}
+	for i := 2 * calm; i < len(meeting); i++ {
+		meeting[i].call++
+		meeting[i].ret++
+	}
+	if n := cut(meeting); n != 2*calm {
+		t.Errorf("cut after %d steps, want the gap after %d", n, 2*calm)
 	}
 }
