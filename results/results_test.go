@@ -2,6 +2,7 @@ package results_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 // TestStoredReportsAreMadeFromRunJSON draws every stored run again.
 func TestStoredReportsAreMadeFromRunJSON(t *testing.T) {
 	runs, err := filepath.Glob("*/run.json")
+	rough, errRough := filepath.Glob("*/*/run.json")
+	runs, err = append(runs, rough...), errors.Join(err, errRough)
 	if err != nil || len(runs) == 0 {
 		t.Fatalf("no stored runs: %v", err)
 	}
