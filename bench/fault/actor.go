@@ -9,6 +9,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/wire"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/step"
 )
 
@@ -103,6 +104,21 @@ func (a *Actor) held(within time.Duration) step.Name {
 		return ""
 	}
 	return e.At
+}
+
+// enters reports whether it gets in where somebody may hold the lock. It is to be held where it begins to wait, and
+// before it writes: whichever comes first tells. Where neither comes, the machine was too slow, or its lock cannot say
+// that it waits.
+func (a *Actor) enters() bool {
+	switch at := a.held(a.stage.ttl / 2); {
+	case at == step.BeforeWrite:
+		return true
+	case at == step.Waiting:
+		a.goOn()
+	case !a.stage.failed() && !a.op.done && a.stage.need() != lock.NeedsEtcd:
+		a.stage.fail(errLate)
+	}
+	return false
 }
 
 // reaches waits until it is held at a step. Anything else fails the stage: the play goes on from there.

@@ -44,7 +44,9 @@ func Names(c strategies.Catalogue) []string {
 		"redisson:lease=1s",  // not renewed
 		"fenced:fencing=off", // the market compares fences, or does not
 		"fenced:fencing=on",
+		"zookeeper:fencing=off",
 		"zookeeper:fencing=on",
+		"etcd:fencing=off",
 		"etcd:fencing=on",
 		"set-px:fencing=token", // the market compares random tokens
 	)

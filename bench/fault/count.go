@@ -19,8 +19,8 @@ func (s *Stage) count() (Verdict, string) {
 		return "", ""
 	}
 	for item := s.first; item <= s.first+offered; item++ {
-		if why := misplaced(after, item); why != "" {
-			return SoldTwice, why
+		if verdict, why := misplaced(after, item); why != "" {
+			return verdict, why
 		}
 	}
 	if was, is := sum(s.before), sum(after); is > was {
@@ -47,7 +47,7 @@ func (s *Stage) charged(id market.UserID, after market.Snapshot) string {
 }
 
 // misplaced says what is wrong with where an item lies.
-func misplaced(m market.Snapshot, item market.ItemID) string {
+func misplaced(m market.Snapshot, item market.ItemID) (Verdict, string) {
 	owners, listed := 0, false
 	for _, items := range m.Inventory {
 		if items[item] {
@@ -61,11 +61,13 @@ func misplaced(m market.Snapshot, item market.ItemID) string {
 	}
 	switch {
 	case owners > 1:
-		return "the item went to two buyers, and both paid"
+		return SoldTwice, "the item went to two buyers"
 	case owners == 1 && listed:
-		return "the item was bought, and is still for sale: the next buyer gets it again"
+		return SoldTwice, "the item was bought, and is still for sale: the next buyer gets it again"
+	case owners == 0 && !listed:
+		return ItemLost, "the item is gone: nobody has it, and it is not for sale"
 	}
-	return ""
+	return Safe, ""
 }
 
 func sum(m market.Snapshot) (total int64) {

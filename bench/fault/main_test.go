@@ -5,13 +5,14 @@ import (
 
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/backend/etcd/etcdtest"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func TestMain(m *testing.M) {
 	ServeChild(func(name string) (Purchasing, error) { return catalogue.Full().Parse(name) })
 	backend.QuietLogs()
-	backendtest.VerifyNoLeaks(m)
+	backendtest.VerifyNoLeaks(m, etcdtest.Goroutines()...) // which end some seconds after a cluster is closed
 }
 
 // openLab opens a lab for the length of a test.

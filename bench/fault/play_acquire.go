@@ -51,7 +51,7 @@ func resentAcquire() Scenario {
 			lines := s.lockLines()
 			a := s.actor("A")
 			commands := s.rehearseLock(lines, a)
-			verdict, why := Safe, "what is asked again is answered rightly, or no single command is asked again"
+			verdict, why := Safe, "asked for twice, the lock is held once: it is given back with the release"
 			for n := 1; n <= commands && verdict != StuckForGood && !s.failed(); n++ {
 				traps := armed(lines, n)
 				start := time.Now()
@@ -60,7 +60,7 @@ func resentAcquire() Scenario {
 				switch {
 				case !in:
 					verdict, why = StuckForGood, "it finds the lock taken, by itself, and waits for good"
-				case time.Since(start) > s.waited():
+				case s.outlasted(time.Since(start)):
 					verdict, why = StuckForTTL, "it finds the lock taken, by itself, and waits for its own lease to run out"
 				}
 				disarm(traps)
@@ -120,7 +120,7 @@ func (s *Stage) getsInAfterLoss(b *Actor, item int) (Verdict, string) {
 	switch {
 	case !in:
 		return StuckForGood, "the lock is taken, and nobody knows that it has it"
-	case time.Since(start) > s.waited():
+	case s.outlasted(time.Since(start)):
 		return StuckForTTL, "the lock is taken, and nobody knows: others get in when it has run out"
 	}
 	return Safe, ""

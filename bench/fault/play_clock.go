@@ -31,6 +31,9 @@ func clockBehind() Scenario {
 
 // readsClock keeps out those whose clock a scenario cannot set.
 func readsClock(s Subject) string {
+	if s.Lock == nil && !s.Steps {
+		return "whether it reads a clock is not known"
+	}
 	if s.Lock == nil {
 		return "it reads no clock"
 	}
@@ -71,17 +74,12 @@ func intrudes(s *Stage, holder, other *Actor, item int) bool {
 	start := time.Now()
 	holder.buy(s.item(item), Point{At: step.BeforeWrite})
 	holder.reaches(step.BeforeWrite)
-	other.buy(s.item(item), Point{At: step.BeforeWrite})
-	in := other.held(s.ttl/4) == step.BeforeWrite
+	other.buy(s.item(item), Point{At: step.Waiting}, Point{At: step.BeforeWrite})
+	in := other.enters()
 	s.prompt(start)
 	holder.goOn()
 	holder.ends()
-	if !in {
-		if other.held(patience) == "" { // refused: the item is gone
-			return false
-		}
-	}
-	other.goOn()
+	other.free()
 	other.ends()
 	return in
 }

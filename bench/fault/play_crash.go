@@ -17,9 +17,13 @@ func crashHalfTaken() Scenario {
 			start := time.Now()
 			a.buy(s.item(0), Point{At: step.Half}, Point{At: step.BeforeWrite})
 			if at := a.held(patience); at != step.Half && !s.failed() {
-				return NotApplicable, "it takes its lock in one command"
+				return NotApplicable, "it does not take its lock with SETNX and EXPIRE"
 			}
-			return afterDeath(s, a, b, start)
+			verdict, why := afterDeath(s, a, b, start)
+			if verdict == StuckForTTL {
+				why = "a waiter who finds no expiry sets one, and others get in when it has run out"
+			}
+			return verdict, why
 		},
 	}
 }
@@ -60,6 +64,8 @@ func getsIn(s *Stage, a *Actor) (Verdict, string) {
 	switch {
 	case !in:
 		return StuckForGood, "nobody gets in: nothing gives the dead holder's lock back"
+	case time.Since(start) > s.waited() && s.Subject.Lock == nil && s.Subject.Steps:
+		s.fail(errLate) // there is nothing to wait for
 	case time.Since(start) > s.waited():
 		return StuckForTTL, "others get in when the dead holder's lease has run out"
 	case s.Subject.Lock == nil && s.Subject.Steps:

@@ -22,6 +22,7 @@ func lostUnlockMessage() Scenario {
 			b.reaches(step.Waiting) // it subscribes then, and looks once more when it has
 			b.goOn()
 			b.reaches(step.Waiting)
+			told := time.Now() // b knows by now how long the lease lasts
 			if s.failed() {
 				return "", ""
 			}
@@ -30,6 +31,9 @@ func lostUnlockMessage() Scenario {
 			a.goOn()
 			a.ends()
 			start := time.Now()
+			if start.Sub(told) > s.ttl/5 {
+				s.fail(errLate)
+			}
 			_, in := b.endsWithin(s.endless())
 			if bad, what := s.count(); bad != Safe {
 				return bad, what
@@ -37,7 +41,7 @@ func lostUnlockMessage() Scenario {
 			switch {
 			case !in:
 				return StuckForGood, "the waiter waits for a message that does not come"
-			case time.Since(start) > s.waited():
+			case s.outlasted(time.Since(start)):
 				return StuckForTTL, "the waiter looks again when the lease that it was told of has run out"
 			}
 			return Safe, "the waiter looks by itself now and then"

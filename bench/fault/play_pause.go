@@ -48,7 +48,7 @@ func (s *Stage) tookOver(first, second Outcome, in bool) (Verdict, string) {
 	switch {
 	case bad != Safe:
 		return bad, what
-	case !in && (s.Subject.Expires || !s.Subject.Steps):
+	case !in && s.Subject.Expires:
 		return StuckForGood, "its lease is renewed as long as its process lives: nobody else gets in"
 	case !in:
 		return Safe, "nobody else gets in before the holder is done, however long that takes"
@@ -109,18 +109,12 @@ func releasedLate(s *Stage, where Point) (Verdict, string) {
 		}
 		return Safe, "nobody gets in before the holder has released"
 	}
-	c.buy(item, Point{At: step.BeforeWrite})
-	two := c.held(s.ttl/4) == step.BeforeWrite
+	c.buy(item, Point{At: step.Waiting}, Point{At: step.BeforeWrite})
+	two := c.enters()
 	s.prompt(entered)
 	b.goOn()
 	b.ends()
-	if !two {
-		if late := c.held(patience); late == step.BeforeWrite {
-			c.goOn()
-		}
-	} else {
-		c.goOn()
-	}
+	c.free()
 	c.ends()
 	return released(s, two, told)
 }

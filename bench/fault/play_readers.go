@@ -52,10 +52,10 @@ func besideReader(s *Stage, item market.ItemID, leaver func(first, last *Actor) 
 	return in
 }
 
-// writerEnters reports whether a buyer gets in within a quarter of a TTL, in which no lease since start may have run out.
+// writerEnters reports whether a buyer gets in before any lease since start has run out.
 func writerEnters(s *Stage, writer *Actor, item market.ItemID, start time.Time) bool {
-	writer.buy(item, Point{At: step.BeforeWrite})
-	in := writer.held(s.ttl/4) == step.BeforeWrite
+	writer.buy(item, Point{At: step.Waiting}, Point{At: step.BeforeWrite})
+	in := writer.enters()
 	s.prompt(start)
 	return in
 }

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/step"
@@ -25,12 +26,14 @@ func redlockDown(n int) Scenario {
 			for i := range n {
 				s.do(func() error { return s.masters.Kill(i) })
 			}
+			start := time.Now()
 			a.buy(s.item(0), Point{At: step.BeforeWrite})
 			if a.held(s.endless()) == "" && !s.failed() {
 				return StuckForGood, "no majority is left: nobody gets in until a master is back"
 			}
-			b.buy(s.item(0), Point{At: step.BeforeWrite})
-			in := b.held(s.ttl/4) == step.BeforeWrite
+			b.buy(s.item(0), Point{At: step.Waiting}, Point{At: step.BeforeWrite})
+			in := b.enters()
+			s.prompt(start)
 			a.goOn()
 			a.ends()
 			b.free()

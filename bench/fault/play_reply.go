@@ -29,7 +29,7 @@ func resentExec() Scenario {
 		play: func(s *Stage) (Verdict, string) {
 			s.cast.Resend = true
 			return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *Actor, _ int) { a.ends() },
-				"nothing of it is done twice: go-redis sends no transaction again, and single writes of the same values do no harm")
+				"a transaction is not sent again, and single writes set the same values again: bought once")
 		},
 	}
 }
@@ -40,7 +40,7 @@ func cutMidPurchase() Scenario {
 		Title: "the connection is cut in the middle of the purchase, before each of its writes",
 		play: func(s *Stage) (Verdict, string) {
 			return atEachWrite(s, (*wire.Proxy).LoseCommand, func(a *Actor, _ int) { a.ends() },
-				"its writes are one transaction: all of them or none")
+				"its writes are one transaction or script: all of them or none")
 		},
 	}
 }

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -38,15 +39,19 @@ func besideHolder(s *Stage, strike func(), how string) (Verdict, string) {
 
 // besideHolderAfter is besideHolder with something done to the servers just before the first takes the lock.
 func besideHolderAfter(s *Stage, before, strike func(), how string) (Verdict, string) {
-	a := s.actor("A")
+	lister, a := s.actor("S"), s.actor("A")
+	lister.list(s.unlisted()) // under the same lock, as every item was: a fence has begun to count
+	lister.ends()
 	before()
-	a.buy(s.item(0), Point{At: step.BeforeWrite})
-	a.reaches(step.BeforeWrite)
+	item := s.unlisted().Item
 	start := time.Now()
+	a.buy(item, Point{At: step.BeforeWrite})
+	a.reaches(step.BeforeWrite)
 	strike()
 	b := s.actor("B") // connects to what there is now
-	b.buy(s.item(0), Point{At: step.BeforeWrite})
+	b.buy(item, Point{At: step.BeforeWrite})
 	in := b.held(s.ttl/4) == step.BeforeWrite
+	refused := b.op.done && b.op.outcome.Reason == "stale"
 	s.prompt(start) // or the lease has run out, which is another story
 	a.goOn()
 	first := a.ends()
@@ -54,6 +59,8 @@ func besideHolderAfter(s *Stage, before, strike func(), how string) (Verdict, st
 	b.ends()
 	bad, what := s.count()
 	switch {
+	case bad == Safe && refused:
+		return Safe, "the fences count from 1 again: newcomers are refused as stale until they have passed the last one registered"
 	case bad != Safe:
 		return bad, how + ": " + what
 	case in && first.Reason == "stale":
@@ -91,7 +98,7 @@ func (s *Stage) lockServer() *mortal {
 	}
 	server, err := backend.Local{}.Start(s.ctx)
 	if err != nil {
-		s.fail(err)
+		s.fail(fmt.Errorf("a Redis for the locks (apt-get install redis-server installs it): %w", err))
 		return m
 	}
 	m.server = server

@@ -85,6 +85,15 @@ func (s *Stage) lasting() time.Duration {
 // waited is how long somebody must have waited to be called stuck, where the whole of a lease was left.
 func (s *Stage) waited() time.Duration { return s.ttl * 3 / 5 }
 
+// outlasted reports whether a wait was one for a lease to run out, of which nearly all was left. It fails the stage as
+// late where the wait was too long for a lock that was free, and too short for that.
+func (s *Stage) outlasted(wait time.Duration) bool {
+	if wait > s.ttl*3/10 && wait < s.ttl*7/10 {
+		s.fail(errLate)
+	}
+	return wait >= s.ttl*7/10
+}
+
 // prompt fails the stage as late if more time has passed than a lease allows for what was done in it.
 func (s *Stage) prompt(since time.Time) {
 	if time.Since(since) > s.ttl*3/4 {

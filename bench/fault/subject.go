@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/market"
@@ -46,6 +47,9 @@ func Of(c strategies.Catalogue, name string) (Subject, error) {
 	if err != nil {
 		return Subject{}, err
 	}
+	if err := ours(spec); err != nil {
+		return Subject{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, err)
+	}
 	kind, ok := spec.Lock()
 	if !ok {
 		return Subject{Purchasing: spec, Name: name, Steps: true}, nil
@@ -54,21 +58,46 @@ func Of(c strategies.Catalogue, name string) (Subject, error) {
 	for _, ttl := range ttlParams {
 		s.Expires = s.Expires || hasParam(s, ttl)
 	}
-	s.last = func(d time.Duration) Purchasing { return withTTL(c, spec, d) }
+	if _, err := withTTL(c, spec, TTL); err != nil {
+		return Subject{}, err
+	}
+	s.last = func(d time.Duration) Purchasing {
+		long, err := withTTL(c, spec, d)
+		if err != nil { // cannot be: a parameter that goes with TTL goes with longer leases
+			return spec
+		}
+		return long
+	}
 	return s, nil
 }
 
 // ttlParams are the names under which locks know how long they last.
 var ttlParams = []string{"ttl", "read-ttl", "write-ttl", "bar"}
 
-// withTTL gives a lock's TTLs where they were not given.
-func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration) Purchasing {
-	for _, ttl := range ttlParams {
-		if short, err := c.Parse(fmt.Sprintf("%s:%s=%s", spec, ttl, d)); err == nil {
-			spec = short // else it has none of this name, or was given one
+// ours returns an error for what a scenario sets itself: it could not tell what it sees if leases were longer or shorter,
+// or if somebody gave up waiting. A lease that is an alternative to a watchdog may be asked for, as long as it is TTL.
+func ours(spec strategies.Spec) error {
+	for _, name := range append([]string{"timeout", "list-timeout"}, ttlParams...) {
+		if _, given := spec.Value(name); given && strings.Contains(":"+spec.String()+":", ":"+name+"=") {
+			return fmt.Errorf("the scenarios set %s themselves (leases of %s): leave it out", name, TTL)
 		}
 	}
-	return spec
+	if lease, given := spec.Value("lease"); given && lease != "none" && lease != TTL.String() {
+		return fmt.Errorf("the scenarios play leases of %s: give lease=%[1]s", TTL)
+	}
+	return nil
+}
+
+// withTTL gives a lock leases of d.
+func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration) (strategies.Spec, error) {
+	kind, _ := spec.Lock()
+	text := strings.Replace(spec.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
+	for _, p := range kind.Params {
+		if slices.Contains(ttlParams, p.Name) {
+			text += ":" + p.Name + "=" + d.String()
+		}
+	}
+	return c.Parse(text)
 }
 
 // lasting is the subject with leases of d.

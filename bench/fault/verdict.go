@@ -19,20 +19,22 @@ const (
 	ChargedTwice  Verdict = "charged twice"  // a buyer paid more often than they bought
 	CoinsLost     Verdict = "coins lost"
 	CoinsMade     Verdict = "coins made"
-	SoldTwice     Verdict = "sold twice" // one item went to two buyers
+	ItemLost      Verdict = "item lost"  // nobody has it
+	SoldTwice     Verdict = "sold twice" // an item has two owners, or was bought and is still for sale
 )
 
 // Verdicts lists them in the order of their weight.
 func Verdicts() []Verdict {
 	return []Verdict{
-		Unavailable, NotApplicable, Safe, StuckForTTL, StuckForGood, TwoHolders, ChargedTwice, CoinsLost, CoinsMade, SoldTwice,
+		Unavailable, NotApplicable, Safe, StuckForTTL, StuckForGood, TwoHolders, ChargedTwice, CoinsLost, CoinsMade, ItemLost,
+		SoldTwice,
 	}
 }
 
 // Harm reports whether money or goods were wrong, or could have been.
 func (v Verdict) Harm() bool {
 	switch v {
-	case TwoHolders, ChargedTwice, CoinsLost, CoinsMade, SoldTwice:
+	case TwoHolders, ChargedTwice, CoinsLost, CoinsMade, ItemLost, SoldTwice:
 		return true
 	}
 	return false

@@ -15,8 +15,8 @@ const (
 
 // TestManyOperations checks, reading included, large histories of each shape within the time and memory promised.
 func TestManyOperations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes some seconds")
+	if testing.Short() || raced {
+		t.Skip("it takes some seconds, and is no measure under the race detector")
 	}
 	for name, g := range map[string]generator{
 		"many items": {draw: random(1), accounts: 10, funds: 1e12, items: 250, spread: 5, lost: 1},
