@@ -25,6 +25,8 @@ func code(v fault.Verdict) string {
 		return "c-"
 	case fault.CoinsMade:
 		return "c+"
+	case fault.ItemLost:
+		return "i-"
 	case fault.SoldTwice:
 		return "2s"
 	case fault.Unavailable:
