@@ -90,7 +90,11 @@ func (r *Result) Write(w io.Writer) error {
 func ReadResult(r io.Reader) (*Result, error) {
 	dec := json.NewDecoder(r)
 	var res Result
-	if err := dec.Decode(&res); err != nil {
+	err := dec.Decode(&res)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, errors.New("read faults: it is cut short; make it anew with 'marketsim faults --out'")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read faults: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {

@@ -28,8 +28,9 @@ func newFaults() *cobra.Command {
 		Short: "Show what strategies and locks lose on a bad day",
 		Long: `Play each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set back at a
 chosen step, never by luck, and every coin and item is counted afterwards. The verdict is safe, stuck (for its TTL, or
-for good), two holders, charged twice, coins lost or made, sold twice, or not applicable, with a line that says why.
-The same marketsim finds the same each time.
+for good), two holders, charged twice, coins lost or made, item lost, sold twice, or not applicable, with a line that says
+why. Leases last as long as a scenario needs, so that ttl and timeout are not for you to set. The same marketsim finds
+the same each time.
 
 'marketsim list --scenarios' shows the scenarios. A lock is written as in a strategy and is put under the strategy fine:
 set-px, set-px+watchdog, set-px:expiry=pxat; a strategy can be given too: watch, unsafe, coarse:set-px. By default all
