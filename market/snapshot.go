@@ -47,35 +47,65 @@ func (s Snapshot) take(user UserID, item ItemID) {
 	}
 }
 
-// ReadSnapshot reads a market with accounts 1 to accounts. It loads everything at once: for tests, not for audits.
+// ReadSnapshot reads a market with accounts 1 to accounts at one instant, in a transaction. It loads everything at once:
+// for tests and for the end of a history, not for audits. On Redis Cluster it is one instant only if the prefix keeps the
+// market on one slot. A member of an inventory that is no number, and a price that is not whole, is an error.
 func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
+	funds, items := make([]*redis.StringCmd, accounts), make([]*redis.StringSliceCmd, accounts)
+	var listings *redis.ZSliceCmd
+	_, err := rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		for i := range accounts {
+			funds[i] = tx.HGet(ctx, keys.User(UserID(i+1)), "funds")
+			items[i] = tx.SMembers(ctx, keys.Inventory(UserID(i+1)))
+		}
+		listings = tx.ZRangeWithScores(ctx, keys.Market(), 0, -1)
+		return nil
+	})
+	var told redis.Error // of a command, and told with it below
+	if err != nil && !errors.As(err, &told) {
+		return Snapshot{}, fmt.Errorf("read the market: %w", err)
+	}
 	s := newSnapshot()
-	for id := UserID(1); id <= UserID(accounts); id++ {
-		funds, err := rdb.HGet(ctx, keys.User(id), "funds").Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return Snapshot{}, fmt.Errorf("read funds of user %d: %w", id, err)
-		}
-		if err == nil {
-			s.Funds[id] = funds
-		}
-		items, err := rdb.SMembers(ctx, keys.Inventory(id)).Result()
-		if err != nil {
-			return Snapshot{}, fmt.Errorf("read inventory of user %d: %w", id, err)
-		}
-		for _, item := range items {
-			n, err := strconv.ParseInt(item, 10, 64)
-			if err != nil {
-				return Snapshot{}, fmt.Errorf("read inventory of user %d: %w", id, err)
-			}
-			s.put(id, ItemID(n))
+	for i := range accounts {
+		if err := s.readAccount(UserID(i+1), funds[i], items[i]); err != nil {
+			return Snapshot{}, err
 		}
 	}
-	listings, err := rdb.ZRangeWithScores(ctx, keys.Market(), 0, -1).Result()
+	return s, s.readListings(listings)
+}
+
+func (s Snapshot) readAccount(id UserID, funds *redis.StringCmd, items *redis.StringSliceCmd) error {
+	switch coins, err := funds.Int64(); {
+	case err == nil:
+		s.Funds[id] = coins
+	case !errors.Is(err, redis.Nil):
+		return fmt.Errorf("read funds of user %d: %w", id, err)
+	}
+	members, err := items.Result()
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("read listings: %w", err)
+		return fmt.Errorf("read inventory of user %d: %w", id, err)
 	}
-	for _, z := range listings {
-		s.Listings[z.Member.(string)] = int64(z.Score)
+	for _, member := range members {
+		item, err := strconv.ParseInt(member, 10, 64)
+		if err != nil {
+			return fmt.Errorf("read inventory of user %d: %w", id, err)
+		}
+		s.put(id, ItemID(item))
 	}
-	return s, nil
+	return nil
+}
+
+func (s Snapshot) readListings(listings *redis.ZSliceCmd) error {
+	members, err := listings.Result()
+	if err != nil {
+		return fmt.Errorf("read listings: %w", err)
+	}
+	for _, z := range members {
+		price := int64(z.Score)
+		if float64(price) != z.Score {
+			return fmt.Errorf("read listings: %q is listed at %v, which is no whole number of coins", z.Member, z.Score)
+		}
+		s.Listings[z.Member.(string)] = price
+	}
+	return nil
 }

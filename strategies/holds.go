@@ -42,8 +42,8 @@ func (h *holds) release(ctx context.Context, lease lock.Lease) error {
 	last := len(h.held) - 1
 	hold := h.held[last]
 	h.held = h.held[:last]
-	hold.Noticed = lease.Context().Err() != nil
 	hold.Releasing = time.Now()
+	hold.Noticed = lease.Context().Err() != nil // after that moment: a loss before it must not pass for a hold until then
 	err := lease.Release(ctx)
 	hold.Released = time.Now()
 	hold.Lost = hold.Noticed || errors.Is(err, lock.ErrLost)

@@ -12,6 +12,15 @@ import (
 type settlement struct {
 	applied []*Op
 	open    map[market.UserID]bool // the accounts of which that is not known
+	unsure  []market.ItemID        // the items of which a way was supposed that may be none
+}
+
+// doubts notes what a part supposed and could not decide.
+func (s *settlement) doubts(p *Part) {
+	for _, item := range s.unsure {
+		p.doubt("item %d: too many operations at a time, or time ran out, before it was known which of its orders of unknown "+
+			"outcome can have been applied", item)
+	}
 }
 
 // leave notes that it is not known which of the orders were applied.
@@ -33,7 +42,11 @@ func (c *checker) accounts() (*Part, settlement) {
 	}
 	var ambiguous [][][]*Op // by item, the ways in which its orders may have ended
 	for _, l := range c.lives {
-		switch ways := c.settle(l); {
+		ways, sure := c.settle(l)
+		if !sure {
+			s.unsure = append(s.unsure, l.item)
+		}
+		switch {
 		case ways == nil:
 			s.leave(l.unknownOrders()...)
 		case len(ways) == 1:
@@ -51,6 +64,7 @@ func (c *checker) accounts() (*Part, settlement) {
 	}
 	changes.book(chosen...)
 	p := c.compare(changes, s.open)
+	s.doubts(p)
 	if sole {
 		s.applied = append(s.applied, chosen...)
 	} else {

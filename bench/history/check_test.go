@@ -1,10 +1,14 @@
 package history
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -78,6 +82,47 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
+// deadline is a context that ends when it has been looked at so many times.
+type deadline struct {
+	context.Context
+	looks int
+}
+
+func (d *deadline) Err() error {
+	if d.looks--; d.looks < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestOutOfTimeWhileSettling: of two ways in which lost replies may have ended, the accounts fit only the one that the
+// item's life rules out. Without time to rule it out, that it fits says nothing.
+func TestOutOfTimeWhileSettling(t *testing.T) {
+	h := hand(
+		priced(listed(5, 6, Unknown), 50), refused(listed(10, 12, ""), "not_owned"), listed(20, 21, Unknown),
+		priced(sold(30, 31, 2, Unknown), 50), sold(30, 31, 2, Unknown),
+	).lies(of(2)).holds(1, 140).holds(2, 60)
+	if v := Check(t.Context(), h); v.part("accounts").Result != Violated {
+		t.Fatalf("with all time: %+v", v)
+	}
+	settling := 0
+	for looks := range 1000 {
+		v := Check(&deadline{t.Context(), looks}, h)
+		if v.Result == Linearizable {
+			t.Errorf("linearizable after %d looks at the time: %+v", looks, v)
+		}
+		if v.part("items").Result == Linearizable && v.part("accounts").Result == Undecided {
+			settling++
+			if p := v.part("order of accounts"); p.Result != Undecided || !strings.Contains(p.Why[0], "time ran out") {
+				t.Errorf("the order of accounts after %d looks: %+v", looks, p)
+			}
+		}
+	}
+	if settling == 0 {
+		t.Error("time never ran out while settling")
+	}
+}
+
 // hand is a history made by hand: two accounts of 100 coins, 1 and 2, and more; item 1 to 1000 are of account 1.
 func hand(ops ...Op) *History {
 	h := &History{
@@ -108,6 +153,14 @@ func sold(start, end int64, buyer market.UserID, outcome Outcome) Op {
 func refused(o Op, reason string) Op {
 	o.Outcome, o.Reason = Refused, reason
 	return o
+}
+
+func (h *History) with(s Stray) *History { h.Strays = append(h.Strays, s); return h }
+func (h *History) mints(m Mint) *History { h.Mints = append(h.Mints, m); return h }
+func (h *History) finds(f Found) *History {
+	h.Final = append(h.Final, f)
+	slices.SortStableFunc(h.Final, func(a, b Found) int { return cmp.Compare(a.Item, b.Item) })
+	return h
 }
 
 // lies puts item 17 where it lies at the end.
@@ -181,7 +234,11 @@ var hands = []struct {
 	{"charged twice", hand(listed(120, 121, Applied), sold(203, 204, 6, Applied)).lies(of(6)).holds(1, 140).holds(6, 20),
 		"accounts", "account 6 holds 40 coins less than its operations say: 20, and should hold 60"},
 	{"account gone", func() *History { h := hand(); delete(h.FinalFunds, 3); return h }(), "accounts", "account 3 is gone"},
-	{"junk on the market", func() *History { h := hand(); h.Strays = []string{"junk"}; return h }(), "items", `"junk"`},
+	{"junk on the market", func() *History { h := hand(); h.Strays = []Stray{{Member: "junk"}}; return h }(), "items", `"junk"`},
+	{"a number in an inventory that is no item", hand().with(Stray{2, "0"}), "items", `the inventory of 2 holds "0", which is no item`},
+	{"the largest item", hand().finds(Found{Item: math.MaxInt64, User: 2}), "items", "item 9223372036854775807: in the end"},
+	{"lost, and a junk item before it", hand().lies().finds(Found{Item: 0, User: 2}), "items", "item 17: "},
+	{"a batch that was refused", hand().mints(Mint{Worker: 1, Start: 5, End: 6, First: 2001, Owner: 1, Outcome: Refused}), "", ""},
 	{"bought for more than it had", hand(priced(listed(120, 121, Applied), 140), priced(sold(203, 204, 6, Applied), 140)).
 		lies(of(6)).paid(140), "order of accounts",
 		"account 6: holds 100 coins, item 17 bought for 140 coins (0.203000-0.204000 s): spent coins that it did not have"},
@@ -265,6 +322,19 @@ func TestTooLargeForOnePiece(t *testing.T) {
 	}
 }
 
+// TestDrawEndsInTime: an order of many operations at a time is looked for no longer than it may take.
+func TestDrawEndsInTime(t *testing.T) {
+	hard := &finding{from: balance(1)}
+	for n := range 40 {
+		hard.steps = append(hard.steps, step{n, 0, 10, booking{1, 0, &Op{Price: 1}, false}, nil})
+	}
+	hard.steps = append(hard.steps, step{40, 20, 30, lack{&Op{Price: 1}}, nil})
+	var page strings.Builder
+	if drawn, err := (Story{finding: hard}).draw(&page, time.Millisecond); err != nil || !drawn || !strings.Contains(page.String(), "<html") {
+		t.Errorf("drawn %t, %v", drawn, err)
+	}
+}
+
 // TestDraw: an order that does not exist can be drawn; an account that is wrong has nothing to draw.
 func TestDraw(t *testing.T) {
 	for _, c := range hands {
@@ -277,7 +347,7 @@ func TestDraw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wants := c.part != "accounts" && c.name != "junk on the market"; drawn != wants || drawn != strings.Contains(page.String(), "<html") {
+		if wants := c.part != "accounts" && !strings.HasPrefix(c.says, "the inventory of") && c.name != "junk on the market"; drawn != wants || drawn != strings.Contains(page.String(), "<html") {
 			t.Errorf("%s: drawn %t, %d bytes", c.name, drawn, page.Len())
 		}
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/marketsim/marketsim/market"
 )
@@ -67,7 +68,7 @@ func (r *workerRecord) check(accounts int) error {
 		return errors.New("it ends before it begins")
 	case (r.Outcome == Refused) != (r.Reason != "") || r.Outcome != Applied && r.Outcome != Refused && r.Outcome != Unknown:
 		return fmt.Errorf("outcome %q with reason %q", r.Outcome, r.Reason)
-	case r.Op == "mint" && account(r.User) && (r.First >= 1 || r.First == 0 && r.Outcome != Applied):
+	case r.Op == "mint" && account(r.User) && (r.First >= 1 && r.First <= math.MaxInt64-market.BatchSize || r.First == 0 && r.Outcome != Applied):
 		return nil
 	case r.Op == string(List) && account(r.Seller) && r.Item >= 1:
 		return nil

@@ -2,6 +2,8 @@ package history
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -33,8 +35,8 @@ func TestReadIsWhatWasWritten(t *testing.T) {
 	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
 		t.Errorf("among another history's workers: %v, want %v", err, ErrExists)
 	}
-	if _, err := Read(dir); !errors.Is(err, ErrNone) {
-		t.Errorf("without a manifest: %v, want %v", err, ErrNone)
+	if _, err := Read(t.TempDir()); !errors.Is(err, ErrNone) {
+		t.Errorf("an empty folder: %v, want %v", err, ErrNone)
 	}
 }
 
@@ -78,12 +80,21 @@ func TestDamaged(t *testing.T) {
 		{"not JSON", edit(worker, replace("{", "[")), []string{worker, "line 1", "cannot be read"}},
 		{"manifest edited", edit(manifest, replace(`"funds":60`, `"funds":61`)), []string{manifest, "was edited"}},
 		{"manifest of a killed run", edit(manifest, func(s string) string { return lines(s)[0] }), []string{manifest, "run was killed"}},
+		{"no manifest", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, manifest)) },
+			[]string{manifest, "belongs to the workers' files beside it"}},
 		{"worker missing", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, worker)) }, []string{worker}},
 		{"worker of another run", func(t *testing.T, dir string) {
 			other := everything()
 			other.Ops[0].Price = 39
 			copyFile(t, filepath.Join(write(t, other), worker), filepath.Join(dir, worker))
 		}, []string{worker, "not the file that history.jsonl was written with"}},
+		{"worker of another row of the run", func(t *testing.T, dir string) {
+			other := everything()
+			other.Subject = "watch"
+			copyFile(t, filepath.Join(write(t, other), worker), filepath.Join(dir, worker))
+		}, []string{worker, "line 1", "worker 1 of watch in run test", "not of worker 1 of fine in run test"}},
+		{"item 0 in an inventory", reseal(replace(`"items":[1]`, `"items":[0]`)), []string{manifest, "there is no item 0"}},
+		{"item 0 on the market", reseal(replace(`[[2,1,9]]`, `[[0,1,9]]`)), []string{manifest, "there is no item 0"}},
 		{"worker too many", func(t *testing.T, dir string) {
 			copyFile(t, filepath.Join(dir, worker), filepath.Join(dir, "worker-009-buyer.jsonl"))
 		}, []string{"worker-009-buyer.jsonl is not a file of this history"}},
@@ -101,6 +112,28 @@ func TestDamaged(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// reseal changes a manifest and closes it anew, as one who forges it would.
+func reseal(change func(string) string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		path := filepath.Join(dir, manifest)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(string(text), "\n")
+		body := strings.Join(lines[:len(lines)-2], "")
+		changed := change(body)
+		if changed == body {
+			t.Fatalf("nothing was changed in\n%s", text)
+		}
+		sum := sha256.Sum256([]byte(changed))
+		closing := seal{int64(len(lines) - 2), hex.EncodeToString(sum[:])}
+		if err := os.WriteFile(path, []byte(changed+closing.String()+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -172,6 +205,51 @@ func TestFind(t *testing.T) {
 	}
 	if got, err := Find(want[0]); err != nil || len(got) != 1 {
 		t.Errorf("found %v, %v in a folder that is one", got, err)
+	}
+	if got, err := Find(filepath.Join(want[0], manifest)); err != nil || len(got) != 1 || got[0] != want[0] {
+		t.Errorf("found %v, %v at a manifest, want the folder it is in", got, err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Skip(err) // Windows, without the right to
+	}
+	if got, err := Find(link); err != nil || !reflect.DeepEqual(got, []string{filepath.Join(link, "1-fine-5x5"), filepath.Join(link, "2-watch-5x5")}) {
+		t.Errorf("found %v, %v through a link", got, err)
+	}
+}
+
+// TestFindWithoutManifest: a row of which only workers' files are left is found, and damaged.
+func TestFindWithoutManifest(t *testing.T) {
+	dir := write(t, everything())
+	if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Find(dir); err != nil || !reflect.DeepEqual(got, []string{dir}) {
+		t.Errorf("found %v, %v; want %s", got, err, dir)
+	}
+}
+
+// TestFolderOfAnyName: a folder's name is no pattern.
+func TestFolderOfAnyName(t *testing.T) {
+	source := write(t, everything())
+	for _, name := range []string{"h[1]", "h["} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(dir); err != nil {
+			t.Error(err)
+		}
+		copyFile(t, filepath.Join(dir, "worker-001-seller.jsonl"), filepath.Join(dir, "worker-009-buyer.jsonl"))
+		if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s with a file too many: %v, want %v", name, err, ErrDamaged)
+		}
+		if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Create(dir, Header{}); !errors.Is(err, ErrExists) {
+			t.Errorf("another history in %s: %v, want %v", name, err, ErrExists)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/marketsim/marketsim/market"
@@ -41,20 +40,20 @@ func (l *life) ending() step {
 }
 
 // gather finds the lives of all items, in their order. Those that were minted once and lie there ever since are only
-// counted.
+// counted. Batches that were refused hold nothing.
 func (c *checker) gather() {
 	g := &gatherer{final: c.h.Final}
 	for i := range c.h.Ops {
 		g.ops = append(g.ops, &c.h.Ops[i])
 	}
 	for i := range c.h.Mints {
-		if c.h.Mints[i].First > 0 {
-			g.mints = append(g.mints, &c.h.Mints[i])
+		if m := &c.h.Mints[i]; m.First > 0 && m.Outcome != Refused {
+			g.mints = append(g.mints, m)
 		}
 	}
 	slices.SortStableFunc(g.ops, func(a, b *Op) int { return cmp.Compare(a.Item, b.Item) })
 	slices.SortStableFunc(g.mints, func(a, b *Mint) int { return cmp.Compare(a.First, b.First) })
-	for l := g.next(); l.item != 0; l = g.next() {
+	for l, ok := g.next(); ok; l, ok = g.next() {
 		if l.still() {
 			c.still++
 		} else {
@@ -71,21 +70,22 @@ type gatherer struct {
 	last  market.ItemID
 }
 
-// next is the life of the next item, or of item 0 when there is none.
-func (g *gatherer) next() (l life) {
+// next is the life of the next item; false when there is none.
+func (g *gatherer) next() (l life, ok bool) {
 	g.mints = g.mints[dropped(g.mints, func(m *Mint) bool { return m.First+market.BatchSize-1 <= g.last }):]
-	l.item = math.MaxInt64
+	earliest := func(item market.ItemID) {
+		if !ok || item < l.item {
+			l.item, ok = item, true
+		}
+	}
 	if len(g.ops) > 0 {
-		l.item = min(l.item, g.ops[0].Item)
+		earliest(g.ops[0].Item)
 	}
 	if len(g.final) > 0 {
-		l.item = min(l.item, g.final[0].Item)
+		earliest(g.final[0].Item)
 	}
 	if len(g.mints) > 0 {
-		l.item = min(l.item, max(g.last+1, g.mints[0].First))
-	}
-	if l.item == math.MaxInt64 {
-		return life{}
+		earliest(max(g.last+1, g.mints[0].First))
 	}
 	g.last = l.item
 	for _, m := range g.mints {
@@ -98,7 +98,7 @@ func (g *gatherer) next() (l life) {
 	l.ops, g.ops = g.ops[:n], g.ops[n:]
 	n = dropped(g.final, func(f Found) bool { return f.Item == l.item })
 	l.final, g.final = g.final[:n], g.final[n:]
-	return l
+	return l, ok
 }
 
 // dropped is how many elements at the beginning are so.
@@ -133,10 +133,10 @@ func (c *checker) items() *Part {
 		}
 	}
 	for _, stray := range c.h.Strays {
-		p.tell(nil, "the market holds %q, which is no listing", stray)
+		p.tell(nil, "%s", stray)
 	}
 	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted", c.still+len(c.lives),
-		len(c.lives), len(c.h.Ops), len(c.h.Mints))
+		len(c.lives), len(c.h.Ops), count(c.h.Mints, func(m Mint) bool { return m.Outcome != Refused }))
 	return p
 }
 

@@ -14,7 +14,7 @@ func (c *checker) locks() *Part {
 	p := newPart("locks")
 	holds := slices.Clone(c.h.Holds)
 	slices.SortStableFunc(holds, func(a, b Hold) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Releasing, b.Releasing))
 	})
 	if len(holds) == 0 {
 		p.Result, p.Checked = NotChecked, "no lock was recorded"
@@ -28,11 +28,22 @@ func (c *checker) locks() *Part {
 		fences(p, holds[:n])
 		holds = holds[n:]
 	}
-	p.Checked = fmt.Sprintf("%d locks, held %d times: who held each, and its fencing tokens", names, len(c.h.Holds))
+	p.Checked = fmt.Sprintf("%d locks, held %d times: who held each; %s", names, len(c.h.Holds), tokens(c.h.Holds))
 	return p
 }
 
-// overlaps finds holds, sorted by their acquisition, that are in each other's way. It is enough to compare each with the
+// tokens says how many holds had a fencing token, without which there is nothing to grow.
+func tokens(holds []Hold) string {
+	n := count(holds, fenced)
+	if n == 0 {
+		return "no fencing tokens"
+	}
+	return fmt.Sprintf("%d of them with fencing tokens", n)
+}
+
+func fenced(h Hold) bool { return h.Fence != 0 }
+
+// overlaps finds holds, sorted by their acquisition and then their release, that are in each other's way. It is enough to compare each with the
 // longest exclusive and the longest shared one that began before it: if it overlaps any, it overlaps those. Holds that
 // meet in one instant do not overlap, because the clock cannot tell which came first.
 func overlaps(p *Part, holds []Hold) {
@@ -67,7 +78,7 @@ func overlaps(p *Part, holds []Hold) {
 // fences finds tokens that do not grow: one that is not larger than that of a hold that had been acquired before this
 // one was called for. It is enough to compare each with the largest token until then.
 func fences(p *Part, holds []Hold) {
-	holds = slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.Fence == 0 })
+	holds = slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return !fenced(h) })
 	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })
 	var largest *Hold
 	for _, h := range called {

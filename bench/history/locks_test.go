@@ -27,6 +27,7 @@ func TestLocks(t *testing.T) {
 		{"one after the other", []Hold{held(1, 0, 1, 5, 0), held(2, 2, 5, 7, 0)}, 0, ""},
 		{"two holders", []Hold{held(1, 0, 1, 5, 0), held(2, 2, 4, 7, 0)}, 1,
 			`lock "17": held by worker 1 (0.001000-0.005000 s), and by worker 2 (0.004000-0.007000 s): two holders`},
+		{"one in the very instant in which the next began", []Hold{held(1, 0, 5, 7, 0), held(2, 2, 5, 5, 0)}, 0, ""},
 		{"two locks", []Hold{held(1, 0, 1, 5, 0), other(held(2, 2, 4, 7, 0))}, 0, ""},
 		{"a long hold, a short one, and one that meets the long one", []Hold{
 			held(1, 0, 1, 9, 0), noticed(held(2, 2, 3, 4, 0)), held(3, 2, 6, 7, 0)}, 1, "held by worker 1"},
@@ -54,5 +55,19 @@ func TestLocks(t *testing.T) {
 				t.Errorf("%q does not say %q", p.Stories[0].Text, c.says)
 			}
 		})
+	}
+}
+
+// TestTokensAreCounted: that tokens grow says nothing of holds that have none.
+func TestTokensAreCounted(t *testing.T) {
+	for says, holds := range map[string][]Hold{
+		"held 2 times: who held each; no fencing tokens":             {held(1, 0, 1, 2, 0), held(2, 2, 3, 4, 0)},
+		"held 2 times: who held each; 1 of them with fencing tokens": {held(1, 0, 1, 2, 0), held(2, 2, 3, 4, 8)},
+	} {
+		h := hand()
+		h.Holds = holds
+		if p := Check(t.Context(), h).part("locks"); !strings.Contains(p.Checked, says) {
+			t.Errorf("%q does not say %q", p.Checked, says)
+		}
 	}
 }

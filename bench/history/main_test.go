@@ -2,6 +2,7 @@ package history
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -96,8 +97,16 @@ func snapshot(h *History) market.Snapshot {
 		}
 		s.Inventory[f.User][f.Item] = true
 	}
-	for _, member := range h.Strays {
-		s.Listings[member] = 1
+	for _, stray := range h.Strays {
+		if stray.User == 0 {
+			s.Listings[stray.Member] = 1
+			continue
+		}
+		n, err := strconv.ParseInt(stray.Member, 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		s.Inventory[stray.User][market.ItemID(n)] = true
 	}
 	return s
 }
@@ -126,6 +135,6 @@ func everything() *History {
 		},
 		FinalFunds: map[market.UserID]int64{1: 140, 2: 60},
 		Final:      []Found{{Item: 1, User: 2}, {Item: 2, User: 3}, {Item: 2, User: 1, Listed: true, Price: 9}},
-		Strays:     []string{"junk"},
+		Strays:     []Stray{{2, "-4"}, {2, "0"}, {0, "junk"}},
 	}
 }

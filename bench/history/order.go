@@ -87,6 +87,7 @@ func (c *checker) order(s settlement) *Part {
 			p.doubt("account %d: too many operations at a time, or time ran out", id)
 		}
 	}
+	s.doubts(p)
 	p.Checked = fmt.Sprintf("%d of %d accounts could run out of coins: %d operations from then on", tight, c.h.Accounts, steps)
 	return p
 }

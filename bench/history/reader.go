@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,16 +18,23 @@ import (
 // ErrNone is returned by Find for a folder without a history.
 var ErrNone = errors.New("no history found")
 
-// Find returns the folders at and below dir that hold a history, in lexical order. It returns ErrNone, wrapped, when
-// there is none.
+// Find returns the folders at and below dir that hold a history or what is left of one, in lexical order. It returns
+// ErrNone, wrapped, when there is none.
 func Find(dir string) ([]string, error) {
-	var found []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Name() == manifest && !entry.IsDir() {
-			found = append(found, filepath.Dir(path))
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	seen := map[string]bool{}
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() != manifest && !ofWorker(entry.Name()) {
+			return err
 		}
+		below, err := filepath.Rel(root, path)
+		seen[filepath.Dir(filepath.Join(dir, below))] = true // as the caller calls it
 		return err
 	})
+	found := slices.Sorted(maps.Keys(seen))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
@@ -36,10 +44,15 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole.
+// Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole, and ErrNone, wrapped,
+// when there is nothing of a history.
 func Read(dir string) (*History, error) {
 	h := &History{FinalFunds: map[market.UserID]int64{}}
-	files, err := h.readManifest(filepath.Join(dir, manifest))
+	path := filepath.Join(dir, manifest)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, without(dir, err)
+	}
+	files, err := h.readManifest(path)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +68,40 @@ func Read(dir string) (*History, error) {
 	return h, nil
 }
 
+// without tells what a folder is that has no manifest.
+func without(dir string, missing error) error {
+	if files, err := workerFiles(dir); err != nil || len(files) == 0 {
+		return fmt.Errorf("%w: %w", ErrNone, missing)
+	}
+	return fmt.Errorf("%w: %w, which belongs to the workers' files beside it", ErrDamaged, missing)
+}
+
+// workerFiles are the names of the files of workers in a folder, in lexical order.
+func workerFiles(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if ofWorker(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
+}
+
+// ofWorker reports whether a file's name is that of a worker's.
+func ofWorker(name string) bool {
+	ok, _ := filepath.Match(workerGlob, name) // the pattern is well formed
+	return ok
+}
+
 // unexpected refuses a folder in which two histories are mixed.
 func unexpected(dir string, files []finalRecord) error {
-	paths, err := filepath.Glob(filepath.Join(dir, workerGlob))
+	names, err := workerFiles(dir)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	for _, path := range paths {
-		if !slices.ContainsFunc(files, func(f finalRecord) bool { return f.File == filepath.Base(path) }) {
-			return fmt.Errorf("%w: %s is not a file of this history", ErrDamaged, path)
+	for _, name := range names {
+		if !slices.ContainsFunc(files, func(f finalRecord) bool { return f.File == name }) {
+			return fmt.Errorf("%w: %s is not a file of this history", ErrDamaged, filepath.Join(dir, name))
 		}
 	}
 	return nil
@@ -74,9 +112,6 @@ const maxAccounts = 1_000_000
 
 // readManifest reads all but the workers' files, whose names it returns.
 func (h *History) readManifest(path string) (files []finalRecord, err error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
-	}
 	_, err = readSealed(path, func(number int64, line []byte) error {
 		if number == 1 {
 			var first manifestHeader
@@ -115,16 +150,22 @@ func (h *History) final(r finalRecord) error {
 		if r.Funds != nil {
 			h.FinalFunds[r.Account] = *r.Funds
 		}
+	case r.Stray != nil:
+		h.Strays = append(h.Strays, Stray{r.Inventory, *r.Stray})
 	case r.Inventory > 0:
 		for _, item := range r.Items {
+			if item < 1 {
+				return fmt.Errorf("there is no item %d", item)
+			}
 			h.Final = append(h.Final, Found{Item: item, User: r.Inventory})
 		}
 	case r.Listings != nil:
 		for _, l := range r.Listings {
+			if l[0] < 1 || l[1] < 1 {
+				return fmt.Errorf("there is no item %d of seller %d", l[0], l[1])
+			}
 			h.Final = append(h.Final, Found{Item: market.ItemID(l[0]), User: market.UserID(l[1]), Listed: true, Price: l[2]})
 		}
-	case r.Stray != nil:
-		h.Strays = append(h.Strays, *r.Stray)
 	default:
 		return errors.New("it is no record of a manifest")
 	}
@@ -141,8 +182,8 @@ func (h *History) readWorker(path string, n int, want finalRecord) error {
 		if err := decode(line, &first); err != nil {
 			return err
 		}
-		if first.Run != h.Run || first.Worker != n || first.Subject != h.Subject {
-			return fmt.Errorf("it is of worker %d of run %s, not of worker %d of run %s", first.Worker, first.Run, n, h.Run)
+		if want := (workerHeader{first.Format, h.Run, n, first.Role, h.Subject}); first != want {
+			return fmt.Errorf("it is of %s, not of %s", first, want)
 		}
 		h.Workers = append(h.Workers, first.Role)
 		return checkFormat(first.Format)

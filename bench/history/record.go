@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -98,6 +99,19 @@ type Found struct {
 	Price  int64
 }
 
+// A Stray is what lay in an inventory and is no item, or on the market and is no listing.
+type Stray struct {
+	User   market.UserID // whose inventory; 0 for the market
+	Member string
+}
+
+func (s Stray) String() string {
+	if s.User > 0 {
+		return fmt.Sprintf("the inventory of %d holds %q, which is no item", s.User, s.Member)
+	}
+	return fmt.Sprintf("the market holds %q, which is no listing", s.Member)
+}
+
 // A History is all that was recorded of one row.
 type History struct {
 	Header
@@ -109,5 +123,5 @@ type History struct {
 	// What the market held at the end.
 	FinalFunds map[market.UserID]int64 // without the accounts that are gone
 	Final      []Found                 // by item
-	Strays     []string                // members of the market that are no listings
+	Strays     []Stray
 }

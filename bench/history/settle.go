@@ -19,31 +19,34 @@ type guess struct {
 
 // settle returns the ways in which the item's orders of unknown outcome may have ended: for each payment that fits
 // where the item lies, the orders that make it; of orders that pay the same those that were called first, because
-// whatever the later ones may have done, they may have done, too. It returns nil when there are too many to tell.
-func (c *checker) settle(l *life) [][]*Op {
+// whatever the later ones may have done, they may have done, too. It returns nil when there are too many to tell. Sure is
+// false when it could not be decided whether each of the ways is one.
+func (c *checker) settle(l *life) (ways [][]*Op, sure bool) {
 	if len(l.unknownOrders()) == 0 {
-		return [][]*Op{nil}
+		return [][]*Op{nil}, true
 	}
 	certain, unknown := l.split()
 	if len(unknown) > maxUnknown {
-		return nil
+		return nil, true
 	}
+	sure = true
 	all := guesses(unknown)
 	fitting := distinct(keep(all, func(g guess) bool { return l.fits(certain, g.steps) }))
 	if len(fitting) > 1 {
 		fitting = keep(fitting, func(g guess) bool {
 			result, _ := c.inOrder(place{}, append(slices.Concat(certain, g.steps), l.ending()), lastPlace)
+			sure = sure && result != Undecided
 			return result != Violated
 		})
 	}
 	if len(fitting) == 0 { // the item's life is wrong anyhow
 		fitting = distinct(all)
 	}
-	options := make([][]*Op, len(fitting))
+	ways = make([][]*Op, len(fitting))
 	for i, g := range fitting {
-		options[i] = g.orders
+		ways[i] = g.orders
 	}
-	return options
+	return ways, sure
 }
 
 // unknownOrders are the item's orders of unknown outcome.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -95,15 +96,20 @@ func (f *finding) moveFault(last move) string {
 	return "there is no such order"
 }
 
-// Draw writes an HTML page that shows the operations of the story and how far an order of them comes. It reports
-// whether there is anything to draw.
-func (s Story) Draw(w io.Writer) (bool, error) {
+// drawTimeout bounds the search for how far an order of a story's operations comes.
+const drawTimeout = 10 * time.Second
+
+// Draw writes an HTML page that shows the operations of the story and how far an order of them comes, as far as that is
+// known within some seconds. It reports whether there is anything to draw.
+func (s Story) Draw(w io.Writer) (bool, error) { return s.draw(w, drawTimeout) }
+
+func (s Story) draw(w io.Writer, timeout time.Duration) (bool, error) {
 	if s.finding == nil {
 		return false, nil
 	}
 	c := &checker{ctx: context.Background()}
 	model := c.model(s.finding.from)
-	_, info := porcupine.CheckOperationsVerbose(model, operations(s.finding.steps), 0)
+	_, info := porcupine.CheckOperationsVerbose(model, operations(s.finding.steps), timeout)
 	if err := porcupine.Visualize(model, info, w); err != nil {
 		return true, fmt.Errorf("draw: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/marketsim/marketsim/market"
@@ -44,8 +45,11 @@ func Create(dir string, h Header) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("create history: %w", err)
 	}
-	if files, _ := filepath.Glob(filepath.Join(dir, workerGlob)); len(files) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrExists, files[0])
+	switch files, err := workerFiles(dir); {
+	case err != nil:
+		return nil, fmt.Errorf("create history: %w", err)
+	case len(files) > 0:
+		return nil, fmt.Errorf("%w: %s", ErrExists, filepath.Join(dir, files[0]))
 	}
 	file, err := createSealed(filepath.Join(dir, manifest))
 	if errors.Is(err, os.ErrExist) {
@@ -87,6 +91,10 @@ type workerHeader struct {
 	Subject string `json:"subject"`
 }
 
+func (h workerHeader) String() string {
+	return fmt.Sprintf("worker %d of %s in run %s", h.Worker, h.Subject, h.Run)
+}
+
 // The records of the manifest: one of them a line.
 type finalRecord struct {
 	File   string `json:"file,omitempty"` // a worker's
@@ -100,7 +108,7 @@ type finalRecord struct {
 	Items     []market.ItemID `json:"items,omitempty"`
 
 	Listings [][3]int64 `json:"listings,omitempty"` // item, seller, price
-	Stray    *string    `json:"stray,omitempty"`
+	Stray    *string    `json:"stray,omitempty"`    // in the inventory, or on the market
 }
 
 // Finish adds what the market held when every worker had gone, and closes all files. It returns the first failure to
@@ -125,15 +133,25 @@ func (w *Writer) Finish(final market.Snapshot) error {
 		w.add(record)
 	}
 	for _, id := range slices.Sorted(maps.Keys(final.Inventory)) {
-		for items := range slices.Chunk(slices.Sorted(maps.Keys(final.Inventory[id])), market.BatchSize) {
-			w.add(finalRecord{Inventory: id, Items: items})
-		}
+		w.addInventory(id, slices.Sorted(maps.Keys(final.Inventory[id])))
 	}
 	w.addListings(final.Listings)
 	if _, err := w.manifest.close(); err != nil {
 		return fmt.Errorf("record %s: %w", manifest, err)
 	}
 	return nil
+}
+
+// addInventory adds the members of an inventory, in their order, those that are no items included.
+func (w *Writer) addInventory(id market.UserID, members []market.ItemID) {
+	n := dropped(members, func(m market.ItemID) bool { return m < 1 })
+	for _, m := range members[:n] {
+		member := strconv.FormatInt(int64(m), 10)
+		w.add(finalRecord{Inventory: id, Stray: &member})
+	}
+	for items := range slices.Chunk(members[n:], market.BatchSize) {
+		w.add(finalRecord{Inventory: id, Items: items})
+	}
 }
 
 // addListings adds the market's members, those that are no listings included.

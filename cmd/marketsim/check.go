@@ -142,8 +142,11 @@ func (f checkFlags) draw(stderr io.Writer, verdicts []judged) error {
 					return err
 				}
 				if drawn {
-					fmt.Fprintf(stderr, "drawn in %s: %s\n", f.html, s.Text)
-					return store(f.html, func(w io.Writer) error { _, err := page.WriteTo(w); return err })
+					err := store(f.html, func(w io.Writer) error { _, err := page.WriteTo(w); return err })
+					if err == nil {
+						fmt.Fprintf(stderr, "drawn in %s: %s\n", f.html, s.Text)
+					}
+					return err
 				}
 			}
 		}
