@@ -15,6 +15,12 @@ import (
 // recorded makes a history in which item 1 is sold to so many buyers, each of whom pays.
 func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	t.Helper()
+	recordedWith(t, dir, nil, buyers...)
+}
+
+// recordedWith is recorded with what every buyer was told. After an error only the first has bought.
+func recordedWith(t *testing.T, dir string, told error, buyers ...market.UserID) {
+	t.Helper()
 	begun := time.Now()
 	w, err := history.Create(dir, history.Header{Run: "test:", Subject: "hand", Mix: "1x2", Accounts: 3, Funds: 100, Began: begun})
 	if err != nil {
@@ -35,7 +41,10 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		final.Inventory[1][item] = true
 	}
 	for i, buyer := range buyers {
-		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, nil)
+		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, told)
+		if told != nil && i > 0 {
+			continue
+		}
 		final.Funds[buyer] -= 40
 		final.Funds[1] += 40
 		final.Inventory[buyer] = map[market.ItemID]bool{1: true}
