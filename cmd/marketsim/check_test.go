@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 )
@@ -67,6 +70,8 @@ func TestCheck(t *testing.T) {
 	if !strings.Contains(read(t, page), "sold by 1 to 3 for 40 coins") {
 		t.Errorf("%s does not show the sale", page)
 	}
+	nowhere := filepath.Join(page, "page.html")
+	marketsim(t, "check", dir, "--html", nowhere).exits(t, exitViolation).says(t, "store result").silent(t, "drawn in")
 	o = marketsim(t, "check", dir, "--json").exits(t, exitViolation)
 	var verdicts []judged
 	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Result != history.Violated {
@@ -109,4 +114,36 @@ func TestRunHistory(t *testing.T) {
 	}
 	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).exits(t, exitUsage).
 		says(t, "--history: folder already holds a history: "+dir)
+}
+
+// TestHistoryToJudge: only of a row that has an end is it told how to judge it.
+func TestHistoryToJudge(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tell := func() string {
+		var told strings.Builder
+		s := &session{
+			flags: &sessionFlags{historyRoot: root}, stdout: io.Discard, stderr: &told,
+			rows:   []bench.Config{{History: filepath.Join(root, "1")}, {History: filepath.Join(root, "2")}},
+			result: bench.Result{Rows: []bench.Row{{Status: bench.Interrupted}}},
+		}
+		if err := s.end(bench.Interrupted, nil); !errors.Is(err, errInterrupted) {
+			t.Errorf("the end: %v, want %v", err, errInterrupted)
+		}
+		return told.String()
+	}
+	abandoned, err := history.Create(filepath.Join(root, "1"), history.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := abandoned.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if text := tell(); strings.Contains(text, "history recorded") {
+		t.Errorf("without an end, it tells %q", text)
+	}
+	recorded(t, filepath.Join(root, "2"), 2)
+	if text := tell(); !strings.Contains(text, "history recorded; judge it with 'marketsim check "+root+"'") {
+		t.Errorf("with an end, it tells %q", text)
+	}
 }
