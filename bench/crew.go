@@ -50,7 +50,7 @@ func hire(ctx context.Context, c Config) (*crew, error) {
 		for i := range role.count {
 			w, err := c.hireOne(ctx, crew, role.account(i), role.name)
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close(), crew.history.Abandon())
+				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", role.name, i+1, err), crew.close(), crew.history.Discard())
 			}
 			w.recorder, w.tickets = role.recorder(), tickets
 			*role.workers = append(*role.workers, w)

@@ -68,3 +68,27 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 		t.Errorf("Read: %v, want %v", err, history.ErrDamaged)
 	}
 }
+
+// TestHistoryOfARowThatDidNotBegin: what recorded nothing leaves nothing, and a row may be recorded in its place.
+func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
+	c := config(t, backendtest.Embedded(t), spec(t, "fine"))
+	c.History = t.TempDir()
+	ctx, interrupt := context.WithCancel(t.Context())
+	dial := c.Dial
+	c.Dial = func(ctx context.Context) (*backend.Conn, error) {
+		if _, err := history.Find(c.History); err == nil { // a worker connects
+			interrupt()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return dial(ctx)
+	}
+	row, err := Run(ctx, c)
+	if err != nil || row.Status != Interrupted {
+		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, Interrupted)
+	}
+	if dirs, err := history.Find(c.History); !errors.Is(err, history.ErrNone) {
+		t.Errorf("Find: %v, %v; want %v", dirs, err, history.ErrNone)
+	}
+}

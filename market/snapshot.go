@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -47,18 +48,37 @@ func (s Snapshot) take(user UserID, item ItemID) {
 	}
 }
 
-// ReadSnapshot reads a market with accounts 1 to accounts at one instant, in a transaction. It loads everything at once:
-// for tests and for the end of a history, not for audits. On Redis Cluster it is one instant only if the prefix keeps the
-// market on one slot. A member of an inventory that is no number, and a price that is not whole, is an error.
+// maxReads bounds how often a market is read until it does not change.
+const maxReads = 10
+
+// ReadSnapshot reads a market with accounts 1 to accounts, again and again until two readings are equal, so that what comes
+// late does not tear it. It is not read in a transaction, which a server without free memory refuses. It loads everything
+// at once: for tests and for the end of a history, not for audits. A market that does not come to rest, a member of an
+// inventory that is no number, and a price that is not whole, is an error.
 func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
+	before, err := readOnce(ctx, rdb, keys, accounts)
+	for range maxReads - 1 {
+		if err != nil {
+			return Snapshot{}, err
+		}
+		var s Snapshot
+		if s, err = readOnce(ctx, rdb, keys, accounts); err == nil && reflect.DeepEqual(s, before) {
+			return s, nil
+		}
+		before = s
+	}
+	return Snapshot{}, errors.Join(err, fmt.Errorf("read the market: it changed between %d readings; stop what writes to it", maxReads))
+}
+
+func readOnce(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
 	funds, items := make([]*redis.StringCmd, accounts), make([]*redis.StringSliceCmd, accounts)
 	var listings *redis.ZSliceCmd
-	_, err := rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range accounts {
-			funds[i] = tx.HGet(ctx, keys.User(UserID(i+1)), "funds")
-			items[i] = tx.SMembers(ctx, keys.Inventory(UserID(i+1)))
+			funds[i] = p.HGet(ctx, keys.User(UserID(i+1)), "funds")
+			items[i] = p.SMembers(ctx, keys.Inventory(UserID(i+1)))
 		}
-		listings = tx.ZRangeWithScores(ctx, keys.Market(), 0, -1)
+		listings = p.ZRangeWithScores(ctx, keys.Market(), 0, -1)
 		return nil
 	})
 	var told redis.Error // of a command, and told with it below

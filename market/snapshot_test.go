@@ -12,8 +12,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/wire"
 )
 
-// TestSnapshotIsOneInstant: an item that is listed while the market is read lies in one place.
-func TestSnapshotIsOneInstant(t *testing.T) {
+// TestSnapshotIsNotTorn: an item that is listed while the market is read lies in one place.
+func TestSnapshotIsNotTorn(t *testing.T) {
 	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
 		proxy, err := wire.Start(s.Target)

@@ -167,6 +167,32 @@ func TestKilled(t *testing.T) {
 	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("abandoned: %v", err)
 	}
+	if Ended(dir) {
+		t.Error("an abandoned history has an end")
+	}
+	if dir := write(t, everything()); !Ended(dir) {
+		t.Error("a finished history has no end")
+	}
+}
+
+// TestDiscarded: a history into which nothing was recorded is gone, and another can take its place.
+func TestDiscarded(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		w, err := Create(dir, everything().Header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Worker("seller"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Discard(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Find(dir); !errors.Is(err, ErrNone) {
+		t.Errorf("Find: %v, want %v", err, ErrNone)
+	}
 }
 
 // TestFullDisk: a record that could not be written is told at the end.

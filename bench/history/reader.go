@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,25 @@ func Find(dir string) ([]string, error) {
 		return nil, fmt.Errorf("%w: no %s in %s or below", ErrNone, manifest, dir)
 	}
 	return found, nil
+}
+
+// Ended reports whether a folder holds a history that was finished. Only Read knows whether it is whole.
+func Ended(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, manifest))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	tail := make([]byte, min(info.Size(), longestSeal))
+	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+		return false
+	}
+	last := tail[1+bytes.LastIndexByte(bytes.TrimSuffix(tail, []byte("\n")), '\n'):]
+	return bytes.HasPrefix(last, []byte(sealPrefix)) && bytes.HasSuffix(last, []byte("\n"))
 }
 
 // Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole, and ErrNone, wrapped,

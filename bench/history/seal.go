@@ -32,6 +32,13 @@ type seal struct {
 	sum   string
 }
 
+const (
+	// sealPrefix is how a closing line, and no other, begins.
+	sealPrefix = `{"lines":`
+	// longestSeal is no shorter than any closing line, in bytes.
+	longestSeal = 128
+)
+
 func (s seal) String() string { return fmt.Sprintf(`{"lines":%d,"sha256":"%s"}`, s.lines, s.sum) }
 
 // createSealed makes a file that must not exist.
@@ -95,7 +102,7 @@ func checkSeal(path, last string, want seal) (seal, error) {
 	switch {
 	case last == want.String()+"\n":
 		return want, nil
-	case strings.HasPrefix(last, `{"lines":`):
+	case strings.HasPrefix(last, sealPrefix):
 		return seal{}, damaged(path, want.lines+1, "the checksum does not fit the lines before it: the file was edited")
 	}
 	return seal{}, damaged(path, max(1, want.lines+1), "it is no closing line: the run was killed, or the file was cut short")

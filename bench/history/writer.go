@@ -182,6 +182,18 @@ func (w *Writer) Abandon() error {
 	return errors.Join(append(errs, w.manifest.abandon())...)
 }
 
+// Discard closes and removes, instead of Finish, the files of a history into which no worker recorded anything.
+func (w *Writer) Discard() error {
+	if w == nil {
+		return nil
+	}
+	errs := []error{w.Abandon(), os.Remove(filepath.Join(w.dir, manifest))}
+	for _, r := range w.workers {
+		errs = append(errs, os.Remove(filepath.Join(w.dir, r.name)))
+	}
+	return errors.Join(errs...)
+}
+
 func (w *Writer) add(record any) { w.manifest.line(line(record)) }
 
 // line is a record as a line. What is recorded can be encoded.

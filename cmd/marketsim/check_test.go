@@ -2,18 +2,27 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 )
 
 // recorded makes a history in which item 1 is sold to so many buyers, each of whom pays.
 func recorded(t *testing.T, dir string, buyers ...market.UserID) {
+	t.Helper()
+	recordedWith(t, dir, nil, buyers...)
+}
+
+// recordedWith is recorded with what every buyer was told. After an error only the first has bought.
+func recordedWith(t *testing.T, dir string, told error, buyers ...market.UserID) {
 	t.Helper()
 	begun := time.Now()
 	w, err := history.Create(dir, history.Header{Run: "test:", Subject: "hand", Mix: "1x2", Accounts: 3, Funds: 100, Began: begun})
@@ -35,7 +44,10 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		final.Inventory[1][item] = true
 	}
 	for i, buyer := range buyers {
-		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, nil)
+		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, told)
+		if told != nil && i > 0 {
+			continue
+		}
 		final.Funds[buyer] -= 40
 		final.Funds[1] += 40
 		final.Inventory[buyer] = map[market.ItemID]bool{1: true}
@@ -58,6 +70,8 @@ func TestCheck(t *testing.T) {
 	if !strings.Contains(read(t, page), "sold by 1 to 3 for 40 coins") {
 		t.Errorf("%s does not show the sale", page)
 	}
+	nowhere := filepath.Join(page, "page.html")
+	marketsim(t, "check", dir, "--html", nowhere).exits(t, exitViolation).says(t, "store result").silent(t, "drawn in")
 	o = marketsim(t, "check", dir, "--json").exits(t, exitViolation)
 	var verdicts []judged
 	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Result != history.Violated {
@@ -100,4 +114,36 @@ func TestRunHistory(t *testing.T) {
 	}
 	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).exits(t, exitUsage).
 		says(t, "--history: folder already holds a history: "+dir)
+}
+
+// TestHistoryToJudge: only of a row that has an end is it told how to judge it.
+func TestHistoryToJudge(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tell := func() string {
+		var told strings.Builder
+		s := &session{
+			flags: &sessionFlags{historyRoot: root}, stdout: io.Discard, stderr: &told,
+			rows:   []bench.Config{{History: filepath.Join(root, "1")}, {History: filepath.Join(root, "2")}},
+			result: bench.Result{Rows: []bench.Row{{Status: bench.Interrupted}}},
+		}
+		if err := s.end(bench.Interrupted, nil); !errors.Is(err, errInterrupted) {
+			t.Errorf("the end: %v, want %v", err, errInterrupted)
+		}
+		return told.String()
+	}
+	abandoned, err := history.Create(filepath.Join(root, "1"), history.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := abandoned.Abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if text := tell(); strings.Contains(text, "history recorded") {
+		t.Errorf("without an end, it tells %q", text)
+	}
+	recorded(t, filepath.Join(root, "2"), 2)
+	if text := tell(); !strings.Contains(text, "history recorded; judge it with 'marketsim check "+root+"'") {
+		t.Errorf("with an end, it tells %q", text)
+	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/history"
 )
 
 // end stores and prints the result, and returns what the exit code is made of.
@@ -24,7 +26,8 @@ func (s *session) end(status bench.Status, failure error) error {
 		fmt.Fprintf(s.stderr, "the market is kept under %s; remove it with 'marketsim clean --prefix %s'\n",
 			s.base.Keys.Prefix(), s.base.Keys.Prefix())
 	}
-	if len(s.result.Rows) > 0 && s.flags.historyRoot != "" {
+	if slices.ContainsFunc(s.rows, func(c bench.Config) bool { return c.History != "" && history.Ended(c.History) }) &&
+		s.flags.historyRoot != "" {
 		fmt.Fprintf(s.stderr, "history recorded; judge it with 'marketsim check %s'\n", s.flags.historyRoot)
 	}
 	return errors.Join(s.violation(), s.broken(status, failure), saved, shown)
