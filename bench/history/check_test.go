@@ -40,7 +40,10 @@ func (v Verdict) part(name string) Part {
 func TestLegalHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := small(t).history(rapid.IntRange(1, 60).Draw(t, "operations"))
-		if v := Check(context.Background(), h); v.Result == Violated {
+		// Many lost replies on one item may take for ever: then it must be unknown, and never violated.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if v := Check(ctx, h); v.Result == Violated {
 			var b strings.Builder
 			v.Write(&b)
 			t.Fatalf("a legal history is %s", b.String())

@@ -182,6 +182,9 @@ func TestScriptIsKnownByItsText(t *testing.T) {
 
 func TestDeafened(t *testing.T) {
 	onEach(t, func(b bench) {
+		if strings.HasSuffix(b.Name(), "/embedded") {
+			b.Skip("miniredis hands messages out beside its replies: a PONG may overtake what was published before")
+		}
 		for _, version := range []int{2, 3} {
 			client := redis.NewClient(&redis.Options{Addr: b.proxy.Addr(), Protocol: version})
 			defer client.Close()
