@@ -178,10 +178,12 @@ func (f *floor) within(limit time.Duration, l lock.Locker, name string) lock.Lea
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); ; <-tick.C {
 		lease, err := l.Try(f.ctx, name)
+		// A lock whose time-outs follow from a short TTL may miss one on a busy machine.
+		late := errors.Is(err, context.DeadlineExceeded) && f.ctx.Err() == nil
 		switch {
 		case err == nil:
 			return lease
-		case !errors.Is(err, lock.ErrHeld):
+		case !late && !errors.Is(err, lock.ErrHeld):
 			f.Fatalf("Try: %v, want the lock or ErrHeld", err)
 		case time.Now().After(deadline):
 			return nil
