@@ -9,6 +9,7 @@ import (
 func pausePastTTL() Scenario {
 	return Scenario{
 		Name:  "pause",
+		Needs: "Unix signals",
 		Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
 		play:  func(s *Stage) (Verdict, string) { return takenOver(s, (*Actor).stop, (*Actor).wake) },
 	}
@@ -63,6 +64,7 @@ func (s *Stage) tookOver(first, second Outcome, in bool) (Verdict, string) {
 func pauseThenRelease() Scenario {
 	return Scenario{
 		Name:    "pause-release",
+		Needs:   "Unix signals",
 		Promise: "owner-only release",
 		Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
 		Applies: needsLock,
@@ -75,6 +77,7 @@ func pauseThenRelease() Scenario {
 func pauseInRelease() Scenario {
 	return Scenario{
 		Name:    "pause-in-release",
+		Needs:   "Unix signals",
 		Promise: "owner-only release",
 		Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
 		Applies: needsLock,

@@ -63,6 +63,7 @@ func writerEnters(s *Stage, writer *Actor, item market.ItemID, start time.Time) 
 func readerFreesAnother() Scenario {
 	return Scenario{
 		Name:    "reader-late",
+		Needs:   "Unix signals",
 		Promise: "owner-only release",
 		Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
 		Applies: needsShared,

@@ -18,7 +18,7 @@ func sessionExpires() Scenario {
 	return Scenario{
 		Name:    "session-expires",
 		Title:   "the holder sleeps until its session has expired, wakes and writes",
-		Needs:   "ZooKeeper or etcd",
+		Needs:   "ZooKeeper or etcd, Unix signals",
 		Applies: needsSession,
 		play:    func(s *Stage) (Verdict, string) { return takenOver(s, (*Actor).stop, (*Actor).wake) },
 	}
