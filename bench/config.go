@@ -6,32 +6,34 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"strconv"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // Defaults of a row.
 const (
-	DefaultDuration = 10 * time.Second
-	DefaultWarmup   = time.Second
-	DefaultSeed     = 1
-	DefaultFunds    = 1_000_000_000_000    // so rich that no buyer ever runs out
-	MaxFunds        = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
+	DefaultDuration  = 10 * time.Second
+	DefaultWarmup    = time.Second
+	DefaultWarmupMax = 20 * time.Second
+	DefaultSeed      = 1
+	DefaultFunds     = 1_000_000_000_000    // so rich that no buyer ever runs out
+	MaxFunds         = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
 )
-
-// grace is how long an operation in flight may go on after the end of a row: longer than any strategy's time-out, so
-// that none is cut short by the driver.
-const grace = 12 * time.Second
-
-// failedGrace is the same after the environment failed: whoever waits for a lock then waits in vain.
-const failedGrace = time.Second
 
 // ErrConfig is returned, wrapped, for a configuration that cannot be run.
 var ErrConfig = errors.New("invalid configuration")
+
+// ErrUndeclared is returned, wrapped, when a row on a private server left keys that its Subject does not list. On a
+// user's server they would stay for good.
+var ErrUndeclared = errors.New("keys that nobody declared")
 
 // A Subject makes the Purchasers to be measured. A strategies.Spec is one.
 type Subject interface {
@@ -46,13 +48,21 @@ type Subject interface {
 // Config is one row to be measured.
 type Config struct {
 	Subject Subject
-	Mix     Mix
+	Mix     result.Mix
 	Trial   int // from 1; 0 means 1
 
 	Duration time.Duration // measured time
 	Warmup   time.Duration // before that, not counted
+	// WarmupMax is how long the warm-up may take until trade is steady. If it is not longer than Warmup, the warm-up takes
+	// Warmup. Where Warmup is zero there is no warm-up at all.
+	WarmupMax time.Duration
 	// Purchases, if not zero, ends the row after so many purchases instead of after Duration. It goes without warm-up.
 	Purchases int64
+
+	// Rate, if not zero, makes the loop open: so many orders a second fall due, as Arrivals says, whether or not a buyer
+	// is free. It goes without Purchases.
+	Rate     float64
+	Arrivals Arrivals
 
 	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
 	// Purchaser must be a market.Browser whose lock can be shared.
@@ -61,19 +71,30 @@ type Config struct {
 	Seed    uint64
 	Funds   int64 // each account's starting coins
 	Wallets int   // all buyers spend from so many accounts; 0: each from its own
+	// Pool, if not zero, is how many accounts sellers and buyers share: what sellers earn, buyers spend. Wallets is then 0.
+	// So that buyers find something, there are at least two: a buyer finds items of its own account, too.
+	Pool int
 
 	Keys market.Keys
-	Dial func(context.Context) (*backend.Conn, error)
+	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
+	// Private says that the server holds nothing else and ends with the run: it does not matter if keys cannot be
+	// removed, and those that nobody declared are looked for.
+	Private bool
+	// Restarts says that the driver starts the server again during the row, which keeps its data.
+	Restarts bool
 	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
 	History string
-	// Rough, if not nil, makes the row a rough one, for as long as its storm lasts: Duration, Warmup, Purchases and
-	// Browsers are not for such rows.
-	Rough *Rough
-	// Private says that the server ends with the run, so that keys that cannot be removed are nobody's trouble.
-	Private bool
+
+	// DialWorker connects the workers, for example through a proxy; nil means Dial.
+	DialWorker func(context.Context) (*backend.Conn, error)
+	// OpenWorker opens the Purchaser of a worker, the i-th of its role from 0, with the worker's connection and what the
+	// Purchaser works with; nil means that Subject does. The closer is never nil.
+	OpenWorker func(r Role, i int, conn *backend.Conn, env strategies.Env) (market.Purchaser, io.Closer, error)
+	// Steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
+	Steps func(Role) step.Observer
 }
 
 // validate returns ErrConfig, wrapped, for what cannot be run.
@@ -87,31 +108,47 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: %d purchases: the number must not be negative", ErrConfig, c.Purchases)
 	case c.Purchases > 0 && c.Warmup > 0:
 		return fmt.Errorf("%w: %d purchases after a warm-up: those of the warm-up would count", ErrConfig, c.Purchases)
-	case c.Warmup < 0:
-		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
-	case c.Rough != nil && (c.Purchases != 0 || c.Browsers != 0 || c.Warmup != 0):
-		return fmt.Errorf("%w: a rough row has no warm-up, no browsers and no number of purchases", ErrConfig)
+	case c.Warmup < 0 || c.WarmupMax < 0:
+		return fmt.Errorf("%w: warm-up %s, at most %s: neither must be negative", ErrConfig, c.Warmup, c.WarmupMax)
+	case c.Mix.Sellers > MaxWorkers || c.Mix.Buyers > MaxWorkers ||
+		c.Browsers > MaxWorkers-c.Mix.Sellers-c.Mix.Buyers:
+		return fmt.Errorf("%w: mix %s with %d browsers: at most %d workers in all", ErrConfig, c.Mix, c.Browsers, MaxWorkers)
 	case c.Browsers < 0:
 		return fmt.Errorf("%w: %d browsers: the number must not be negative", ErrConfig, c.Browsers)
 	case c.Funds < 0 || c.Funds > MaxFunds:
 		return fmt.Errorf("%w: funds %d: want 0 to %d", ErrConfig, c.Funds, int64(MaxFunds))
 	case c.Wallets < 0 || c.Wallets > c.Mix.Buyers:
 		return fmt.Errorf("%w: %d wallets for %d buyers: at most one each", ErrConfig, c.Wallets, c.Mix.Buyers)
+	case c.Rate != 0 && c.Purchases != 0:
+		return fmt.Errorf("%w: %d purchases at a rate: a row ends after a time or after a number of purchases", ErrConfig,
+			c.Purchases)
+	case c.Pool != 0 && (c.Pool < 2 || c.Wallets != 0):
+		return fmt.Errorf("%w: a pool of %d accounts: want two or more, and no wallets", ErrConfig, c.Pool)
+	}
+	if c.Rate != 0 {
+		return checkRate(c.Rate, c.Arrivals)
 	}
 	return nil
 }
 
-// opening is the market the row starts with: the sellers' accounts first, then the buyers'.
-func (c Config) opening() market.Opening {
-	return market.Opening{Accounts: c.Mix.Sellers + c.wallets(), Funds: c.Funds, Strategy: c.Subject.String()}
-}
-
-// duration is when time ends the row; 0: never.
-func (c Config) duration() time.Duration {
-	if c.Purchases > 0 {
+// LongestWarmup is how long the warm-up may take.
+func (c Config) LongestWarmup() time.Duration {
+	if c.Warmup == 0 {
 		return 0
 	}
-	return c.Duration
+	return max(c.Warmup, c.WarmupMax)
+}
+
+// Name tells the row from the others of its trial, as result.Row.Name does.
+func (c Config) Name() string { return result.RowName(c.Subject.String(), c.Mix, c.Rate) }
+
+// opening is the market the row starts with: the sellers' accounts first, then the buyers'.
+func (c Config) opening() market.Opening {
+	accounts := c.Mix.Sellers + c.wallets()
+	if c.Pool > 0 {
+		accounts = c.Pool
+	}
+	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String()}
 }
 
 func (c Config) wallets() int {
@@ -121,8 +158,38 @@ func (c Config) wallets() int {
 	return c.Mix.Buyers
 }
 
-// seller and buyer are the accounts of the i-th of each, from 0.
-func (c Config) seller(i int) market.UserID { return market.UserID(1 + i) }
-func (c Config) buyer(i int) market.UserID {
-	return market.UserID(1 + c.Mix.Sellers + i%c.wallets())
+// account is the account of the i-th worker of a role, from 0. A browser has none.
+func (c Config) account(r Role, i int) market.UserID {
+	switch {
+	case c.Pool > 0 && r != Browser:
+		return market.UserID(1 + i%c.Pool)
+	case r == Seller:
+		return market.UserID(1 + i)
+	case r == Buyer:
+		return market.UserID(1 + c.Mix.Sellers + i%c.wallets())
+	}
+	return 0
+}
+
+// MaxWorkers bounds the workers of a row: beyond it one process does not measure Redis, but itself.
+const MaxWorkers = 1_000
+
+// writtenMix is how a mix is written.
+var writtenMix = regexp.MustCompile(`^([1-9][0-9]*)x([1-9][0-9]*)$`)
+
+// ParseMix reads a mix such as "5x1". It returns ErrConfig, wrapped, when the text is not one, and for a mix of more than
+// MaxWorkers.
+func ParseMix(text string) (result.Mix, error) {
+	parts := writtenMix.FindStringSubmatch(text)
+	if parts == nil {
+		return result.Mix{}, fmt.Errorf("%w: mix %q: want SELLERSxBUYERS with at least one of each, such as 5x1",
+			ErrConfig, text)
+	}
+	sellers, err1 := strconv.Atoi(parts[1])
+	buyers, err2 := strconv.Atoi(parts[2])
+	if err1 != nil || err2 != nil || max(sellers, buyers) > MaxWorkers || sellers+buyers > MaxWorkers {
+		return result.Mix{}, fmt.Errorf("%w: mix %q: a row has at most %d workers, sellers and buyers together",
+			ErrConfig, text, MaxWorkers)
+	}
+	return result.Mix{Sellers: sellers, Buyers: buyers}, nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/strategies"
@@ -79,8 +79,8 @@ func Example_strategy() {
 	defer server.Close()
 	keys, _ := market.NewKeys("example:")
 	row, err := bench.Run(context.Background(), bench.Config{
-		Subject: spec, Mix: bench.Mix{Sellers: 5, Buyers: 5},
-		Duration: 200 * time.Millisecond, Seed: 1, Funds: bench.DefaultFunds,
+		Subject: spec, Mix: result.Mix{Sellers: 5, Buyers: 5},
+		Purchases: 100, Seed: 1, Funds: bench.DefaultFunds,
 		Keys: keys, Dial: server.Dial,
 	})
 	if err != nil {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -34,20 +33,20 @@ func (f fake) Purchase(ctx context.Context, o market.Order) (market.Receipt, err
 }
 
 // untouched blocks a seller until the row ends, so that a test sees its buyers alone.
-func untouched(b *brake) func(context.Context, market.Listing) (market.Receipt, error) {
+func untouched(m *measurement) func(context.Context, market.Listing) (market.Receipt, error) {
 	return func(context.Context, market.Listing) (market.Receipt, error) {
-		<-b.done
+		<-m.stop.done
 		return market.Receipt{}, market.ErrNotOwned
 	}
 }
 
-// shelf is goods in memory. There is always something new to buy, at price 1, from user 1; ids start again after a
+// endless is a supply in memory. There is always something new to buy, at price 1, from user 1; ids start again after a
 // while, so that no ledger grows.
-type shelf struct{ item market.ItemID }
+type endless struct{ item market.ItemID }
 
-func (s *shelf) mint(context.Context, market.UserID) (market.ItemID, error) { return 1, nil }
+func (s *endless) mint(context.Context, market.UserID) (market.ItemID, error) { return 1, nil }
 
-func (s *shelf) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
+func (s *endless) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
 	for range browseSize {
 		s.item = s.item%market.BatchSize + 1
 		orders = append(orders, market.Order{Item: s.item, Seller: 1, Buyer: buyer, Price: 1})
@@ -55,35 +54,27 @@ func (s *shelf) browse(_ context.Context, orders []market.Order, buyer market.Us
 	return orders, nil
 }
 
-func (s *shelf) funds(context.Context, market.UserID) (int64, error) { return 0, nil }
+func (s *endless) funds(context.Context, market.UserID) (int64, error) { return 0, nil }
 
-// fakeCrew are workers without a server.
-func fakeCrew(c Config, seller, buyer func(*brake) market.Purchaser) *crew {
-	crew := &crew{brake: newBrake()}
-	tickets := newTickets(c.Purchases)
-	add := func(account market.UserID, p market.Purchaser, r *recorder) *worker {
-		return &worker{
-			account: account, purchaser: p, goods: &shelf{}, ledger: market.NewLedger(c.opening().Accounts), recorder: r,
-			random: rand.New(rand.NewPCG(1, uint64(account))), brake: crew.brake,
-		}
+// fakeMeasurement measures workers without a server.
+func fakeMeasurement(c Config, seller, buyer func(*measurement) market.Purchaser) *measurement {
+	c.Subject = noSubject{}
+	m := newMeasurement(newWorkers(c))
+	for _, w := range m.sellers {
+		w.purchaser, w.supply = seller(m), &endless{}
 	}
-	for i := range c.Mix.Sellers {
-		crew.sellers = append(crew.sellers, add(c.seller(i), seller(crew.brake), newSellerRecorder()))
+	for _, w := range m.buyers {
+		w.purchaser, w.supply = buyer(m), &endless{}
 	}
-	for i := range c.Mix.Buyers {
-		w := add(c.buyer(i), buyer(crew.brake), newBuyerRecorder())
-		w.tickets = tickets
-		crew.buyers = append(crew.buyers, w)
-	}
-	return crew
+	return m
 }
 
-// noSubject is the subject of a fake crew.
+// noSubject is the subject of fake workers.
 type noSubject struct{}
 
 func (noSubject) String() string { return "none" }
 func (noSubject) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
-	panic("a fake crew has its Purchasers")
+	panic("fake workers have their Purchasers")
 }
 func (noSubject) LockKeys(market.Keys, market.Made) iter.Seq[string] {
 	return func(func(string) bool) {}
@@ -100,13 +91,14 @@ func (s tampered) Open(env strategies.Env) (market.Purchaser, io.Closer, error) 
 	return s.wrap(p), closer, err
 }
 
+// attempt makes a purchase as the strategy does.
+type attempt func() (market.Receipt, error)
+
 // onPurchase lets f stand before a strategy's purchases.
-func onPurchase(t *testing.T, name string,
-	f func(ctx context.Context, o market.Order, next market.Purchaser) (market.Receipt, error),
-) Subject {
+func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt, error)) Subject {
 	return tampered{spec(t, name), func(p market.Purchaser) market.Purchaser {
 		return fake{onList: p.List, onPurchase: func(ctx context.Context, o market.Order) (market.Receipt, error) {
-			return f(ctx, o, p)
+			return f(func() (market.Receipt, error) { return p.Purchase(ctx, o) })
 		}}
 	}}
 }
@@ -124,6 +116,6 @@ func spec(t testing.TB, name string) strategies.Spec {
 func config(t testing.TB, s *backend.Server, subject Subject) Config {
 	return Config{
 		Subject: subject, Mix: mix1x1, Purchases: 20, Seed: DefaultSeed, Funds: DefaultFunds,
-		Keys: backendtest.Keys(t), Dial: s.Dial,
+		Keys: testkit.Keys(t), Dial: s.Dial,
 	}
 }

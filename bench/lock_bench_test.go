@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,16 +16,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// BenchmarkLock measures acquiring and releasing every lock, alone: each worker its own key, and all workers one key. An
-// iteration is one acquisition with its release. All locks that poll do so every millisecond. Metrics:
+// BenchmarkLock measures acquiring and releasing every lock, alone: each worker its own key, and all workers one key.
+// An iteration is one acquisition with its release. All locks that poll do so every millisecond. Metrics:
 //
 //	ops/s       acquisitions a second, over all workers
 //	p99-ms      of acquire and release together
@@ -47,7 +50,7 @@ func BenchmarkLock(b *testing.B) {
 				b.Run(fmt.Sprintf("lock=%s/key=%s/workers=%d", kind.Name, key, workers), func(b *testing.B) {
 					l := &lockLoad{
 						server: server, kind: kind, servers: servers, masters: masters,
-						keys: backendtest.Keys(b), own: key == "own",
+						keys: testkit.Keys(b), own: key == "own",
 					}
 					l.run(b, workers)
 				})
@@ -78,28 +81,28 @@ type competitor struct {
 	lost   int64 // locks that were not held any more when they were released
 }
 
-func (l *lockLoad) run(b *testing.B, workers int) {
+func (l *lockLoad) run(b *testing.B, count int) {
 	process := new(lock.Process)
-	crew := make([]*competitor, workers)
-	for i := range crew {
-		crew[i] = l.hire(b, process, i)
-		crew[i].operate(b) // connections, scripts and sessions are there before the clock starts
+	workers := make([]*competitor, count)
+	for i := range workers {
+		workers[i] = l.open(b, process, i)
+		workers[i].operate(b) // connections, scripts and sessions are there before the clock starts
 	}
 	alone := l.traffic()
-	crew[0].operate(b)
+	workers[0].operate(b)
 	perOperation := l.traffic().Sub(alone)
 
 	before := l.traffic()
-	for _, c := range crew {
+	for _, c := range workers {
 		c.count, c.lost = 0, 0
 		c.waits.Reset()
 	}
 	b.ResetTimer()
-	compete(b, crew)
+	compete(b, workers)
 	b.StopTimer()
-	l.report(b, crew, l.traffic().Sub(before), perOperation)
+	l.report(b, workers, l.traffic().Sub(before), perOperation)
 
-	for _, c := range crew {
+	for _, c := range workers {
 		if closer, ok := c.locker.(io.Closer); ok {
 			if err := closer.Close(); err != nil {
 				b.Error(err)
@@ -113,11 +116,11 @@ func (l *lockLoad) run(b *testing.B, workers int) {
 }
 
 // compete makes b.N acquisitions, whoever gets them.
-func compete(b *testing.B, crew []*competitor) {
+func compete(b *testing.B, workers []*competitor) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var wait sync.WaitGroup
-	for _, c := range crew {
+	for _, c := range workers {
 		wait.Go(func() {
 			for left.Add(-1) >= 0 {
 				c.operate(b)
@@ -146,8 +149,8 @@ func (c *competitor) operate(b *testing.B) {
 	_ = c.waits.RecordValue(time.Since(start).Microseconds())
 }
 
-// hire opens a worker's locker. Its parameters are the defaults, with a poll of 1 ms where there is one.
-func (l *lockLoad) hire(b *testing.B, process *lock.Process, i int) *competitor {
+// open opens a worker's locker. Its parameters are the defaults, with a poll of 1 ms where there is one.
+func (l *lockLoad) open(b *testing.B, process *lock.Process, i int) *competitor {
 	conn, err := l.dial(context.Background())
 	if err != nil {
 		b.Fatal(err)
@@ -217,5 +220,88 @@ func (l *lockLoad) close(b *testing.B) {
 	conn.Unlink(context.Background(), l.kind.AllKeys(l.keys.Lock("contended"))...)
 	for _, c := range l.conns {
 		_ = c.Close() // a locker may have closed the ones it opened
+	}
+}
+
+// serversFor starts what a lock needs besides Redis; false if this machine cannot and need not.
+func serversFor(b *testing.B, kind lock.Kind) (s lock.Servers, five []backend.Target, ok bool) {
+	locks, err := servers.ForLock(b.Context(), servers.Addresses{}, string(kind.Needs))
+	if errors.Is(err, backend.ErrUnavailable) && !testkit.Required(string(kind.Needs)) {
+		b.Logf("lock %s is left out: %v", kind.Name, err)
+		return s, nil, false
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { locks.Close() })
+	return lock.Servers{ZooKeeper: locks.ZooKeeper, Etcd: locks.Etcd}, locks.Masters, true
+}
+
+// report turns what was counted into metrics.
+func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone backend.Counts) {
+	all := hdrhistogram.New(1, 60_000_000, 3)
+	var counts []int64
+	var lost int64
+	for _, c := range workers {
+		all.Merge(c.waits)
+		counts = append(counts, c.count)
+		lost += c.lost
+	}
+	if !l.kind.Promises.Exclusive {
+		b.ReportMetric(float64(lost)/float64(b.N), "lost/op")
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+	b.ReportMetric(float64(all.ValueAtQuantile(99))/1000, "p99-ms")
+	if l.kind.Needs.InRedis() {
+		n := float64(b.N)
+		b.ReportMetric(float64(traffic.Commands)/n, "cmds/op")
+		b.ReportMetric(float64(traffic.RoundTrips)/n, "trips/op")
+		b.ReportMetric(max(0, float64(traffic.Commands)/n-float64(alone.Commands)), "waiting/op")
+	}
+	if len(workers) > 1 {
+		f := fairnessOf(counts)
+		b.ReportMetric(f.fewest, "fewest")
+		b.ReportMetric(f.most, "most")
+		b.ReportMetric(f.jain, "jain")
+	}
+}
+
+// fairness says how evenly something was shared.
+type fairness struct {
+	fewest float64 // the least that anybody got, as a part of an equal share
+	most   float64 // the most
+	jain   float64 // Jain's index: 1 when all got the same, 1/n when one of n got everything
+}
+
+// fairnessOf judges how evenly counts are spread. Where nothing was shared it was shared evenly.
+func fairnessOf(counts []int64) fairness {
+	var sum int64
+	for _, c := range counts {
+		sum += c
+	}
+	if sum == 0 {
+		return fairness{fewest: 1, most: 1, jain: 1}
+	}
+	share := float64(sum) / float64(len(counts))
+	return fairness{
+		fewest: float64(slices.Min(counts)) / share, most: float64(slices.Max(counts)) / share, jain: bench.Jain(counts),
+	}
+}
+
+func TestFairnessOf(t *testing.T) {
+	for _, c := range []struct {
+		counts []int64
+		want   fairness
+	}{
+		{nil, fairness{1, 1, 1}},
+		{[]int64{0, 0}, fairness{1, 1, 1}},
+		{[]int64{7, 7, 7}, fairness{1, 1, 1}},
+		{[]int64{12, 0, 0, 0}, fairness{0, 4, 0.25}},
+		{[]int64{1, 3}, fairness{0.5, 1.5, 0.8}},
+	} {
+		if got := fairnessOf(c.counts); math.Abs(got.fewest-c.want.fewest)+math.Abs(got.most-c.want.most)+
+			math.Abs(got.jain-c.want.jain) > 1e-12 {
+			t.Errorf("%v: got %+v, want %+v", c.counts, got, c.want)
+		}
 	}
 }

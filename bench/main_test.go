@@ -7,14 +7,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
 func TestMain(m *testing.M) {
 	backend.QuietLogs()
-	backendtest.VerifyNoLeaks(m)
+	testkit.VerifyNoLeaks(m)
 }
 
 // StartServer starts the server of a benchmark, chosen as the command chooses: REDIS_URL, else a redis-server of this

@@ -1,23 +1,30 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// rehearsalFunds is more than the two purchases of a rehearsal cost.
+// rehearsalFunds is more than the purchases of a rehearsal cost.
 const rehearsalFunds = 10 * maxPrice
 
+// rehearsalPatience is how long a rehearsal waits for a worker to report that it waits for a lock.
+const rehearsalPatience = 300 * time.Millisecond
+
 // Rehearse does once, in a tiny market under c.Keys, everything that a row of c will do: seed, mint, list, browse,
-// purchase, be refused, audit and remove. So every command that the subject needs is tried, whatever it is, before the
+// purchase, be refused, wait for a lock, audit and remove. So every command that the subject needs is tried, whatever it is, before the
 // load starts. Removing is tried first, so that a user who may not remove leaves nothing behind.
 func Rehearse(ctx context.Context, c Config) (err error) {
 	defer func() {
@@ -25,35 +32,29 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 			err = fmt.Errorf("rehearse %s: %w", c.Subject, err)
 		}
 	}()
-	c.Mix, c.Wallets, c.Funds = Mix{1, 1}, 0, rehearsalFunds
+	c.Mix, c.Wallets, c.Pool = result.Mix{Sellers: 1, Buyers: 1}, 0, 0
+	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
+	c.Keep, c.History = false, ""
+	var gates rehearsalGates
+	c.Steps = gates.of
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.Dial = watched(c.Dial, cancel)
-	conn, err := c.Dial(ctx)
-	if err != nil {
+	if err := (&rowMarket{Config: c}).removable(ctx); err != nil {
 		return err
 	}
-	defer conn.Close()
-	if err := c.removable(ctx, conn.Client); err != nil {
-		return err
-	}
-	ours, err := c.seed(ctx)
-	if ours {
-		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
-	}
-	if err != nil {
-		return err
-	}
-	process := new(lock.Process)
-	err = errors.Join(c.perform(allowed, c.env(conn, process, nil)), process.Close())
-	if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
-		return denied
-	}
-	return err
+	_, err = drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
+		err := errors.Join(ws.rehearse(allowed, &gates), ws.Close())
+		if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
+			err = denied
+		}
+		return result.Row{}, err
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy may not
-// tell: a lock that cannot be released is no failure of the purchase made under it.
+// report it: a lock that cannot be released is no failure of the purchase made under it.
 type refusals struct{ end context.CancelCauseFunc }
 
 // watched adds refusals to every connection.
@@ -94,64 +95,60 @@ func (r refusals) note(err error) {
 	}
 }
 
-// removable tries the commands of c.remove where they find nothing, and returns market.ErrOccupied where they would.
-func (c Config) removable(ctx context.Context, rdb *redis.Client) error {
-	_, err := market.ReadMade(ctx, rdb, c.Keys)
+// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would.
+func (m *rowMarket) removable(ctx context.Context) error {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = market.ReadMade(ctx, conn.Client, m.Keys)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	found := err == nil
-	n, err := rdb.Exists(ctx, c.Keys.Market(), c.Keys.User(1)).Result()
+	n, err := conn.Exists(ctx, m.Keys.Market(), m.Keys.User(1)).Result()
 	if err != nil {
 		return err
 	}
 	if found || n > 0 {
-		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, c.Keys.Prefix())
+		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, m.Keys.Prefix())
 	}
-	return rdb.Unlink(ctx, c.Keys.Lock("rehearsal")).Err() // a key of nobody's: others may open a market just now
+	// A key that nobody uses, because others may be opening a market.
+	return conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err()
 }
 
-// perform plays one item through the market.
-func (c Config) perform(ctx context.Context, env strategies.Env) (err error) {
-	purchaser, closer, err := c.Subject.Open(env)
-	if err != nil {
+// rehearse takes one item from the seller to the buyer.
+func (ws *Workers) rehearse(ctx context.Context, gates *rehearsalGates) error {
+	seller, buyer := ws.sellers[0], ws.buyers[0]
+	if err := seller.List(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
-	goods, ledger := stall{env.Redis, env.Keys}, market.NewLedger(c.opening().Accounts)
-	first, err := goods.mint(ctx, c.seller(0))
-	ledger.Minted(first, c.seller(0), err)
-	if err != nil {
-		return err
-	}
-	listing := market.Listing{Item: first, Seller: c.seller(0), Price: maxPrice}
-	_, err = purchaser.List(ctx, listing)
-	if ledger.Listed(listing, err); err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	orders, err := goods.browse(ctx, nil, c.buyer(0))
+	orders, err := buyer.Browse(ctx)
 	if err != nil {
 		return err
 	}
 	if len(orders) != 1 {
 		return fmt.Errorf("browsing finds %d listings after one was made", len(orders))
 	}
-	_, err = purchaser.Purchase(ctx, orders[0])
-	if ledger.Purchased(orders[0], err); err != nil {
+	if err := buyer.Purchase(ctx, orders[0]); err != nil {
 		return fmt.Errorf("purchase: %w", err)
 	}
-	if _, err := purchaser.Purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
+	if err := buyer.Purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
-	if c.Browsers > 0 {
-		if err := c.look(ctx, purchaser, listing); err != nil {
+	for _, w := range ws.browsers {
+		if err := w.rehearseLook(ctx, orders[0]); err != nil {
 			return err
 		}
 	}
-	if _, err := goods.funds(ctx, c.buyer(0)); err != nil {
+	if err := ws.rehearseWaiting(ctx, gates); err != nil {
 		return err
 	}
-	audit, err := c.audit(ctx, []*market.Ledger{ledger})
+	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
+		return err
+	}
+	audit, err := ws.Audit(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,14 +158,60 @@ func (c Config) perform(ctx context.Context, env strategies.Env) (err error) {
 	return nil
 }
 
-// look is what a browser will do. The item has been sold, and lies with the buyer.
-func (c Config) look(ctx context.Context, purchaser market.Purchaser, l market.Listing) error {
-	browser, ok := purchaser.(market.Browser)
-	if !ok {
-		return fmt.Errorf("%w: %s takes no lock that browsers could share", ErrConfig, c.Subject)
+// rehearsalGates hold the seller with a lock until the buyer waits for it.
+type rehearsalGates struct{ seller, buyer atomic.Pointer[step.Gate] }
+
+// of is Config.Steps.
+func (g *rehearsalGates) of(r Role) step.Observer {
+	gate := &g.seller
+	if r != Seller {
+		gate = &g.buyer
 	}
-	sighting, _, err := browser.Browse(ctx, l, c.opening().Accounts)
-	switch {
+	return func(ctx context.Context, at step.Name) {
+		if here := gate.Load(); here != nil {
+			here.Observe(ctx, at)
+		}
+	}
+}
+
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under locks the buyer has to wait, and
+// is woken as in a row: locks send messages for that. Whether the order is met is a matter of luck.
+func (ws *Workers) rehearseWaiting(ctx context.Context, gates *rehearsalGates) error {
+	seller, buyer := ws.sellers[0], ws.buyers[0]
+	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
+	acquired, waiting := step.Hold(step.Acquired), step.Hold(step.Waiting)
+	waiting.Open() // it only tells that it was reached
+	gates.seller.Store(acquired)
+	gates.buyer.Store(waiting)
+	defer gates.seller.Store(nil)
+	defer gates.buyer.Store(nil)
+
+	listing, buying := make(chan error, 1), make(chan error, 1)
+	go func() { listing <- seller.List(ctx) }()
+	select {
+	case <-acquired.Reached():
+	case err := <-listing: // it takes no locks
+		return err
+	}
+	go func() { buying <- buyer.Purchase(ctx, o) }()
+	select {
+	case <-waiting.Reached():
+	case <-time.After(rehearsalPatience): // a lock of a library does not report that it waits
+	}
+	acquired.Open()
+	for what, err := range map[string]error{"list": <-listing, "purchase after waiting": <-buying} {
+		if Fatal(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// rehearseLook is what a browser will do. The item has been sold, and lies with the buyer.
+func (w *Worker) rehearseLook(ctx context.Context, o market.Order) error {
+	switch sighting, err := w.look(ctx, o); {
+	case errors.Is(err, ErrConfig):
+		return err
 	case errors.Is(err, strategies.ErrExclusive):
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	case err != nil:

@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
-// auditTimeout and removeTimeout bound the work on a server that may be dying.
 const (
-	auditTimeout  = 5 * time.Minute
-	removeTimeout = time.Minute
+	// grace is how long an operation in flight may go on after the end of a row: longer than any strategy's time-out,
+	// so that none is cut short by the driver.
+	grace = 12 * time.Second
+	// failedGrace is the same after the environment failed: a worker that waits for a lock then waits in vain.
+	failedGrace = time.Second
+	// idle is how long a buyer waits for the first listings. It is not measured.
+	idle = time.Millisecond
 )
 
 // Run measures one row: it seeds a market under c.Keys, loads it, audits it and removes it. When ctx ends, the
@@ -24,122 +28,384 @@ const (
 // An error means that the environment failed or, wrapping ErrConfig, that c cannot be run. The row then holds what
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
 // audit is not an error: it is in the row.
-func Run(ctx context.Context, c Config) (row Row, err error) {
-	if err := c.validate(); err != nil {
-		return Row{}, err
-	}
-	defer func() {
-		if err != nil {
-			row.Status = Incomplete
-			err = fmt.Errorf("row %s %s: %w", c.Subject, c.Mix, err)
+func Run(ctx context.Context, c Config) (result.Row, error) {
+	return Drive(ctx, c, func(ctx context.Context, workers *Workers) (result.Row, error) {
+		m := newMeasurement(workers)
+		m.work(ctx)
+		err := m.failure()
+		closing := workers.Close()
+		if err == nil {
+			err = closing // the first failure explains this one
 		}
-	}()
-	ours, seedErr := c.seed(ctx)
-	if ours && !c.Keep {
-		defer func() { err = errors.Join(err, c.remove(context.WithoutCancel(ctx))) }()
-	}
-	if seedErr != nil {
-		return c.unstarted(ctx, seedErr)
-	}
-	crew, err := hire(ctx, c)
-	if err != nil {
-		return c.unstarted(ctx, err)
-	}
-	if c.Rough != nil {
-		return c.runRough(ctx, crew)
-	}
-	crew.work(ctx, c.Warmup, c.duration())
-	err = crew.brake.cause
-	if late := crew.brake.late; late != nil && crew.brake.status == Complete {
-		err = fmt.Errorf("an operation failed as the row ended: %w", late)
-	}
-	closing := crew.close()
-	if err == nil {
-		err = closing // after a failure, that closing failed too is no news
-	}
-	row = crew.row(c)
-	var auditErr error
-	row.Audit, auditErr = c.audit(context.WithoutCancel(ctx), crew.ledgers())
-	return row, errors.Join(err, auditErr, c.finish(context.WithoutCancel(ctx), crew.history))
+		row := m.row()
+		if err == nil {
+			err = nothingBought(&row)
+		}
+		var auditErr error
+		row.Audit, auditErr = workers.Audit(context.WithoutCancel(ctx))
+		return row, errors.Join(auditErr, err)
+	})
 }
 
-// unstarted is the row of a run that failed, or was stopped by the user, before it measured anything.
-func (c Config) unstarted(ctx context.Context, err error) (Row, error) {
-	row := (&crew{brake: newBrake()}).row(c)
-	if ctx.Err() != nil {
-		row.Status, err = Interrupted, nil
+// ErrNothingBought is returned, wrapped, by Run for a row of a second or more in which nothing was bought for no reason
+// that lies in the row: neither were buyers out of coins, nor were sellers faster than they for as long as they tried.
+var ErrNothingBought = errors.New("nothing was bought")
+
+// enough is how long a row has to last before a purchase can be asked for.
+const enough = time.Second
+
+// nothingBought judges a complete row without a purchase.
+func nothingBought(r *result.Row) error {
+	if r.Open != nil && (r.Open.Reached > 0 || r.Open.Offered == 0) {
+		return nil
+	}
+	if r.Bought > 0 || r.Status != result.Complete || r.Refused[market.Reason(market.ErrInsufficientFunds)] > 0 {
+		return nil
+	}
+	what := fmt.Sprintf("%d items were listed, %d orders were given up under contention, and %d locks could not be released",
+		r.Listed, r.Contended, *r.FailedReleases)
+	starved := r.Contended > 0 && r.Listed > 0 && *r.FailedReleases == 0
+	if r.Seconds >= enough.Seconds() && !starved {
+		return fmt.Errorf("%w in %.1f s: %s; try a longer --duration, another lock or fewer sellers",
+			ErrNothingBought, r.Seconds, what)
+	}
+	r.Warnings = append(r.Warnings, "nothing was bought: "+what)
+	return nil
+}
+
+// A Load lets the workers of a row trade, closes them, and returns the row with its audit. They are connected.
+type Load func(context.Context, *Workers) (result.Row, error)
+
+// Drive does all of a row but its load, for Run and for drivers elsewhere: it seeds the market, connects the workers,
+// calls load, ends the history and removes the market. The errors and the row are those of Run.
+func Drive(ctx context.Context, c Config, load Load) (row result.Row, err error) {
+	if err := c.validate(); err != nil {
+		return result.Row{}, err
+	}
+	row, err = drive(ctx, c, load)
+	if err != nil {
+		row.Status = result.Incomplete
+		err = fmt.Errorf("row %s: %w", c.Name(), err)
 	}
 	return row, err
 }
 
-// seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
-// prefix is, or may be, somebody else's.
-func (c Config) seed(ctx context.Context) (ours bool, err error) {
-	conn, err := c.direct(ctx)
-	if err != nil {
-		return false, err
+func drive(ctx context.Context, c Config, load Load) (row result.Row, err error) {
+	m := rowMarket{Config: c}
+	ours, err := m.seed(ctx)
+	var workers *Workers
+	if ours {
+		defer func() {
+			if !c.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
+				err = errors.Join(err, m.remove(context.WithoutCancel(ctx), workers.lastMinted()))
+			}
+		}()
 	}
-	defer conn.Close()
-	err = market.Seed(ctx, conn.Client, c.Keys, c.opening())
-	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
+	if err == nil {
+		workers, err = connect(ctx, m)
+	}
+	if err != nil { // nothing was measured
+		row = (&Workers{rowMarket: m, collector: newCollector()}).Row(result.Incomplete, 0)
+		if ctx.Err() != nil {
+			row.Status, err = result.Interrupted, nil
+		}
+		return row, err
+	}
+	defer workers.collector.run()()
+	row, err = load(ctx, workers)
+	if workers.evicted != "" {
+		row.Warnings = append(row.Warnings, workers.evicted)
+	}
+	if errors.Is(err, ErrKeysLost) { // a history would blame the strategy
+		return row, errors.Join(err, workers.history.Abandon())
+	}
+	return row, errors.Join(err, m.finishHistory(context.WithoutCancel(ctx), workers.history))
 }
 
-// noAudit is the verdict on a market that was not audited.
-func noAudit() Audit { return Audit{Problems: []string{}} }
+// measurement is a row while it is measured.
+type measurement struct {
+	*Workers
+	stop  *stop
+	quota *quota
+	open  *openLoop // nil: the loop is closed
 
-// audit judges the market that the workers left.
-func (c Config) audit(ctx context.Context, ledgers []*market.Ledger) (Audit, error) {
-	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	started  time.Time // when the workers began
+	from     time.Time // end of the warm-up; zero: not known yet
+	unsteady string    // what was not steady then, if anything
+
+	usage   usageReader
+	warmed  observed // at the end of the warm-up
+	stopped observed // at the end of the row
+	silence silence
+}
+
+func newMeasurement(workers *Workers) *measurement {
+	return &measurement{
+		Workers: workers, stop: newStop(), quota: newQuota(workers.Purchases), open: newOpenLoop(workers.Config),
+	}
+}
+
+// known is how long the row is to be; 0: until so many purchases are made.
+func (m *measurement) known() time.Duration {
+	if m.Purchases > 0 {
+		return 0
+	}
+	return m.Duration
+}
+
+// work runs the row: warm-up, measurement, drain. It returns when every worker has ended.
+func (m *measurement) work(ctx context.Context) {
+	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not the grace.
+	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	conn, err := c.direct(ctx)
-	if err != nil {
-		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+	defer context.AfterFunc(ctx, func() { m.stop.set(result.Interrupted, nil) })()
+	if m.open != nil {
+		m.stockUp(operations)
 	}
-	defer conn.Close()
-	v, err := market.Audit(ctx, conn.Client, c.Keys, c.opening(), ledgers...)
-	if err != nil {
-		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+	m.usage = openUsage(ctx, m.Dial)
+	defer m.usage.close()
+	m.warmed = m.observe()
+	m.collector.series = newSeries(m.known())
+	m.started = time.Now()
+	m.collector.from.Store(never)
+	if m.LongestWarmup() == m.Warmup {
+		m.begin(m.started.Add(m.Warmup))
 	}
-	return Audit{
-		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
-		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
-		Problems: append([]string{}, v.Problems...),
-	}, nil
+
+	var everybody, buyers sync.WaitGroup
+	if m.open != nil {
+		m.open.begin(m)
+		everybody.Go(func() { m.open.stock.watch(m.stop.done) })
+	}
+	for _, w := range m.All() {
+		if w.role == Buyer {
+			buyers.Add(1)
+		}
+		everybody.Go(func() {
+			switch w.role {
+			case Seller:
+				m.sell(operations, w)
+			case Buyer:
+				defer buyers.Done()
+				if m.open != nil {
+					m.open.buyers[w.number].run(operations)
+				} else {
+					m.buy(operations, w)
+				}
+			case Browser:
+				m.browse(operations, w)
+			}
+		})
+	}
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		m.warmUp(operations)
+		m.watch()
+	}()
+	go func() { // buyers end before their time when the quota is used up or their coins are gone
+		buyers.Wait()
+		m.stop.set(result.Complete, nil)
+	}()
+	<-watching
+	limit := grace
+	if m.stop.status == result.Incomplete {
+		limit = failedGrace
+	}
+	defer time.AfterFunc(limit, cancel).Stop()
+	everybody.Wait()
 }
 
-// direct connects for what is not to be measured and not to be struck.
-func (c Config) direct(ctx context.Context) (*backend.Conn, error) {
-	if c.Rough != nil {
-		return c.Rough.Direct(ctx)
+// sell lists items until the row stops; in an open loop, as long as there are too few.
+func (m *measurement) sell(ctx context.Context, w *Worker) {
+	for !m.stop.asked.Load() {
+		if m.open != nil && m.open.stock.enough() {
+			time.Sleep(m.open.sellersPause)
+			continue
+		}
+		m.listOne(ctx, w)
 	}
-	return c.Dial(ctx)
 }
 
-// remove deletes the market. A failure names the command that repeats it.
-func (c Config) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
-	defer cancel()
-	err := c.removeMarket(ctx)
-	if err != nil && !c.Private {
-		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
-			err, c.Keys.Prefix())
+// listOne lists one item. A failure stops the row.
+func (m *measurement) listOne(ctx context.Context, w *Worker) {
+	err := w.List(ctx)
+	if err == nil && m.open != nil {
+		m.open.stock.listings.Add(1)
 	}
-	return nil
+	if Fatal(err) {
+		m.stop.set(result.Incomplete, err)
+	}
 }
 
-func (c Config) removeMarket(ctx context.Context) error {
-	conn, err := c.direct(ctx)
+// buy orders listings until the row stops, the quota is used up, or the account is empty.
+func (m *measurement) buy(ctx context.Context, w *Worker) {
+	for allowed := false; !m.stop.asked.Load(); {
+		orders := m.listings(ctx, w)
+		short := false
+		for _, o := range orders {
+			if m.stop.asked.Load() {
+				return
+			}
+			if !allowed && !m.quota.take() {
+				return
+			}
+			err := w.Purchase(ctx, o)
+			if Fatal(err) {
+				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
+			}
+			allowed = err != nil // what was not bought is tried again
+			short = short || errors.Is(err, market.ErrInsufficientFunds)
+		}
+		if short && m.broke(ctx, w) {
+			if allowed {
+				m.quota.giveBack()
+			}
+			return
+		}
+	}
+}
+
+// browse reads listings under a shared lock until the row stops.
+func (m *measurement) browse(ctx context.Context, w *Worker) {
+	for !m.stop.asked.Load() {
+		for _, o := range m.listings(ctx, w) {
+			if m.stop.asked.Load() {
+				return
+			}
+			if _, err := w.look(ctx, o); Fatal(err) {
+				m.stop.set(result.Incomplete, fmt.Errorf("browse item %d: %w", o.Item, err))
+			}
+		}
+	}
+}
+
+// listings are some of those on the market. Where there are none it waits a little; a failure stops the row.
+func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
+	start := time.Now()
+	orders, err := w.Browse(ctx)
+	end := time.Now()
 	if err != nil {
-		return err
+		m.stop.set(result.Incomplete, err)
+		return nil
 	}
-	defer conn.Close()
-	made, err := market.ReadMade(ctx, conn.Client, c.Keys)
-	if errors.Is(err, redis.Nil) {
-		return nil // nothing was seeded
+	counted := w.recorder.counts(start)
+	if counted {
+		w.spent.browsed(start, end)
 	}
+	if len(orders) == 0 {
+		time.Sleep(idle)
+		if counted {
+			w.spent.idled(end, time.Now())
+		}
+	}
+	return orders
+}
+
+// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so.
+func (m *measurement) broke(ctx context.Context, w *Worker) bool {
+	funds, err := w.supply.funds(ctx, w.account)
 	if err != nil {
-		return err
+		m.stop.set(result.Incomplete, err)
+		return false
 	}
-	_, err = market.Remove(ctx, conn.Client, c.Keys, made, c.Subject.LockKeys(c.Keys, made))
-	return err
+	w.recorder.broke = funds < minPrice
+	return w.recorder.broke
+}
+
+// failure is why the row is incomplete; nil if it is not.
+func (m *measurement) failure() error {
+	if late := m.stop.late; late != nil && m.stop.status == result.Complete {
+		return fmt.Errorf("an operation failed as the row ended: %w", late)
+	}
+	return m.stop.cause
+}
+
+// row is what was measured.
+func (m *measurement) row() result.Row {
+	r := m.Row(m.stop.status, m.stop.at.Sub(m.from))
+	if r.Seconds > 0 {
+		r.BackgroundPerSecond = shared(m.stopped.background.Sub(m.warmed.background), r.Seconds)
+		r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
+	}
+	m.addCourse(&r)
+	m.account(&r)
+	m.addBlocked(&r)
+	if r.Open != nil {
+		m.open.report(r.Open, m.from, m.stop.at, m.stopped.withoutStock-m.warmed.withoutStock)
+	}
+	longest := float64(m.silence.longest.Microseconds()) / 1000
+	if r.LongestSilenceMS = &longest; m.silence.longest >= silent {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the market's server answered nobody for %.1f s, %.1f s after the "+
+			"warm-up: the waits hold that time", m.silence.longest.Seconds(), m.silence.at.Sub(m.from).Seconds()))
+	}
+	if late := m.stop.late; late != nil {
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("an operation that was finished after the end of the row failed: %v", late))
+	}
+	return r
+}
+
+// stop ends the work of a row: when time is up, when the user says so, or when the environment failed.
+type stop struct {
+	asked atomic.Bool // workers look at it between two operations
+	done  chan struct{}
+
+	mu     sync.Mutex
+	at     time.Time     // when it was asked for
+	status result.Status // what that makes of the row
+	cause  error         // why the row is incomplete
+	late   error         // the first failure after that, in an operation that was finished
+}
+
+func newStop() *stop { return &stop{done: make(chan struct{})} }
+
+// set asks the workers to stop; the first reason counts. A later failure is kept as a warning.
+func (s *stop) set(status result.Status, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.Load() {
+		if cause != nil && s.late == nil {
+			s.late = cause
+		}
+		return
+	}
+	s.at, s.status, s.cause = time.Now(), status, cause
+	s.asked.Store(true)
+	close(s.done)
+}
+
+// quota bounds how many purchases are made, over all buyers. Nil bounds nothing.
+type quota struct{ left atomic.Int64 }
+
+func newQuota(n int64) *quota {
+	if n == 0 {
+		return nil
+	}
+	q := new(quota)
+	q.left.Store(n)
+	return q
+}
+
+// take reports whether the caller may make one more purchase. It makes that one, or gives it back.
+func (q *quota) take() bool {
+	if q == nil {
+		return true
+	}
+	for {
+		left := q.left.Load()
+		if left <= 0 {
+			return false
+		}
+		if q.left.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
+}
+
+// giveBack leaves a purchase to the others.
+func (q *quota) giveBack() {
+	if q != nil {
+		q.left.Add(1)
+	}
 }

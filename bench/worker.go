@@ -6,149 +6,302 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// idle is how long a buyer waits for the first listings. It is not measured.
-const idle = time.Millisecond
+// Role is what a worker does.
+type Role string
 
-// worker is one seller, buyer or browser. All of it but the brake and the tickets is its own.
-type worker struct {
-	account   market.UserID // 0 for a browser
-	accounts  int           // how many there are
-	purchaser market.Purchaser
-	closer    io.Closer
-	conn      *backend.Conn // nil in tests without a server
-	goods     goods
-	ledger    *market.Ledger
-	recorder  *recorder
-	history   *history.Recorder // nil: nothing is recorded
-	random    *rand.Rand
-	brake     *brake
-	tickets   *tickets // purchases still to be made; nil: as many as there is time for
+// The roles.
+const (
+	Seller  Role = "seller"
+	Buyer   Role = "buyer"
+	Browser Role = "browser" // looks at listings beside the mix
+)
 
-	next, last market.ItemID // a seller's items that are not listed yet: from next to before last
-
-	// Of rough rows only.
-	keys     market.Keys
-	open     func(context.Context) (*backend.Conn, market.Purchaser, io.Closer, error)
-	seen     []market.Order // reused
-	reopened int64
+// Workers are all workers of a row, and what they have in common.
+type Workers struct {
+	rowMarket
+	sellers, buyers, browsers []*Worker
+	process                   lock.Process // what the workers' locks share
+	history                   *history.Writer
+	collector                 *collector
 }
 
-// sell lists items until the brake is pulled.
-func (w *worker) sell(ctx context.Context) {
-	for ; !w.brake.pulled.Load(); w.next++ {
-		if w.next >= w.last {
-			if err := w.mint(ctx); err != nil {
-				w.brake.pull(Incomplete, err)
-				return
-			}
-		}
-		if err := w.list(ctx, w.next); fatal(err) {
-			w.brake.pull(Incomplete, fmt.Errorf("list item %d: %w", w.next, err))
+// newWorkers makes the workers of a row. They are not connected yet.
+func newWorkers(c Config) *Workers {
+	ws := &Workers{rowMarket: rowMarket{Config: c}, collector: newCollector()}
+	add := func(r Role, workers *[]*Worker, count int) {
+		for i := range count {
+			*workers = append(*workers, &Worker{
+				row: ws, role: r, number: i, account: c.account(r, i),
+				recorder: newRecorder(ws.collector, c.opening().Accounts),
+				random:   rand.New(rand.NewPCG(c.Seed, uint64(len(ws.All())))),
+			})
 		}
 	}
+	add(Seller, &ws.sellers, c.Mix.Sellers)
+	add(Buyer, &ws.buyers, c.Mix.Buyers)
+	add(Browser, &ws.browsers, c.Browsers)
+	return ws
 }
 
-// mint makes the next items: from next to before last.
-func (w *worker) mint(ctx context.Context) error {
+// connect makes the workers of a row, with a history if there is to be one, and connects them. On an error nothing
+// stays open.
+func connect(ctx context.Context, m rowMarket) (*Workers, error) {
+	h, err := m.createHistory()
+	if err != nil {
+		return nil, err
+	}
+	ws := newWorkers(m.Config)
+	ws.rowMarket, ws.history = m, h
+	for _, group := range [][]*Worker{ws.sellers, ws.buyers, ws.browsers} {
+		for i, w := range group {
+			if w.recorder.history, err = h.Worker(string(w.role)); err == nil {
+				err = w.Connect(ctx)
+			}
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", w.role, i+1, err), ws.Close(), h.Discard())
+			}
+		}
+	}
+	return ws, nil
+}
+
+// All are the sellers, the buyers and the browsers.
+func (ws *Workers) All() []*Worker { return slices.Concat(ws.sellers, ws.buyers, ws.browsers) }
+
+// lastMinted is the highest id of an item that the workers may have minted.
+func (ws *Workers) lastMinted() (last market.ItemID) {
+	if ws == nil {
+		return 0
+	}
+	for _, w := range ws.sellers {
+		last = max(last, w.recorder.ledger.LastMinted())
+	}
+	return last
+}
+
+// Audit judges the market against what the workers know. They must not trade meanwhile. An error means that the market
+// could not be read, or, wrapping ErrKeysLost, that the server did not keep it.
+func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
+	var ledgers []*market.Ledger
+	for _, w := range ws.All() {
+		ledgers = append(ledgers, w.recorder.ledger)
+	}
+	return ws.audit(ctx, ledgers)
+}
+
+// Close closes what the workers have open.
+func (ws *Workers) Close() error {
+	var errs []error
+	for _, w := range ws.All() {
+		errs = append(errs, w.close())
+	}
+	return errors.Join(append(errs, ws.process.Close())...)
+}
+
+// dial connects a worker.
+func (ws *Workers) dial(ctx context.Context) (*backend.Conn, error) {
+	if ws.DialWorker != nil {
+		return ws.DialWorker(ctx)
+	}
+	return ws.Dial(ctx)
+}
+
+// Worker is one seller, buyer or browser. It has a connection, a Purchaser, a supply and a recorder of its own. Its
+// methods serve one goroutine.
+type Worker struct {
+	row       *Workers
+	role      Role
+	number    int           // among those of its role, from 0
+	account   market.UserID // 0 for a browser
+	conn      *backend.Conn // nil in tests without a server
+	purchaser market.Purchaser
+	closer    io.Closer
+	supply    supply
+	recorder  *recorder
+	spent     spent
+	random    *rand.Rand
+
+	lockServers backend.Stats // what its locks exchange with servers of their own
+	background  backend.Stats // what renews its locks and notifies it, wherever
+	thrown      traffic       // up to where the operation under way last threw away all it had done
+
+	next, last market.ItemID  // a seller's items that are not listed yet: next to last-1
+	orders     []market.Order // reused
+}
+
+// Role is what the worker does.
+func (w *Worker) Role() Role { return w.role }
+
+// Connect opens a connection and a Purchaser for the worker, in place of those that it has.
+func (w *Worker) Connect(ctx context.Context) error {
+	_ = w.close() // a broken connection cannot end well
+	conn, err := w.row.dial(ctx)
+	if err != nil {
+		return err
+	}
+	purchaser, closer, err := w.open(conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	w.conn, w.purchaser, w.closer = conn, purchaser, closer
+	w.supply = redisSupply{conn.Client, w.row.Keys, w.row.browseSize()}
+	return nil
+}
+
+// open opens the worker's Purchaser.
+func (w *Worker) open(conn *backend.Conn) (market.Purchaser, io.Closer, error) {
+	if w.row.OpenWorker != nil {
+		return w.row.OpenWorker(w.role, w.number, conn, w.env(conn))
+	}
+	return w.row.Subject.Open(w.env(conn))
+}
+
+// env is what the worker's Purchaser works with.
+func (w *Worker) env(conn *backend.Conn) strategies.Env {
+	env := strategies.Env{
+		Redis: conn.Client, Keys: w.row.Keys, Servers: w.row.Servers, Process: &w.row.process,
+		Traffic: lock.Traffic{Servers: &w.lockServers, Background: &w.background},
+		Dial: func(ctx context.Context) (*redis.Client, error) {
+			more, err := w.row.dial(backend.CountInto(ctx, &w.background))
+			if err != nil {
+				return nil, err
+			}
+			return more.Client, nil
+		},
+		Thrown: func() { w.thrown = w.traffic() },
+	}
+	if w.row.Steps != nil {
+		env.Steps = w.row.Steps(w.role)
+	}
+	if w.recorder.history != nil {
+		env.Holds = w.recorder.history.Held
+	}
+	return env
+}
+
+// close closes what Connect opened, if anything is open.
+func (w *Worker) close() error {
+	if w.purchaser == nil {
+		return nil
+	}
+	err := errors.Join(w.closer.Close(), w.conn.Close())
+	w.conn, w.purchaser, w.closer = nil, nil, nil
+	return err
+}
+
+// List offers the seller's next item at a random price. When none is left it first mints a batch, which is not
+// measured.
+func (w *Worker) List(ctx context.Context) error {
+	if w.next >= w.last {
+		if err := w.mint(ctx); err != nil {
+			return err
+		}
+	}
+	l := market.Listing{Item: w.next, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
+	w.next++
 	start := time.Now()
-	first, err := w.goods.mint(ctx, w.account)
-	w.history.Minted(start, time.Now(), first, w.account, err)
-	w.ledger.Minted(first, w.account, err)
+	receipt, err := w.purchaser.List(ctx, l)
+	w.recorder.listed(start, time.Now(), l, receipt, err)
+	if Fatal(err) {
+		return fmt.Errorf("list item %d: %w", l.Item, err)
+	}
+	return err
+}
+
+// mint makes the next items, and sets next and last.
+func (w *Worker) mint(ctx context.Context) error {
+	start := time.Now()
+	first, err := w.supply.mint(ctx, w.account)
+	w.recorder.minted(start, time.Now(), first, w.account, err)
 	if err == nil {
 		w.next, w.last = first, first+market.BatchSize
 	}
 	return err
 }
 
-// list offers an item at a random price.
-func (w *worker) list(ctx context.Context, item market.ItemID) error {
-	l := market.Listing{Item: item, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
-	start := time.Now()
-	receipt, err := w.purchaser.List(ctx, l)
-	end := time.Now()
-	w.recorder.list(start, end, receipt, err)
-	w.history.Listed(start, end, l, err)
-	w.ledger.Listed(l, err)
-	return err
-}
-
-// buy orders listings until the brake is pulled, the tickets are gone, or the account is empty.
-func (w *worker) buy(ctx context.Context) {
-	orders := make([]market.Order, 0, browseSize)
-	for ticket := false; !w.brake.pulled.Load(); {
-		var err error
-		if orders, err = w.goods.browse(ctx, orders[:0], w.account); err != nil {
-			w.brake.pull(Incomplete, err)
-			return
-		}
-		if len(orders) == 0 {
-			time.Sleep(idle)
-			continue
-		}
-		w.random.Shuffle(len(orders), func(i, j int) { orders[i], orders[j] = orders[j], orders[i] })
-		short := false
-		for _, o := range orders {
-			if w.brake.pulled.Load() {
-				return
-			}
-			if !ticket && !w.tickets.take() {
-				return
-			}
-			err := w.order(ctx, o)
-			if fatal(err) {
-				w.brake.pull(Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
-			}
-			ticket = err != nil
-			short = short || errors.Is(err, market.ErrInsufficientFunds)
-		}
-		if short && w.broke(ctx) {
-			if ticket {
-				w.tickets.giveBack()
-			}
-			return
-		}
+// Browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good
+// until the next call.
+func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
+	var err error
+	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {
+		return nil, err
 	}
+	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
+	return w.orders, nil
 }
 
-// order makes one purchase.
-func (w *worker) order(ctx context.Context, o market.Order) error {
+// Purchase makes one order.
+func (w *Worker) Purchase(ctx context.Context, o market.Order) error {
+	return w.purchase(ctx, o, time.Time{}, time.Time{})
+}
+
+// purchase makes one order. In an open loop it was due at a time and taken up at another, maybe with other listings
+// before this one; in a closed loop both are zero.
+func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.Time) error {
 	before := w.traffic()
+	w.thrown = before
 	start := time.Now()
 	receipt, err := w.purchaser.Purchase(ctx, o)
 	end := time.Now()
-	w.recorder.purchase(start, end, w.traffic().Sub(before), receipt, err)
-	w.history.Purchased(start, end, o, err)
-	w.ledger.Purchased(o, err)
+	asked := start
+	if !due.IsZero() {
+		asked = due
+	}
+	cost, thrown := w.traffic().sub(before), w.thrown.sub(before)
+	w.recorder.purchased(asked, start, end, o, cost, receipt, err)
+	if w.recorder.counts(asked) {
+		w.spent.order(asked, start, end, cost.market, thrown.market, receipt, err)
+	}
+	if err == nil && !due.IsZero() {
+		w.recorder.served(due, taken, end)
+	}
 	return err
 }
 
-// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so.
-func (w *worker) broke(ctx context.Context) bool {
-	funds, err := w.goods.funds(ctx, w.account)
-	if err != nil {
-		w.brake.pull(Incomplete, err)
-		return false
+// look reads where an item lies, under a lock that readers share.
+func (w *Worker) look(ctx context.Context, o market.Order) (market.Sighting, error) {
+	browser, ok := w.purchaser.(market.Browser)
+	if !ok {
+		return market.Sighting{}, fmt.Errorf("%w: %s takes no lock that browsers could share", ErrConfig, w.row.Subject)
 	}
-	w.recorder.broke = funds < minPrice
-	return w.recorder.broke
+	start := time.Now()
+	sighting, receipt, err := browser.Browse(ctx,
+		market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, w.row.opening().Accounts)
+	w.recorder.sighted(start, time.Now(), sighting, receipt, err)
+	return sighting, err
 }
 
-func (w *worker) traffic() backend.Counts {
-	if w.conn == nil {
-		return backend.Counts{}
-	}
-	return w.conn.Stats.Snapshot()
+// traffic is what a worker has exchanged with the market's server, and what its locks have with servers of their own.
+// What goes on in the background is not in it.
+type traffic struct{ market, lockServers backend.Counts }
+
+func (t traffic) sub(b traffic) traffic {
+	return traffic{t.market.Sub(b.market), t.lockServers.Sub(b.lockServers)}
 }
 
-// fatal reports whether an operation failed because of the environment, so that going on would measure that.
-func fatal(err error) bool {
+func (w *Worker) traffic() traffic {
+	t := traffic{lockServers: w.lockServers.Snapshot()}
+	if w.conn != nil {
+		t.market = w.conn.Stats.Snapshot()
+	}
+	return t
+}
+
+// Fatal reports whether an operation failed because of the environment. A row that went on would measure the failure.
+func Fatal(err error) bool {
 	return err != nil &&
 		(!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
 }

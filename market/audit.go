@@ -2,42 +2,47 @@ package market
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
+	"github.com/bits-and-blooms/bitset"
 	"github.com/redis/go-redis/v9"
 )
 
-// maxProblems bounds how many problems of items, and how many of accounts, are told in words; all are counted.
+// maxProblems bounds how many problems of items, and how many of accounts, are described; all are counted.
 const maxProblems = 10
 
-// Verdict is what an audit found.
-type Verdict struct {
+// AuditResult is what an audit found.
+type AuditResult struct {
 	Items         int64    // minted items that are in exactly the place they should be
 	Funds         int64    // coins found in all accounts
-	ItemProblems  int64    // items lost, doubled, or in a place nobody was told of
+	ItemProblems  int64    // items lost, doubled, bought twice, at another price than told, or in an unexplained place
 	MoneyProblems int64    // accounts whose funds are not what their ledger says, or below zero
 	Applied       int64    // operations of unknown outcome that turned out to be applied
 	NotApplied    int64    // operations of unknown outcome that turned out not to be
-	Problems      []string // the first problems, in words
+	Problems      []string // descriptions of the first problems
 }
 
 // OK reports whether every item and every coin is where it should be.
-func (v Verdict) OK() bool { return v.ItemProblems == 0 && v.MoneyProblems == 0 }
+func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems == 0 }
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 5 bytes of memory an item, and about a second per million items.
-func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (Verdict, error) {
+// 25 bytes of memory per item, and about a second per million items.
+func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a := newAuditor(o, ledgers)
 	if err := a.readItems(ctx, rdb, keys); err != nil {
-		return Verdict{}, fmt.Errorf("audit items of market %s: %w", keys.Prefix(), err)
+		return AuditResult{}, fmt.Errorf("audit items of market %s: %w", keys.Prefix(), err)
 	}
 	a.settle()
 	a.judgeItems()
 	if err := a.judgeFunds(ctx, rdb, keys); err != nil {
-		return Verdict{}, fmt.Errorf("audit accounts of market %s: %w", keys.Prefix(), err)
+		return AuditResult{}, fmt.Errorf("audit accounts of market %s: %w", keys.Prefix(), err)
 	}
-	return a.verdict, nil
+	return a.result, nil
 }
 
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
@@ -53,25 +58,26 @@ func (p place) String() string {
 	return "nowhere"
 }
 
-// auditor holds, by item, where it lies: four bytes an item. Who minted it is known by batch, and who bought it is looked
-// up in the ledgers.
+// auditor keeps the place of each item and the price at which it is listed, and beside that who bought it and what its
+// seller asked for it as the ledgers say. It knows who minted an item by its batch.
 type auditor struct {
 	opening Opening
 	ledgers []*Ledger
-	minters []place // by batch; 0: not minted
-	found   []place // by item; 0: not found
-	deltas  []int64 // by account
-	listed  bitmap
-	sold    bitmap           // items that somebody bought
-	settled map[ItemID]place // the buyers of those that no ledger knows to be bought
-	bad     map[ItemID]bool  // items with a problem already told; damage may hold any id
-	verdict Verdict
+	minters []place   // by batch; 0: not minted
+	found   []place   // by item; 0: not found
+	prices  []float64 // by item, of those found on the market
+	buyers  []place   // by item; 0: nobody bought it
+	asked   []float64 // by item, of those listed
+	listed  bitset.BitSet
+	deltas  []int64         // by account
+	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
+	result  AuditResult
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
 		opening: o, ledgers: ledgers, deltas: make([]int64, o.Accounts+1),
-		settled: map[ItemID]place{}, bad: map[ItemID]bool{},
+		bad: map[ItemID]bool{},
 	}
 	for _, l := range ledgers {
 		for _, m := range l.minted {
@@ -82,6 +88,7 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		}
 	}
 	a.found = make([]place, len(a.minters)*BatchSize+1)
+	a.prices, a.asked, a.buyers = make([]float64, len(a.found)), make([]float64, len(a.found)), make([]place, len(a.found))
 	for _, l := range ledgers {
 		a.join(l)
 	}
@@ -89,33 +96,53 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 }
 
 // batchOf numbers the batches in which items are minted, from 0.
-func batchOf(id ItemID) int { return int(id-1) / BatchSize }
+func batchOf(id ItemID) int { return (int(id-1) - inBatch(id)) / BatchSize }
+
+// inBatch is the place of an item in its batch, from 0; of ids below 1, which no mint makes, too.
+func inBatch(id ItemID) int { return (int(id-1)%BatchSize + BatchSize) % BatchSize }
 
 // join adds what one client knows. All mints must be known before.
 func (a *auditor) join(l *Ledger) {
-	a.listed.union(l.listed)
+	for batch, asked := range l.asked {
+		for id := range asked.listed.items(batch) {
+			a.list(id, asked.prices[inBatch(id)])
+		}
+	}
 	for account, delta := range l.deltas {
 		a.deltas[account] += delta
 	}
-	for user, items := range l.bought {
-		a.joinBought(place(user), items)
+	for _, user := range slices.Sorted(maps.Keys(l.bought)) {
+		a.joinBought(place(user), l.bought[user])
+	}
+	for _, o := range l.again {
+		a.itemProblem(o.Item, "item %d was sold twice: user %d was told so, and paid, each time", o.Item, o.Buyer)
 	}
 }
 
-func (a *auditor) joinBought(buyer place, items bitmap) {
-	for id := range items.all() {
-		switch {
-		case a.minter(id) == 0:
-			a.itemProblem(id, "item %d was bought by user %d but never minted", id, buyer)
-		case a.sold.has(id):
-			a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, a.buyer(id), buyer)
-		default:
-			a.sold.set(id)
+// list notes what a seller asked for an item, if it was minted.
+func (a *auditor) list(id ItemID, price int64) {
+	if a.minter(id) != 0 {
+		a.listed.Set(uint(id))
+		a.asked[id] = float64(price)
+	}
+}
+
+func (a *auditor) joinBought(buyer place, items places) {
+	for _, batch := range slices.Sorted(maps.Keys(items)) { // so that problems are found in the same order each time
+		for id := range items[batch].items(batch) {
+			switch {
+			case a.minter(id) == 0:
+				a.itemProblem(id, "item %d was bought by user %d but never minted", id, buyer)
+			case a.buyers[id] != 0:
+				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, a.buyers[id], buyer)
+			default:
+				a.buyers[id] = buyer
+			}
 		}
 	}
 }
 
-// minter is who minted an item, for all that the ledgers know; 0 is nobody.
+// minter returns who minted an item according to the ledgers; 0 is nobody.
 func (a *auditor) minter(id ItemID) place {
 	if id < 1 || batchOf(id) >= len(a.minters) {
 		return 0
@@ -123,22 +150,185 @@ func (a *auditor) minter(id ItemID) place {
 	return a.minters[batchOf(id)]
 }
 
-// buyer is who bought an item; 0 is nobody.
-func (a *auditor) buyer(id ItemID) place {
-	if !a.sold.has(id) {
-		return 0
+// readItems notes where every item lies.
+func (a *auditor) readItems(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
+	for user := UserID(1); user <= UserID(a.opening.Accounts); user++ {
+		err := scan(ctx, func(cursor uint64) *redis.ScanCmd {
+			return rdb.SScan(ctx, keys.Inventory(user), cursor, "", chunk)
+		}, 1, func(item []string) {
+			id, err := strconv.ParseInt(item[0], 10, 64)
+			if err != nil {
+				a.itemProblem(0, "%s holds %q, which is not an item", place(user), item[0])
+				return
+			}
+			a.see(ItemID(id), place(user))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
+		return rdb.ZScan(ctx, keys.Market(), cursor, "", chunk)
+	}, 2, func(listing []string) {
+		id, seller, err := ParseMember(listing[0])
+		price, priceErr := strconv.ParseFloat(listing[1], 64)
+		err = errors.Join(err, priceErr)
+		switch {
+		case err != nil:
+			a.itemProblem(0, "%v", err)
+		case seller < 1 || seller > UserID(a.opening.Accounts):
+			a.itemProblem(id, "item %d is listed by user %d, who has no account", id, seller)
+		default:
+			if a.see(id, -place(seller)); a.minter(id) != 0 {
+				a.prices[id] = price
+			}
+		}
+	})
+}
+
+// scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
+func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, see func([]string)) error {
+	for cursor := uint64(0); ; {
+		elements, next, err := page(cursor).Result()
+		if err != nil {
+			return err
+		}
+		for element := range slices.Chunk(elements, n) {
+			see(element)
+		}
+		if cursor = next; cursor == 0 {
+			return ctx.Err()
+		}
+	}
+}
+
+// see notes that an item lies at a place. SCAN may return an element twice, so the same place twice is no problem.
+func (a *auditor) see(id ItemID, at place) {
+	switch {
+	case a.minter(id) == 0:
+		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
+	case a.found[id] == 0:
+		a.found[id] = at
+	case a.found[id] != at:
+		a.itemProblem(id, "item %d is in two places: %s and %s", id, a.found[id], at)
+	}
+}
+
+// settle decides the operations of unknown outcome by where their items lie, and books those found applied, so that
+// the rest of the audit treats them like any other.
+func (a *auditor) settle() {
+	a.settleMints()
+	for _, l := range a.ledgers {
+		for _, x := range l.unsureListings {
+			a.settleListing(x)
+		}
 	}
 	for _, l := range a.ledgers {
-		for user, items := range l.bought {
-			if items.has(id) {
-				return place(user)
+		for _, o := range l.unsureOrders {
+			a.settleOrder(o)
+		}
+	}
+}
+
+// settleMints forgets the items of a batch that was not confirmed and of which nothing is there: one SADD makes
+// all of a batch or nothing.
+func (a *auditor) settleMints() {
+	for _, l := range a.ledgers {
+		for _, m := range l.minted {
+			batch := a.found[m.first : m.first+BatchSize]
+			if m.unsure && !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }) {
+				a.minters[batchOf(m.first)] = 0
 			}
 		}
 	}
-	return a.settled[id]
 }
 
-// itemProblem counts a problem once an item.
+// settleListing books a listing when its item has left the seller's inventory.
+func (a *auditor) settleListing(x Listing) {
+	if a.minter(x.Item) == 0 || a.found[x.Item] == 0 || a.found[x.Item] == place(x.Seller) {
+		a.result.NotApplied++
+		return
+	}
+	a.result.Applied++
+	if !a.listed.Test(uint(x.Item)) {
+		a.list(x.Item, x.Price)
+	}
+}
+
+// settleOrder books an order when its item lies with the buyer and no order that was confirmed or settled before
+// explains why.
+func (a *auditor) settleOrder(o Order) {
+	if a.minter(o.Item) == 0 || a.found[o.Item] != place(o.Buyer) || a.buyers[o.Item] != 0 {
+		a.result.NotApplied++
+		return
+	}
+	a.result.Applied++
+	a.buyers[o.Item] = place(o.Buyer)
+	transfer(a.deltas, o)
+}
+
+// judgeItems compares where each item lies with where the ledgers say it should.
+func (a *auditor) judgeItems() {
+	for id := ItemID(1); int(id) < len(a.found); id++ {
+		minter, buyer, at := a.minter(id), a.buyers[id], a.found[id]
+		if minter == 0 || a.bad[id] {
+			continue
+		}
+		switch {
+		case at == 0:
+			a.itemProblem(id, "item %d of user %d is nowhere", id, minter)
+		case buyer != 0 && at != buyer:
+			a.itemProblem(id, "item %d was bought by user %d but lies in %s", id, buyer, at)
+		case buyer == 0 && a.listed.Test(uint(id)) && at != -minter:
+			a.itemProblem(id, "item %d was listed by user %d and bought by nobody but lies in %s", id, minter, at)
+		case buyer == 0 && at == -minter && a.listed.Test(uint(id)) && a.prices[id] != a.asked[id]:
+			a.itemProblem(id, "item %d was listed by user %d at %v coins but stands at %v", id, minter, a.asked[id],
+				a.prices[id])
+		case buyer == 0 && !a.listed.Test(uint(id)) && at != minter:
+			a.itemProblem(id, "item %d of user %d was neither listed nor bought but lies in %s", id, minter, at)
+		default:
+			a.result.Items++
+		}
+	}
+}
+
+// judgeFunds compares each account with what the ledgers say.
+func (a *auditor) judgeFunds(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
+	for first := 1; first <= a.opening.Accounts; first += chunk {
+		var replies []redis.Cmder
+		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for id := first; id < first+chunk && id <= a.opening.Accounts; id++ {
+				replies = append(replies, p.HGet(ctx, keys.User(UserID(id)), "funds"))
+			}
+			return nil
+		})
+		if err != nil && err != redis.Nil {
+			return err
+		}
+		for i, reply := range replies {
+			a.judgeAccount(first+i, reply.(*redis.StringCmd))
+		}
+	}
+	return nil
+}
+
+func (a *auditor) judgeAccount(id int, reply *redis.StringCmd) {
+	funds, err := reply.Int64()
+	expected := a.opening.Funds + a.deltas[id]
+	switch {
+	case err != nil:
+		a.moneyProblem("account of user %d has no readable funds (%v)", id, err)
+		return
+	case funds != expected:
+		a.moneyProblem("account of user %d holds %d coins, and should hold %d (%+d)",
+			id, funds, expected, funds-expected)
+	case funds < 0:
+		a.moneyProblem("account of user %d is overdrawn: %d coins", id, funds)
+	}
+	a.result.Funds += funds
+}
+
+// itemProblem counts one problem for each item.
 func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
 	if id > 0 {
 		if a.bad[id] {
@@ -146,17 +336,17 @@ func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
 		}
 		a.bad[id] = true
 	}
-	if a.verdict.ItemProblems++; a.verdict.ItemProblems <= maxProblems {
-		a.tell(format, args...)
+	if a.result.ItemProblems++; a.result.ItemProblems <= maxProblems {
+		a.describe(format, args...)
 	}
 }
 
 func (a *auditor) moneyProblem(format string, args ...any) {
-	if a.verdict.MoneyProblems++; a.verdict.MoneyProblems <= maxProblems {
-		a.tell(format, args...)
+	if a.result.MoneyProblems++; a.result.MoneyProblems <= maxProblems {
+		a.describe(format, args...)
 	}
 }
 
-func (a *auditor) tell(format string, args ...any) {
-	a.verdict.Problems = append(a.verdict.Problems, fmt.Sprintf(format, args...))
+func (a *auditor) describe(format string, args ...any) {
+	a.result.Problems = append(a.result.Problems, fmt.Sprintf(format, args...))
 }

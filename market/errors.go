@@ -56,6 +56,16 @@ var reasons = []struct {
 // and for every error that leaves the outcome unknown.
 func Refused(err error) bool { return Reason(err) != "" }
 
+// Refusal is the error that [Reason] gives a name; nil if it gives it to none.
+func Refusal(reason string) error {
+	for _, r := range reasons {
+		if r.name == reason {
+			return r.err
+		}
+	}
+	return nil
+}
+
 // Reason names why an operation was refused, as results spell it ("not_listed", "contended", ...). It is empty
 // for nil and for an error of unknown outcome.
 func Reason(err error) string {

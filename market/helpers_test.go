@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
-func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 
 var errLost = errors.New("the reply was lost")
 
@@ -28,7 +28,7 @@ type world struct {
 func newWorld(t testing.TB, s *backend.Server) *world {
 	t.Helper()
 	w := &world{
-		TB: t, ctx: t.Context(), conn: backendtest.Dial(t, s), keys: backendtest.Keys(t),
+		TB: t, ctx: t.Context(), conn: testkit.Dial(t, s), keys: testkit.Keys(t),
 		opening: market.Opening{Accounts: 3, Funds: 100}, ledger: market.NewLedger(3),
 	}
 	w.must(market.Seed(w.ctx, w.conn, w.keys, w.opening))
@@ -47,21 +47,21 @@ func (w *world) must(err error) {
 	}
 }
 
-// lists moves an item of user 1 to the market, and notes what the client was told.
-func (w *world) lists(item market.ItemID, price int64, told error) {
+// lists moves an item of user 1 to the market, and notes in the ledger what its client got as the outcome.
+func (w *world) lists(item market.ItemID, price int64, outcome error) {
 	w.Helper()
 	w.do("srem", w.keys.Inventory(1), int64(item))
 	w.do("zadd", w.keys.Market(), price, market.Member(item, 1))
-	w.ledger.Listed(market.Listing{Item: item, Seller: 1, Price: price}, told)
+	w.ledger.Listed(market.Listing{Item: item, Seller: 1, Price: price}, outcome)
 }
 
-// buys moves a listed item of user 1 to user 2, and notes what the client was told.
-func (w *world) buys(item market.ItemID, price int64, told error) {
+// buys moves a listed item of user 1 to user 2, and notes in the ledger what its client got as the outcome.
+func (w *world) buys(item market.ItemID, price int64, outcome error) {
 	w.Helper()
 	w.do("zrem", w.keys.Market(), market.Member(item, 1))
 	w.do("sadd", w.keys.Inventory(2), int64(item))
 	w.pay(2, 1, price)
-	w.ledger.Purchased(order(item, 2, price), told)
+	w.ledger.Purchased(order(item, 2, price), outcome)
 }
 
 func (w *world) pay(from, to market.UserID, coins int64) {
@@ -79,7 +79,7 @@ func order(item market.ItemID, buyer market.UserID, price int64) market.Order {
 	return market.Order{Item: item, Seller: 1, Buyer: buyer, Price: price}
 }
 
-func (w *world) audit(more ...*market.Ledger) market.Verdict {
+func (w *world) audit(more ...*market.Ledger) market.AuditResult {
 	w.Helper()
 	v, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, append([]*market.Ledger{w.ledger}, more...)...)
 	w.must(err)

@@ -19,7 +19,8 @@ type Keys struct{ prefix string }
 func NewKeys(prefix string) (Keys, error) {
 	switch {
 	case !strings.HasSuffix(prefix, ":") || prefix == ":":
-		return Keys{}, fmt.Errorf("%w %q: it must be a name that ends in ':', for example \"mytest:\"", ErrPrefix, prefix)
+		return Keys{}, fmt.Errorf("%w %q: it must be a name that ends in ':', for example \"mytest:\"",
+			ErrPrefix, prefix)
 	case strings.ContainsAny(prefix, `*?[]\`):
 		return Keys{}, fmt.Errorf("%w %q: it must not contain the glob characters * ? [ ] \\", ErrPrefix, prefix)
 	case strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f }):
@@ -48,6 +49,15 @@ func (k Keys) Lock(name string) string { return k.prefix + "lock:" + name }
 // Fence is the string that says which holder of the lock called name registered last at the market. It outlives the
 // holder, who may come late, and goes with the market.
 func (k Keys) Fence(name string) string { return k.prefix + "fence:" + name }
+
+// Version is the number of times that an item was listed or bought, where a strategy counts it.
+func (k Keys) Version(id ItemID) string {
+	return k.prefix + "version:" + strconv.FormatInt(int64(id), 10)
+}
+
+// Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent of the locked
+// strategies).
+func (k Keys) Outcomes() string { return k.prefix + "outcomes" }
 
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
 func (k Keys) Run() string { return k.prefix + "run" }

@@ -27,13 +27,20 @@ type Order struct {
 }
 
 // A Receipt says what one operation cost, whether or not it was applied. Commands and round trips are not in
-// it: they are counted at the connection, alike for every Purchaser.
+// it: the connection counts them, in the same way for every Purchaser.
 type Receipt struct {
-	Retries   int           // EXEC aborts and lock acquisition time-outs
-	Polls     int           // failed attempts to take a lock, each followed by a wait
-	LockWait  time.Duration // from the first attempt to take a lock until the last lock was held
-	LockHold  time.Duration // from holding the first lock until the last one was released
-	LeaseLost bool          // a lock turned out to be lost after the write was made
+	Retries int // EXEC aborts and lock acquisition time-outs
+	Polls   int // failed attempts to take a lock, each followed by a wait
+
+	// Parts of the operation's time. None overlaps another, so that they add up to no more than the whole.
+	LockWait time.Duration // from the first attempt to take a lock until all were held, or one could not be had
+	LockHold time.Duration // from then until the last one was released
+	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up
+
+	LeaseLost bool // a lock turned out to be lost after the write was made
+	// ReleasesFailed is how many locks could not be given back, for another reason than that they were lost: whoever
+	// needs one next may have to wait until it expires.
+	ReleasesFailed int
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
@@ -50,4 +57,18 @@ type Purchaser interface {
 	// ErrNotListed, ErrPriceChanged or ErrInsufficientFunds when the order cannot be met, and ErrContended when
 	// it gave up in time.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
+}
+
+// A Sighting is what a browser saw of one item, in several reads.
+type Sighting struct {
+	Places int  // inventories and listings that held the item
+	Torn   bool // the reads do not fit one state of the market: the item was not in exactly one place
+}
+
+// A Browser reads an item while nobody may change it; several may do so at the same time. Like a Purchaser, it
+// serves one worker and is not safe for concurrent use.
+type Browser interface {
+	// Browse reads a listing, every inventory the item may be in (those of accounts 1 to accounts), and the listing
+	// again. Errors are those of a Purchaser that writes nothing: ErrContended, ErrLockLost, ErrNotSent, ErrRejected.
+	Browse(ctx context.Context, l Listing, accounts int) (Sighting, Receipt, error)
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,7 +19,7 @@ const BatchSize = 1000
 // chunk bounds how many commands or keys go into one pipeline or one command.
 const chunk = 1000
 
-// maxAccounts and maxItems bound what a note is believed.
+// maxAccounts and maxItems are the largest numbers that ReadMade accepts.
 const (
 	maxAccounts = 1_000_000
 	maxItems    = 10_000_000_000
@@ -25,15 +28,19 @@ const (
 // ErrOccupied is returned when keys exist under a prefix that a run wants for itself.
 var ErrOccupied = errors.New("prefix already holds keys")
 
-// ErrUnclaimed is returned by Seed when it is not known to have claimed the prefix: what is under it may be somebody
-// else's.
+// ErrUnclaimed is returned by Seed when it is not known whether it claimed the prefix: the keys under it may be
+// somebody else's.
 var ErrUnclaimed = errors.New("prefix was not claimed")
+
+// ErrNote is returned by ReadMade for a note that has lost its beginning, as when a server lost its keys while a run
+// went on.
+var ErrNote = errors.New("the run's note is not whole")
 
 // Opening is what a market starts with: accounts 1 to Accounts, holding Funds coins each.
 type Opening struct {
 	Accounts int
 	Funds    int64
-	Strategy string // who trades here, as a canonical spec: tells Remove's caller which locks there may be
+	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
 }
 
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
@@ -52,7 +59,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	for first := 1; first <= o.Accounts; first += chunk {
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= o.Accounts; id++ {
-				p.HSet(ctx, keys.User(UserID(id)), "name", "user-"+strconv.Itoa(id), "funds", o.Funds)
+				p.HSet(ctx, keys.User(UserID(id)), "name", accountName(strconv.Itoa(id)), "funds", o.Funds)
 			}
 			return nil
 		})
@@ -62,6 +69,9 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	}
 	return nil
 }
+
+// accountName is the name in the account of the user with an id.
+func accountName(id string) string { return "user-" + id }
 
 // Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the names of the whole
 // keyspace with SCAN, so it is for prefixes that a person chose; one drawn at random needs no such check.
@@ -77,8 +87,29 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	return nil
 }
 
+// Missing names a key that Seed made, that only Remove deletes, and that is gone or has lost what Seed wrote; empty
+// when there is none. An error means that the market could not be read.
+func Missing(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
+	written := func(key, field string) (bool, error) {
+		there, err := rdb.HExists(ctx, key, field).Result()
+		if err != nil {
+			err = fmt.Errorf("look at key %s: %w", key, err)
+		}
+		return there, err
+	}
+	if there, err := written(keys.Run(), "accounts"); err != nil || !there {
+		return keys.Run(), err
+	}
+	for id := UserID(1); id <= UserID(o.Accounts); id++ {
+		if there, err := written(keys.User(id), "name"); err != nil || !there {
+			return keys.User(id), err
+		}
+	}
+	return "", nil
+}
+
 // Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an
-// error the batch may or may not exist when first is not zero, and does not exist when it is.
+// error the batch does not exist if first is zero, and may exist otherwise.
 func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
 	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
 	if err != nil {
@@ -102,7 +133,8 @@ type Made struct {
 	Strategy string // canonical spec
 }
 
-// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none.
+// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, and ErrNote,
+// wrapped, when a part of it is gone.
 func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
 	if err == nil && len(note) == 0 {
@@ -110,6 +142,9 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	}
 	if err != nil {
 		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
+	}
+	if torn := map[string]string{"items": note["items"]}; maps.Equal(note, torn) {
+		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), ErrNote)
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
 	items, err2 := strconv.ParseInt(note["items"], 10, 64)
@@ -120,28 +155,76 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
 	}
 	if accounts < 0 || accounts > maxAccounts || items < 0 || items > maxItems {
-		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items", keys.Run(), accounts, items)
+		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items",
+			keys.Run(), accounts, items)
 	}
 	return Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}, nil
 }
 
 // Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It
 // returns how many keys there were. The run's own note goes last, so that an interrupted removal can be repeated.
-func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks iter.Seq[string]) (removed int64, err error) {
-	removed, err = unlink(ctx, rdb, made(keys, m, locks))
+func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks iter.Seq[string]) (int64, error) {
+	removed, err := unlink(ctx, rdb, made(keys, m, locks))
 	if err != nil {
 		return removed, fmt.Errorf("remove market %s: %w", keys.Prefix(), err)
 	}
 	return removed, nil
 }
 
-// RemoveLocks deletes keys of locks from a market that stays, and returns how many there were. Nobody may hold one.
-func RemoveLocks(ctx context.Context, rdb redis.Cmdable, locks iter.Seq[string]) (removed int64, err error) {
-	removed, err = unlink(ctx, rdb, locks)
+// RemoveKeys deletes keys, and returns how many there were.
+func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (int64, error) {
+	removed, err := unlink(ctx, rdb, keys)
 	if err != nil {
-		return removed, fmt.Errorf("remove locks: %w", err)
+		return removed, fmt.Errorf("remove keys: %w", err)
 	}
 	return removed, nil
+}
+
+// marketKey matches what follows the prefix in the keys of a market and of its locks, and keyTypes are the types of
+// those of a market.
+var (
+	marketKey = regexp.MustCompile(
+		`^(?:(users|inventory):\d+|(market):|(run|outcomes)|(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
+	keyTypes = map[string]string{
+		"users": "hash", "inventory": "set", "market": "zset", "run": "hash", "outcomes": "hash",
+	}
+)
+
+// Leftovers lists the keys under the prefix that have the names and types of a market's and its locks'. It is for what
+// a run left whose note is lost, and walks the names of the whole keyspace with SCAN. Made says that a note or an
+// account among them shows that a run made them.
+func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
+	for it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator(); ; {
+		if !it.Next(ctx) {
+			if err = it.Err(); err != nil {
+				err = fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
+			}
+			return found, made, err
+		}
+		parts := marketKey.FindStringSubmatch(strings.TrimPrefix(it.Val(), keys.Prefix()))
+		if parts == nil {
+			continue
+		}
+		kind := strings.Join(parts[1:], "")
+		if want := keyTypes[kind]; want != "" {
+			is, err := rdb.Type(ctx, it.Val()).Result()
+			if err != nil {
+				return nil, false, fmt.Errorf("look at key %s: %w", it.Val(), err)
+			}
+			if is != want {
+				continue
+			}
+		}
+		if kind == "users" {
+			name, err := rdb.HGet(ctx, it.Val(), "name").Result()
+			if err != nil && err != redis.Nil {
+				return nil, false, fmt.Errorf("look at key %s: %w", it.Val(), err)
+			}
+			made = made || name == accountName(strings.TrimPrefix(it.Val(), keys.Prefix()+"users:"))
+		}
+		made = made || kind == "run"
+		found = append(found, it.Val())
+	}
 }
 
 // unlink deletes keys, many at once, and returns how many there were.

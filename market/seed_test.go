@@ -7,13 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 func TestSeedRefusesAClaimedPrefix(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
 		before, err := market.ReadSnapshot(w.ctx, w.conn, w.keys, 3)
 		w.must(err)
@@ -30,8 +30,8 @@ func TestSeedRefusesAClaimedPrefix(t *testing.T) {
 }
 
 func TestSeedMakesAndNotesAccounts(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		conn, keys := backendtest.Dial(t, s), backendtest.Keys(t)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		conn, keys := testkit.Dial(t, s), testkit.Keys(t)
 		if _, err := market.ReadMade(t.Context(), conn, keys); !errors.Is(err, redis.Nil) {
 			t.Errorf("ReadMade of nothing: %v, want %v", err, redis.Nil)
 		}
@@ -57,7 +57,7 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 }
 
 func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
-	w := newWorld(t, backendtest.Embedded(t))
+	w := newWorld(t, testkit.Embedded(t))
 	w.do("hdel", w.keys.Run(), "items", "strategy")
 	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err != nil || made != (market.Made{Accounts: 3}) {
 		t.Errorf("interrupted: %+v, %v", made, err)
@@ -69,8 +69,8 @@ func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
 }
 
 func TestOccupiedFindsForeignKeys(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		conn, keys := backendtest.Dial(t, s), backendtest.Keys(t)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		conn, keys := testkit.Dial(t, s), testkit.Keys(t)
 		conn.Set(t.Context(), "other:"+keys.Prefix(), 1, 0)
 		if err := market.Occupied(t.Context(), conn, keys); err != nil {
 			t.Errorf("Occupied of a free prefix: %v", err)
@@ -83,7 +83,7 @@ func TestOccupiedFindsForeignKeys(t *testing.T) {
 }
 
 func TestRemoveLeavesNothingAndTouchesNothingElse(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
 		w.lists(1, 30, nil)
 		w.do("set", w.keys.Lock("market"), "held")

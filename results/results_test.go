@@ -1,109 +1,88 @@
-package results_test
+package results
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/result"
 )
 
-// TestStoredReportsAreMadeFromRunJSON draws every stored run again.
-func TestStoredReportsAreMadeFromRunJSON(t *testing.T) {
-	runs, err := filepath.Glob("*/run.json")
-	rough, errRough := filepath.Glob("*/*/run.json")
-	runs, err = append(runs, rough...), errors.Join(err, errRough)
-	if err != nil || len(runs) == 0 {
-		t.Fatalf("no stored runs: %v", err)
-	}
-	for _, path := range runs {
-		res := read(t, path)
-		if res.Status != bench.Complete {
-			t.Errorf("%s: status %s", path, res.Status)
-		}
-		for name, draw := range map[string]func(io.Writer) error{
-			"run.json":   res.Write,
-			"report.txt": func(w io.Writer) error { return report.Text(w, res, report.Options{}) },
-			"report.md":  func(w io.Writer) error { return report.Markdown(w, res) },
-			"rows.csv":   func(w io.Writer) error { return report.CSV(w, res) },
-		} {
-			var drawn bytes.Buffer
-			if err := draw(&drawn); err != nil {
-				t.Errorf("%s: %v", path, err)
-			}
-			stored, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
-			if err != nil || !bytes.Equal(stored, drawn.Bytes()) {
-				t.Errorf("%s in %s is not what run.json makes (%v): draw it again with 'marketsim report'", name, filepath.Dir(path), err)
-			}
-		}
-	}
-}
+// faultsFolder holds the stored table of faults.
+const faultsFolder = "faults"
 
-// TestStoredFaultsAreMadeFromFaultsJSON draws all stored faults again.
-func TestStoredFaultsAreMadeFromFaultsJSON(t *testing.T) {
-	paths, err := filepath.Glob("*/faults.json")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no stored faults: %v", err)
-	}
+// TestStoredRuns: every stored run is complete, is as marketsim writes it, and can be drawn in every format.
+func TestStoredRuns(t *testing.T) {
+	paths := glob(t, "*/run.json", "*/*/run.json")
 	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
+		res := readRun(t, path)
+		if res.Status != result.Complete || len(res.Rows) == 0 {
+			t.Errorf("%s: status %s, %d rows", path, res.Status, len(res.Rows))
 		}
-		res, err := fault.ReadResult(f)
-		f.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		for name, format := range map[string]string{"faults.json": "json", "faults.txt": "text", "faults.md": "markdown"} {
-			var drawn bytes.Buffer
-			if err := report.WriteFaults(&drawn, format, res); err != nil {
-				t.Errorf("%s: %v", path, err)
-			}
-			stored, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
-			if err != nil || !bytes.Equal(stored, drawn.Bytes()) {
-				t.Errorf("%s in %s is not what faults.json makes (%v): draw it again with 'marketsim report'", name, filepath.Dir(path), err)
-			}
-		}
+		drawn(t, path, report.Run(res))
 	}
 }
 
-// TestREADMEShowsStoredNumbers compares the table in the README with the run it names.
-func TestREADMEShowsStoredNumbers(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
+// TestStoredFaults: the same of the stored faults.
+func TestStoredFaults(t *testing.T) {
+	res := readFaults(t)
+	if res.Status != result.Complete || len(res.Findings) == 0 {
+		t.Errorf("status %s, %d findings", res.Status, len(res.Findings))
 	}
-	_, rest, found := strings.Cut(string(readme), "<!-- from results/2026-11-20-redis-7.0.15 -->\n")
-	table, _, closed := strings.Cut(rest, "<!-- end -->")
-	if !found || !closed {
-		t.Fatal("README.md has no marked table")
-	}
-	var drawn bytes.Buffer
-	if err := report.Markdown(&drawn, read(t, "2026-11-20-redis-7.0.15/run.json")); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(table) {
-		if !strings.Contains(drawn.String(), line) {
-			t.Errorf("README.md says what the stored run does not: %s", line)
-		}
-	}
+	drawn(t, filepath.Join(faultsFolder, "faults.json"), report.Faults(res))
 }
 
-func read(t *testing.T, path string) *bench.Result {
+// drawn draws a stored result in every format, of which JSON must be what is stored.
+func drawn(t *testing.T, path string, d *report.Document) {
 	t.Helper()
-	f, err := os.Open(path)
+	for _, format := range report.Formats() {
+		var b bytes.Buffer
+		if err := d.Write(&b, format, report.Options{}); err != nil || b.Len() == 0 {
+			t.Errorf("%s as %s: %v, %d bytes", path, format, err, b.Len())
+		}
+		if format == report.JSON && b.String() != text(t, path) {
+			t.Errorf("%s is not as marketsim writes it", path)
+		}
+	}
+}
+
+func glob(t *testing.T, patterns ...string) (paths []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("nothing is stored as %s: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	res, err := bench.ReadResult(f)
+	return string(content)
+}
+
+func readRun(t *testing.T, path string) *result.Run {
+	t.Helper()
+	return read(t, path, result.ReadRun)
+}
+
+func readFaults(t *testing.T) *result.Faults {
+	t.Helper()
+	return read(t, filepath.Join(faultsFolder, "faults.json"), result.ReadFaults)
+}
+
+func read[T any](t *testing.T, path string, decode func(io.Reader) (*T, error)) *T {
+	t.Helper()
+	res, err := decode(bytes.NewReader([]byte(text(t, path))))
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}

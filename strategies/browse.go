@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // ErrExclusive is returned by Browse when the lock cannot be shared.
@@ -17,19 +18,22 @@ var ErrExclusive = errors.New("lock is exclusive: browsers need one that can be 
 
 var _ market.Browser = (*locked)(nil)
 
-// Browse implements market.Browser under the locks that a listing takes, held shared. The reads are separate commands,
-// so that a lock that lets a writer in shows as a torn read.
-func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (s market.Sighting, r market.Receipt, err error) {
+// Browse implements market.Browser under the locks that a listing takes, held shared. The reads are separate commands:
+// a lock that admits a writer between them shows as a torn read.
+func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (
+	s market.Sighting, r market.Receipt, err error,
+) {
 	shared, ok := k.locker.(lock.SharedLocker)
 	if !ok {
 		return s, r, ErrExclusive
 	}
-	k.wanted = k.names.list(k.wanted[:0], l)
+	k.wanted = k.names.operation(k.wanted[:0], l.Item, 0)
 	if err := k.acquire(ctx, &r, shared.AcquireShared, true); err != nil {
 		return s, r, err
 	}
 	s, err = k.look(ctx, l, accounts)
-	r.LeaseLost = k.release(ctx)
+	r.LeaseLost = k.release(ctx, &r)
+	r.LockHold = time.Since(k.since)
 	return s, r, beforeWrite(err)
 }
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // TestBrowsersSeeTornItems plants an item in no place, in one and in several.
@@ -31,7 +31,7 @@ func TestBrowsersSeeTornItems(t *testing.T) {
 		"with two users":              {false, []market.UserID{1, 2}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
 				browser, conn, keys := openBrowser(t, s, "coarse:rw-safe")
 				if c.listed {
 					conn.ZAdd(t.Context(), keys.Market(), redis.Z{Score: 5, Member: market.Member(7, 1)})
@@ -48,7 +48,7 @@ func TestBrowsersSeeTornItems(t *testing.T) {
 	}
 }
 
-// browsing is a look that is held after its first read.
+// browsing is a call of Browse that is held after its first read.
 type browsing struct {
 	*step.Gate
 	done     chan struct{}
@@ -56,10 +56,10 @@ type browsing struct {
 	err      error
 }
 
-func (g *stage) browses(spec string, o market.Order) *browsing {
+func (g *fixture) browses(spec string, o market.Order) *browsing {
 	g.Helper()
 	b := &browsing{Gate: step.Hold(step.Read), done: make(chan struct{})}
-	browser := g.actor(spec, g.server, b.Observe).purchaser.(market.Browser)
+	browser := g.worker(spec, g.server, b.Observe).purchaser.(market.Browser)
 	go func() {
 		defer close(b.done)
 		b.sighting, _, b.err = browser.Browse(g.ctx, market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, 3)
@@ -77,7 +77,7 @@ func (g *stage) browses(spec string, o market.Order) *browsing {
 }
 
 // saw lets a browser go on and returns what it saw.
-func (g *stage) saw(b *browsing) market.Sighting {
+func (g *fixture) saw(b *browsing) market.Sighting {
 	g.Helper()
 	b.Open()
 	<-b.done
@@ -89,13 +89,13 @@ func (g *stage) saw(b *browsing) market.Sighting {
 // the item. Each flawed lock lets the buyer in, in the way its doc comment says; rw-safe makes it wait.
 func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 	// The reader of rw-hash whose time was overwritten.
-	overwritten := func(g *stage, spec string, o market.Order) *browsing {
+	overwritten := func(g *fixture, spec string, o market.Order) *browsing {
 		b := g.browses(spec, o)
 		g.saw(g.browses(spec, o))
 		return b
 	}
 	// The reader of rw-keys that one who outlived its expiry counts down.
-	countedDown := func(g *stage, spec string, o market.Order) *browsing {
+	countedDown := func(g *fixture, spec string, o market.Order) *browsing {
 		slow := g.browses(spec, o)
 		g.must(g.conn.Del(g.ctx, g.keys.Lock("market")+":readers").Err()) // as its expiry does
 		b := g.browses(spec, o)
@@ -104,7 +104,7 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 	}
 	for _, c := range []struct {
 		spec  string
-		reads func(g *stage, spec string, o market.Order) *browsing
+		reads func(g *fixture, spec string, o market.Order) *browsing
 		torn  bool
 	}{
 		{"coarse:rw-hash", overwritten, true},
@@ -114,12 +114,12 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 		{"coarse:rw-safe", countedDown, false},
 	} {
 		t.Run(fmt.Sprintf("%s/torn=%v", c.spec, c.torn), func(t *testing.T) {
-			backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newStage(t, s)
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newFixture(t, s)
 				o := g.offer(0)
 				reader := c.reads(g, c.spec, o)
 				if c.torn {
-					_, err := g.actor(c.spec, g.server, nil).purchase(o)
+					_, err := g.worker(c.spec, g.server, nil).purchase(o)
 					g.must(err)
 					if got, want := g.saw(reader), (market.Sighting{Places: 2, Torn: true}); got != want {
 						t.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
@@ -140,7 +140,7 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 }
 
 func TestBrowsersNeedALockThatCanBeShared(t *testing.T) {
-	browser, _, _ := openBrowser(t, backendtest.Embedded(t), "coarse")
+	browser, _, _ := openBrowser(t, testkit.Embedded(t), "coarse")
 	if _, _, err := browser.Browse(t.Context(), market.Listing{Item: 7, Seller: 1}, 2); !errors.Is(err, strategies.ErrExclusive) {
 		t.Errorf("got %v, want %v", err, strategies.ErrExclusive)
 	}
@@ -152,7 +152,7 @@ func openBrowser(t *testing.T, s *backend.Server, spec string) (market.Browser, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, keys := backendtest.Dial(t, s), backendtest.Keys(t)
+	conn, keys := testkit.Dial(t, s), testkit.Keys(t)
 	purchaser, closer, err := parsed.Open(strategies.Env{Redis: conn.Client, Keys: keys})
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 if not registered(2, 3) then
 	return 0
 end
-local failure = refused('ZADD', KEYS[1], ARGV[1], ARGV[2])
+local failure = refused(redis.pcall('ZADD', KEYS[1], ARGV[1], ARGV[2]))
 if failure then
 	return failure
 end

@@ -7,15 +7,22 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
-	"github.com/marketsim/marketsim/market/markettest/wire"
-	"github.com/marketsim/marketsim/strategies/step"
+	"github.com/marketsim/marketsim/market/step"
 )
 
-// everyStrategy lists the specs that are tested; unsafe, which does not write with EXEC, is the last.
-var everyStrategy = []string{"watch", "coarse", "fine", "fine-wallet", "unsafe"}
+// scripted are specs that read and write by script.
+var scripted = []string{
+	"fine:fencing=off", "coarse:fenced:fencing=on", "fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on",
+	"lua:idempotent=on",
+}
+
+// fusedSpecs take the lock and read, and write and release, in one go.
+var fusedSpecs = []string{"fine:set-px:write=fused"}
 
 // once is an observer that does something when its worker first comes to a step.
 func once(at step.Name, do func()) step.Observer {
@@ -28,23 +35,101 @@ func once(at step.Name, do func()) step.Observer {
 	}
 }
 
-// onEach runs f for specs on both servers, each with a proxy in front.
-func onEach(t *testing.T, specs []string, f func(t *testing.T, g *stage, proxy *wire.Proxy, spec string)) {
-	for _, spec := range specs {
-		t.Run(spec, func(t *testing.T) {
-			backendtest.Each(t, func(t *testing.T, s *backend.Server) { f(t, newStage(t, s), wire.Start(t, s), spec) })
-		})
+// traffic is what a purchase sends, each command or pipeline after the step that its worker reported last. It is that
+// worker's observer and its connection's hook.
+type traffic struct {
+	after step.Name
+	sent  map[step.Name][][]string
+}
+
+func (r *traffic) observe(_ context.Context, at step.Name) {
+	if at != step.BeforeRelease || len(r.sent[step.BeforeWrite]) > 0 { // or the release is part of the write
+		r.after = at
 	}
 }
 
-// protected are the strategies that write with EXEC.
-var protected = everyStrategy[:4]
+func (r *traffic) note(cmds ...redis.Cmder) {
+	var names []string
+	for _, cmd := range cmds {
+		names = append(names, cmd.Name())
+	}
+	r.sent[r.after] = append(r.sent[r.after], names)
+}
 
-func TestLostReplyToExecIsUnknownAndSettledAsApplied(t *testing.T) {
-	onEach(t, protected, func(t *testing.T, g *stage, proxy *wire.Proxy, spec string) {
-		order := g.offer(0)
-		a := g.actor(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply("exec") }))
-		if _, err := a.purchase(order); err == nil || market.Refused(err) {
+func (r *traffic) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *traffic) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.note(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (r *traffic) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.note(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// traffic records a purchase by a worker that has made one before: the server then knows the scripts that EVALSHA runs.
+func (g *fixture) traffic(spec string) *traffic {
+	g.Helper()
+	r := &traffic{}
+	w := g.worker(spec, g.server, r.observe)
+	w.conn.AddHook(r)
+	for n := range 2 {
+		r.after, r.sent = "", map[step.Name][][]string{}
+		order := g.offer(8 + n)
+		order.Buyer = seller // who can afford both
+		_, err := w.purchase(order)
+		g.must(err)
+	}
+	if len(r.sent[step.BeforeWrite]) == 0 {
+		g.Fatalf("%s sends nothing after the step %s", spec, step.BeforeWrite)
+	}
+	return r
+}
+
+// read is the name of the first command that reads the market: after the step acquired for a strategy that takes locks.
+// It is empty for a strategy that reads and writes by one command.
+func (r *traffic) read() string {
+	for _, name := range slices.Concat(slices.Concat(r.sent[r.reading()]...)) {
+		if name != "watch" && name != "multi" {
+			return name
+		}
+	}
+	return ""
+}
+
+// reading is the step after which a purchase reads.
+func (r *traffic) reading() step.Name {
+	if len(r.sent[step.Acquired]) > 0 {
+		return step.Acquired
+	}
+	return ""
+}
+
+// write is the names of the first command or transaction that writes.
+func (r *traffic) write() []string { return r.sent[step.BeforeWrite][0] }
+
+// exec is the command that makes the write: EXEC, or the one command that is sent.
+func (r *traffic) exec() string { return r.write()[len(r.write())-1] }
+
+// onEach runs f for specs on both servers, each with a proxy in front.
+func onEach(t *testing.T, specs []string, f func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string)) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, spec := range specs {
+			t.Run(spec, func(t *testing.T) { f(t, newFixture(t, s), testkit.StartProxy(t, s), spec) })
+		}
+	})
+}
+
+func TestLostReplyToAWriteIsUnknownAndSettledAsApplied(t *testing.T) {
+	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+		exec, order := g.traffic(spec).exec(), g.offer(0)
+		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply(exec) }))
+		if _, err := w.purchase(order); err == nil || market.Refused(err) {
 			t.Errorf("purchase: %v; want an unknown outcome", err)
 		}
 		if paid := 100 - g.funds(buyer); paid != price {
@@ -56,9 +141,13 @@ func TestLostReplyToExecIsUnknownAndSettledAsApplied(t *testing.T) {
 }
 
 func TestLostReplyToAListingIsSettledAsApplied(t *testing.T) {
-	onEach(t, protected, func(t *testing.T, g *stage, proxy *wire.Proxy, spec string) {
-		a := g.actor(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply("exec") }))
-		if _, err := a.list(market.Listing{Item: g.first, Seller: seller, Price: price}); err == nil || market.Refused(err) {
+	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+		exec := g.traffic(spec).exec()
+		_, err := g.worker(spec, g.server, nil).list(market.Listing{Item: g.first + 1, Seller: seller, Price: price})
+		g.must(err)
+		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply(exec) }))
+		_, err = w.list(market.Listing{Item: g.first, Seller: seller, Price: price})
+		if err == nil || market.Refused(err) {
 			t.Errorf("listing: %v; want an unknown outcome", err)
 		}
 		g.sound(1, 0)
@@ -66,78 +155,274 @@ func TestLostReplyToAListingIsSettledAsApplied(t *testing.T) {
 	})
 }
 
-func TestExecThatDoesNotArriveIsUnknownAndSettledAsNotApplied(t *testing.T) {
-	onEach(t, protected, func(t *testing.T, g *stage, proxy *wire.Proxy, spec string) {
-		order := g.offer(0)
-		a := g.actor(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseCommand("exec") }))
-		if _, err := a.purchase(order); err == nil || market.Refused(err) {
+func TestWriteThatDoesNotArriveIsUnknownAndSettledAsNotApplied(t *testing.T) {
+	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+		exec, order := g.traffic(spec).exec(), g.offer(0)
+		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseCommand(exec) }))
+		if _, err := w.purchase(order); err == nil || market.Refused(err) {
 			t.Errorf("purchase: %v; want an unknown outcome", err)
 		}
 		g.sound(0, 1)
 		g.noLocks(spec)
-		if _, err := a.purchase(order); err != nil {
+		if _, err := w.purchase(order); err != nil {
 			t.Errorf("the next purchase on a new connection: %v", err)
 		}
 	})
 }
 
-// The read that fails is the plain ZSCORE, or for the locked strategies the first one in a MULTI.
+// A holder that has registered its fence, and does not know it, writes nothing.
 func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
-	onEach(t, everyStrategy, func(t *testing.T, g *stage, proxy *wire.Proxy, spec string) {
-		order := g.offer(0)
-		a := g.actor(spec, proxy.Server(), nil)
-		proxy.LoseReply("zscore")
-		if _, err := a.purchase(order); !errors.Is(err, market.ErrNotSent) {
+	onEach(t, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+		if spec == "claim" {
+			return // what it sends once it has acquired an item is no reading
+		}
+		sends, order := g.traffic(spec), g.offer(0)
+		read := sends.read()
+		if read == "" {
+			return // it reads and writes by one command
+		}
+		lose := func() { proxy.LoseReply(read) }
+		w := g.worker(spec, proxy.Server(), once(step.Acquired, lose))
+		if sends.reading() != step.Acquired {
+			lose()
+		}
+		if _, err := w.purchase(order); !errors.Is(err, market.ErrNotSent) {
 			t.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
 		}
 		g.sound(0, 0)
 		g.noLocks(spec)
-		if _, err := a.purchase(order); err != nil {
+		if _, err := w.purchase(order); err != nil {
 			t.Errorf("the next purchase on a new connection: %v", err)
 		}
 	})
 }
 
-// unsafe writes one command at a time: where it is cut decides what is lost, and the audit says so.
-func TestUnsafeCutBetweenItsWrites(t *testing.T) {
-	for name, c := range map[string]struct {
-		cut              func(*wire.Proxy)
-		settled, refused int64
-		items, money     int64
-	}{
-		"first write lost":          {cut: func(p *wire.Proxy) { p.LoseCommand("hset") }, refused: 1},
-		"first reply lost":          {cut: func(p *wire.Proxy) { p.LoseReply("hset") }, refused: 1, money: 1},
-		"item lost on the way":      {cut: func(p *wire.Proxy) { p.LoseCommand("sadd") }, refused: 1, money: 2},
-		"item left on the market":   {cut: func(p *wire.Proxy) { p.LoseCommand("zrem") }, items: 1, settled: 1},
-		"reply to the last is lost": {cut: func(p *wire.Proxy) { p.LoseReply("zrem") }, settled: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, everyStrategy[4:], func(t *testing.T, g *stage, proxy *wire.Proxy, spec string) {
-				order := g.offer(0)
-				a := g.actor(spec, proxy.Server(), once(step.BeforeWrite, func() { c.cut(proxy) }))
-				if _, err := a.purchase(order); err == nil || market.Refused(err) {
-					t.Errorf("purchase: %v; want an unknown outcome", err)
-				}
-				v := g.audit()
-				if v.ItemProblems != c.items || v.MoneyProblems != c.money || v.Applied != c.settled || v.NotApplied != c.refused {
-					t.Errorf("audit: %+v, want %+v", v, c)
-				}
-			})
-		})
-	}
+func TestCancelledBeforeAWriteIsNotSent(t *testing.T) {
+	onEach(t, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(t *testing.T, g *fixture, _ *testkit.Proxy, spec string) {
+		order := g.offer(0)
+		ctx, cancel := context.WithCancel(g.ctx)
+		w := g.worker(spec, g.server, once(step.BeforeWrite, cancel))
+		_, err := w.purchaser.Purchase(ctx, order)
+		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
+			t.Errorf("purchase: %v, want %v because of %v", err, market.ErrNotSent, context.Canceled)
+		}
+		g.sound(0, 0)
+		g.noLocks(spec)
+	})
+}
+
+func (g *fixture) snapshot() market.Snapshot {
+	g.Helper()
+	s, err := market.ReadSnapshot(g.ctx, g.conn, g.keys, g.opening.Accounts)
+	g.must(err)
+	return s
 }
 
 // unchanged checks that nothing but locks differs from before.
-func (g *stage) unchanged(before market.Snapshot) {
+func (g *fixture) unchanged(before market.Snapshot) {
 	g.Helper()
-	after, err := market.ReadSnapshot(g.ctx, g.conn, g.keys, g.opening.Accounts)
-	g.must(err)
+	after := g.snapshot()
 	if !maps.Equal(after.Funds, before.Funds) || !maps.Equal(after.Listings, before.Listings) ||
 		!slices.Equal(g.owned(after), g.owned(before)) {
 		g.Errorf("the market has changed: funds %v, listings %v", after.Funds, after.Listings)
 	}
 }
 
-func (g *stage) owned(s market.Snapshot) []market.ItemID {
+func (g *fixture) owned(s market.Snapshot) []market.ItemID {
 	return slices.Sorted(maps.Keys(s.Inventory[buyer]))
+}
+
+// restricted is the server as seen by a user who may not run some command.
+func restricted(g *fixture, without string) *backend.Server {
+	g.Helper()
+	g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "on", ">secret", "~*", "&*", "+@all", "-"+without).Err())
+	target := g.server.Target
+	target.Username, target.Password = "clerk", "secret"
+	return backend.NewServer(g.server.Name, target, "", nil)
+}
+
+func TestMissingPermissionIsRejected(t *testing.T) {
+	s := testkit.Local(t)
+	for _, spec := range append(everyStrategy(), fusedSpecs...) {
+		t.Run(spec, func(t *testing.T) {
+			g := newFixture(t, s)
+			denied := g.traffic(spec).write()[0] // hset, evalsha, multi
+			if denied == "multi" {
+				denied = "zrem"
+			}
+			g.rejects(spec, denied)
+			g.noLocks(spec)
+		})
+	}
+}
+
+func TestScriptWithoutPermissionForItsFirstWriteIsRejected(t *testing.T) {
+	s := testkit.Local(t)
+	for _, spec := range scripted {
+		t.Run(spec, func(t *testing.T) { newFixture(t, s).rejects(spec, "hincrby") })
+	}
+}
+
+// rejects checks that a purchase without permission for a command is refused, and that nothing was written.
+func (g *fixture) rejects(spec, denied string) {
+	g.Helper()
+	order := g.offer(0)
+	before := g.snapshot()
+	_, err := g.worker(spec, restricted(g, denied), nil).purchase(order)
+	permission := redis.IsPermissionError(err) || slices.Contains(scripted, spec) // a script's error is its own
+	if !errors.Is(err, market.ErrRejected) || !permission {
+		g.Errorf("purchase: %v, want %v because of a missing permission", err, market.ErrRejected)
+	}
+	g.unchanged(before)
+	g.sound(0, 0)
+}
+
+// A script that fails midway leaves what it has written: the item is bought and on the market. EXEC would have refused
+// all of it.
+func TestScriptWithoutPermissionForItsLastWriteIsUnknown(t *testing.T) {
+	s := testkit.Local(t)
+	for _, spec := range scripted {
+		t.Run(spec, func(t *testing.T) {
+			g := newFixture(t, s)
+			_, err := g.worker(spec, restricted(g, "zrem"), nil).purchase(g.offer(0))
+			if err == nil || market.Refused(err) {
+				t.Errorf("purchase: %v; want an unknown outcome", err)
+			}
+			if v := g.audit(); v.ItemProblems != 1 {
+				t.Errorf("audit: %+v; want an item in two places", v)
+			}
+		})
+	}
+}
+
+// The server runs out of memory between the decision and the write. The locks stay: a full server refuses to queue
+// their DEL (see the test of setnx).
+func TestFullMemoryIsRejected(t *testing.T) {
+	s := testkit.Local(t)
+	for _, spec := range slices.Concat(everyStrategy(), scripted, fusedSpecs) {
+		if spec == "claim" {
+			continue // it writes before it can pay: see TestClaimLosesTheItemOfAClientThatDies
+		}
+		t.Run(spec, func(t *testing.T) {
+			g := newFixture(t, s)
+			order := g.offer(0)
+			before := g.snapshot()
+			full := func() { g.must(g.conn.ConfigSet(g.ctx, "maxmemory", "1").Err()) }
+			_, err := g.worker(spec, s, once(step.BeforeWrite, full)).purchase(order)
+			g.must(g.conn.ConfigSet(context.WithoutCancel(g.ctx), "maxmemory", "0").Err())
+			if !errors.Is(err, market.ErrRejected) || !redis.IsOOMError(err) {
+				t.Errorf("purchase: %v, want %v because of OOM", err, market.ErrRejected)
+			}
+			g.unchanged(before)
+			g.sound(0, 0)
+		})
+	}
+}
+
+// A market that cannot be read is refused before anybody registers.
+func TestUnreadableMarketIsRejected(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, spec := range slices.Concat(everyStrategy(), scripted, fusedSpecs) {
+			g := newFixture(t, s)
+			g.must(g.conn.Set(g.ctx, g.keys.Market(), "not a sorted set", 0).Err())
+			order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+			if _, err := g.worker(spec, s, nil).purchase(order); !errors.Is(err, market.ErrRejected) {
+				t.Errorf("%s: purchase: %v, want %v", spec, err, market.ErrRejected)
+			}
+			if n := g.conn.Exists(g.ctx, g.keys.Fence("market"), g.keys.Fence("1")).Val(); n != 0 {
+				t.Errorf("%s: %d fences are registered", spec, n)
+			}
+		}
+	})
+}
+
+// sendsTwice makes a client send the scripts that write again after their replies were lost, as libraries do unless they
+// are told not to. It is that worker's observer and its connection's hook.
+type sendsTwice struct{ traffic }
+
+func (r *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && r.after == step.BeforeWrite {
+			return next(ctx, cmd)
+		}
+		return err
+	}
+}
+
+// A script that is sent again pays twice, unless it keeps the outcome of the first time: one for each worker.
+func TestScriptThatIsSentTwice(t *testing.T) {
+	for spec, once := range map[string]bool{
+		"fine:fencing=off": false, "fine:fenced:fencing=on": false, "fine:fencing=token": false,
+		"fine:fencing=off:idempotent=on": true, "fine:fenced:fencing=on:idempotent=on": true,
+		"fine-wallet:fencing=token:idempotent=on": true, "lua:idempotent=on": true,
+	} {
+		t.Run(spec, func(t *testing.T) {
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				g := newFixture(t, s)
+				g.traffic(spec) // the server knows the scripts from here on
+				twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
+				w := g.worker(spec, s, twice.observe)
+				w.conn.AddHook(twice)
+				order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+				_, err := w.list(market.Listing{Item: order.Item, Seller: seller, Price: price})
+				g.must(err)
+				_, err = w.purchase(order)
+				g.must(err)
+				if paid := 100 - g.funds(buyer); (paid == price) != once {
+					t.Errorf("the buyer paid %d coins of %d", paid, price)
+				}
+				if !once {
+					return
+				}
+				g.sound(0, 0)
+				if records := g.conn.HLen(g.ctx, g.keys.Outcomes()).Val(); records != 2 {
+					t.Errorf("two workers left %d records", records)
+				}
+			})
+		})
+	}
+}
+
+// Of a pipeline that is cut in the middle a part is applied: the buyer has paid, and the item is still for sale.
+func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
+	onEach(t, []string{"fine:write=pipeline"}, func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+		order := g.offer(0)
+		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") }))
+		if _, err := w.purchase(order); err == nil || market.Refused(err) {
+			t.Errorf("purchase: %v; want an unknown outcome", err)
+		}
+		listings := g.snapshot().Listings
+		if _, listed := listings[market.Member(order.Item, seller)]; !listed || g.funds(buyer) != 100-price {
+			t.Errorf("the buyer has %d coins, and these items are listed: %v", g.funds(buyer), listings)
+		}
+		if v := g.audit(); v.OK() {
+			t.Error("the audit finds nothing")
+		}
+		g.noLocks(spec)
+	})
+}
+
+// A pipeline of which each command was refused is not applied; one of which the last was is applied in part.
+func TestPipelineThatIsRefused(t *testing.T) {
+	s := testkit.Local(t)
+	const spec = "fine:write=pipeline"
+	g := newFixture(t, s)
+	order, user := g.offer(0), restricted(g, "hincrby")
+	before := g.snapshot()
+	forbid := func() { g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err()) }
+	if _, err := g.worker(spec, user, once(step.BeforeWrite, forbid)).purchase(order); !errors.Is(err, market.ErrRejected) {
+		t.Errorf("purchase: %v, want %v", err, market.ErrRejected)
+	}
+	g.unchanged(before)
+	g.sound(0, 0)
+
+	g = newFixture(t, s)
+	_, err := g.worker(spec, restricted(g, "zrem"), nil).purchase(g.offer(0))
+	if err == nil || market.Refused(err) {
+		t.Errorf("purchase: %v; want an unknown outcome", err)
+	}
+	if v := g.audit(); v.ItemProblems != 1 {
+		t.Errorf("audit: %+v; want an item in two places", v)
+	}
 }

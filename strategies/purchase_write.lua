@@ -4,7 +4,7 @@
 if not registered(4, 4) then
 	return 0
 end
-local failure = refused('HINCRBY', KEYS[1], 'funds', ARGV[1])
+local failure = refused(redis.pcall('HINCRBY', KEYS[1], 'funds', ARGV[1]))
 if failure then
 	return failure
 end

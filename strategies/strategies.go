@@ -1,5 +1,5 @@
-// Package strategies holds the ways of making a purchase safe, one file each: optimistic locking (watch), a
-// market-wide lock (coarse), a lock an item (fine), one that protects the buyer's account too (fine-wallet), and no
+// Package strategies holds the ways of making a purchase safe, one file each: optimistic locking (watch), a market-wide
+// lock (coarse), a lock for each item (fine), one that protects the buyer's account too (fine-wallet), and no
 // protection at all (unsafe), the control.
 //
 // A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from text such as
@@ -9,32 +9,44 @@ package strategies
 import (
 	"context"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // A Strategy is one way of making a purchase safe.
 type Strategy struct {
-	Name    string // as in a spec
-	Summary string // one line
-	Source  string // book section, paper, command page
-	Params  []param.Param
-	// Check returns an error for a spec whose lock and parameters are right each but not together. It is told the
-	// catalogue in which the spec was found. It may be nil.
+	Name     string // as in a spec
+	Summary  string // one line
+	Source   string // book section, paper, command page
+	Params   []param.Param
+	Protects Protection
+	// Check returns an error for a lock and parameters that are each valid but do not go together. The catalogue is the
+	// one that the spec was found in. Check may be nil.
 	Check func(Spec, Catalogue) error
 	// Lock is the name of the default lock, or empty for a strategy that takes none.
 	Lock string
-	// Locks names the locks an operation on an item by a buyer takes (nil for a strategy that takes none), so
-	// that a market can be removed by enumeration.
+	// Locks names the locks that an operation takes; the zero value is for a strategy that takes none.
 	Locks LockNames
+	// Keys enumerates the keys, besides those of locks, that a run may have left in a market; nil: none.
+	Keys func(market.Keys, market.Made) iter.Seq[string]
+	// Variants are the locks of a catalogue, with parameters of this strategy, under which something else happens when
+	// a client or a server fails, such as "fenced:fencing=on". The fault scenarios run with each. It may be nil.
+	Variants func(Catalogue) []string
 	// New makes a Purchaser for one worker, and what must be closed when the worker ends (nil: nothing).
 	New func(Env) (market.Purchaser, io.Closer, error)
+}
+
+// Protection is what stays right when several workers trade at the same time.
+type Protection struct {
+	Items    bool // no item is sold twice, and no coin is lost
+	Accounts bool // an account that several workers spend from is not overdrawn
 }
 
 // Env is what a Purchaser works with.
@@ -44,8 +56,10 @@ type Env struct {
 	Keys   market.Keys
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
-	Steps  step.Observer   // may be nil
-	Holds  func(lock.Hold) // is told of each lock that was held, when it has been released; nil: nobody is
+	Steps  step.Observer      // may be nil
+	Holds  func(lock.Holding) // called for each lock that was held, after its release; may be nil
+	// Thrown is called when all that an operation has done so far was thrown away; may be nil.
+	Thrown func()
 
 	// For locks only.
 	// LockRedis and LockDial are for locks that live on a Redis of their own; nil means Redis and Dial.
@@ -53,7 +67,8 @@ type Env struct {
 	LockDial  func(context.Context) (*redis.Client, error)
 
 	Now     func() time.Time // the client's wall clock; nil means time.Now
-	Servers lock.Servers     // those a lock needs besides Redis
+	Servers lock.Servers     // the servers that a lock needs besides Redis
+	Traffic lock.Traffic     // where a lock counts what it exchanges with them
 	Process *lock.Process    // what the workers of one process share; may be nil
 }
 
@@ -61,9 +76,13 @@ type Env struct {
 func All() []Strategy {
 	return []Strategy{
 		watch(),
+		watchItem(),
 		coarse(),
 		fine(),
 		fineWallet(),
+		lua(),
+		walletUnordered(),
+		claim(),
 		unsafe(),
 	}
 }

@@ -1,43 +1,67 @@
 package strategies_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/market/markettest"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 )
 
-func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
-
-// protectsAccounts says which strategies protect an account that several workers spend from.
-var protectsAccounts = map[string]bool{"watch": true, "coarse": true, "fine": false, "fine-wallet": true, "unsafe": false}
+func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 
 func TestStrategiesConform(t *testing.T) {
 	for _, strategy := range strategies.All() {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()
-			shared, known := protectsAccounts[strategy.Name]
-			if !known {
-				t.Fatal("say in protectsAccounts what it promises")
-			}
-			subject := subject(parse(t, strategy.Name))
-			subject.Unprotected, subject.SharedAccounts = strategy.Name == "unsafe", shared
-			backendtest.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, subject) })
+			factory := factory(parse(t, strategy.Name))
+			testkit.Each(t, func(t *testing.T, s *backend.Server) { markettest.Run(t, s, factory) })
 		})
 	}
 }
 
-// subject has the suite open purchasers of a spec.
-func subject(spec strategies.Spec) markettest.Subject {
-	return markettest.Subject{
+// protecting lists the strategies that protect items.
+func protecting() (names []string) {
+	for _, s := range strategies.All() {
+		if s.Protects.Items {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// everyStrategy lists all of them.
+func everyStrategy() (names []string) {
+	for _, s := range strategies.All() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// factory makes purchasers of a spec for the suite.
+func factory(spec strategies.Spec) markettest.Factory {
+	return markettest.Factory{
 		Open: func(t testing.TB, w markettest.Worker) market.Purchaser {
 			return open(t, spec, strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
 		},
-		LockKeys: spec.LockKeys,
+		LockKeys:       spec.LockKeys,
+		Lasting:        lasts,
+		Unprotected:    !spec.Strategy().Protects.Items,
+		SharedAccounts: spec.Strategy().Protects.Accounts,
 	}
+}
+
+// lasts reports whether a key lasts longer than an operation: a fence, an item's version or the outcomes at the market,
+// or fenced's counter.
+func lasts(key string) bool {
+	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") || strings.HasSuffix(key, ":outcomes")
 }
 
 func parse(t testing.TB, text string) strategies.Spec {
@@ -62,4 +86,148 @@ func open(t testing.TB, spec strategies.Spec, env strategies.Env) market.Purchas
 		}
 	})
 	return p
+}
+
+const (
+	seller = market.UserID(1)
+	buyer  = market.UserID(2)
+)
+
+// fixture is a market of three accounts with 100 coins each, in which the seller offers items at 80.
+type fixture struct {
+	testing.TB
+	ctx     context.Context
+	server  *backend.Server
+	conn    *backend.Conn // the test's own
+	keys    market.Keys
+	opening market.Opening
+	first   market.ItemID
+	ledgers []*market.Ledger
+}
+
+const price = 80
+
+func newFixture(t testing.TB, s *backend.Server) *fixture {
+	t.Helper()
+	g := &fixture{
+		TB: t, ctx: t.Context(), server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t),
+		opening: market.Opening{Accounts: 3, Funds: 100},
+	}
+	g.ledgers = []*market.Ledger{market.NewLedger(g.opening.Accounts)}
+	g.must(market.Seed(g.ctx, g.conn, g.keys, g.opening))
+	first, err := market.Mint(g.ctx, g.conn, g.keys, seller)
+	g.must(err)
+	g.ledgers[0].Minted(first, seller, nil)
+	g.first = first
+	return g
+}
+
+func (g *fixture) must(err error) {
+	g.Helper()
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+// offer lists an item, counted from 0, and returns the buyer's order of it.
+func (g *fixture) offer(n int) market.Order {
+	g.Helper()
+	o := market.Order{Item: g.first + market.ItemID(n), Seller: seller, Buyer: buyer, Price: price}
+	_, err := g.worker("watch", g.server, nil).list(market.Listing{Item: o.Item, Seller: seller, Price: price})
+	g.must(err)
+	return o
+}
+
+// worker is a worker whose ledger is audited.
+type worker struct {
+	fixture   *fixture
+	conn      *backend.Conn
+	purchaser market.Purchaser
+	ledger    *market.Ledger
+}
+
+// worker opens a worker that reaches the market through a server, which may be a proxy.
+func (g *fixture) worker(spec string, through *backend.Server, steps step.Observer) *worker {
+	g.Helper()
+	conn := testkit.Dial(g, through)
+	w := &worker{fixture: g, conn: conn, ledger: market.NewLedger(g.opening.Accounts)}
+	g.ledgers = append(g.ledgers, w.ledger)
+	w.purchaser = open(g, parse(g, spec), strategies.Env{Redis: conn.Client, Keys: g.keys, Steps: steps})
+	return w
+}
+
+func (w *worker) list(l market.Listing) (market.Receipt, error) {
+	r, err := w.purchaser.List(w.fixture.ctx, l)
+	w.ledger.Listed(l, err)
+	return r, err
+}
+
+func (w *worker) purchase(o market.Order) (market.Receipt, error) {
+	r, err := w.purchaser.Purchase(w.fixture.ctx, o)
+	w.ledger.Purchased(o, err)
+	return r, err
+}
+
+// start makes an order in a goroutine of its own.
+func (w *worker) start(o market.Order) <-chan outcome {
+	result := make(chan outcome, 1)
+	go func() {
+		r, err := w.purchase(o)
+		result <- outcome{r, err}
+	}()
+	return result
+}
+
+// outcome is what became of an order made in a goroutine of its own.
+type outcome struct {
+	receipt market.Receipt
+	err     error
+}
+
+// held starts an order and returns when it is held at the gate.
+func (g *fixture) held(spec string, gate *step.Gate, o market.Order) <-chan outcome {
+	g.Helper()
+	a := g.worker(spec, g.server, gate.Observe)
+	g.Cleanup(gate.Open)
+	result := a.start(o)
+	select {
+	case <-gate.Reached():
+	case got := <-result:
+		g.Fatalf("%s did not come to the gate: %v", spec, got.err)
+	}
+	return result
+}
+
+func (g *fixture) audit() market.AuditResult {
+	g.Helper()
+	v, err := market.Audit(g.ctx, g.conn, g.keys, g.opening, g.ledgers...)
+	g.must(err)
+	return v
+}
+
+// sound checks that the audit finds nothing, and that it settles so many operations as applied and not applied.
+func (g *fixture) sound(applied, notApplied int64) {
+	g.Helper()
+	v := g.audit()
+	if !v.OK() || v.Applied != applied || v.NotApplied != notApplied {
+		g.Errorf("audit: %+v; want no problem, %d settled as applied, %d as not", v, applied, notApplied)
+	}
+}
+
+func (g *fixture) funds(id market.UserID) int64 {
+	g.Helper()
+	n, err := g.conn.HGet(g.ctx, g.keys.User(id), "funds").Int64()
+	g.must(err)
+	return n
+}
+
+// noLocks checks that no lock is held on an item, its buyer or the market.
+func (g *fixture) noLocks(spec string) {
+	g.Helper()
+	made := market.Made{Accounts: g.opening.Accounts, Items: g.first + 9}
+	for key := range parse(g, spec).LockKeys(g.keys, made) {
+		if held, err := g.conn.Get(g.ctx, key).Result(); err != redis.Nil && !lasts(key) {
+			g.Errorf("%s is still there: %q, %v", key, held, err)
+		}
+	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies/step"
+	"github.com/marketsim/marketsim/market/step"
 )
 
 // unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is right for one
-// client and loses items and coins for several. It is the control: a suite that cannot show it losing money proves
+// client and loses items and coins for several. It is the control: a test suite that does not catch it proves
 // nothing.
 func unsafe() Strategy {
 	return Strategy{

@@ -4,29 +4,32 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func TestMain(m *testing.M) {
+	ServeChild(func(name string) (bench.Subject, error) { return catalogue.Full().Parse(name) })
 	backend.QuietLogs()
-	backendtest.VerifyNoLeaks(m)
+	testkit.VerifyNoLeaks(m)
 }
 
-// Open starts an arena for the length of a test. It is here so that package chaos_test has it, too.
-func Open(t testing.TB) *Arena {
+// open starts a setup for the length of a test.
+func open(t testing.TB) *Setup {
 	t.Helper()
-	a, err := Start(t.Context())
+	s, err := Start(t.Context())
 	if errors.Is(err, backend.ErrUnavailable) {
-		backendtest.Require(t, "redis", err.Error())
+		testkit.Require(t, "redis", err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return a
+	return s
 }

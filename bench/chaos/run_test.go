@@ -1,197 +1,251 @@
-package chaos_test
+package chaos
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
+	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/chaos"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/catalogue"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
-func parse(t *testing.T, spec string) strategies.Spec {
-	t.Helper()
-	s, err := catalogue.Full().Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+// attempt makes a purchase as the strategy does.
+type attempt func() (market.Receipt, error)
+
+// tampered is a strategy whose purchases a test watches or spoils.
+type tampered struct {
+	strategies.Spec
+	purchase func(next attempt) (market.Receipt, error)
 }
 
-// run runs a rough row and checks what holds of all: no key is left.
-func run(ctx context.Context, t *testing.T, a *chaos.Arena, keys market.Keys, spec string, mix bench.Mix, storm bench.Storm, tell func(bench.Round)) bench.Row {
-	t.Helper()
-	s := parse(t, spec)
-	_, locked := s.Lock()
-	row, err := bench.Run(ctx, bench.Config{
-		Subject: s, Mix: mix, Duration: time.Second, Seed: 1, Funds: bench.DefaultFunds, Keys: keys, Dial: a.Dial,
-		Rough: &bench.Rough{
-			Storm: storm, Direct: a.Direct, FreeLocks: locked && !s.Promises().SurvivesCrash, Tell: tell,
+func (s tampered) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
+	p, closer, err := s.Spec.Open(env)
+	return tamperedPurchaser{p, s.purchase}, closer, err
+}
+
+type tamperedPurchaser struct {
+	market.Purchaser
+	purchase func(next attempt) (market.Receipt, error)
+}
+
+func (p tamperedPurchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	return p.purchase(func() (market.Receipt, error) { return p.Purchaser.Purchase(ctx, o) })
+}
+
+// errLost is an outcome that the client was not told.
+var errLost = errors.New("connection reset by a test")
+
+// scripted is the driver of a 1x1 row on s, in rounds whose faults are a function's.
+func scripted(t *testing.T, s *backend.Server, subject bench.Subject, rounds int,
+	strike func(ctx context.Context, round int) error,
+) *driver {
+	struck := int64(0)
+	return &driver{
+		config: bench.Config{
+			Subject: subject, Mix: result.Mix{Sellers: 1, Buyers: 1}, Duration: time.Hour, Seed: bench.DefaultSeed,
+			Funds: bench.DefaultFunds, Keys: testkit.Keys(t), Dial: s.Dial,
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := a.Direct(context.WithoutCancel(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
-		t.Errorf("keys are left behind: %q", left)
-	}
-	return row
-}
-
-// sound are combinations that lose nothing, whatever strikes.
-var sound = []struct {
-	spec string
-	ttl  time.Duration
-}{
-	{"watch", 0},
-	{"fine:setnx", 0},
-	{"coarse:setnx", 0},
-	{"fine:set-px:ttl=500ms:fencing=token", 500 * time.Millisecond},
-	{"fine:fenced:ttl=500ms:fencing=on", 500 * time.Millisecond},
-}
-
-// index is where a kind stands when the last comes first.
-func index(k chaos.Kind) int { return -slices.Index(chaos.Kinds(), k) }
-
-// TestSoundLoseNothing lets every kind of fault strike while they trade.
-func TestSoundLoseNothing(t *testing.T) {
-	for _, c := range sound {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			a := chaos.Open(t)
-			_, locked := parse(t, c.spec).Lock()
-			rounds := chaos.Plan{Seed: 3, Duration: 8 * time.Second, TTL: c.ttl}.Rounds()
-			// Clients are held first: under the book's lock, nobody may get far after a reply was lost.
-			slices.SortStableFunc(rounds[0].Faults, func(a, b chaos.Fault) int {
-				return cmp.Compare(index(a.Kind), index(b.Kind))
-			})
-			storm := a.NewStorm(rounds, chaos.Traders{Locked: locked})
-			told := 0
-			row := run(t.Context(), t, a, backendtest.Keys(t), c.spec, bench.Mix{Sellers: 5, Buyers: 5}, storm, func(r bench.Round) {
-				if told++; r.Number != told || !r.Audit.Done || r.Faults == 0 {
-					t.Errorf("round %d is told as %+v", told, r)
-				}
-			})
-			if row.Status != bench.Complete || !row.Audit.OK || row.Bought == 0 || told != len(rounds) {
-				t.Errorf("after %d rounds: %+v", told, row)
-			}
-			for _, k := range chaos.Kinds() {
-				if row.Chaos.Faults[string(k)] == 0 && k != chaos.LockKill { // their locks are on the market's server
-					t.Errorf("no %s has struck: %v", k, row.Chaos.Faults)
-				}
-			}
-			if row.Chaos.Reopened == 0 {
-				t.Error("nobody had to connect anew")
-			}
-			t.Logf("%d bought, %d unknown, %+v", row.Bought, row.Unknown, row.Chaos)
-		})
+		rounds: rounds, settle: func(context.Context) error { return nil },
+		strike: func(ctx context.Context, round int) error { struck++; return strike(ctx, round) },
+		struck: func() map[string]int64 { return map[string]int64{"test": struck} },
 	}
 }
 
-// usurped is a storm of one fault, made by hand: it holds a buyer who is about to write until somebody else has bought
-// the item.
-type usurped struct {
-	*chaos.Arena
-	keys market.Keys
-	gate *step.Gate
-}
-
-// Rounds: the first is to show it. The gate is open in the second.
-func (usurped) Rounds() int { return 2 }
-
-func (u usurped) Struck() map[string]int64 { return map[string]int64{string(chaos.ClientPause): 1} }
-
-func (u usurped) Steps(seller bool) step.Observer {
-	if seller {
-		return nil
+// gone checks that nothing of a market is left.
+func gone(t *testing.T, s *backend.Server, keys market.Keys) {
+	t.Helper()
+	if left := testkit.Dial(t, s).Keys(t.Context(), keys.Prefix()+"*").Val(); len(left) > 0 {
+		t.Errorf("%d keys are left behind: %v", len(left), left[:min(len(left), 10)])
 	}
-	return u.gate.Observe
 }
 
-// Strike waits until all items that were on the market when the buyer was held, and so the buyer's too, are sold.
-func (u usurped) Strike(ctx context.Context, round int) error {
-	defer u.gate.Open()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+// await waits until a number has grown by some.
+func await(ctx context.Context, n *atomic.Int64, by int64) error {
+	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
-	select {
-	case <-u.gate.Reached():
-	case <-ctx.Done():
-		return errors.New("no buyer came to the gate")
+	for want := n.Load() + by; n.Load() < want && ctx.Err() == nil; {
+		time.Sleep(time.Millisecond)
 	}
-	conn, err := u.Direct(ctx)
-	if err != nil {
-		return err
+	return ctx.Err()
+}
+
+// TestRowGoesOn: workers go on through errors of every kind, the books stay right, and each round is reported.
+func TestRowGoesOn(t *testing.T) {
+	const rounds = 3
+	s := testkit.Local(t)
+	var calls atomic.Int64
+	subject := tampered{parse(t, "fine"), func(next attempt) (market.Receipt, error) {
+		switch n := calls.Add(1) % 20; {
+		case n == 1:
+			r, err := next()
+			return r, errors.Join(err, errLost) // it was applied, and nobody was told
+		case n == 2:
+			return market.Receipt{}, errLost
+		case n >= 5 && n < 8:
+			return market.Receipt{}, market.ErrNotSent // as often as it takes to connect anew
+		case n == 9:
+			return market.Receipt{}, market.ErrRejected
+		}
+		return next()
+	}}
+	d := scripted(t, s, subject, rounds, func(ctx context.Context, _ int) error { return await(ctx, &calls, 40) })
+	var told []result.Row
+	d.onRound = func(r result.Row) { told = append(told, r) }
+	settled := 0
+	d.settle = func(context.Context) error { settled++; return nil }
+	row, err := d.run(t.Context())
+	if err != nil || row.Status != result.Complete || !row.Audit.OK || row.Bought == 0 || row.Seconds == 0 {
+		t.Fatalf("%v, %+v", err, row)
 	}
-	defer conn.Close()
-	offered, err := conn.ZRange(ctx, u.keys.Market(), 0, -1).Result()
-	if err != nil {
-		return err
+	if row.Unknown < 2*rounds || row.Audit.Applied < rounds || row.Audit.NotApplied < rounds ||
+		row.Refused["not_sent"] == 0 || row.Refused["rejected"] == 0 {
+		t.Errorf("outcomes were lost: %+v", row)
 	}
-	for _, member := range offered {
-		for conn.ZScore(ctx, u.keys.Market(), member).Err() == nil {
-			time.Sleep(time.Millisecond)
+	if row.Chaos.Rounds != rounds || row.Chaos.Struck() != rounds || row.Chaos.Reopened == 0 || settled != rounds {
+		t.Errorf("settled %d times, %+v", settled, row.Chaos)
+	}
+	if len(told) != rounds || told[2].Chaos.Rounds != 3 || told[2].Bought != row.Bought ||
+		told[2].Unknown != row.Unknown || told[2].Seconds <= told[0].Seconds || row.Seconds != told[2].Seconds ||
+		told[1].Chaos.Struck() != 2 || !told[0].Audit.OK {
+		t.Errorf("the rounds are reported as %+v", told)
+	}
+	gone(t, s, d.config.Keys)
+}
+
+// TestRowEndsAtItsFirstViolation: a Purchaser lies about one purchase in the second round.
+func TestRowEndsAtItsFirstViolation(t *testing.T) {
+	s := testkit.Local(t)
+	var calls atomic.Int64
+	var lie atomic.Bool
+	subject := tampered{parse(t, "fine"), func(next attempt) (market.Receipt, error) {
+		calls.Add(1)
+		r, err := next()
+		if err == nil && lie.CompareAndSwap(true, false) {
+			err = market.ErrNotListed
+		}
+		return r, err
+	}}
+	d := scripted(t, s, subject, 5, func(ctx context.Context, round int) error {
+		lie.Store(round == 1)
+		return await(ctx, &calls, 20)
+	})
+	row, err := d.run(t.Context())
+	if err != nil || row.Audit.OK || !row.Audit.Done || row.Audit.ItemProblems != 1 || row.Chaos.Rounds != 2 {
+		t.Errorf("%v, %+v after %+v", err, row.Audit, row.Chaos)
+	}
+}
+
+// TestRowThatCannotBeHealed: what cannot be healed is a failure of the environment, and no verdict.
+func TestRowThatCannotBeHealed(t *testing.T) {
+	s := testkit.Local(t)
+	d := scripted(t, s, parse(t, "watch"), 2, func(context.Context, int) error { return errLost })
+	row, err := d.run(t.Context())
+	if !errors.Is(err, errLost) || row.Status != result.Incomplete || row.Audit.Done || row.Chaos.Rounds != 0 {
+		t.Errorf("%v, %+v", err, row)
+	}
+	gone(t, s, d.config.Keys)
+}
+
+// TestRowFreesLocksThatNobodyHolds: a lock stays taken when its holder is gone. It is freed, the time that this cost is
+// counted, and the counter of its holders goes on.
+func TestRowFreesLocksThatNobodyHolds(t *testing.T) {
+	s := testkit.Local(t)
+	conn := testkit.Dial(t, s)
+	var sold atomic.Int64
+	spec := parse(t, "coarse:fenced:timeout=50ms:ttl=1h")
+	subject := tampered{spec, func(next attempt) (market.Receipt, error) {
+		r, err := next()
+		if err == nil {
+			sold.Add(1)
+		}
+		return r, err
+	}}
+	const stuck = 100 * time.Millisecond
+	var d *driver
+	d = scripted(t, s, subject, 2, func(ctx context.Context, round int) error {
+		counter := d.config.Keys.Lock("market") + ":fence"
+		if before := conn.Get(ctx, counter).Val(); round > 0 && before == "" {
+			t.Errorf("%s is gone", counter)
+		}
+		if err := await(ctx, &sold, 5); err != nil || round > 0 {
+			return err // in the second round, things are sold again
+		}
+		for { // take it when it is free
+			taken, err := conn.SetNX(ctx, d.config.Keys.Lock("market"), "a dead holder", 0).Result()
+			if taken || err != nil {
+				sleep(ctx, stuck)
+				return err
+			}
+		}
+	})
+	d.frees = spec.HolderKeys
+	row, err := d.run(t.Context())
+	if blocked := *row.Chaos.BlockedSeconds; blocked < stuck.Seconds() || blocked > row.Seconds {
+		t.Errorf("nobody could trade for %f s of %f s", blocked, row.Seconds)
+	}
+	if err != nil || !row.Audit.OK || row.Chaos.FreedLocks != 1 || row.Chaos.Rounds != 2 {
+		t.Errorf("%v, %+v, audit %+v", err, row.Chaos, row.Audit)
+	}
+}
+
+func TestRowInterrupted(t *testing.T) {
+	s := testkit.Local(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	row, err := scripted(t, s, parse(t, "watch"), 5, func(context.Context, int) error { cancel(); return nil }).run(ctx)
+	if err != nil || row.Status != result.Interrupted || !row.Audit.Done || !row.Audit.OK || row.Chaos.Rounds != 1 {
+		t.Errorf("%v, %+v", err, row)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, spoil := range []func(*bench.Config){
+		func(c *bench.Config) { c.Warmup = time.Second },
+		func(c *bench.Config) { c.Browsers = 1 },
+		func(c *bench.Config) { c.Purchases = 1 },
+	} {
+		c := bench.Config{Subject: parse(t, "watch"), Mix: result.Mix{Sellers: 1, Buyers: 1}, Duration: time.Second}
+		spoil(&c)
+		_, err := (&driver{config: c}).run(t.Context())
+		if !errors.Is(err, bench.ErrConfig) || !strings.Contains(err.Error(), "chaos") {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("nobody else bought the item: %w", ctx.Err())
-	}
-	return nil
 }
 
-// TestUnsoundAreCaught holds a buyer who is about to write for longer than the lock lives, until somebody else has bought
-// the item. The audit of the first quiet point must see it.
-func TestUnsoundAreCaught(t *testing.T) {
-	for _, spec := range []string{"fine:set-px:ttl=100ms", "fine:fenced:ttl=100ms:fencing=off", "unsafe"} {
+// TestPool: sellers and buyers who share two poor accounts are short of coins, and yet trade for many times what there
+// is, because what is sold is spent again.
+func TestPool(t *testing.T) {
+	for _, spec := range []string{"watch", "coarse", "fine-wallet"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			a := chaos.Open(t)
-			storm := usurped{a, backendtest.Keys(t), step.Hold(step.BeforeWrite)}
-			row := run(t.Context(), t, a, storm.keys, spec, bench.Mix{Sellers: 2, Buyers: 3}, storm, nil)
-			if !row.Audit.Done || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Chaos.Rounds != 1 {
-				t.Errorf("after %d rounds: %+v", row.Chaos.Rounds, row.Audit)
+			s := testkit.Local(t)
+			var bought, short atomic.Int64
+			subject := tampered{parse(t, spec), func(next attempt) (market.Receipt, error) {
+				r, err := next()
+				switch {
+				case err == nil:
+					bought.Add(1)
+				case errors.Is(err, market.ErrInsufficientFunds):
+					short.Add(1)
+				}
+				return r, err
+			}}
+			d := scripted(t, s, subject, 1, func(ctx context.Context, _ int) error {
+				return errors.Join(await(ctx, &bought, 60), await(ctx, &short, 1))
+			})
+			d.config.Mix, d.config.Pool, d.config.Funds = result.Mix{Sellers: 4, Buyers: 4}, 2, 150
+			row, err := d.run(t.Context())
+			if err != nil || !row.Audit.OK || row.Audit.Funds != 300 || row.Chaos.Pool != 2 || row.Chaos.Funds != 150 {
+				t.Errorf("%v, audit %+v, chaos %+v", err, row.Audit, row.Chaos)
 			}
 		})
-	}
-}
-
-// TestFencesHold plays the same with fences compared at the market: the buyer who comes late is refused.
-func TestFencesHold(t *testing.T) {
-	for _, spec := range []string{"fine:set-px:ttl=100ms:fencing=token", "fine:fenced:ttl=100ms:fencing=on"} {
-		t.Run(spec, func(t *testing.T) {
-			t.Parallel()
-			a := chaos.Open(t)
-			storm := usurped{a, backendtest.Keys(t), step.Hold(step.BeforeWrite)}
-			row := run(t.Context(), t, a, storm.keys, spec, bench.Mix{Sellers: 2, Buyers: 3}, storm, nil)
-			if !row.Audit.OK || row.Refused["stale"] == 0 {
-				t.Errorf("refused %v, audit %+v", row.Refused, row.Audit)
-			}
-		})
-	}
-}
-
-func TestInterrupted(t *testing.T) {
-	a := chaos.Open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var once sync.Once
-	rounds := []chaos.Round{{Faults: []chaos.Fault{{Kind: chaos.ServerPause, Length: time.Hour}}}}
-	storm := a.NewStorm(rounds, chaos.Traders{Tell: func(chaos.Fault) { once.Do(cancel) }})
-	row := run(ctx, t, a, backendtest.Keys(t), "watch", bench.Mix{Sellers: 1, Buyers: 1}, storm, nil)
-	if row.Status != bench.Interrupted || !row.Audit.Done || !row.Audit.OK || row.Chaos.Rounds != 1 {
-		t.Errorf("got %+v", row)
 	}
 }

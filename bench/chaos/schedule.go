@@ -4,39 +4,39 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/strategies/step"
+	"github.com/marketsim/marketsim/market/step"
 )
 
-// Kind is a kind of fault.
-type Kind string
+// FaultKind says what a fault breaks.
+type FaultKind string
 
-// The kinds of faults. The first seven strike connections, the next three servers, the last a client.
+// The kinds of faults. The first seven strike connections, the next four servers, the last two clients.
 const (
-	Latency     Kind = "latency"      // what passes is late by some milliseconds, more or less
-	Stall       Kind = "stall"        // nothing passes, and what was sent arrives late, as after a partition that heals
-	BlackHole   Kind = "black-hole"   // what is sent is lost, nobody is told, and the connections end with the fault
-	Reset       Kind = "reset"        // a connection that sends anything is reset, and what it sent is lost
-	Cut         Kind = "cut"          // a connection ends after some bytes of what it sends: maybe in the middle of a command
-	LostReply   Kind = "lost-reply"   // a connection ends after some bytes of what it is told: what was sent is done
-	Refuse      Kind = "refuse"       // all connections are closed, and new ones refused
-	ServerKill  Kind = "server-kill"  // SIGKILL; it comes back with its data
-	ServerPause Kind = "server-pause" // SIGSTOP, for longer than a lock lives, then SIGCONT
-	LockKill    Kind = "lock-kill"    // SIGKILL of the server that the locks are on, if they are not on the market's
-	ClientPause Kind = "client-pause" // a worker is held at a step for longer than a lock lives
+	Latency     FaultKind = "latency"      // what passes is late by some milliseconds, more or less
+	Partition   FaultKind = "partition"    // nothing passes; what was sent arrives late, as when a partition heals
+	BlackHole   FaultKind = "black-hole"   // what is sent is lost without a word; the connections end with the fault
+	Reset       FaultKind = "reset"        // a connection that sends anything is reset, and what it sent is lost
+	Cut         FaultKind = "cut"          // a connection ends after some bytes it sends, maybe inside a command
+	LostReply   FaultKind = "lost-reply"   // a connection ends after some bytes it receives: what it sent is done
+	Refuse      FaultKind = "refuse"       // all connections are closed, and new ones refused
+	ServerKill  FaultKind = "server-kill"  // SIGKILL; it comes back with its data
+	ServerPause FaultKind = "server-pause" // SIGSTOP, for longer than a lock lives, then SIGCONT
+	LockKill    FaultKind = "lock-kill"    // SIGKILL of a server of the locks, where that is not the market's
+	LockPause   FaultKind = "lock-pause"   // SIGSTOP of such a server, for longer than a lock lives, then SIGCONT
+	ClientPause FaultKind = "client-pause" // a worker is held at a step for longer than a lock lives
+	// ProcessPause is SIGSTOP of the process in which half of the workers work, when a buyer of them has come to a step,
+	// for longer than a lock lives, then SIGCONT: what renews its locks in the background is stopped, too.
+	ProcessPause FaultKind = "process-pause"
 )
 
-// kinds are what a round holds: each kind once, and the pause of a client, which finds most, several times. The last of
-// them, wherever the order of the round puts it, is where most schemes fail: of a buyer who is about to write.
-var kinds = [...]Kind{
-	Latency, Stall, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, LockKill,
-	ClientPause, ClientPause, ClientPause,
+// kinds are the faults of a round: each kind once, and the pause of a client, which finds most, several times. The last
+// pause, at any place of the round's order, is the one under which most schemes fail: of a buyer about to write.
+var kinds = [...]FaultKind{
+	Latency, Partition, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, LockKill, LockPause,
+	ProcessPause, ClientPause, ClientPause, ClientPause,
 }
-
-// Kinds lists every kind once, in the order in which they are shown.
-func Kinds() []Kind { return slices.Compact(slices.Clone(kinds[:])) }
 
 // steps are where clients are held.
 var steps = [...]step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
@@ -47,30 +47,37 @@ const lines = 3
 // A Fault is one fault of a schedule.
 type Fault struct {
 	Wait   time.Duration // since the fault before was healed
-	Kind   Kind
+	Kind   FaultKind
 	Length time.Duration
 	Line   int           // the line it strikes, from 1; 0: all
-	Up     bool          // Stall, BlackHole: it strikes what clients send, not what they get
+	Up     bool          // Partition, BlackHole: it strikes what clients send, not what they get
 	Delay  time.Duration // Latency: how late, give or take Jitter
 	Jitter time.Duration
 	Bytes  int64     // Cut, LostReply: how many pass
-	Step   step.Name // ClientPause: where
+	Step   step.Name // ClientPause, ProcessPause: where
 	Seller bool      // ClientPause: who; buyers else
+	Server int       // LockKill, LockPause: which, from 1
 }
 
 // String is the fault in words: "black-hole of line 2 for 312ms".
 func (f Fault) String() string {
 	text := string(f.Kind)
 	switch f.Kind {
-	case ServerKill, LockKill:
+	case ServerKill:
 		return text + ", back after " + f.Length.String()
+	case LockKill:
+		return fmt.Sprintf("%s of server %d, back after %s", text, f.Server, f.Length)
 	case ServerPause:
+	case LockPause:
+		text = fmt.Sprintf("%s of server %d", text, f.Server)
 	case ClientPause:
 		who := "a buyer"
 		if f.Seller {
 			who = "a seller"
 		}
 		text = fmt.Sprintf("%s of %s at %s", text, who, f.Step)
+	case ProcessPause:
+		text = fmt.Sprintf("%s of half the workers, with a buyer at %s,", text, f.Step)
 	case Latency:
 		text = fmt.Sprintf("%s of %s (give or take %s) on %s", text, f.Delay, f.Jitter, f.line())
 	case Cut, LostReply:
@@ -98,8 +105,15 @@ type Round struct {
 type Plan struct {
 	Seed     uint64
 	Duration time.Duration // of all rounds, audits and the time that healing takes excluded
-	// TTL is how long a crashed holder's lock lives: pauses are longer. 0: there is no lock that expires.
-	TTL time.Duration
+	// Lease is how long a crashed holder's lock lives: pauses are longer. 0: there is no lock that expires.
+	Lease time.Duration
+	// Locked says that the subject takes locks, and so comes to all steps. One that takes none is held at the step next
+	// to the one drawn.
+	Locked bool
+	// LockServers is how many servers there are for the locks alone that faults may strike.
+	LockServers int
+	// Child says that half of the workers are in a process that can be paused.
+	Child bool
 }
 
 const (
@@ -107,31 +121,39 @@ const (
 	leastLength = 50 * time.Millisecond
 	mostLength  = 500 * time.Millisecond
 	leastPause  = 250 * time.Millisecond // of a client or server where no lock expires
-	mostBytes   = 1500                   // about as many as a purchase and the look at the market before it take, each way
+	mostBytes   = 1500                   // about as many as browsing and a purchase take, each way
 	leastRest   = 100 * time.Millisecond
-	pauseShare  = 1.2 // a pause is at least so many TTLs long
+	pauseShare  = 1.2 // a pause is at least so many leases long
 	pauseSpread = 0.6 // and so many more at most
 )
 
-// Rounds draws the schedule. Every round that is not cut short by the end has each kind of fault, in random order;
-// what does not fit into the time that is left is left out.
-func (p Plan) Rounds() []Round {
+// A Schedule is what strikes a row, round after round.
+type Schedule []Round
+
+// Schedule draws the schedule. Every round that is not cut short by the end has each kind of fault that there is
+// something to strike with, in random order; what does not fit into the time that is left is left out.
+func (p Plan) Schedule() Schedule {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
-	var rounds []Round
+	var rounds Schedule
 	for left := p.Duration; left > 0; {
-		r := Round{}
+		r, whole := Round{}, true
 		for _, i := range random.Perm(len(kinds)) {
 			f := p.draw(random, kinds[i])
 			if i == len(kinds)-1 {
 				f.Step, f.Seller = step.BeforeWrite, false
 			}
-			if took := f.Wait + f.Length; took <= left {
+			took := f.Wait + f.Length
+			switch {
+			case p.LockServers == 0 && (f.Kind == LockKill || f.Kind == LockPause), !p.Child && f.Kind == ProcessPause:
+			case took > left:
+				whole = false
+			default:
 				r.Faults = append(r.Faults, f)
 				left -= took
 			}
 		}
 		r.Rest = min(left, leastRest+draw(random, leastRest))
-		if len(r.Faults) < len(kinds) || left < mostWait {
+		if !whole || left < mostWait {
 			r.Rest = left // this was the last
 		}
 		left -= r.Rest
@@ -142,7 +164,7 @@ func (p Plan) Rounds() []Round {
 
 // draw makes a fault of a kind. Every fault draws all that any fault needs, so that what one kind needs does not change
 // what comes after it.
-func (p Plan) draw(random *rand.Rand, k Kind) Fault {
+func (p Plan) draw(random *rand.Rand, k FaultKind) Fault {
 	f := Fault{
 		Kind:   k,
 		Wait:   draw(random, mostWait),
@@ -154,10 +176,19 @@ func (p Plan) draw(random *rand.Rand, k Kind) Fault {
 		Bytes:  random.Int64N(mostBytes),
 		Step:   steps[random.IntN(len(steps))],
 		Seller: random.IntN(4) == 0, // sellers do not compete for an item
+		Server: 1 + random.IntN(max(p.LockServers, 1)),
+	}
+	if !p.Locked {
+		switch f.Step {
+		case step.Acquired:
+			f.Step = step.Read
+		case step.BeforeRelease:
+			f.Step = step.Written
+		}
 	}
 	share := pauseShare + pauseSpread*random.Float64()
-	if k == ServerPause || k == ClientPause || k == Stall && f.Up {
-		f.Length = max(leastPause+f.Length, time.Duration(share*float64(p.TTL))).Round(time.Millisecond)
+	if k == ServerPause || k == LockPause || k == ClientPause || k == ProcessPause || k == Partition && f.Up {
+		f.Length = max(leastPause+f.Length, time.Duration(share*float64(p.Lease))).Round(time.Millisecond)
 	}
 	return f
 }

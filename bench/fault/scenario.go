@@ -1,148 +1,127 @@
 package fault
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies"
 )
 
-// A Scenario is a bad day: who does what, and what fails at which point.
+// A Scenario is one thing that goes wrong: what the clients do, and what fails at which point.
 type Scenario struct {
 	Name  string // as on the command line
 	Title string // one line
-	// Applies says why it cannot happen to a subject; empty if it can, as far as is known beforehand. Nil: to all.
-	Applies func(Subject) string
-	// Needs is what it starts besides a Redis: shown to users.
+	// Applies says why the scenario cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil:
+	// to all.
+	Applies func(Scheme) string
+	// Needs is what the scenario starts besides a Redis: shown to users.
 	Needs string
 	// Lease is how long locks last in it; 0 means TTL.
 	Lease time.Duration
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
 	Promise string
-	play    func(*Stage) (Verdict, string)
+
+	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: setup.fail ends it.
+	run func(*setup) observed
+}
+
+// An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
+// and the reason in one line. Nothing in it may follow from what a lock declares. setup.saw and setup.sawBeside make
+// one.
+type observed struct {
+	harm result.Harm
+	kept result.KeptOut
+	why  string
+}
+
+// worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
+func (o observed) worst(other observed) observed {
+	mine, theirs := result.VerdictOf(o.harm, o.kept), result.VerdictOf(other.harm, other.kept)
+	if last(result.Verdicts(), mine, theirs) != mine {
+		o.why = other.why
+	}
+	o.harm = last(result.Harms(), o.harm, other.harm)
+	o.kept = last(result.KeptOuts(), o.kept, other.kept)
+	return o
+}
+
+// last is the one of a and b that comes later in a list.
+func last[T comparable](all []T, a, b T) T {
+	if slices.Index(all, b) > slices.Index(all, a) {
+		return b
+	}
+	return a
 }
 
 // All lists the scenarios in the order in which they are shown.
 func All() []Scenario {
-	return []Scenario{
-		crashHalfTaken(),
-		crashHolding(),
-		pausePastTTL(),
-		pauseThenRelease(),
-		pauseInRelease(),
-		stuckRenewing(),
-		expiredRace(),
-		clockAhead(),
-		clockBehind(),
-		lostAcquireReply(),
-		resentAcquire(),
-		lostExecReply(),
-		resentExec(),
-		cutMidPurchase(),
-		lostUnlockMessage(),
-		partitionHeals(),
-		restartedEmpty(),
-		failover(),
-		redlockDown(1),
-		redlockDown(2),
-		redlockDown(3),
-		redlockRestart(),
-		sessionExpires(),
-		leaderKilled(),
-		readerLeaves(),
-		readerFreesAnother(),
-	}
+	return slices.Concat(crashes(), expiries(), clocks(), networkFaults(), serverFaults(), readerFaults(),
+		severalClients())
 }
 
-// plays bounds how often a scenario is played again because the machine was late.
-const plays = 10
+// ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
+var ErrScenario = errors.New("invalid scenario")
 
-// Play plays a scenario with a subject. An error means that the environment failed, not the subject.
-func (l *Lab) Play(ctx context.Context, sc Scenario, subject Subject) (Finding, error) {
-	f := Finding{Scenario: sc.Name, Subject: subject.Name, Verdict: NotApplicable}
-	if sc.Applies != nil {
-		if f.Why = sc.Applies(subject); f.Why != "" {
-			return f, nil
+// Named returns the scenarios of these names, each once, in the order given. The error wraps ErrScenario.
+func Named(names ...string) ([]Scenario, error) {
+	var known []string
+	for _, sc := range All() {
+		known = append(known, sc.Name)
+	}
+	var chosen []Scenario
+	for i, name := range names {
+		at := slices.Index(known, name)
+		if at < 0 {
+			return nil, fmt.Errorf("%w: %s", ErrScenario, strategies.Unknown("scenario", name, known))
+		}
+		if !slices.Contains(names[:i], name) {
+			chosen = append(chosen, All()[at])
 		}
 	}
-	f, err := l.play(ctx, sc, subject, f)
-	if err != nil && errors.Is(err, backend.ErrUnavailable) && ctx.Err() == nil {
-		f.Verdict, f.Why = Unavailable, oneLine(err)
-		return f, nil
-	}
-	if err != nil {
-		return Finding{}, fmt.Errorf("scenario %s with %s: %w", sc.Name, subject.Name, err)
-	}
-	f.Broken = sc.broken(subject, f.Verdict)
-	return f, nil
+	return chosen, nil
 }
 
-// play plays a scenario; with a subject that does not say where it is once for each command of its purchase, at which it
-// is held. The worst is told.
-func (l *Lab) play(ctx context.Context, sc Scenario, subject Subject, f Finding) (Finding, error) {
-	if subject.Steps {
-		verdict, why, err := l.playOnce(ctx, sc, subject, 0)
-		f.Verdict, f.Why = verdict, why
-		return f, err
-	}
-	commands, err := l.commands(ctx, subject)
-	for n := 1; n <= len(commands) && err == nil; n++ {
-		var verdict Verdict
-		var why string
-		if verdict, why, err = l.playOnce(ctx, sc, subject, n); err == nil && worse(verdict, f.Verdict) {
-			f.Verdict, f.Why = verdict, why
-		}
-	}
-	return f, err
-}
-
-// commands rehearses a purchase of a subject that does not say where it is.
-func (l *Lab) commands(ctx context.Context, subject Subject) (names []string, err error) {
-	s := newStage(ctx, l, subject, TTL)
-	a := s.actor("A")
-	for _, item := range []int{0, 1} { // the first may load scripts
-		if a.line != nil {
-			a.line.Record()
-		}
-		a.buy(s.item(item))
-		a.ends()
-	}
-	if a.line != nil {
-		names = a.line.Commands()
-	}
-	if !s.failed() && (len(names) == 0 || len(names) >= offered) {
-		s.fail(fmt.Errorf("the rehearsal of a purchase took %d commands", len(names)))
-	}
-	return names, s.close()
-}
-
-// playOnce plays a scenario, again if the machine was late.
-func (l *Lab) playOnce(ctx context.Context, sc Scenario, subject Subject, nth int) (v Verdict, why string, err error) {
-	for range plays {
-		stage := newStage(ctx, l, subject, cmp.Or(sc.Lease, TTL))
-		stage.nth = nth
-		if !stage.failed() {
-			v, why = sc.play(stage)
-		}
-		if err = stage.close(); !errors.Is(err, errLate) {
-			break
-		}
-	}
-	return v, why, err
-}
-
-// broken names the promise that a verdict breaks.
-func (sc Scenario) broken(subject Subject, v Verdict) string {
-	if sc.Promise == "" || !v.Harm() && v != StuckForGood {
+// broken names the promise that a verdict breaks; empty: none.
+func (sc Scenario) broken(scheme Scheme, v result.Verdict) string {
+	if sc.Promise == "" || !v.Harm() && v != result.StuckForGood {
 		return ""
 	}
-	for _, p := range subject.Promises.List() {
+	for _, p := range scheme.Promises.List() {
 		if p.Name == sc.Promise && p.Made {
 			return p.Name
 		}
 	}
 	return ""
+}
+
+// An inapplicable says why a scenario cannot happen to a scheme, where that is found out in a run only.
+type inapplicable string
+
+func (why inapplicable) Error() string { return string(why) }
+
+// needsSteps keeps out schemes that do not say when they have read.
+func needsSteps(s Scheme) string {
+	if !s.Steps {
+		return "it does not say when it has read"
+	}
+	return ""
+}
+
+// needsLock keeps out schemes without a lock.
+func needsLock(s Scheme) string {
+	if s.Lock == nil {
+		return "it takes no lock of marketsim's"
+	}
+	return ""
+}
+
+// needsRelease keeps out schemes whose locks are not released by a command of their own.
+func needsRelease(s Scheme) string {
+	if spec, ok := s.Purchasing.(strategies.Spec); ok && spec.FusesLock() {
+		return "the transaction that writes releases its lock"
+	}
+	return needsLock(s)
 }

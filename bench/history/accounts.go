@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/market"
 )
@@ -12,14 +13,14 @@ import (
 type settlement struct {
 	applied []*Op
 	open    map[market.UserID]bool // the accounts of which that is not known
-	unsure  []market.ItemID        // the items of which a way was supposed that may be none
+	unsure  []market.ItemID        // the items of which a way was assumed that may not be possible
 }
 
-// doubts notes what a part supposed and could not decide.
+// doubts notes what a part assumed and could not decide.
 func (s *settlement) doubts(p *Part) {
 	for _, item := range s.unsure {
-		p.doubt("item %d: too many operations at a time, or time ran out, before it was known which of its orders of unknown "+
-			"outcome can have been applied", item)
+		p.doubt("item %d: too many operations at a time, or time ran out, before it was known which of its orders of "+
+			"unknown outcome can have been applied", item)
 	}
 }
 
@@ -30,8 +31,8 @@ func (s *settlement) leave(orders ...*Op) {
 	}
 }
 
-// accounts compares what each account holds at the end with its opening, sales and purchases. Orders of unknown outcome
-// are settled by the lives of their items; where that leaves several ways, one of them has to explain all accounts.
+// accounts compares what each account holds at the end with its opening, sales and purchases. The operations on an item
+// settle its orders of unknown outcome; where that leaves several ways, one of them has to explain all accounts.
 func (c *checker) accounts() (*Part, settlement) {
 	s := settlement{open: map[market.UserID]bool{}}
 	changes := balances{}
@@ -41,7 +42,7 @@ func (c *checker) accounts() (*Part, settlement) {
 		}
 	}
 	var ambiguous [][][]*Op // by item, the ways in which its orders may have ended
-	for _, l := range c.lives {
+	for _, l := range c.traces {
 		ways, sure := c.settle(l)
 		if !sure {
 			s.unsure = append(s.unsure, l.item)
@@ -76,8 +77,8 @@ func (c *checker) accounts() (*Part, settlement) {
 // maxWays bounds how many ways of settling are tried.
 const maxWays = 4096
 
-// choose finds a way of settling that explains all accounts, or else the first; sole says that no other does as well. It
-// chooses nothing when there are too many.
+// choose finds a way of settling that explains all accounts, or else the first; sole says that no other way explains
+// them. It chooses nothing when there are too many ways.
 func (c *checker) choose(sure balances, ambiguous [][][]*Op, open map[market.UserID]bool) (chosen []*Op, sole bool) {
 	total, fits := 1, 0
 	for _, ways := range ambiguous {
@@ -133,10 +134,153 @@ func (c *checker) compare(changes balances, open map[market.UserID]bool) *Part {
 		case open[id]:
 			p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
 		case funds < should:
-			p.tell(nil, "account %d holds %s less than its operations say: %d, and should hold %d", id, coins(should-funds), funds, should)
+			p.tell(nil, "account %d holds %s less than its operations say: %d, and should hold %d", id,
+				coins(should-funds), funds, should)
 		case funds > should:
-			p.tell(nil, "account %d holds %s more than its operations say: %d, and should hold %d", id, coins(funds-should), funds, should)
+			p.tell(nil, "account %d holds %s more than its operations say: %d, and should hold %d", id,
+				coins(funds-should), funds, should)
 		}
 	}
 	return p
+}
+
+// maxUnknown bounds the operations of unknown outcome on one item that are settled by trying all.
+const maxUnknown = 10
+
+// A guess is a set of an item's operations of unknown outcome that may be those that were applied.
+type guess struct {
+	steps  []step
+	orders []*Op // those that move coins
+}
+
+// settle returns the ways in which the item's orders of unknown outcome may have ended: for each payment that fits
+// where the item lies, the orders that make it. Of orders that pay the same it takes those that were called first,
+// because they may have done whatever the later ones may have done. It returns nil when there are too many ways. Sure
+// is false when it could not be decided whether each of the ways is possible.
+func (c *checker) settle(l *trace) (ways [][]*Op, sure bool) {
+	if len(l.unknownOrders()) == 0 {
+		return [][]*Op{nil}, true
+	}
+	certain, unknown := l.split()
+	if len(unknown) > maxUnknown {
+		return nil, true
+	}
+	sure = true
+	all := guesses(unknown)
+	fitting := distinct(keep(all, func(g guess) bool { return l.fits(certain, g.steps) }))
+	if len(fitting) > 1 {
+		fitting = keep(fitting, func(g guess) bool {
+			result, _ := c.inOrder(location{}, append(slices.Concat(certain, g.steps), l.ending()), lastLocation)
+			sure = sure && result != Undecided
+			return result != Violated
+		})
+	}
+	if len(fitting) == 0 { // what is recorded of the item is wrong anyhow
+		fitting = distinct(all)
+	}
+	ways = make([][]*Op, len(fitting))
+	for i, g := range fitting {
+		ways[i] = g.orders
+	}
+	return ways, sure
+}
+
+// unknownOrders are the item's orders of unknown outcome.
+func (l *trace) unknownOrders() (orders []*Op) {
+	for _, o := range l.ops {
+		if o.Kind == Purchase && o.Outcome == Unknown {
+			orders = append(orders, o)
+		}
+	}
+	return orders
+}
+
+// split separates what certainly happened to the item from what may have happened, the latter sorted by call. What may
+// have happened is returned as if it had, at any time from its call on.
+func (l *trace) split() (certain, unknown []step) {
+	for _, s := range l.steps() {
+		m, ok := s.act.(move)
+		switch {
+		case ok && m.may:
+			m.may = false
+			s.act = m
+			unknown = append(unknown, s)
+		case s.call < atEnd:
+			certain = append(certain, s)
+		}
+	}
+	slices.SortStableFunc(unknown, byCall)
+	return certain, unknown
+}
+
+// guesses are all sets of steps. A set that holds earlier steps comes before one that holds later steps instead.
+func guesses(unknown []step) (all []guess) {
+	for set := range 1 << len(unknown) {
+		var g guess
+		for i, s := range unknown {
+			if set&(1<<i) == 0 {
+				continue
+			}
+			g.steps = append(g.steps, s)
+			if s.op != nil && s.op.Kind == Purchase {
+				g.orders = append(g.orders, s.op)
+			}
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// fits reports whether moves can lead to where the item lies: it left every other location as often as it came to it.
+func (l *trace) fits(certain, guessed []step) bool {
+	end := location{}
+	switch len(l.final) {
+	case 0:
+	case 1:
+		end = l.final[0].location()
+	default:
+		return false
+	}
+	more := visits(location{}, slices.Concat(certain, guessed))
+	more[end]--
+	for _, n := range more {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// distinct keeps the first of the guesses that move the same coins.
+func distinct(all []guess) []guess {
+	seen := map[string]bool{}
+	return keep(all, func(g guess) bool {
+		var payments []string
+		for _, o := range g.orders {
+			payments = append(payments, fmt.Sprint([3]int64{int64(o.Seller), int64(o.Buyer), o.Price}))
+		}
+		slices.Sort(payments)
+		key := strings.Join(payments, " ")
+		defer func() { seen[key] = true }()
+		return !seen[key]
+	})
+}
+
+func keep(all []guess, good func(guess) bool) (kept []guess) {
+	for _, g := range all {
+		if good(g) {
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+// balances is the change of each account.
+type balances map[market.UserID]int64
+
+func (b balances) book(orders ...*Op) {
+	for _, o := range orders {
+		b[o.Seller] += o.Price
+		b[o.Buyer] -= o.Price
+	}
 }

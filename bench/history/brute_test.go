@@ -10,8 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// The oracle: an order of a few operations, looked for by trying all, written without the checker's models. It keeps the
-// one item's place and the one account's coins in plain variables.
+// An oracle looks for an order of a few operations by trying all, and is written without the checker's models. It keeps
+// the location of the one item and the coins of the one account in plain variables.
 type oracle struct {
 	final   []Found
 	account market.UserID // 0: the item is judged, else this account
@@ -114,7 +114,7 @@ func TestEditsAreCaught(t *testing.T) {
 				}
 			}
 		}
-		if got := v.part("items").Result; got != want {
+		if got := v.Part("items").Answer; got != want {
 			t.Fatalf("items are %s, and the oracle says %s: %+v", got, want, h.Ops)
 		}
 		if want == Violated {
@@ -131,7 +131,7 @@ func TestEditsAreCaught(t *testing.T) {
 				want = Violated
 			}
 		}
-		if got := v.part("order of accounts").Result; got != want {
+		if got := v.Part("order of accounts").Answer; got != want {
 			t.Fatalf("the order of accounts is %s, and the oracle says %s: %+v", got, want, h.Ops)
 		}
 	})
@@ -141,7 +141,7 @@ func TestEditsAreCaught(t *testing.T) {
 }
 
 // minted is what a mint is to the oracle.
-const minted Kind = "mint"
+const minted OpKind = "mint"
 
 // itemOrdered asks the oracle of one item.
 func itemOrdered(h *History, m Mint, item market.ItemID) bool {

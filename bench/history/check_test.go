@@ -25,25 +25,15 @@ func small(t *rapid.T) generator {
 	}
 }
 
-// part is a part of a verdict by its name.
-func (v Verdict) part(name string) Part {
-	for _, p := range v.Parts {
-		if p.Name == name {
-			return p
-		}
-	}
-	panic("no part " + name)
-}
-
-// TestLegalHistories: whatever really happened one after the other is linearizable, however it overlapped, in one piece or
-// cut in many.
+// TestLegalHistories: whatever really happened one after the other is linearizable, however it overlapped, in one piece
+// or cut in many.
 func TestLegalHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := small(t).history(rapid.IntRange(1, 60).Draw(t, "operations"))
 		// Many lost replies on one item may take for ever: then it must be unknown, and never violated.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if v := Check(ctx, h); v.Result == Violated {
+		if v := Check(ctx, h); v.Answer == Violated {
 			var b strings.Builder
 			v.Write(&b)
 			t.Fatalf("a legal history is %s", b.String())
@@ -65,7 +55,7 @@ func TestLongLegalHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := g.history(3000)
 			v := Check(t.Context(), h)
-			if v.Result != Linearizable {
+			if v.Answer != Linearizable {
 				var b strings.Builder
 				v.Write(&b)
 				t.Errorf("a legal history is %s", b.String())
@@ -80,7 +70,7 @@ func TestOutOfTime(t *testing.T) {
 	cancel()
 	h := generator{draw: random(1), accounts: 3, funds: 300, items: 10, spread: 3}.history(300)
 	v := Check(ctx, h)
-	if v.Result != Undecided || v.part("items").Result != Undecided || len(v.part("items").Why) == 0 {
+	if v.Answer != Undecided || v.Part("items").Answer != Undecided || len(v.Part("items").Why) == 0 {
 		t.Errorf("the verdict is %+v", v)
 	}
 }
@@ -105,18 +95,18 @@ func TestOutOfTimeWhileSettling(t *testing.T) {
 		priced(listed(5, 6, Unknown), 50), refused(listed(10, 12, ""), "not_owned"), listed(20, 21, Unknown),
 		priced(sold(30, 31, 2, Unknown), 50), sold(30, 31, 2, Unknown),
 	).lies(of(2)).holds(1, 140).holds(2, 60)
-	if v := Check(t.Context(), h); v.part("accounts").Result != Violated {
+	if v := Check(t.Context(), h); v.Part("accounts").Answer != Violated {
 		t.Fatalf("with all time: %+v", v)
 	}
 	settling := 0
 	for looks := range 1000 {
 		v := Check(&deadline{t.Context(), looks}, h)
-		if v.Result == Linearizable {
+		if v.Answer == Linearizable {
 			t.Errorf("linearizable after %d looks at the time: %+v", looks, v)
 		}
-		if v.part("items").Result == Linearizable && v.part("accounts").Result == Undecided {
+		if v.Part("items").Answer == Linearizable && v.Part("accounts").Answer == Undecided {
 			settling++
-			if p := v.part("order of accounts"); p.Result != Undecided || !strings.Contains(p.Why[0], "time ran out") {
+			if p := v.Part("order of accounts"); p.Answer != Undecided || !strings.Contains(p.Why[0], "time ran out") {
 				t.Errorf("the order of accounts after %d looks: %+v", looks, p)
 			}
 		}
@@ -167,7 +157,7 @@ func (h *History) finds(f Found) *History {
 }
 
 // lies puts item 17 where it lies at the end.
-func (h *History) lies(places ...place) *History {
+func (h *History) lies(places ...location) *History {
 	before, after := h.Final[:16:16], h.Final[17:]
 	for _, p := range places {
 		before = append(before, Found{17, p.user, p.listed, p.price})
@@ -181,8 +171,8 @@ func (h *History) holds(id market.UserID, funds int64) *History {
 	return h
 }
 
-func of(user market.UserID) place        { return place{user: user} }
-func offered(price int64) place          { return place{1, true, price} }
+func of(user market.UserID) location     { return location{user: user} }
+func offered(price int64) location       { return location{1, true, price} }
 func priced(o Op, price int64) Op        { o.Price = price; return o }
 func by(o Op, seller market.UserID) Op   { o.Seller = seller; return o }
 func (h *History) paid(n int64) *History { return h.holds(1, 100+n).holds(6, 100-n) }
@@ -199,54 +189,72 @@ var hands = []struct {
 		lies(of(6)).paid(40).holds(1, 180).holds(7, 60), "items",
 		"item 17: minted for 1 (0.000000-0.000000 s), listed by 1 for 40 coins (0.120000-0.121000 s), " +
 			"sold by 1 to 6 for 40 coins (0.203000-0.204000 s), sold by 1 to 7 for 40 coins (0.203000-0.206000 s): sold twice"},
-	{"sold before it was listed", hand(sold(100, 110, 6, Applied), listed(120, 121, Applied)).lies(of(6)).paid(40), "items",
+	{"sold before it was listed", hand(sold(100, 110, 6, Applied), listed(120, 121, Applied)).lies(of(6)).paid(40),
+		"items",
 		"sold without being listed"},
 	{"sold while it was listed", hand(sold(100, 125, 6, Applied), listed(120, 121, Applied)).lies(of(6)).paid(40), "", ""},
 	{"sold at another price", hand(listed(120, 121, Applied), priced(sold(203, 204, 6, Applied), 39)).lies(of(6)).paid(39),
 		"items", "at a price at which it was not listed"},
-	{"listed by another", hand(by(listed(120, 121, Applied), 2)).lies(place{2, true, 40}), "items", "by one who did not have it"},
-	{"listed twice", hand(listed(120, 121, Applied), listed(130, 131, Applied)).lies(offered(40)), "items", "did not have it"},
+	{"listed by another", hand(by(listed(120, 121, Applied), 2)).lies(location{2, true, 40}), "items",
+		"by one who did not have it"},
+	{"listed twice", hand(listed(120, 121, Applied), listed(130, 131, Applied)).lies(offered(40)), "items",
+		"did not have it"},
 	{"lost", hand(listed(120, 121, Applied)).lies(), "items", "in the end it lies nowhere: lost"},
 	{"in two places", hand(listed(120, 121, Applied)).lies(of(1), offered(40)), "items",
 		"in the end it lies in the inventory of 1 and on the market, listed by 1 for 40 coins: in several places"},
-	{"came from nowhere", hand().lies(of(3)), "items", "in the end it lies in the inventory of 3: nothing brought it there"},
+	{"came from nowhere", hand().lies(of(3)), "items",
+		"in the end it lies in the inventory of 3: nothing brought it there"},
 	{"refused as not listed when it was", hand(listed(120, 121, Applied), refused(sold(203, 204, 6, ""), "not_listed")).
 		lies(offered(40)), "items", "refused to a buyer as not listed by 1 (0.203000-0.204000 s): refused, though"},
-	{"refused as not listed while it was being listed", hand(listed(120, 121, Applied), refused(sold(110, 120, 6, ""), "not_listed")).
+	{"refused as not listed while it was being listed", hand(listed(120, 121, Applied),
+		refused(sold(110, 120, 6, ""), "not_listed")).
 		lies(offered(40)), "", ""},
 	{"refused as dearer at that price", hand(listed(120, 121, Applied), refused(sold(203, 204, 6, ""), "price_changed")).
 		lies(offered(40)), "items", "refused, though"},
-	{"refused as not owned when it was", hand(refused(listed(120, 121, ""), "not_owned")), "items", "refused to 1 as not owned"},
-	{"refused under contention", hand(refused(listed(120, 121, ""), "contended"), refused(sold(1, 2, 6, ""), "stale")), "", ""},
+	{"refused as not owned when it was", hand(refused(listed(120, 121, ""), "not_owned")), "items",
+		"refused to 1 as not owned"},
+	{"refused under contention", hand(refused(listed(120, 121, ""), "contended"), refused(sold(1, 2, 6, ""), "stale")),
+		"", ""},
 	{"lost reply, applied", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown)).lies(of(6)).paid(40), "", ""},
 	{"lost reply, not applied", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown)).lies(offered(40)), "", ""},
 	{"lost reply, applied later", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown),
 		refused(priced(sold(300, 301, 7, ""), 39), "price_changed")).lies(of(6)).paid(40), "", ""},
-	{"lost reply, applied before it was sent", hand(listed(120, 121, Applied), refused(sold(300, 301, 7, ""), "not_listed"),
+	{"lost reply, applied before it was sent", hand(listed(120, 121, Applied),
+		refused(sold(300, 301, 7, ""), "not_listed"),
 		sold(403, 404, 6, Unknown)).lies(of(6)).paid(40), "items", "refused, though"},
-	{"lost reply, and paid without the item", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown)).lies(offered(40)).paid(40),
+	{"lost reply, and paid without the item", hand(listed(120, 121, Applied),
+		sold(203, 204, 6, Unknown)).lies(offered(40)).paid(40),
 		"accounts", "account 1 holds 40 coins more than its operations say: 140, and should hold 100"},
 	{"lost reply, and the item without paying", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown)).lies(of(6)),
 		"accounts", "account 6 holds 40 coins more than its operations say"},
-	{"two lost replies of one buyer", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown), sold(205, 206, 6, Unknown)).
+	{"two lost replies of one buyer", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown),
+		sold(205, 206, 6, Unknown)).
 		lies(of(6)).paid(40), "", ""},
 	{"two lost replies of one buyer, charged twice", hand(listed(120, 121, Applied), sold(203, 204, 6, Unknown),
 		sold(205, 206, 6, Unknown)).lies(of(6)).holds(1, 180).holds(6, 20), "accounts", "account 6 holds 40 coins less"},
-	{"listed and sold at one of two prices, as the accounts tell", hand(lostAtTwoPrices()...).lies(of(6)).paid(50), "", ""},
-	{"listed and sold at one of two prices, and neither paid", hand(lostAtTwoPrices()...).lies(of(6)).paid(45), "accounts", "coins"},
+	{"listed and sold at one of two prices, as the accounts tell", hand(lostAtTwoPrices()...).lies(of(6)).paid(50),
+		"", ""},
+	{"listed and sold at one of two prices, and neither paid", hand(lostAtTwoPrices()...).lies(of(6)).paid(45),
+		"accounts", "coins"},
 	{"charged twice", hand(listed(120, 121, Applied), sold(203, 204, 6, Applied)).lies(of(6)).holds(1, 140).holds(6, 20),
 		"accounts", "account 6 holds 40 coins less than its operations say: 20, and should hold 60"},
-	{"account gone", func() *History { h := hand(); delete(h.FinalFunds, 3); return h }(), "accounts", "account 3 is gone"},
-	{"junk on the market", func() *History { h := hand(); h.Strays = []Stray{{Member: "junk"}}; return h }(), "items", `"junk"`},
-	{"a number in an inventory that is no item", hand().with(Stray{2, "0"}), "items", `the inventory of 2 holds "0", which is no item`},
-	{"the largest item", hand().finds(Found{Item: math.MaxInt64, User: 2}), "items", "item 9223372036854775807: in the end"},
+	{"account gone", func() *History { h := hand(); delete(h.FinalFunds, 3); return h }(), "accounts",
+		"account 3 is gone"},
+	{"junk on the market", func() *History { h := hand(); h.Strays = []Stray{{Member: "junk"}}; return h }(), "items",
+		`"junk"`},
+	{"a number in an inventory that is no item", hand().with(Stray{2, "0"}), "items",
+		`the inventory of 2 holds "0", which is no item`},
+	{"the largest item", hand().finds(Found{Item: math.MaxInt64, User: 2}), "items",
+		"item 9223372036854775807: in the end"},
 	{"lost, and a junk item before it", hand().lies().finds(Found{Item: 0, User: 2}), "items", "item 17: "},
-	{"a batch that was refused", hand().mints(Mint{Worker: 1, Start: 5, End: 6, First: 2001, Owner: 1, Outcome: Refused}), "", ""},
+	{"a batch that was refused", hand().mints(Mint{Worker: 1, Start: 5, End: 6, First: 2001, Owner: 1,
+		Outcome: Refused}), "", ""},
 	{"bought for more than it had", hand(priced(listed(120, 121, Applied), 140), priced(sold(203, 204, 6, Applied), 140)).
 		lies(of(6)).paid(140), "order of accounts",
 		"account 6: holds 100 coins, item 17 bought for 140 coins (0.203000-0.204000 s): spent coins that it did not have"},
 	{"refused with enough coins", hand(listed(120, 121, Applied), refused(sold(203, 204, 6, ""), "insufficient_funds")).
-		lies(offered(40)), "order of accounts", "item 17 for 40 coins refused as too dear (0.203000-0.204000 s): refused, though"},
+		lies(offered(40)), "order of accounts", "item 17 for 40 coins refused as too dear (0.203000-0.204000 s): " +
+		"refused, though"},
 	{"refused without enough coins", hand(priced(listed(120, 121, Applied), 140),
 		refused(priced(sold(203, 204, 6, ""), 140), "insufficient_funds")).lies(offered(140)), "", ""},
 }
@@ -269,20 +277,20 @@ func TestHandMade(t *testing.T) {
 			}
 			for _, p := range v.Parts {
 				want := Linearizable
-				if p.Name == "locks" {
+				if p.Name == LocksPart || p.Name == TokensPart {
 					want = NotChecked
 				}
 				if p.Name == c.part {
 					want = Violated
 				}
-				if p.Result == Undecided && c.part != "" {
+				if p.Answer == Undecided && c.part != "" {
 					continue // what is wrong may leave another part open
 				}
-				if p.Result != want {
-					t.Errorf("%s: %s, want %s", p.Name, p.Result, want)
+				if p.Answer != want {
+					t.Errorf("%s: %s, want %s", p.Name, p.Answer, want)
 				}
 			}
-			if (v.Result == Violated) != (c.part != "") || !strings.Contains(b.String(), c.says) {
+			if (v.Answer == Violated) != (c.part != "") || !strings.Contains(b.String(), c.says) {
 				t.Errorf("want %q in\n%s", c.says, b.String())
 			}
 		})
@@ -297,8 +305,9 @@ func TestLongViolation(t *testing.T) {
 		wrong++
 	}
 	h.Ops[wrong].Price++
-	p := Check(t.Context(), h).part("items")
-	if p.Result != Violated || p.Wrong != 1 || len(p.Stories[0].Text) > 3000 || !strings.Contains(p.Stories[0].Text, "at a price at which") {
+	p := Check(t.Context(), h).Part("items")
+	if p.Answer != Violated || p.Wrong != 1 || len(p.Stories[0].Text) > 3000 ||
+		!strings.Contains(p.Stories[0].Text, "at a price at which") {
 		t.Errorf("items: %+v", p)
 	}
 }
@@ -311,7 +320,7 @@ func TestTooLargeForOnePiece(t *testing.T) {
 	h.Ops = append([]Op{{
 		Worker: 1, Kind: Purchase, Start: 1, End: 2, Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown,
 	}}, h.Ops...)
-	if p := Check(t.Context(), h).part("items"); p.Result != Undecided || len(p.Why) != 1 {
+	if p := Check(t.Context(), h).Part("items"); p.Answer != Undecided || len(p.Why) != 1 {
 		t.Errorf("items: %+v, want %s", p, Undecided)
 	}
 	for i := range h.Ops {
@@ -320,7 +329,7 @@ func TestTooLargeForOnePiece(t *testing.T) {
 			break
 		}
 	}
-	if p := Check(t.Context(), h).part("items"); p.Result != Violated {
+	if p := Check(t.Context(), h).Part("items"); p.Answer != Violated {
 		t.Errorf("items: %+v, want %s", p, Violated)
 	}
 }
@@ -333,7 +342,8 @@ func TestDrawEndsInTime(t *testing.T) {
 	}
 	hard.steps = append(hard.steps, step{40, 20, 30, lack{&Op{Price: 1}}, nil})
 	var page strings.Builder
-	if drawn, err := (Story{finding: hard}).draw(&page, time.Millisecond); err != nil || !drawn || !strings.Contains(page.String(), "<html") {
+	drawn, err := Story{finding: hard}.draw(&page, time.Millisecond)
+	if err != nil || !drawn || !strings.Contains(page.String(), "<html") {
 		t.Errorf("drawn %t, %v", drawn, err)
 	}
 }
@@ -346,11 +356,12 @@ func TestDraw(t *testing.T) {
 			continue
 		}
 		var page strings.Builder
-		drawn, err := v.part(c.part).Stories[0].Draw(&page)
+		drawn, err := v.Part(c.part).Stories[0].Draw(&page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wants := c.part != "accounts" && !strings.HasPrefix(c.says, "the inventory of") && c.name != "junk on the market"; drawn != wants || drawn != strings.Contains(page.String(), "<html") {
+		wants := c.part != "accounts" && !strings.HasPrefix(c.says, "the inventory of") && c.name != "junk on the market"
+		if drawn != wants || drawn != strings.Contains(page.String(), "<html") {
 			t.Errorf("%s: drawn %t, %d bytes", c.name, drawn, page.Len())
 		}
 	}
@@ -378,7 +389,8 @@ func played(ops ...Op) *History {
 // trade is a purchase from 1 by 6, or if that is a sale, from 6 by 7, of an item listed at once.
 func trade(item market.ItemID, start, end, price int64, sale bool) []Op {
 	l := Op{Worker: 1, Kind: List, Start: 3, End: 4, Item: item, Seller: 1, Price: price, Outcome: Applied}
-	p := Op{Worker: 2, Kind: Purchase, Start: start * 1e6, End: end * 1e6, Item: item, Seller: 1, Buyer: 6, Price: price, Outcome: Applied}
+	p := Op{Worker: 2, Kind: Purchase, Start: start * 1e6, End: end * 1e6, Item: item, Seller: 1, Buyer: 6, Price: price,
+		Outcome: Applied}
 	if sale {
 		first := l
 		first.Price = 1
@@ -391,7 +403,7 @@ func trade(item market.ItemID, start, end, price int64, sale bool) []Op {
 	return []Op{l, p}
 }
 
-// TestAccountsThatRunOut: orders under way while an account runs out of coins may come before or after those that follow.
+// TestAccountsThatRunOut: orders under way while an account runs out of coins may come before or after later ones.
 func TestAccountsThatRunOut(t *testing.T) {
 	join := func(all ...[]Op) (ops []Op) {
 		for _, some := range all {
@@ -404,7 +416,7 @@ func TestAccountsThatRunOut(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		h    *History
-		want Result
+		want Answer
 	}{
 		{"a slow order comes last, after a sale", played(join(trade(2, 150, 160, 60, false), trade(3, 170, 180, 39, false),
 			trade(5, 200, 210, 50, true), trade(4, 100, 300, 10, false))...), Linearizable},
@@ -417,12 +429,13 @@ func TestAccountsThatRunOut(t *testing.T) {
 		{"a lost reply, applied after a sale", played(join(trade(3, 300, 301, 90, false), trade(5, 400, 401, 80, true),
 			unknown(trade(2, 200, 201, 80, false)))...), Linearizable},
 		{"refused with exactly enough", played(priced(listed(120, 121, Applied), 100), dear), Violated},
-		{"refused with one coin less", played(join(trade(2, 100, 110, 1, false), []Op{priced(listed(120, 121, Applied), 100), dear})...),
+		{"refused with one coin less", played(join(trade(2, 100, 110, 1, false),
+			[]Op{priced(listed(120, 121, Applied), 100), dear})...),
 			Linearizable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if p := Check(t.Context(), c.h).part("order of accounts"); p.Result != c.want {
-				t.Errorf("%s, want %s: %+v", p.Result, c.want, p)
+			if p := Check(t.Context(), c.h).Part("order of accounts"); p.Answer != c.want {
+				t.Errorf("%s, want %s: %+v", p.Answer, c.want, p)
 			}
 		})
 	}
@@ -431,17 +444,17 @@ func TestAccountsThatRunOut(t *testing.T) {
 // TestCutOnlyWhereNothingIsUnderWay: operations that meet in one instant overlap.
 func TestCutOnlyWhereNothingIsUnderWay(t *testing.T) {
 	var meeting []step
-	for i := range int64(3 * calm) {
+	for i := range int64(3 * minPiece) {
 		meeting = append(meeting, step{call: i, ret: i + 1})
 	}
 	if n := cut(meeting); n != len(meeting) {
 		t.Errorf("cut after %d of %d steps that meet", n, len(meeting))
 	}
-	for i := 2 * calm; i < len(meeting); i++ {
+	for i := 2 * minPiece; i < len(meeting); i++ {
 		meeting[i].call++
 		meeting[i].ret++
 	}
-	if n := cut(meeting); n != 2*calm {
-		t.Errorf("cut after %d steps, want the gap after %d", n, 2*calm)
+	if n := cut(meeting); n != 2*minPiece {
+		t.Errorf("cut after %d steps, want the gap after %d", n, 2*minPiece)
 	}
 }

@@ -24,7 +24,8 @@ type generator struct {
 // history makes so many operations.
 func (g generator) history(operations int) *History {
 	h := &History{Header: Header{
-		Run: "generated:", Subject: "reference", Mix: "1x1", Accounts: g.accounts, Funds: g.funds, Began: time.Unix(0, 0).UTC(),
+		Run: "generated:", Subject: "reference", Mix: "1x1", Accounts: g.accounts, Funds: g.funds, Began: time.Unix(0,
+			0).UTC(),
 	}, Workers: []string{"seller", "buyer"}}
 	r := market.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
 	const tick = 1000
@@ -50,7 +51,8 @@ func (g generator) history(operations int) *History {
 			mint(n)
 			continue
 		}
-		o := Op{Worker: 1 + g.draw(2), Kind: List, Item: first + market.ItemID(g.draw(g.items)), Price: int64(1 + g.draw(100))}
+		o := Op{Worker: 1 + g.draw(2), Kind: List, Item: first + market.ItemID(g.draw(g.items)),
+			Price: int64(1 + g.draw(100))}
 		o.Start, o.End = interval(n)
 		o.Seller = owner[o.Item]
 		if offer, ok := offers[o.Item]; ok && g.draw(4) > 0 {
@@ -74,7 +76,7 @@ func (g generator) history(operations int) *History {
 		o.Outcome, o.Reason = Applied, market.Reason(err)
 		switch {
 		case lost:
-			o.Outcome, o.Reason, o.Error = Unknown, "", errLost.Error()
+			o.Outcome, o.Reason = Unknown, ""
 			o.End = o.Start + 1
 		case o.Reason != "":
 			o.Outcome = Refused
@@ -91,7 +93,8 @@ func (o *Op) do(r *market.Reference) error {
 		_, err := r.List(context.Background(), market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price})
 		return err
 	}
-	_, err := r.Purchase(context.Background(), market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price})
+	_, err := r.Purchase(context.Background(), market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer,
+		Price: o.Price})
 	return err
 }
 

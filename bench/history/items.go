@@ -8,19 +8,162 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// A life is all that is known of one item.
-type life struct {
+// A location is where an item is. The zero location is nowhere: the item was not minted.
+type location struct {
+	user   market.UserID // whose inventory, or who lists it
+	listed bool
+	price  int64
+}
+
+func (p location) String() string {
+	switch {
+	case p == location{}:
+		return "nowhere"
+	case p.listed:
+		return fmt.Sprintf("on the market, listed by %d for %s", p.user, coins(p.price))
+	}
+	return fmt.Sprintf("in the inventory of %d", p.user)
+}
+
+func (f Found) location() location { return location{f.User, f.Listed, f.Price} }
+
+func coins(n int64) string {
+	if n == 1 {
+		return "1 coin"
+	}
+	return fmt.Sprintf("%d coins", n)
+}
+
+// A move takes an item from one location to another. A move that may happen does so if it can, and has no effect
+// otherwise: an order in which it comes after everything else is one in which it never happened.
+type move struct {
+	from, to location
+	may      bool
+}
+
+func (m move) apply(at state) (state, bool) {
+	switch {
+	case at == state(m.from):
+		return m.to, true
+	case m.may:
+		return at, true
+	}
+	return at, false
+}
+
+func (m move) pending() action { m.may = true; return m }
+
+func (m move) String() string {
+	text := fmt.Sprintf("minted for %d", m.to.user)
+	switch {
+	case m.to.listed:
+		text = fmt.Sprintf("listed by %d for %s", m.to.user, coins(m.to.price))
+	case m.from.listed:
+		text = fmt.Sprintf("sold by %d to %d for %s", m.from.user, m.to.user, coins(m.from.price))
+	}
+	if m.may {
+		text += ", outcome not told"
+	}
+	return text
+}
+
+// A look is a refusal that says where an item was, or was not.
+type look struct {
+	reason string
+	user   market.UserID
+	price  int64
+}
+
+func (l look) apply(at state) (state, bool) {
+	p := at.(location)
+	listed := p.listed && p.user == l.user
+	switch l.reason {
+	case notOwned:
+		return at, p != location{user: l.user}
+	case notListed:
+		return at, !listed
+	default: // priceChanged
+		return at, listed && p.price != l.price
+	}
+}
+
+func (look) pending() action { return nil }
+
+func (l look) String() string {
+	switch l.reason {
+	case notOwned:
+		return fmt.Sprintf("refused to %d as not owned", l.user)
+	case notListed:
+		return fmt.Sprintf("refused to a buyer as not listed by %d", l.user)
+	default:
+		return fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", l.user, coins(l.price))
+	}
+}
+
+// The refusals that say something of an item. Those of contention, of a lost lock and the like say nothing.
+var (
+	notOwned          = market.Reason(market.ErrNotOwned)
+	notListed         = market.Reason(market.ErrNotListed)
+	priceChanged      = market.Reason(market.ErrPriceChanged)
+	insufficientFunds = market.Reason(market.ErrInsufficientFunds)
+)
+
+// An ending is where an item lay when every worker had stopped: in one location, or wrongly in none or several.
+type ending []location
+
+func (e ending) apply(at state) (state, bool) {
+	if len(e) == 0 {
+		return at, at == state(location{})
+	}
+	return at, len(e) == 1 && at == state(e[0])
+}
+
+func (ending) pending() action { return nil }
+
+func (e ending) String() string {
+	switch len(e) {
+	case 0:
+		return "in the end it lies nowhere"
+	case 1:
+		return fmt.Sprintf("in the end it lies %s", e[0])
+	}
+	text := fmt.Sprintf("in the end it lies %s", e[0])
+	for _, p := range e[1:] {
+		text += fmt.Sprintf(" and %s", p)
+	}
+	return text
+}
+
+// action is what an operation does to its item; nil if it says nothing of it.
+func (o *Op) action() action {
+	listed := location{o.Seller, true, o.Price}
+	m := move{from: listed, to: location{user: o.Buyer}, may: o.Outcome == Unknown}
+	if o.Kind == List {
+		m.from, m.to = location{user: o.Seller}, listed
+	}
+	switch {
+	case o.Outcome != Refused:
+		return m
+	case o.Reason == notOwned && o.Kind == List, o.Kind == Purchase && (o.Reason == notListed || o.Reason == priceChanged):
+		return look{o.Reason, o.Seller, o.Price}
+	}
+	return nil
+}
+
+// A trace is all that is recorded of one item.
+type trace struct {
 	item  market.ItemID
 	mints []*Mint
 	ops   []*Op
 	final []Found
 }
 
-// steps are the life's operations and its end.
-func (l *life) steps() []step {
+// steps are the operations on the item and its end.
+func (l *trace) steps() []step {
 	var all []step
 	for _, m := range l.mints {
-		all = append(all, step{m.Worker - 1, m.Start, m.returned(), move{to: place{user: m.Owner}, may: m.Outcome == Unknown}, nil})
+		minted := move{to: location{user: m.Owner}, may: m.Outcome == Unknown}
+		all = append(all, step{m.Worker - 1, m.Start, m.returned(), minted, nil})
 	}
 	for _, o := range l.ops {
 		if a := o.action(); a != nil {
@@ -30,17 +173,17 @@ func (l *life) steps() []step {
 	return append(all, l.ending())
 }
 
-// ending is the last step: where the item lies when everybody has gone.
-func (l *life) ending() step {
+// ending is the last step: where the item lies when every worker has stopped.
+func (l *trace) ending() step {
 	end := ending{}
 	for _, f := range l.final {
-		end = append(end, f.place())
+		end = append(end, f.location())
 	}
 	return step{0, atEnd, atEnd, end, nil}
 }
 
-// gather finds the lives of all items, in their order. Those that were minted once and lie there ever since are only
-// counted. Batches that were refused hold nothing.
+// gather finds the traces of all items, in their order. Items that were minted once and never moved are only counted.
+// Batches that were refused hold no items.
 func (c *checker) gather() {
 	g := &gatherer{final: c.h.Final}
 	for i := range c.h.Ops {
@@ -57,7 +200,7 @@ func (c *checker) gather() {
 		if l.still() {
 			c.still++
 		} else {
-			c.lives = append(c.lives, &l)
+			c.traces = append(c.traces, &l)
 		}
 	}
 }
@@ -70,8 +213,8 @@ type gatherer struct {
 	last  market.ItemID
 }
 
-// next is the life of the next item; false when there is none.
-func (g *gatherer) next() (l life, ok bool) {
+// next is the trace of the next item; false when there is none.
+func (g *gatherer) next() (l trace, ok bool) {
 	g.mints = g.mints[dropped(g.mints, func(m *Mint) bool { return m.First+market.BatchSize-1 <= g.last }):]
 	earliest := func(item market.ItemID) {
 		if !ok || item < l.item {
@@ -112,20 +255,20 @@ func dropped[T any](all []T, so func(T) bool) int {
 }
 
 // still reports whether an item was minted for certain, and is where it was minted.
-func (l *life) still() bool {
+func (l *trace) still() bool {
 	return len(l.ops) == 0 && len(l.mints) == 1 && l.mints[0].Outcome == Applied &&
-		len(l.final) == 1 && l.final[0].place() == place{user: l.mints[0].Owner}
+		len(l.final) == 1 && l.final[0].location() == location{user: l.mints[0].Owner}
 }
 
-// items puts the life of each item in order.
+// items looks for an order of the operations on each item.
 func (c *checker) items() *Part {
 	p := newPart("items")
-	for _, l := range c.lives {
+	for _, l := range c.traces {
 		if c.ctx.Err() != nil {
 			p.doubt("time ran out at item %d", l.item)
 			break
 		}
-		switch result, found := c.inOrder(place{}, l.steps(), lastPlace); result {
+		switch result, found := c.inOrder(location{}, l.steps(), lastLocation); result {
 		case Violated:
 			p.tell(found, "item %d: %s", l.item, found.itemStory())
 		case Undecided:
@@ -135,25 +278,31 @@ func (c *checker) items() *Part {
 	for _, stray := range c.h.Strays {
 		p.tell(nil, "%s", stray)
 	}
-	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted", c.still+len(c.lives),
-		len(c.lives), len(c.h.Ops), count(c.h.Mints, func(m Mint) bool { return m.Outcome != Refused }))
+	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted",
+		c.still+len(c.traces), len(c.traces), len(c.h.Ops),
+		count(c.h.Mints, func(m Mint) bool { return m.Outcome != Refused }))
 	return p
 }
 
-// lastPlace is where an item is after steps that are all certain, whatever their order was: each move leaves one place
-// and enters another, so that the last place is the one that was entered once more than it was left, or the first.
-func lastPlace(from state, steps []step) state {
-	visits := map[state]int{from: 1}
-	for _, s := range steps {
-		if m, ok := s.act.(move); ok {
-			visits[m.from]--
-			visits[m.to]++
-		}
-	}
-	for at, n := range visits {
+// lastLocation is where an item is after steps that are all certain, whatever their order was: each move leaves one
+// location and enters another, so that the last is the one that was entered once more than it was left, or the first.
+func lastLocation(from state, steps []step) state {
+	for at, n := range visits(from.(location), steps) {
 		if n == 1 {
 			return at
 		}
 	}
 	return from
+}
+
+// visits is how many times more an item that begins in a location came to each location than it left it.
+func visits(from location, steps []step) map[location]int {
+	all := map[location]int{from: 1}
+	for _, s := range steps {
+		if m, ok := s.act.(move); ok {
+			all[m.from]--
+			all[m.to]++
+		}
+	}
+	return all
 }

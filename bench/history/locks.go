@@ -6,46 +6,46 @@ import (
 	"slices"
 )
 
-// locks checks that no two workers held a lock at a time, unless both shared it, and that fencing tokens grow.
+// locks checks that no two workers held a lock at a time, unless both shared it; and, as a part of its own, that
+// fencing tokens grow.
 //
-// A worker surely acts as the holder from the return of its acquisition to the call of its release. One that was told
-// before that its lock was lost did so until a moment that is not known, and is left out.
-func (c *checker) locks() *Part {
-	p := newPart("locks")
+// A worker surely acts as the holder from the return of its acquisition to the call of its release. A worker that
+// learned earlier that its lock was lost stopped at a moment that is not known, so its hold is left out.
+func (c *checker) locks() (held, tokens *Part) {
+	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	holds := slices.Clone(c.h.Holds)
 	slices.SortStableFunc(holds, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Releasing, b.Releasing))
 	})
 	if len(holds) == 0 {
-		p.Result, p.Checked = NotChecked, "no lock was recorded"
-		return p
+		held.Answer, held.Checked = NotChecked, "no lock was recorded"
 	}
+	if n := count(holds, fenced); n > 0 {
+		tokens.Checked = fmt.Sprintf("%d holds with fencing tokens: that they grow", n)
+	} else {
+		tokens.Answer, tokens.Checked = NotChecked, "no fencing token was recorded"
+	}
+	total := len(holds)
 	names := 0
 	for len(holds) > 0 {
 		n := dropped(holds, func(h Hold) bool { return h.Name == holds[0].Name })
 		names++
-		overlaps(p, holds[:n])
-		fences(p, holds[:n])
+		overlaps(held, holds[:n])
+		fences(tokens, holds[:n])
 		holds = holds[n:]
 	}
-	p.Checked = fmt.Sprintf("%d locks, held %d times: who held each; %s", names, len(c.h.Holds), tokens(c.h.Holds))
-	return p
-}
-
-// tokens says how many holds had a fencing token, without which there is nothing to grow.
-func tokens(holds []Hold) string {
-	n := count(holds, fenced)
-	if n == 0 {
-		return "no fencing tokens"
+	if total > 0 {
+		held.Checked = fmt.Sprintf("%d locks, held %d times: who held each", names, total)
 	}
-	return fmt.Sprintf("%d of them with fencing tokens", n)
+	return held, tokens
 }
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by their acquisition and then their release, that are in each other's way. It is enough to compare each with the
-// longest exclusive and the longest shared one that began before it: if it overlaps any, it overlaps those. Holds that
-// meet in one instant do not overlap, because the clock cannot tell which came first.
+// overlaps finds holds, sorted by their acquisition and then their release, that exclude each other and overlap. It is
+// enough to compare each with the longest exclusive and the longest shared one that began before it: if it overlaps
+// any, it overlaps those. Holds that meet in one instant do not overlap, because the clock cannot tell which came
+// first.
 func overlaps(p *Part, holds []Hold) {
 	var longest [2]*Hold // exclusive, shared
 	for i := range holds {
@@ -89,8 +89,8 @@ func fences(p *Part, holds []Hold) {
 			holds = holds[1:]
 		}
 		if largest != nil && h.Fence <= largest.Fence {
-			p.tell(nil, "lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow", h.Name,
-				largest.Worker, largest.Fence, trimmed(largest.Acquired), h.Worker, h.Fence, trimmed(h.Acquired))
+			p.tell(nil, "lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow",
+				h.Name, largest.Worker, largest.Fence, trimmed(largest.Acquired), h.Worker, h.Fence, trimmed(h.Acquired))
 		}
 	}
 }

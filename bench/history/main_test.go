@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
 
 var errLost = errors.New("read \"tcp\":\nEOF")
 
@@ -60,7 +60,7 @@ func write(t testing.TB, h *History) string {
 		}
 		for _, x := range h.Holds {
 			if x.Worker == n+1 {
-				r.Held(lock.Hold{
+				r.Held(lock.Holding{
 					Name: x.Name, Shared: x.Shared, Called: at(x.Called), Acquired: at(x.Acquired), Releasing: at(x.Releasing),
 					Released: at(x.Released), Fence: x.Fence, Lost: x.Lost, Noticed: x.Noticed,
 				})
@@ -121,17 +121,18 @@ func everything() *History {
 		Workers: []string{"seller", "buyer"},
 		Mints: []Mint{
 			{Worker: 1, Start: 1, End: 5, First: 1, Owner: 1, Outcome: Applied},
-			{Worker: 1, Start: 6, End: 7, First: 0, Owner: 1, Outcome: Unknown, Error: errLost.Error()},
+			{Worker: 1, Start: 6, End: 7, First: 0, Owner: 1, Outcome: Unknown},
 		},
 		Ops: []Op{
 			{Worker: 1, Kind: List, Start: 10, End: 20, Item: 1, Seller: 1, Price: 40, Outcome: Applied},
 			{Worker: 1, Kind: List, Start: 21, End: 25, Item: 1, Seller: 1, Price: 40, Outcome: Refused, Reason: "not_owned"},
 			{Worker: 2, Kind: Purchase, Start: 22, End: 30, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Applied},
-			{Worker: 2, Kind: Purchase, Start: 31, End: 33, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Unknown, Error: errLost.Error()},
+			{Worker: 2, Kind: Purchase, Start: 31, End: 33, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Unknown},
 		},
 		Holds: []Hold{
 			{Worker: 1, Name: "1", Called: 11, Acquired: 12, Releasing: 13, Released: 14, Fence: 3},
-			{Worker: 2, Name: "ü\n", Shared: true, Called: 31, Acquired: 32, Releasing: 33, Released: 34, Lost: true, Noticed: true},
+			{Worker: 2, Name: "ü\n", Shared: true, Called: 31, Acquired: 32, Releasing: 33, Released: 34, Lost: true,
+				Noticed: true},
 		},
 		FinalFunds: map[market.UserID]int64{1: 140, 2: 60},
 		Final:      []Found{{Item: 1, User: 2}, {Item: 2, User: 3}, {Item: 2, User: 1, Listed: true, Price: 9}},

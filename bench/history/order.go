@@ -11,7 +11,7 @@ import (
 // A balance is the state of an account: its coins.
 type balance int64
 
-// A booking changes an account by so many coins. It is possible only in an account that holds what it needs.
+// A booking changes an account by so many coins. It is possible only when the account holds what the booking needs.
 type booking struct {
 	change int64
 	needs  int64 // 0: a sale, which needs nothing
@@ -60,7 +60,7 @@ func endBalance(from state, steps []step) state {
 	return funds
 }
 
-// order puts the operations of each account that could have run out of coins in order.
+// order looks for an order of the operations of each account that could have run out of coins.
 func (c *checker) order(s settlement) *Part {
 	p := newPart("order of accounts")
 	tight, steps := 0, 0
@@ -82,13 +82,15 @@ func (c *checker) order(s settlement) *Part {
 		}
 		switch result, found := c.inOrder(from, rest, endBalance); result {
 		case Violated:
-			p.tell(found, "account %d: holds %s, %s", id, coins(int64(found.from.(balance))), found.tale(found.accountFault()))
+			p.tell(found, "account %d: holds %s, %s", id, coins(int64(found.from.(balance))),
+				found.text(found.accountFault()))
 		case Undecided:
 			p.doubt("account %d: too many operations at a time, or time ran out", id)
 		}
 	}
 	s.doubts(p)
-	p.Checked = fmt.Sprintf("%d of %d accounts could run out of coins: %d operations from then on", tight, c.h.Accounts, steps)
+	p.Checked = fmt.Sprintf("%d of %d accounts could run out of coins: %d operations from then on", tight,
+		c.h.Accounts, steps)
 	return p
 }
 
@@ -119,7 +121,7 @@ func (c *checker) statements(s settlement) [][]step {
 		case o.Kind != Purchase:
 		case o.Outcome == Applied:
 			book(o, o.End)
-		case o.Outcome == Unknown && s.open[o.Buyer]: // to be expected, when it is asked whether the coins could run out
+		case o.Outcome == Unknown && s.open[o.Buyer]: // it counts where the question is whether coins could run out
 			all[o.Buyer] = append(all[o.Buyer], step{o.Worker - 1, o.Start, never, booking{-o.Price, o.Price, o, true}, o})
 		case o.Outcome == Refused && o.Reason == insufficientFunds:
 			all[o.Buyer] = append(all[o.Buyer], step{o.Worker - 1, o.Start, o.End, lack{o}, o})
@@ -183,7 +185,9 @@ func (c *checker) firstTight(account []step, highest int64) int64 {
 			}
 		}
 	}
-	slices.SortFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.change, b.change)) })
+	slices.SortFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.change, b.change))
+	})
 	least := c.h.Funds
 	if least < highest {
 		return min(refused, 0)

@@ -1,26 +1,32 @@
 package history
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/marketsim/marketsim/market"
 )
 
-// ErrNone is returned by Find for a folder without a history.
+// ErrNone is returned by Find and Read for a folder without a history.
 var ErrNone = errors.New("no history found")
 
-// Find returns the folders at and below dir that hold a history or what is left of one, in lexical order. It returns
-// ErrNone, wrapped, when there is none.
+// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, that holds what no
+// Recorder writes, or of which a file is missing. It gets no verdict.
+var ErrDamaged = errors.New("history is damaged, and gets no verdict")
+
+// Find returns the folders at and below dir that hold a history or a part of one, in lexical order. It returns ErrNone,
+// wrapped, when there is none.
 func Find(dir string) ([]string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -45,60 +51,61 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// Ended reports whether a folder holds a history that was finished. Only Read knows whether it is whole.
+// Ended reports whether a folder holds a history that was finished. Only Read knows whether all its files are whole.
 func Ended(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, manifest))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	tail := make([]byte, min(info.Size(), longestSeal))
-	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
-		return false
-	}
-	last := tail[1+bytes.LastIndexByte(bytes.TrimSuffix(tail, []byte("\n")), '\n'):]
-	return bytes.HasPrefix(last, []byte(sealPrefix)) && bytes.HasSuffix(last, []byte("\n"))
+	text, err := os.ReadFile(filepath.Join(dir, manifest))
+	return err == nil && bytes.HasSuffix(text, []byte("\n"+lastLine(bytes.Count(text, []byte("\n"))-1)))
 }
 
 // Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole, and ErrNone, wrapped,
 // when there is nothing of a history.
 func Read(dir string) (*History, error) {
-	h := &History{FinalFunds: map[market.UserID]int64{}}
-	path := filepath.Join(dir, manifest)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, without(dir, err)
-	}
-	files, err := h.readManifest(path)
-	if err != nil {
+	r := reader{os.DirFS(dir), filepath.ToSlash(dir), &History{FinalFunds: map[market.UserID]int64{}}}
+	if err := r.read(); err != nil {
 		return nil, err
 	}
-	if err := unexpected(dir, files); err != nil {
-		return nil, err
-	}
-	for i, file := range files {
-		if err := h.readWorker(filepath.Join(dir, file.File), i+1, file); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(h.Final, func(a, b Found) int { return cmp.Compare(a.Item, b.Item) })
-	return h, nil
+	return r.h, nil
 }
 
-// without tells what a folder is that has no manifest.
-func without(dir string, missing error) error {
-	if files, err := workerFiles(dir); err != nil || len(files) == 0 {
-		return fmt.Errorf("%w: %w", ErrNone, missing)
+// A reader reads a history from the files of a folder.
+type reader struct {
+	files fs.FS
+	dir   string // the folder's name, for messages
+	h     *History
+}
+
+func (r reader) read() error {
+	there, err := workerFiles(r.files)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNone, err)
 	}
-	return fmt.Errorf("%w: %w, which belongs to the workers' files beside it", ErrDamaged, missing)
+	if _, err := fs.Stat(r.files, manifest); errors.Is(err, fs.ErrNotExist) {
+		if len(there) == 0 {
+			return fmt.Errorf("%w: no %s in %s", ErrNone, manifest, r.dir)
+		}
+		return fmt.Errorf("%w: %s has no %s, which belongs to the workers' files beside it", ErrDamaged, r.dir, manifest)
+	}
+	named, err := r.manifest()
+	if err != nil {
+		return err
+	}
+	for _, name := range there {
+		if !slices.Contains(named, name) {
+			return fmt.Errorf("%w: %s is not a file of this history", ErrDamaged, path.Join(r.dir, name))
+		}
+	}
+	for i, name := range named {
+		if err := r.worker(name, i+1); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(r.h.Final, func(a, b Found) int { return cmp.Compare(a.Item, b.Item) })
+	return nil
 }
 
 // workerFiles are the names of the files of workers in a folder, in lexical order.
-func workerFiles(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
+func workerFiles(folder fs.FS) (names []string, err error) {
+	entries, err := fs.ReadDir(folder, ".")
 	for _, entry := range entries {
 		if ofWorker(entry.Name()) {
 			names = append(names, entry.Name())
@@ -109,55 +116,72 @@ func workerFiles(dir string) (names []string, err error) {
 
 // ofWorker reports whether a file's name is that of a worker's.
 func ofWorker(name string) bool {
-	ok, _ := filepath.Match(workerGlob, name) // the pattern is well formed
+	ok, _ := path.Match(workerGlob, name) // the pattern is well formed
 	return ok
 }
 
-// unexpected refuses a folder in which two histories are mixed.
-func unexpected(dir string, files []finalRecord) error {
-	names, err := workerFiles(dir)
+// lines hands each line of a file but the last, numbered from 1, to see. A failure wraps ErrDamaged.
+func (r reader) lines(name string, see func(number int, line []byte) error) error {
+	f, err := r.files.Open(name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(files, func(f finalRecord) bool { return f.File == name }) {
-			return fmt.Errorf("%w: %s is not a file of this history", ErrDamaged, filepath.Join(dir, name))
-		}
+	defer f.Close()
+	damaged := func(line int, format string, args ...any) error {
+		return fmt.Errorf("%w: %s, line %d: %s", ErrDamaged, path.Join(r.dir, name), line, fmt.Sprintf(format, args...))
 	}
-	return nil
+	in := bufio.NewReaderSize(f, 1<<20)
+	var last []byte // the line before the one that is read
+	for number := 0; ; number++ {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case err == io.EOF && len(line) == 0 && number > 1 && string(last) == lastLine(number-1):
+			return nil
+		case err == io.EOF && len(line) == 0:
+			return damaged(max(1, number),
+				"it does not end a whole file: the run was killed, or the file was cut short or edited")
+		case err != nil:
+			return damaged(number+1, "it has no end: the file was cut short (%v)", err)
+		case number > 0:
+			if err := see(number, last); err != nil {
+				return damaged(number, "%v", err)
+			}
+		}
+		last = append(last[:0], line...)
+	}
 }
 
-// maxAccounts bounds what a manifest is believed.
+// maxAccounts bounds how many accounts a manifest may claim.
 const maxAccounts = 1_000_000
 
-// readManifest reads all but the workers' files, whose names it returns.
-func (h *History) readManifest(path string) (files []finalRecord, err error) {
-	_, err = readSealed(path, func(number int64, line []byte) error {
+// manifest reads all but the workers' files, whose names it returns.
+func (r reader) manifest() (names []string, err error) {
+	err = r.lines(manifest, func(number int, line []byte) error {
 		if number == 1 {
 			var first manifestHeader
 			if err := decode(line, &first); err != nil {
 				return err
 			}
-			h.Header = first.Header
+			r.h.Header = first.Header
 			if first.Accounts < 1 || first.Accounts > maxAccounts {
 				return fmt.Errorf("%d accounts", first.Accounts)
 			}
 			return checkFormat(first.Format)
 		}
-		var r finalRecord
-		if err := decode(line, &r); err != nil {
+		var record finalRecord
+		if err := decode(line, &record); err != nil {
 			return err
 		}
-		if r.File != "" {
-			files = append(files, r)
-			if filepath.Base(r.File) != r.File || !strings.HasPrefix(r.File, "worker-") {
-				return fmt.Errorf("%q is not the name of a worker's file", r.File)
-			}
-			return nil
+		if record.File == "" {
+			return r.h.final(record)
 		}
-		return h.final(r)
+		if !ofWorker(record.File) || slices.Contains(names, record.File) {
+			return fmt.Errorf("%q is not the name of a worker's file, or there twice", record.File)
+		}
+		names = append(names, record.File)
+		return nil
 	})
-	return files, err
+	return names, err
 }
 
 // final notes what the market held at the end.
@@ -192,26 +216,22 @@ func (h *History) final(r finalRecord) error {
 	return nil
 }
 
-// readWorker reads the file of worker n, which must be the one that the manifest means.
-func (h *History) readWorker(path string, n int, want finalRecord) error {
-	got, err := readSealed(path, func(number int64, line []byte) error {
+// worker reads the file of worker n.
+func (r reader) worker(name string, n int) error {
+	return r.lines(name, func(number int, line []byte) error {
 		if number > 1 {
-			return h.record(n, line)
+			return r.h.record(n, line)
 		}
 		var first workerHeader
 		if err := decode(line, &first); err != nil {
 			return err
 		}
-		if want := (workerHeader{first.Format, h.Run, n, first.Role, h.Subject}); first != want {
+		if want := (workerHeader{first.Format, r.h.Run, n, first.Role, r.h.Subject}); first != want {
 			return fmt.Errorf("it is of %s, not of %s", first, want)
 		}
-		h.Workers = append(h.Workers, first.Role)
+		r.h.Workers = append(r.h.Workers, first.Role)
 		return checkFormat(first.Format)
 	})
-	if err == nil && got != (seal{want.Lines, want.SHA256}) {
-		err = damaged(path, got.lines+1, "it is not the file that %s was written with", manifest)
-	}
-	return err
 }
 
 func checkFormat(found string) error {

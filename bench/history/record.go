@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -8,7 +9,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// never is the end of an operation whose outcome was never told: it may take effect at any time.
+// never is the end of an operation of unknown outcome: it may take effect at any time.
 const never = math.MaxInt64
 
 // A Header says what was recorded.
@@ -32,19 +33,19 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// A Kind is what an operation does.
-type Kind string
+// An OpKind is what an operation does.
+type OpKind string
 
 // The operations on an item.
 const (
-	List     Kind = "list"
-	Purchase Kind = "purchase"
+	List     OpKind = "list"
+	Purchase OpKind = "purchase"
 )
 
 // An Op is a listing or an order.
 type Op struct {
 	Worker     int
-	Kind       Kind
+	Kind       OpKind
 	Start, End int64 // ns since the row began
 	Item       market.ItemID
 	Seller     market.UserID
@@ -52,7 +53,6 @@ type Op struct {
 	Price      int64
 	Outcome    Outcome
 	Reason     string // why it was refused, as market.Reason names it
-	Error      string // why the outcome is unknown
 }
 
 // returned is when the operation had surely taken effect, if it ever did.
@@ -70,7 +70,6 @@ type Mint struct {
 	First      market.ItemID
 	Owner      market.UserID
 	Outcome    Outcome
-	Error      string
 }
 
 // returned is when the items surely existed, if they ever did.
@@ -81,17 +80,21 @@ func (m *Mint) returned() int64 {
 	return m.End
 }
 
-// A Hold is a lock.Hold with times in ns since the row began.
+// A Hold is a lock.Holding with times in ns since the row began.
 type Hold struct {
-	Worker                                int
-	Name                                  string
-	Shared                                bool
-	Called, Acquired, Releasing, Released int64
-	Fence                                 int64
-	Lost, Noticed                         bool
+	Worker    int    `json:"-"`
+	Name      string `json:"name"`
+	Shared    bool   `json:"shared"`
+	Called    int64  `json:"called"`
+	Acquired  int64  `json:"acquired"`
+	Releasing int64  `json:"releasing"`
+	Released  int64  `json:"released"`
+	Fence     int64  `json:"fence"`
+	Lost      bool   `json:"lost"`
+	Noticed   bool   `json:"noticed"`
 }
 
-// A Found is an item as it lay when everybody had gone: in the inventory of User, or listed by User at Price.
+// A Found is an item as it lay when every worker had stopped: in the inventory of User, or listed by User at Price.
 type Found struct {
 	Item   market.ItemID
 	User   market.UserID
@@ -124,4 +127,66 @@ type History struct {
 	FinalFunds map[market.UserID]int64 // without the accounts that are gone
 	Final      []Found                 // by item
 	Strays     []Stray
+}
+
+// workerRecord is any record of a worker's file, without the error of an unknown outcome: that is for readers of the file.
+type workerRecord struct {
+	Op      string        `json:"op"`
+	Start   int64         `json:"start"`
+	End     int64         `json:"end"`
+	First   market.ItemID `json:"first"`
+	User    market.UserID `json:"user"`
+	Item    market.ItemID `json:"item"`
+	Seller  market.UserID `json:"seller"`
+	Buyer   market.UserID `json:"buyer"`
+	Price   int64         `json:"price"`
+	Outcome Outcome       `json:"outcome"`
+	Reason  string        `json:"reason"`
+
+	Hold // of a lock
+}
+
+// record adds one line of a worker.
+func (h *History) record(worker int, line []byte) error {
+	var r workerRecord
+	if err := decode(line, &r); err != nil {
+		return err
+	}
+	if err := r.check(h.Accounts); err != nil {
+		return err
+	}
+	switch r.Op {
+	case "mint":
+		h.Mints = append(h.Mints, Mint{worker, r.Start, r.End, r.First, r.User, r.Outcome})
+	case "hold":
+		r.Hold.Worker = worker
+		h.Holds = append(h.Holds, r.Hold)
+	default:
+		h.Ops = append(h.Ops, Op{
+			worker, OpKind(r.Op), r.Start, r.End, r.Item, r.Seller, r.Buyer, r.Price, r.Outcome, r.Reason,
+		})
+	}
+	return nil
+}
+
+// check refuses what no Recorder writes.
+func (r *workerRecord) check(accounts int) error {
+	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
+	switch {
+	case r.Op == "hold" && r.Called <= r.Acquired && r.Acquired <= r.Releasing && r.Releasing <= r.Released:
+		return nil
+	case r.Op == "hold" || r.Start > r.End || r.End == never:
+		return errors.New("it ends before it begins")
+	case (r.Outcome == Refused) != (r.Reason != ""),
+		r.Outcome != Applied && r.Outcome != Refused && r.Outcome != Unknown:
+		return fmt.Errorf("outcome %q with reason %q", r.Outcome, r.Reason)
+	case r.Op == "mint" && account(r.User) && r.First == 0 && r.Outcome != Applied,
+		r.Op == "mint" && account(r.User) && r.First >= 1 && r.First <= math.MaxInt64-market.BatchSize:
+		return nil
+	case r.Op == string(List) && account(r.Seller) && r.Item >= 1:
+		return nil
+	case r.Op == string(Purchase) && account(r.Seller) && account(r.Buyer) && r.Item >= 1 && r.Price >= 0:
+		return nil
+	}
+	return fmt.Errorf("operation %q of item %d, seller %d, buyer %d, price %d", r.Op, r.Item, r.Seller, r.Buyer, r.Price)
 }

@@ -35,12 +35,14 @@ func TestManyOperations(t *testing.T) {
 			took := time.Since(start)
 			var after runtime.MemStats
 			runtime.ReadMemStats(&after)
-			t.Logf("read in %s, judged in %s, heap %d MiB", read.Round(time.Millisecond), (took - read).Round(time.Millisecond), after.HeapSys>>20)
-			if v.Result != Linearizable {
+			t.Logf("read in %s, judged in %s, heap %d MiB", read.Round(time.Millisecond),
+				(took - read).Round(time.Millisecond), after.HeapSys>>20)
+			if v.Answer != Linearizable {
 				t.Errorf("a legal history is %+v", v)
 			}
 			if took > checkTime || after.HeapSys > checkMemory {
-				t.Errorf("it took %s and %d MiB; at most %s and %d MiB are allowed", took, after.HeapSys>>20, checkTime, checkMemory>>20)
+				t.Errorf("it took %s and %d MiB; at most %s and %d MiB are allowed", took, after.HeapSys>>20, checkTime,
+					checkMemory>>20)
 			}
 		})
 	}

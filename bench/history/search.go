@@ -11,13 +11,13 @@ import (
 // A state is that of an item or of an account. States are compared with ==.
 type state any
 
-// An action is what an operation does to a state, given what its client was told.
+// An action is what an operation does to a state, given the answer that its client got.
 type action interface {
 	fmt.Stringer
-	// apply returns the state after it; false when its client cannot have been told this in that state.
+	// apply returns the state after it; false when its client cannot have got this answer in that state.
 	apply(state) (after state, ok bool)
-	// pending is the same while the client has not been told yet, so that it may happen or not. Nil for an action that
-	// changes nothing.
+	// pending is the same before the client has its answer, so that it may happen or not. Nil for an action that changes
+	// nothing.
 	pending() action
 }
 
@@ -29,7 +29,7 @@ type step struct {
 	op        *Op // nil for a mint and for the end
 }
 
-// words tell a step: what it did, and when.
+// words describe a step: what it did, and when.
 func (s *step) words() string {
 	if s.call >= atEnd {
 		return s.act.String()
@@ -46,8 +46,8 @@ func trimmed(ns int64) string { return fmt.Sprintf("%.6f", float64(ns)/1e9) }
 const (
 	// atEnd is when the market's end is read: after all that returned.
 	atEnd = never - 1
-	// calm is how many steps there are, at least, before a history is cut where nothing is under way.
-	calm = 256
+	// minPiece is how many steps a piece has at least, where a history is cut because nothing is under way.
+	minPiece = 256
 	// maxSegment bounds what is put in order in one piece. Porcupine's memory grows with its square.
 	maxSegment = 8192
 )
@@ -61,7 +61,7 @@ type finding struct {
 // inOrder looks for an order of steps that starts in a state. It cuts the steps where no operation is under way: what
 // was applied until then is in the state, whatever its order was (end knows), so that the pieces can be judged one by
 // one. Of a piece that is too large only the beginning is judged: violated or unknown.
-func (c *checker) inOrder(from state, steps []step, end func(state, []step) state) (Result, *finding) {
+func (c *checker) inOrder(from state, steps []step, end func(state, []step) state) (Answer, *finding) {
 	slices.SortStableFunc(steps, byCall)
 	for len(steps) > 0 {
 		n := cut(steps)
@@ -90,7 +90,7 @@ func byCall(a, b step) int { return cmp.Compare(a.call, b.call) }
 func cut(steps []step) int {
 	last := steps[0].ret
 	for i, s := range steps {
-		if i >= calm && s.call > last {
+		if i >= minPiece && s.call > last {
 			return i
 		}
 		last = max(last, s.ret)
@@ -99,7 +99,7 @@ func cut(steps []step) int {
 }
 
 // legal asks porcupine whether steps have an order.
-func (c *checker) legal(from state, steps []step) Result {
+func (c *checker) legal(from state, steps []step) Answer {
 	ok := porcupine.CheckOperations(c.model(from), operations(steps))
 	switch {
 	case c.ctx.Err() != nil:

@@ -11,18 +11,18 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// maxTold bounds how many operations a story tells: the last ones.
-const maxTold = 12
+// maxDescribed bounds how many operations a story describes: the last ones.
+const maxDescribed = 12
 
-// tale tells the operations of a finding, by the time of return, and what is wrong with them.
-func (f *finding) tale(wrong string) string {
+// text describes the operations of a finding, by the time of return, and what is wrong with them.
+func (f *finding) text(wrong string) string {
 	steps := byReturn(f.steps)
-	// What was under way is told only where it is the story's beginning or middle.
-	steps = slices.DeleteFunc(steps, func(s step) bool { return s.ret == never && len(f.steps) > maxTold })
+	// What was under way is described only in a short story.
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.ret == never && len(f.steps) > maxDescribed })
 	var told []string
-	if len(steps) > maxTold {
-		told = append(told, fmt.Sprintf("after %d other operations", len(steps)-maxTold))
-		steps = steps[len(steps)-maxTold:]
+	if len(steps) > maxDescribed {
+		told = append(told, fmt.Sprintf("after %d other operations", len(steps)-maxDescribed))
+		steps = steps[len(steps)-maxDescribed:]
 	}
 	for i := range steps {
 		told = append(told, steps[i].words())
@@ -40,16 +40,16 @@ func (f *finding) last() (last action) {
 	return last
 }
 
-// itemStory tells what became of an item.
+// itemStory describes what happened to an item.
 func (f *finding) itemStory() string {
-	text := f.tale(f.itemFault())
-	if f.from != state(place{}) {
+	text := f.text(f.itemFault())
+	if f.from != state(location{}) {
 		text = fmt.Sprintf("lies %s, ", f.from) + text
 	}
 	return text
 }
 
-// itemFault names what is wrong with an item's life.
+// itemFault names what is wrong with the operations on an item.
 func (f *finding) itemFault() string {
 	switch last := f.last().(type) {
 	case ending:
@@ -82,7 +82,7 @@ func (f *finding) moveFault(last move) string {
 		other = other || m.to.listed && m.to.user == last.from.user
 	}
 	switch {
-	case last.from == place{}:
+	case last.from == location{}:
 		return "minted twice"
 	case !last.from.listed:
 		return "listed by one who did not have it"

@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
-	"github.com/marketsim/marketsim/market/markettest/wire"
+	points "github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
-	points "github.com/marketsim/marketsim/strategies/step"
 )
 
-// stall is a market of three accounts with 100 coins each, whose traders are recorded.
-type stall struct {
+// recordedMarket is a market of three accounts with 100 coins each, whose traders are recorded.
+type recordedMarket struct {
 	testing.TB
 	server *backend.Server
 	conn   *backend.Conn
@@ -26,9 +25,9 @@ type stall struct {
 	first  market.ItemID
 }
 
-func newStall(t testing.TB, s *backend.Server) *stall {
+func newRecordedMarket(t testing.TB, s *backend.Server) *recordedMarket {
 	t.Helper()
-	st := &stall{TB: t, server: s, conn: backendtest.Dial(t, s), keys: backendtest.Keys(t), dir: t.TempDir()}
+	st := &recordedMarket{TB: t, server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t), dir: t.TempDir()}
 	st.must(market.Seed(t.Context(), st.conn, st.keys, market.Opening{Accounts: 3, Funds: 100}))
 	var err error
 	st.writer, err = Create(st.dir, Header{Run: st.keys.Prefix(), Subject: "test", Mix: "1x2", Accounts: 3, Funds: 100})
@@ -42,7 +41,7 @@ func newStall(t testing.TB, s *backend.Server) *stall {
 	return st
 }
 
-func (st *stall) must(err error) {
+func (st *recordedMarket) must(err error) {
 	st.Helper()
 	if err != nil {
 		st.Fatal(err)
@@ -51,18 +50,18 @@ func (st *stall) must(err error) {
 
 // trader is one worker, who reaches the market through a server, which may be a proxy.
 type trader struct {
-	*stall
+	*recordedMarket
 	purchaser market.Purchaser
 	recorder  *Recorder
 }
 
-func (st *stall) trader(spec string, through *backend.Server, steps points.Observer) *trader {
+func (st *recordedMarket) trader(spec string, through *backend.Server, steps points.Observer) *trader {
 	st.Helper()
 	parsed, err := strategies.Builtin().Parse(spec)
 	st.must(err)
 	r, err := st.writer.Worker("buyer")
 	st.must(err)
-	conn := backendtest.Dial(st, through)
+	conn := testkit.Dial(st, through)
 	p, closer, err := parsed.Open(strategies.Env{Redis: conn.Client, Keys: st.keys, Steps: steps, Holds: r.Held})
 	st.must(err)
 	st.Cleanup(func() { closer.Close() })
@@ -70,7 +69,7 @@ func (st *stall) trader(spec string, through *backend.Server, steps points.Obser
 }
 
 // offer lists the n-th item at 80 coins, and returns the order of a buyer.
-func (st *stall) offer(n int, buyer market.UserID) market.Order {
+func (st *recordedMarket) offer(n int, buyer market.UserID) market.Order {
 	st.Helper()
 	t := st.trader("watch", st.server, nil)
 	l := market.Listing{Item: st.first + market.ItemID(n), Seller: 1, Price: 80}
@@ -89,7 +88,7 @@ func (t *trader) buy(o market.Order) error {
 }
 
 // meet makes two orders, each of which has decided before either writes.
-func (st *stall) meet(spec string, orders ...market.Order) {
+func (st *recordedMarket) meet(spec string, orders ...market.Order) {
 	st.Helper()
 	var gates []*points.Gate
 	var done []chan error
@@ -112,7 +111,7 @@ func (st *stall) meet(spec string, orders ...market.Order) {
 }
 
 // verdict ends the history and judges it.
-func (st *stall) verdict() Verdict {
+func (st *recordedMarket) verdict() CheckResult {
 	st.Helper()
 	final, err := market.ReadSnapshot(st.Context(), st.conn, st.keys, 3)
 	st.must(err)
@@ -123,15 +122,15 @@ func (st *stall) verdict() Verdict {
 }
 
 // finds checks that a part, and no other, is violated, and what it says.
-func (st *stall) finds(v Verdict, part string, says ...string) {
+func (st *recordedMarket) finds(v CheckResult, part string, says ...string) {
 	st.Helper()
 	for _, p := range v.Parts {
-		if (p.Result == Violated) != (p.Name == part) {
-			st.Errorf("%s: %s: %v", p.Name, p.Result, p.Stories)
+		if (p.Answer == Violated) != (p.Name == part) {
+			st.Errorf("%s: %s: %v", p.Name, p.Answer, p.Stories)
 		}
 	}
 	for _, text := range says {
-		if p := v.part(part); len(p.Stories) == 0 || !strings.Contains(p.Stories[0].Text, text) {
+		if p := v.Part(part); len(p.Stories) == 0 || !strings.Contains(p.Stories[0].Text, text) {
 			st.Errorf("%v does not say %q", p.Stories, text)
 		}
 	}
@@ -139,8 +138,8 @@ func (st *stall) finds(v Verdict, part string, says ...string) {
 
 // Two buyers decide to buy one item; unsafe sells it to both. The account is no witness here: a gift makes it right.
 func TestUnsafeSellsTwice(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		st := newStall(t, s)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		st := newRecordedMarket(t, s)
 		st.meet("unsafe", st.offer(0, 2), market.Order{Item: st.first, Seller: 1, Buyer: 3, Price: 80})
 		st.must(st.conn.HIncrBy(t.Context(), st.keys.User(1), "funds", 80).Err())
 		v := st.verdict()
@@ -150,13 +149,14 @@ func TestUnsafeSellsTwice(t *testing.T) {
 
 // Two buyers with one account of 100 coins each decide to spend 80: the items and the sums are right.
 func TestFineOverdrawsInOrder(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		st := newStall(t, s)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		st := newRecordedMarket(t, s)
 		st.meet("fine", st.offer(0, 2), st.offer(1, 2))
 		v := st.verdict()
-		st.finds(v, "order of accounts", "account 2: holds 100 coins", "item 1 bought for 80 coins", "item 2 bought for 80 coins",
+		st.finds(v, "order of accounts", "account 2: holds 100 coins", "item 1 bought for 80 coins",
+			"item 2 bought for 80 coins",
 			"spent coins that it did not have")
-		if p := v.part("locks"); p.Result != Linearizable {
+		if p := v.Part("locks"); p.Answer != Linearizable {
 			t.Errorf("locks: %+v", p)
 		}
 	})
@@ -164,8 +164,8 @@ func TestFineOverdrawsInOrder(t *testing.T) {
 
 // With the account locked, too, the second order is refused, and the history is in order.
 func TestFineWalletIsLinearizable(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		st := newStall(t, s)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		st := newRecordedMarket(t, s)
 		first, second := st.offer(0, 2), st.offer(1, 2)
 		held, waiting := points.Hold(points.BeforeWrite), points.Hold(points.Waiting)
 		t.Cleanup(held.Open)
@@ -183,7 +183,7 @@ func TestFineWalletIsLinearizable(t *testing.T) {
 			t.Errorf("the second order: %v, want %v", err, market.ErrInsufficientFunds)
 		}
 		v := st.verdict()
-		if v.Result != Linearizable || v.part("locks").Result != Linearizable {
+		if v.Answer != Linearizable || v.Part("locks").Answer != Linearizable {
 			t.Errorf("verdict: %+v", v)
 		}
 	})
@@ -191,15 +191,15 @@ func TestFineWalletIsLinearizable(t *testing.T) {
 
 // A purchase whose reply is lost is unknown, and fits, whether it was applied or not.
 func TestLostReply(t *testing.T) {
-	for name, lose := range map[string]func(*wire.Proxy){
-		"applied":     func(p *wire.Proxy) { p.LoseReply("exec") },
-		"not applied": func(p *wire.Proxy) { p.LoseCommand("exec") },
+	for name, lose := range map[string]func(*testkit.Proxy){
+		"applied":     func(p *testkit.Proxy) { p.LoseReply("exec") },
+		"not applied": func(p *testkit.Proxy) { p.LoseCommand("exec") },
 	} {
 		for _, spec := range []string{"watch", "fine"} {
 			t.Run(name+"/"+spec, func(t *testing.T) {
-				s := backendtest.Local(t)
-				st := newStall(t, s)
-				proxy := wire.Start(t, s)
+				s := testkit.Local(t)
+				st := newRecordedMarket(t, s)
+				proxy := testkit.StartProxy(t, s)
 				o := st.offer(0, 2)
 				buyer := st.trader(spec, proxy.Server(), func(_ context.Context, at points.Name) {
 					if at == points.BeforeWrite { // reads may end with EXEC, too
@@ -213,10 +213,10 @@ func TestLostReply(t *testing.T) {
 				h, err := Read(st.dir)
 				st.must(err)
 				last := h.Ops[len(h.Ops)-1]
-				if last.Outcome != Unknown || last.Error == "" {
+				if last.Outcome != Unknown {
 					t.Errorf("recorded as %+v", last)
 				}
-				if v.Result != Linearizable {
+				if v.Answer != Linearizable {
 					t.Errorf("verdict: %+v", v)
 				}
 			})

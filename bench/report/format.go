@@ -3,32 +3,21 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/marketsim/marketsim/bench"
+	"github.com/dustin/go-humanize"
+
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 // none stands for a number that does not exist, such as retries per purchase where nothing was bought.
 const none = "-"
 
 // thousands prints an integer with separators: 1,234,567.
-func thousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return sign + b.String()
-}
+func thousands(n int64) string { return humanize.Comma(n) }
 
 // whole prints a float as an integer with separators.
 func whole(v float64) string {
@@ -67,16 +56,17 @@ func ms(v float64, recorded bool) string {
 	return number(v) + " ms"
 }
 
-// mean prints the mean of a distribution.
-func mean(l bench.Latency) string { return ms(l.Mean, l != bench.Latency{}) }
+// milliseconds prints a time in milliseconds that was recorded.
+func milliseconds(v float64) string { return ms(v, true) }
 
-// over prints a ratio of two counts, or none when there is nothing to divide by.
-func over(a, b int64) string {
-	if b == 0 {
-		return none
-	}
-	return number(float64(a) / float64(b))
-}
+// inSeconds prints a time in seconds with its unit.
+func inSeconds(v float64) string { return number(v) + " s" }
+
+// wholePercent prints a part of a whole without decimals.
+func wholePercent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
+
+// mean prints the mean of a distribution.
+func mean(l result.Latency) string { return ms(l.Mean, l != result.Latency{}) }
 
 // seconds prints a duration without needless digits: 5, 0.5, 59.97.
 func seconds(v float64) string {
@@ -99,14 +89,41 @@ const longest = 400
 
 // clean makes a text from a file safe to print: a control character could move a terminal's cursor or break a table.
 func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, strings.TrimSpace(s))
+	s = printable(strings.TrimSpace(s))
 	if runes := []rune(s); len(runes) > longest {
 		return string(runes[:longest]) + "..."
 	}
 	return s
+}
+
+// printable has a question mark for each control character.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}
+
+// known is a text of the manifest, or that it is not known.
+func known(s string) string {
+	if s = clean(s); s != "" {
+		return s
+	}
+	return "unknown"
+}
+
+// joined joins what is not empty.
+func joined(separator string, texts ...string) string {
+	texts = slices.DeleteFunc(texts, func(t string) bool { return t == "" })
+	return strings.Join(texts, separator)
+}
+
+// agree is the form of a verb that goes with n.
+func agree(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }

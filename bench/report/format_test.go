@@ -3,10 +3,12 @@ package report
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
+	"unicode"
 
-	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/reference"
 )
 
@@ -17,8 +19,8 @@ func TestNumbers(t *testing.T) {
 		{number(0), "0"}, {number(0.44), "0.44"}, {number(0.044), "0.044"}, {number(12.34), "12.3"}, {number(9.999), "10.0"},
 		{number(1234.5), "1,235"}, {number(99.96), "100"}, {number(0.00001), "<0.001"}, {number(1e300), "1e+300"},
 		{number(-2.5), "-2.50"}, {number(math.NaN()), none}, {number(math.Inf(1)), none},
-		{ms(12.3, true), "12.3 ms"}, {ms(0, false), none}, {mean(bench.Latency{}), none},
-		{over(3, 0), none}, {over(80000, 27000), "2.96"}, {over(0, 5), "0"},
+		{ms(12.3, true), "12.3 ms"}, {ms(0, false), none}, {mean(result.Latency{}), none},
+		{perPurchase(3, 0), none}, {perPurchase(80000, 27000), "2.96"}, {perPurchase(0, 5), "0"}, {perPurchase(0, 0), none},
 		{seconds(5), "5"}, {seconds(0.5), "0.5"}, {seconds(59.968), "59.97"},
 		{count(1, "item"), "1 item"}, {count(2000, "item"), "2,000 items"}, {count(0, "item"), "0 items"},
 	} {
@@ -26,6 +28,11 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
 	}
+}
+
+// perPurchase is what the tables show of retries and purchases.
+func perPurchase(retries, bought int64) string {
+	return readable(retriesPerPurchase(row{Row: result.Row{Retries: retries, Bought: bought}})).text
 }
 
 func TestClean(t *testing.T) {
@@ -44,7 +51,8 @@ func TestClean(t *testing.T) {
 
 func TestEscape(t *testing.T) {
 	for in, want := range map[string]string{
-		"<200": "<200", "a < b": "a < b", "<script>": `\<script>`, "a|b": `a\|b`, "*x* `y` [z](u)": "\\*x\\* \\`y\\` \\[z\\](u)",
+		"<200": "<200", "a < b": "a < b", "<script>": `\<script>`,
+		"a|b": `a\|b`, "*x* `y` [z](u)": "\\*x\\* \\`y\\` \\[z\\](u)",
 	} {
 		if got := escape(in); got != want {
 			t.Errorf("escape(%q) = %q, want %q", in, got, want)
@@ -54,17 +62,17 @@ func TestEscape(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	for _, c := range []struct {
-		audit bench.Audit
+		audit result.Audit
 		want  string
 	}{
-		{bench.Audit{}, "not done"},
-		{bench.Audit{OK: true}, "not done"},
-		{bench.Audit{Done: true, OK: true}, "ok"},
-		{bench.Audit{Done: true, ItemProblems: 3, MoneyProblems: 2}, "3 items, 2 accounts wrong"},
-		{bench.Audit{Done: true, MoneyProblems: 1}, "1 account wrong"},
-		{bench.Audit{Done: true}, "wrong"},
+		{result.Audit{}, "not done"},
+		{result.Audit{OK: true}, "not done"},
+		{result.Audit{Done: true, OK: true}, "ok"},
+		{result.Audit{Done: true, ItemProblems: 3, MoneyProblems: 2}, "3 items, 2 accounts wrong"},
+		{result.Audit{Done: true, MoneyProblems: 1}, "1 account wrong"},
+		{result.Audit{Done: true}, "wrong"},
 	} {
-		if got := audit(c.audit); got.text != c.want || (got.verdict == good) != (c.want == "ok") {
+		if got := audit(c.audit); got.text != c.want || (got.tone == good) != (c.want == "ok") {
 			t.Errorf("audit(%+v) = %+v, want %q", c.audit, got, c.want)
 		}
 	}
@@ -89,33 +97,38 @@ func TestQuotient(t *testing.T) {
 }
 
 func TestScaling(t *testing.T) {
-	p := func(seconds float64, trials int) bench.Pooled { return bench.Pooled{Seconds: seconds, Trials: trials} }
+	ran := func(seconds ...float64) (rows []result.Row) {
+		for _, s := range seconds {
+			rows = append(rows, result.Row{Seconds: s})
+		}
+		return rows
+	}
 	const suffix = ", counts scaled to the book's 60 s"
 	for _, c := range []struct {
-		pools []bench.Pooled
-		want  string
+		rows []result.Row
+		want string
 	}{
 		{nil, ""},
-		{[]bench.Pooled{p(60, 1), p(60.01, 1)}, ""},
-		{[]bench.Pooled{p(0, 1)}, ""},
-		{[]bench.Pooled{p(5, 1), p(5.0004, 1)}, "measured over 5 s a row" + suffix},
-		{[]bench.Pooled{p(5, 1), p(1.37, 1)}, "measured over 1.37 to 5 s a row" + suffix},
-		{[]bench.Pooled{p(15, 3)}, "measured over 15 s a row in 3 trials" + suffix},
+		{ran(60, 60.01), ""},
+		{ran(0), ""},
+		{ran(5, 5.0004), "measured over 5 s a row" + suffix},
+		{ran(5, 1.37), "measured over 1.37 to 5 s a row" + suffix},
 	} {
-		if got := scaling(c.pools); got != c.want {
+		if got := scaling(c.rows); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
-	if got := counts(bench.Pooled{Seconds: 5, Listed: 10, Bought: 2, Retries: 4, WaitMS: 7}); got[0].text != "120" ||
-		got[1].text != "24" || got[2].text != "48" || got[3].text != "2.00" || got[4].text != "7.00 ms" {
-		t.Errorf("counts of 5 s: %v", got)
+	got, margins := counts([]result.Row{{Seconds: 5, Listed: 10, Bought: 2, Retries: 4, WaitMS: result.Latency{Mean: 7}}}, &result.Run{})
+	if margins != nil || got[0].text != "120" || got[1].text != "24" || got[2].text != "48" || got[3].text != "2.00" ||
+		got[4].text != "7.00 ms" {
+		t.Errorf("counts of 5 s: %v, %v", got, margins)
 	}
 }
 
 func TestTallyAgrees(t *testing.T) {
 	yes, no := true, false
-	several := []bench.Claim{{Holds: &yes}, {Holds: &yes}, {Holds: &no}, {}}
-	for want, claims := range map[string][]bench.Claim{
+	several := []result.Claim{{Holds: &yes}, {Holds: &yes}, {Holds: &no}, {}}
+	for want, claims := range map[string][]result.Claim{
 		"Of 4 claims of the book: 2 hold, 1 does not, 1 not judged.": several,
 		"Of 3 claims of the book: 1 holds, 2 do not, 0 not judged.":  {{Holds: &yes}, {Holds: &no}, {Holds: &no}},
 		"Of 0 claims of the book: 0 hold, 0 do not, 0 not judged.":   nil,
@@ -126,38 +139,69 @@ func TestTallyAgrees(t *testing.T) {
 	}
 }
 
-// FuzzReports reads whatever it is given and writes it in every format: nothing may panic, no format may let a
-// control character through, and what was written must be read again.
-func FuzzReports(f *testing.F) {
-	for _, res := range []*bench.Result{complete(), reproduced(), partial(), violated(), embedded()} {
-		var b bytes.Buffer
-		if err := JSON(&b, res); err != nil {
-			f.Fatal(err)
+// hostile is a text that a file may hold: an escape code in both forms, a deletion, a direction mark, and markup.
+const hostile = "\x1b[2J\u009b31m\x7f\u202e|<b>\n`*[x](y)"
+
+// everyText makes every text in a stored result hostile.
+func everyText(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			everyText(v.Elem())
 		}
-		f.Add(b.Bytes())
+	case reflect.Struct:
+		for field, value := range v.Fields() {
+			if field.IsExported() {
+				everyText(value)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			everyText(v.Index(i))
+		}
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() { // a status or a verdict is one of a list
+			v.SetString(hostile)
+		}
 	}
-	f.Add([]byte(`{"schema":1,"status":"complete","rows":[{"strategy":"\u001b[2J|<b>\n","sellers":-1,"buyers":0,` +
-		`"listed":-5,"retries":9,"seconds":-1,"wait_ms":{"mean":1e308},"per_buyer":[],"audit":{"done":true}}],` +
-		`"manifest":{"config":{"reproduces":["6-1","x"]}},"claims":[{}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		res, err := bench.ReadResult(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		bench.Judge(res.Manifest, res.Rows)
+}
+
+// TestHostileTexts: nothing that a file holds reaches a terminal as a control character, in any format.
+func TestHostileTexts(t *testing.T) {
+	var docs []*Document
+	for _, res := range []*result.Run{complete(), reproduced(), partial(), violated(), embedded()} {
+		everyText(reflect.ValueOf(res))
+		docs = append(docs, Run(res))
+	}
+	found := everyVerdict()
+	everyText(reflect.ValueOf(found))
+	for _, d := range append(docs, Faults(found)) {
 		for _, format := range Formats() {
 			var b bytes.Buffer
-			if err := Write(&b, format, res); err != nil {
+			if err := d.Write(&b, format, Options{}); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
-			if i := strings.IndexFunc(b.String(), func(r rune) bool { return r < ' ' && r != '\n' }); i >= 0 {
-				t.Errorf("%s: control character at %d: %q", format, i, b.String())
+			if i := strings.IndexFunc(b.String(), func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }); i >= 0 {
+				t.Errorf("%s: control character at %d: %q", format, i, b.String()[i:min(i+20, b.Len())])
 			}
-			if format == "json" {
-				if _, err := bench.ReadResult(&b); err != nil {
-					t.Error(err)
-				}
+		}
+	}
+}
+
+// FuzzTexts: no text and no number of a file becomes a control character or an open tag, and a number is never empty.
+func FuzzTexts(f *testing.F) {
+	f.Add(hostile, 0.0, int64(0))
+	f.Add("fine:set-px", 1e308, int64(-1))
+	f.Add(strings.Repeat("a", longest+1), -0.0004, int64(1<<62))
+	f.Fuzz(func(t *testing.T, text string, v float64, n int64) {
+		shown := []string{number(v), whole(v), seconds(v), ms(v, true), thousands(n), count(n, "row"), exact(v)}
+		for i, s := range append(shown, clean(text), exact(text), escape(clean(text))) {
+			if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || i < len(shown) && s == "" {
+				t.Errorf("%q, %v and %d: text %d is %q", text, v, n, i, s)
 			}
+		}
+		if escape(clean(text)) == clean(text) && strings.Contains(clean(text), "<b") {
+			t.Errorf("%q opens a tag", text)
 		}
 	})
 }

@@ -7,24 +7,28 @@ import (
 
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
-
-	"github.com/marketsim/marketsim/bench"
 )
 
-// markdownPainter draws GitHub-flavoured Markdown.
-type markdownPainter struct{}
-
-func (p markdownPainter) head(b *bytes.Buffer, lines []string) {
-	for i, l := range lines {
+// drawMarkdown draws GitHub-flavoured Markdown.
+func drawMarkdown(b *bytes.Buffer, d *Document) error {
+	for i, l := range d.head {
 		if i > 0 {
 			b.WriteString("  \n") // a line break within the paragraph
 		}
 		b.WriteString(escape(l))
 	}
-	b.WriteByte('\n')
+	if len(d.head) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, s := range d.sections {
+		if err := markdownSection(b, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (p markdownPainter) section(b *bytes.Buffer, s section) error {
+func markdownSection(b *bytes.Buffer, s section) error {
 	if s.title != "" {
 		fmt.Fprintf(b, "\n## %s\n", escape(s.title))
 	}
@@ -33,7 +37,7 @@ func (p markdownPainter) section(b *bytes.Buffer, s section) error {
 	}
 	if s.table != nil {
 		b.WriteByte('\n')
-		if err := p.table(b, s.table); err != nil {
+		if err := markdownTable(b, s.table); err != nil {
 			return err
 		}
 	}
@@ -46,28 +50,19 @@ func (p markdownPainter) section(b *bytes.Buffer, s section) error {
 	return nil
 }
 
-func (p markdownPainter) claims(b *bytes.Buffer, claims []bench.Claim) error {
-	t := &table{header: []string{"id", "claim", "book", "measured", "holds if", "holds"}, left: 6}
-	for _, c := range claims {
-		t.rows = append(t.rows, append(cells(fmt.Sprint(c.ID), clean(c.Text), clean(c.Published), clean(c.Measured),
-			clean(c.Tolerance)), holds(c)))
-	}
-	return p.section(b, section{title: "Claims", lines: []string{tally(claims)}, table: t})
-}
-
-func (p markdownPainter) table(b *bytes.Buffer, t *table) error {
+func markdownTable(b *bytes.Buffer, t *table) error {
 	text := func(c cell) string {
-		if c.verdict == bad {
+		if c.tone == bad {
 			return "**" + escape(c.text) + "**"
 		}
 		return escape(c.text)
 	}
-	oneLine := *t
-	oneLine.header = make([]string, len(t.header))
-	for i, name := range t.header {
-		oneLine.header[i] = escape(strings.ReplaceAll(strings.ReplaceAll(name, "/\n", "/"), "\n", " "))
+	flat := table{rows: t.rows}
+	for _, h := range t.header {
+		h.text = escape(oneLine(h.text))
+		flat.header = append(flat.header, h)
 	}
-	return render(b, &oneLine, renderer.NewMarkdown(), tw.PaddingDefault, text)
+	return render(b, &flat, renderer.NewMarkdown(), tw.PaddingDefault, text)
 }
 
 // escape keeps text from being read as markup. An < is left alone where it cannot open a tag, as in <200.

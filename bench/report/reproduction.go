@@ -5,12 +5,12 @@ import (
 	"math"
 	"slices"
 
-	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/reference"
 )
 
 // reproduction is the book's tables that the run was asked for, each row as measured and as published.
-func reproduction(res *bench.Result) []section {
+func reproduction(res *result.Run) []section {
 	var sections []section
 	var drawn []string
 	for _, name := range res.Manifest.Config.Reproduces {
@@ -23,84 +23,114 @@ func reproduction(res *bench.Result) []section {
 			sections = append(sections, section{title: "Table " + clean(name), lines: []string{clean(err.Error())}})
 			continue
 		}
-		sections = append(sections, bookTable(name, rows, res.Rows))
+		sections = append(sections, bookTable(name, rows, res))
 	}
 	return sections
 }
 
-// bookTable is one table of the book. A row that another table shows too stands in both, and was measured once.
-func bookTable(name string, published []reference.Row, rows []bench.Row) section {
+// bookTable is one table of the book. A row that another table shows too stands in both, and was measured once. Of
+// several rounds it shows the median, and below how far its interval reaches.
+func bookTable(name string, published []reference.Row, res *result.Run) section {
 	s := section{title: "Table " + name + " of Redis in Action"}
-	t := &table{left: 3, header: []string{"load", "locking", "", "listed", "bought", "retries", "retries/\npurchase",
-		"avg wait"}}
-	var pools []bench.Pooled
+	t := &table{header: headings(3, "load", "locking", "", "listed", "bought", "retries", "retries/\npurchase",
+		"avg wait")}
+	t.header[6].spare = 1 // it follows from the two before it
+	var all []result.Row
+	measured := lines(res)
 	for _, pub := range published {
 		load := count(int64(pub.Listers), "lister") + ", " + count(int64(pub.Buyers), "buyer")
-		p, found := bench.Pool(rows, pub.Locking, pub.Listers, pub.Buyers)
-		measured := cells(load, pub.Locking, "not measured", none, none, none, none, none)
-		if found {
-			pools = append(pools, p)
-			measured = append(cells(load, pub.Locking, measuredWord(p)), counts(p)...)
+		name := pub.Locking + " " + result.Mix{Sellers: pub.Listers, Buyers: pub.Buyers}.String()
+		i := slices.IndexFunc(measured, func(rows []result.Row) bool { return rows[0].Name() == name })
+		if i < 0 {
+			t.rows = append(t.rows, cells(load, pub.Locking, "not measured", none, none, none, none, none))
+		} else {
+			all = append(all, measured[i]...)
+			values, margins := counts(measured[i], res)
+			word := "measured"
+			if problem := firstProblem(measured[i]); problem != "" {
+				word = "measured*"
+				s.notes = append(s.notes, fmt.Sprintf("* %s %s", name, problem))
+			}
+			t.rows = append(t.rows, append(cells(load, pub.Locking, word), values...))
+			if margins != nil {
+				t.rows = append(t.rows, append(cells("", "", "±"), margins...))
+			}
 		}
-		if p.Problem != "" {
-			s.notes = append(s.notes, fmt.Sprintf("* %s %s", p.Name(), p.Problem))
-		}
-		book := append(cells("", "", "book"), printed(pub)...)
-		t.rows = append(t.rows, measured, book)
+		t.rows = append(t.rows, append(cells("", "", "book"), printed(pub)...))
 	}
-	if line := scaling(pools); line != "" {
+	if line := joined("; ", scaling(all), medians(res)); line != "" {
 		s.lines = []string{line}
 	}
 	s.table = t
 	return s
 }
 
-func measuredWord(p bench.Pooled) string {
-	if p.Problem != "" {
-		return "measured*"
+// firstProblem says why some of the rows must not be judged, or nothing.
+func firstProblem(rows []result.Row) string {
+	for _, r := range rows {
+		if problem := r.Problem(); problem != "" {
+			return problem
+		}
 	}
-	return "measured"
+	return ""
 }
 
-// counts is what was measured, with the counts scaled to the book's time where they need it.
-func counts(p bench.Pooled) []cell {
-	scale := 1.0
-	if scaled(p) {
-		scale = reference.BookSeconds / p.Seconds
+// counts is what was measured, with the counts scaled to the book's time where they need it, and if that is known how
+// far the interval of each reaches.
+func counts(rows []result.Row, res *result.Run) (values, margins []cell) {
+	scale := func(r result.Row, n int64) float64 {
+		if scaled(r) {
+			return float64(n) * reference.BookSeconds / r.Seconds
+		}
+		return float64(n)
 	}
-	perPurchase := none
-	if p.Bought != 0 {
-		perPurchase = number(p.Retries / p.Bought)
+	bought := func(r result.Row) bool { return r.Bought != 0 }
+	for _, column := range []struct {
+		of    func(result.Row) float64
+		drawn func(float64) string
+	}{
+		{func(r result.Row) float64 { return scale(r, r.Listed) }, whole},
+		{func(r result.Row) float64 { return scale(r, r.Bought) }, whole},
+		{func(r result.Row) float64 { return scale(r, r.Retries) }, whole},
+		{func(r result.Row) float64 { return float64(r.Retries) / float64(r.Bought) }, number},
+		{func(r result.Row) float64 { return r.WaitMS.Mean }, func(v float64) string {
+			return ms(v, slices.ContainsFunc(rows, bought))
+		}},
+	} {
+		i := over(rows, column.of)
+		values = append(values, cell{text: column.drawn(i.Center)})
+		if sure(i, res) {
+			margins = append(margins, cell{text: reach(i)})
+		} else {
+			margins = append(margins, cell{text: none})
+		}
 	}
-	return cells(whole(p.Listed*scale), whole(p.Bought*scale), whole(p.Retries*scale), perPurchase,
-		ms(p.WaitMS, p.Bought != 0))
+	if !slices.ContainsFunc(margins, func(c cell) bool { return c.text != none }) {
+		return values, nil
+	}
+	return values, margins
 }
 
 // scaled reports whether a row's counts are scaled: not when it ran for as long as the book's, give or take what a
 // clock shows, and not when it has no time to scale by.
-func scaled(p bench.Pooled) bool {
-	return p.Seconds > 0 && math.Abs(p.Seconds-reference.BookSeconds) > 0.05
+func scaled(r result.Row) bool {
+	return r.Seconds > 0 && math.Abs(r.Seconds-reference.BookSeconds) > 0.05
 }
 
 // scaling says how long the rows of a table ran, when that was not as long as in the book.
-func scaling(pools []bench.Pooled) string {
-	if !slices.ContainsFunc(pools, scaled) {
+func scaling(rows []result.Row) string {
+	if !slices.ContainsFunc(rows, scaled) {
 		return ""
 	}
-	least, most, trials := math.Inf(1), 0.0, 0
-	for _, p := range pools {
-		least, most, trials = min(least, p.Seconds), max(most, p.Seconds), max(trials, p.Trials)
+	least, most := math.Inf(1), 0.0
+	for _, r := range rows {
+		least, most = min(least, r.Seconds), max(most, r.Seconds)
 	}
 	took := fmt.Sprintf("%.3g", most)
 	if shortest := fmt.Sprintf("%.3g", least); shortest != took {
 		took = shortest + " to " + took
 	}
-	if trials > 1 {
-		took = fmt.Sprintf("%s s a row in %d trials", took, trials)
-	} else {
-		took += " s a row"
-	}
-	return fmt.Sprintf("measured over %s, counts scaled to the book's %d s", took, reference.BookSeconds)
+	return fmt.Sprintf("measured over %s s a row, counts scaled to the book's %d s", took, reference.BookSeconds)
 }
 
 // printed is a row as the book has it. Its retries per purchase are not printed there, but follow from what is.

@@ -3,53 +3,89 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwarp"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
-
-	"github.com/marketsim/marketsim/bench"
 )
 
-// textPainter draws plain text: no borders, columns two spaces apart, ASCII only, so that it looks the same in any
-// terminal, mail or code block.
-type textPainter struct{ color bool }
-
-func (p textPainter) head(b *bytes.Buffer, lines []string) {
-	for _, l := range lines {
-		fmt.Fprintln(b, l)
-	}
-}
-
-func (p textPainter) section(b *bytes.Buffer, s section) error {
-	if s.title != "" {
-		fmt.Fprintf(b, "\n%s\n", s.title)
-	}
-	for _, l := range s.lines {
-		fmt.Fprintln(b, l)
-	}
-	if s.table != nil {
-		if err := p.table(b, s.table); err != nil {
+// drawText draws plain text: no borders, columns two spaces apart, ASCII but for ±, so that it looks the same
+// in any terminal, mail or code block.
+func drawText(b *bytes.Buffer, d *Document, opts Options) error {
+	p := textPainter{color: opts.Color && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	p.paragraphs(b, d.head...)
+	for _, s := range d.sections {
+		if err := p.section(b, s); err != nil {
 			return err
 		}
-	}
-	for _, n := range s.notes {
-		fmt.Fprintln(b, n)
 	}
 	return nil
 }
 
-func (p textPainter) claims(b *bytes.Buffer, claims []bench.Claim) error {
-	fmt.Fprintf(b, "\nClaims\n%s\n", tally(claims))
-	for _, c := range claims {
-		fmt.Fprintf(b, "%d. %s: %s\n", c.ID, clean(c.Text), p.paint(holds(c)))
-		for _, part := range []struct{ name, text string }{
-			{"book", c.Published}, {"measured", c.Measured}, {"holds if", c.Tolerance},
-		} {
-			fmt.Fprintf(b, "   %-8s  %s\n", part.name, clean(part.text))
+type textPainter struct{ color bool }
+
+func (p textPainter) paragraphs(b *bytes.Buffer, texts ...string) {
+	for _, text := range texts {
+		fmt.Fprintln(b, strings.Join(wrap(text, Width), "\n"))
+	}
+}
+
+// wrap breaks a text at spaces into lines of about the same length that are not longer than width, unless a word is.
+func wrap(text string, width int) []string {
+	lines, _ := twwarp.WrapString(text, width)
+	return lines
+}
+
+// hang breaks a line at spaces where it is wider than Width, and keeps the spaces elsewhere. What follows stands farther
+// right than the line begins.
+func hang(line string) (parts []string) {
+	text := strings.TrimLeft(line, " ")
+	indent := strings.Repeat(" ", len(line)-len(text)) + gap
+	for utf8.RuneCountInString(line) > Width {
+		room := string([]rune(line)[:Width+1])
+		at := strings.LastIndex(room, " ")
+		if at <= len(indent) { // one long word
+			if at = strings.Index(line[len(room):], " "); at < 0 {
+				break
+			}
+			at += len(room)
+		}
+		parts = append(parts, strings.TrimRight(line[:at], " "))
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	return append(parts, line)
+}
+
+func (p textPainter) section(b *bytes.Buffer, s section) error {
+	if s.title != "" {
+		b.WriteByte('\n')
+		p.paragraphs(b, s.title)
+	}
+	if s.prose != nil {
+		for _, line := range s.prose {
+			for _, c := range line {
+				b.WriteString(p.paint(c))
+			}
+			b.WriteByte('\n')
+		}
+		return nil
+	}
+	p.paragraphs(b, s.lines...)
+	if s.table != nil {
+		shown, lost := narrow(s.table)
+		if err := p.table(b, shown); err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			p.paragraphs(b, "(No room for: "+strings.Join(lost, ", ")+"; the Markdown has them.)")
 		}
 	}
+	p.paragraphs(b, s.notes...)
 	return nil
 }
 
@@ -57,9 +93,9 @@ func (p textPainter) claims(b *bytes.Buffer, claims []bench.Claim) error {
 func (p textPainter) paint(c cell) string {
 	const green, red, reset = "\x1b[32m", "\x1b[31m", "\x1b[0m"
 	switch {
-	case p.color && c.verdict == good:
+	case p.color && c.tone == good:
 		return green + c.text + reset
-	case p.color && c.verdict == bad:
+	case p.color && c.tone == bad:
 		return red + c.text + reset
 	}
 	return c.text
@@ -73,6 +109,57 @@ func (p textPainter) paintLast(line string, row []cell) string {
 		return before + p.paint(last)
 	}
 	return line
+}
+
+// narrow leaves out what a table can spare until it is not wider than a text, and names that.
+func narrow(t *table) (shown *table, lost []string) {
+	widths, total := measure(t)
+	here := make([]int, len(t.header)) // the columns that stay
+	for i := range here {
+		here[i] = i
+	}
+	for total > Width {
+		most := slices.MaxFunc(here, func(a, b int) int { return t.header[a].spare - t.header[b].spare })
+		if t.header[most].spare == 0 {
+			break
+		}
+		total -= widths[most]
+		here = slices.DeleteFunc(here, func(i int) bool { return i == most })
+		lost = append(lost, oneLine(t.header[most].text))
+	}
+	if len(lost) == 0 {
+		return t, nil
+	}
+	shown = &table{rows: make([][]cell, len(t.rows))}
+	for _, i := range here {
+		shown.header = append(shown.header, t.header[i])
+		for j, row := range t.rows {
+			shown.rows[j] = append(shown.rows[j], row[i])
+		}
+	}
+	return shown, lost
+}
+
+// measure returns how wide each column of a table is, with the gap after it, and how wide the whole.
+func measure(t *table) (widths []int, total int) {
+	total = -len(gap)
+	for i, h := range t.header {
+		width := 0
+		for line := range strings.SplitSeq(h.text, "\n") {
+			width = max(width, utf8.RuneCountInString(line))
+		}
+		for _, row := range t.rows {
+			width = max(width, utf8.RuneCountInString(row[i].text))
+		}
+		widths = append(widths, width+len(gap))
+		total += width + len(gap)
+	}
+	return widths, total
+}
+
+// oneLine is the text of a heading without breaks.
+func oneLine(text string) string {
+	return strings.NewReplacer("/\n", "/", "\n", " ").Replace(text)
 }
 
 // gap stands between two columns.
@@ -89,7 +176,8 @@ func (p textPainter) table(b *bytes.Buffer, t *table) error {
 			Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
 		},
 	})
-	if err := render(&out, t, r, tw.Padding{Right: gap, Overwrite: true}, func(c cell) string { return c.text }); err != nil {
+	if err := render(&out, t, r, tw.Padding{Right: gap, Overwrite: true},
+		func(c cell) string { return c.text }); err != nil {
 		return err
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
@@ -110,10 +198,10 @@ func (p textPainter) table(b *bytes.Buffer, t *table) error {
 // render draws a table with one of tablewriter's renderers. All columns are padded alike: with a padding per column,
 // tablewriter 1.1.5 cuts cells off.
 func render(b *bytes.Buffer, t *table, r tw.Renderer, padding tw.Padding, paint func(cell) string) error {
-	align := make([]tw.Align, len(t.header))
-	for i := range t.header {
-		align[i] = tw.AlignRight
-		if i < t.left || t.lastLeft && i == len(t.header)-1 {
+	header, align := make([]string, len(t.header)), make([]tw.Align, len(t.header))
+	for i, h := range t.header {
+		header[i], align[i] = h.text, tw.AlignRight
+		if h.left {
 			align[i] = tw.AlignLeft
 		}
 	}
@@ -124,7 +212,7 @@ func render(b *bytes.Buffer, t *table, r tw.Renderer, padding tw.Padding, paint 
 	}
 	out := tablewriter.NewTable(b, tablewriter.WithRenderer(r),
 		tablewriter.WithConfig(tablewriter.Config{Header: section, Row: section}))
-	out.Header(t.header)
+	out.Header(header)
 	for _, row := range t.rows {
 		texts := make([]string, len(row))
 		for i, c := range row {

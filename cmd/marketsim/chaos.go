@@ -5,159 +5,186 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/chaos"
+	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/zookeeper"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// chaosFlags are those of rough rows.
+// chaosFlags are the flags for rows that run through faults.
 type chaosFlags struct {
 	on, plan, verbose bool
-
-	named  bool         // the user named the folder of the history
-	repeat string       // the command that repeats the faults
-	locks  *lockServers // once they are started
-	arena  *chaos.Arena // once it is started
 }
+
+// poorFunds is with how many coins an account opens that several workers share: they are soon short of them.
+const poorFunds = 200
 
 // mostSeed bounds the seeds that are drawn, so that they are easy to type.
 const mostSeed = 1_000_000_000
 
 func (f *chaosFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "chaos", false, "strike the market with random faults, drawn from --seed, for as long as --duration says")
-	flags.BoolVar(&f.plan, "chaos-plan", false, "print the faults that --chaos would strike with, and run nothing")
-	flags.BoolVar(&f.verbose, "chaos-verbose", false, "tell each fault of --chaos as it strikes")
+	flags.BoolVar(&f.on, "chaos", false,
+		"run through random faults for as long as --duration says; without --seed, one is drawn and printed")
+	flags.BoolVar(&f.plan, "chaos-plan", false, "print the faults that --chaos with this --seed strikes with, and run nothing")
+	flags.BoolVar(&f.verbose, "chaos-verbose", false, "print each fault of --chaos as it strikes")
 }
 
-// check refuses what does not go with rough rows. It is told which flags were given.
-func (f *chaosFlags) check(run *runFlags, given func(flag string) bool) error {
-	if f.plan || f.verbose {
-		f.on = true
-	}
-	if !f.on {
-		return nil
-	}
+// wanted reports whether faults are to strike. Each of the flags says so.
+func (f chaosFlags) wanted() bool { return f.on || f.plan || f.verbose }
+
+// check refuses flags that do not go with faults.
+func (f chaosFlags) check(server serverFlags, given func(flag string) bool) error {
+	const private = "--chaos kills and stops its server, and so starts a private redis-server: %s does not go with it"
 	for _, flag := range []string{"redis", "backend", "password-file", "cacert", "cert", "key", "sni", "keep"} {
-		if given(flag) && (flag != "backend" || run.server.choice != string(backend.KindLocal)) {
-			return usageError{fmt.Errorf("--chaos kills and stops its server, and so starts a private redis-server: --%s does not go with it", flag)}
+		if given(flag) && (flag != "backend" || server.choice != string(backend.NameLocal)) {
+			return usageError{fmt.Errorf(private, "--"+flag)}
 		}
 	}
-	if url, from := run.server.source(); url != "" {
-		return usageError{fmt.Errorf("--chaos kills and stops its server, and so starts a private redis-server: %s does not go with it "+
-			"(--backend local overrides it)", from)}
+	if url, from := server.source(); url != "" {
+		return usageError{fmt.Errorf(private+" (--backend local overrides it)", from)}
 	}
-	for _, flag := range []string{"warmup", "browsers"} {
+	for _, flag := range []string{"warmup", "browsers", "trials"} {
 		if given(flag) {
 			return usageError{fmt.Errorf("--chaos measures nothing: --%s does not go with it", flag)}
 		}
 	}
-	run.warmup = 0
 	return nil
 }
 
-// seed draws the seed unless one was given, and notes the command that repeats the faults.
-func (f *chaosFlags) seed(run *runFlags, given bool, args []string) {
-	f.repeat = commandLine(args)
-	if !given {
-		run.sessionFlags.seed = 1 + rand.Uint64N(mostSeed)
-		f.repeat += " --seed " + strconv.FormatUint(run.sessionFlags.seed, 10)
-	}
+// chaosConfig says how faults are shown.
+type chaosConfig struct {
+	verbose bool   // print each fault
+	poor    bool   // the user left funds and accounts to the driver
+	repeat  string // the command that repeats the faults
 }
 
-// start starts the server and the proxies.
-func (f *chaosFlags) start(ctx context.Context) (*backend.Server, error) {
-	arena, err := chaos.Start(ctx)
+// startChaos starts the server and the proxies that faults strike.
+func startChaos(ctx context.Context) (*chaos.Setup, error) {
+	setup, err := chaos.Start(ctx)
 	if errors.Is(err, backend.ErrUnavailable) {
-		return nil, fmt.Errorf("--chaos needs a redis-server to kill and restart (apt-get install redis-server installs it): %w", err)
+		return nil, fmt.Errorf("--chaos needs a redis-server to kill and restart (apt-get install redis-server): %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	f.arena = arena
-	return arena.Server(), nil
+	return setup, err
 }
 
-// announce says what is about to strike, and what repeats it.
-func (f *chaosFlags) announce(w io.Writer, seed uint64, traders []trader) {
-	fmt.Fprintf(w, "chaos: seed %d; the same faults again: %s\n", seed, f.repeat)
-	for _, need := range needed(traders) {
-		what := "servers of the lock %s and the connections to them are left alone"
-		if need == lock.NeedsZooKeeper && f.locks.keeper != nil {
-			what = "server of the lock %s is killed and restarted, and the connections to it are left alone"
+// chaosDriver is the driver of rows that run through faults.
+type chaosDriver struct {
+	config chaosConfig
+	named  bool // the user named the folder of the histories, and keeps them
+	setup  *chaos.Setup
+	locks  *servers.Locks
+	own    servers.Addresses // the user's
+	stderr io.Writer
+}
+
+// announce says what is about to strike, and which command repeats it.
+func (d *chaosDriver) announce(seed uint64, needs []lock.Need) {
+	fmt.Fprintf(d.stderr, "chaos: seed %d; the same faults again: %s\n", seed, d.config.repeat)
+	for _, need := range needs {
+		what := "servers of the lock %s are yours: they and the connections to them are left alone"
+		if lockServersOf(d.locks, need) != nil {
+			what = "servers of the lock %s are killed, restarted and paused, and the connections to them are left alone"
 		}
-		fmt.Fprintf(w, "chaos: the "+what+"\n", need)
+		fmt.Fprintf(d.stderr, "chaos: the "+what+"\n", need)
 	}
 }
 
-// rough makes a row a rough one.
-func (f *chaosFlags) rough(c *bench.Config, spec strategies.Spec, tell io.Writer) {
+// run runs a row through its faults, and records its history.
+func (d *chaosDriver) run(ctx context.Context, c *bench.Config) (result.Row, error) {
+	if err := d.record(c); err != nil {
+		return result.Row{}, err
+	}
+	spec := c.Subject.(strategies.Spec) // as of every row of the command line
 	kind, locked := spec.Lock()
-	start := time.Now()
-	about := chaos.Traders{Locked: locked}
-	if kind.Needs == lock.NeedsZooKeeper && f.locks.keeper != nil {
-		about.Locks = zooKeeper{f.locks.keeper}
+	shares := spec.Strategy().Protects.Accounts
+	if pool := min(c.Mix.Sellers, c.Mix.Buyers) / 2; d.config.poor && shares && c.Mix.Sellers > 1 && c.Mix.Buyers > 1 {
+		c.Pool, c.Funds = max(2, pool), poorFunds
 	}
-	if f.verbose {
-		about.Tell = func(fault chaos.Fault) { fmt.Fprintf(tell, "  %6.1f s  %s\n", time.Since(start).Seconds(), fault) }
+	faults := plan(spec, *c, d.own)
+	o := chaos.Options{
+		Accounts: shares, Child: faults.Child, Private: d.locks.Addresses,
+		Schedule: faults.Schedule(),
+		Expiry:   spec.Expiry(), OwnLockServers: kind.Needs != lock.NeedsNothing,
+		OnRound: func(row result.Row) { fmt.Fprintln(d.stderr, roundLine(row)) },
 	}
-	c.Dial = f.arena.Dial
-	c.Rough = &bench.Rough{
-		Storm:     f.arena.NewStorm(plan(spec, c.Seed, c.Duration).Rounds(), about),
-		Direct:    f.arena.Direct,
-		FreeLocks: locked && kind.Needs == lock.NeedsNothing && !spec.Promises().SurvivesCrash,
-		Tell:      func(r bench.Round) { fmt.Fprintln(tell, roundLine(r)) },
+	if locked && kind.Needs == lock.NeedsNothing && !spec.Promises().SurvivesCrash {
+		o.Frees = spec.HolderKeys
+	}
+	if private := lockServersOf(d.locks, kind.Needs); private != nil {
+		o.LockServers = private
+	}
+	if d.config.verbose {
+		start := time.Now()
+		o.OnFault = func(fault chaos.Fault) {
+			fmt.Fprintf(d.stderr, "  %6.1f s  %s\n", time.Since(start).Seconds(), fault)
+		}
+	}
+	return d.setup.Run(ctx, *c, o)
+}
+
+// lockServersOf are the private servers of a lock; nil where they are the user's, or the market's.
+func lockServersOf(l *servers.Locks, need lock.Need) chaos.LockServers {
+	switch {
+	case need == lock.NeedsZooKeeper && l.PrivateZooKeeper != nil:
+		return l.PrivateZooKeeper
+	case need == lock.NeedsEtcd && l.PrivateEtcd != nil:
+		return l.PrivateEtcd
+	case need == lock.NeedsMasters && l.PrivateMasters != nil:
+		return l.PrivateMasters
+	}
+	return nil
+}
+
+// plan is what the faults of a row follow from. own are the user's servers for locks, which are left alone. Their
+// passwords are given to no other process. With one buyer there is none to be put into a process that is paused.
+func plan(spec strategies.Spec, c bench.Config, own servers.Addresses) chaos.Plan {
+	kind, locked := spec.Lock()
+	return chaos.Plan{
+		Seed: c.Seed, Duration: c.Duration, Lease: spec.Expiry().After, Locked: locked,
+		LockServers: own.Private(string(kind.Needs)),
+		Child: backend.CanPause && c.Mix.Buyers > 1 &&
+			(kind.Needs != lock.NeedsMasters || len(own.Masters) == 0),
 	}
 }
 
-// zooKeeper is a private standalone ZooKeeper as a victim.
-type zooKeeper struct{ *zookeeper.Ensemble }
-
-func (z zooKeeper) Kill() error                       { return z.Ensemble.Kill(0) }
-func (z zooKeeper) Restart(ctx context.Context) error { return z.Ensemble.Restart(ctx, 0) }
-
-// plan is what a row's faults follow from.
-func plan(spec strategies.Spec, seed uint64, duration time.Duration) chaos.Plan {
-	p := chaos.Plan{Seed: seed, Duration: duration}
-	if ttl, ok := spec.Value("ttl"); ok {
-		p.TTL, _ = time.ParseDuration(ttl) // it was checked when the spec was parsed
-	}
-	return p
-}
-
-// roundLine tells how far a rough row has come.
-func roundLine(r bench.Round) string {
-	text := fmt.Sprintf("round %d, %.0f s: %s so far, %d bought, %d unknown (%d applied), ", r.Number, r.Loaded.Seconds(),
-		count(r.Faults, "fault"), r.Bought, r.Unknown, r.Audit.Applied)
+// roundLine says how far a row under faults has come.
+func roundLine(r result.Row) string {
+	text := fmt.Sprintf("round %d, %.0f s: %s so far, %d bought, %d unknown (%d applied), ", r.Chaos.Rounds, r.Seconds,
+		english.Plural(int(r.Chaos.Struck()), "fault", ""), r.Bought, r.Unknown, r.Audit.Applied)
 	if r.Audit.OK {
 		return text + "audit ok"
 	}
 	return text + "AUDIT FAILED: " + wrong(r.Audit)
 }
 
-// printPlan prints the faults of each trader's row. Mixes do not change them.
-func printPlan(w io.Writer, traders []trader, seed uint64, duration time.Duration) error {
+// printPlan prints the faults of each strategy. Of a mix they depend only on whether it has more than one buyer.
+func printPlan(w io.Writer, config sessionConfig) error {
 	var done []string
-	for _, t := range traders {
-		if slices.Contains(done, t.spec.String()) {
+	for i, c := range config.rows() {
+		name := c.Subject.String()
+		if c.Mix.Buyers == 1 {
+			name += " with one buyer"
+		}
+		if slices.Contains(done, name) {
 			continue
 		}
-		done = append(done, t.spec.String())
-		if _, err := fmt.Fprintf(w, "%s, seed %d, %s\n", t.spec, seed, duration); err != nil {
-			return err
-		}
-		if _, err := io.WriteString(w, planText(plan(t.spec, seed, duration).Rounds())); err != nil {
+		done = append(done, name)
+		faults := planText(plan(config.specs[i].spec, c, config.locks.own).Schedule())
+		if _, err := fmt.Fprintf(w, "%s, seed %d, %s\n%s", name, config.base.Seed, config.base.Duration, faults); err != nil {
 			return err
 		}
 	}
@@ -165,10 +192,10 @@ func printPlan(w io.Writer, traders []trader, seed uint64, duration time.Duratio
 }
 
 // planText lists the faults with the time at which each strikes if breaking and healing took none.
-func planText(rounds []chaos.Round) string {
+func planText(schedule chaos.Schedule) string {
 	var text strings.Builder
 	var at time.Duration
-	for i, r := range rounds {
+	for i, r := range schedule {
 		fmt.Fprintf(&text, "round %d\n", i+1)
 		for _, f := range r.Faults {
 			at += f.Wait
@@ -178,4 +205,99 @@ func planText(rounds []chaos.Round) string {
 		at += r.Rest
 	}
 	return text.String()
+}
+
+// checkTimeout bounds how long the history of a row is judged, and interruptedCheckTimeout how long that of a row which
+// the user stopped.
+const (
+	checkTimeout            = 10 * time.Minute
+	interruptedCheckTimeout = 3 * time.Second
+)
+
+// record names a temporary folder for the history of a row, unless the user named one.
+func (d *chaosDriver) record(c *bench.Config) error {
+	if d.named {
+		return nil
+	}
+	folder, err := os.MkdirTemp("", "marketsim-history-")
+	if err != nil {
+		return fmt.Errorf("making the folder of a history: %w", err)
+	}
+	c.History = filepath.Join(folder, "row")
+	return nil
+}
+
+// judge checks the history of a row, unless the row failed or was stopped before anything was recorded, and adds to the
+// row what it shows. It removes a
+// history that the user did not ask for if all of it was judged and nothing is wrong; else it says where the history is
+// kept.
+func (d *chaosDriver) judge(ctx context.Context, c bench.Config, row *result.Row, failure error) error {
+	if failure != nil {
+		return d.remove(c) // it has no end
+	}
+	h, err := history.Read(c.History)
+	switch {
+	case errors.Is(err, history.ErrNone) && row.Status == result.Interrupted:
+		return d.remove(c)
+	case err != nil: // no mistake of the user's
+		err = fmt.Errorf("judging the history of %s %s: %v", row.Strategy, c.Mix, err)
+	default:
+		limited, cancel := limit(ctx)
+		defer cancel()
+		v := history.Check(limited, h)
+		written := v.Write(d.stderr)
+		if row.Chaos != nil {
+			chaos.Conclude(row.Chaos, v)
+		}
+		err = errors.Join(ruleFaults(ctx, c, *row, v), written)
+	}
+	if err == nil && !(row.Audit.Done && !row.Audit.OK) {
+		return d.remove(c)
+	}
+	fmt.Fprintf(d.stderr, "the history is kept in %s\n", c.History)
+	return err
+}
+
+// remove removes a history that the user did not ask for.
+func (d *chaosDriver) remove(c bench.Config) error {
+	if d.named || c.History == "" {
+		return nil
+	}
+	return os.RemoveAll(filepath.Dir(c.History))
+}
+
+// limit bounds a check: by its time, and by the user's Ctrl-C. If a Ctrl-C has already ended the row, the check still
+// gets some seconds.
+func limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), interruptedCheckTimeout)
+	}
+	return context.WithTimeout(ctx, checkTimeout)
+}
+
+// ruleFaults is what a verdict on a row means for the exit code. A lock that expires is held by two after a pause: that
+// is a finding, and no violation while all items and coins are right.
+func ruleFaults(ctx context.Context, c bench.Config, row result.Row, v history.CheckResult) error {
+	var errs []error
+	var open []string
+	for _, p := range v.Parts {
+		switch {
+		case p.Answer == history.Undecided:
+			open = append(open, p.Name)
+		case p.Answer == history.Violated && p.Name != history.LocksPart:
+			errs = append(errs, fmt.Errorf("%w: the history of %s %s: %s: %d wrong",
+				errViolation, row.Strategy, c.Mix, p.Name, p.Wrong))
+		}
+	}
+	if len(open) > 0 {
+		errs = append(errs, undecided(ctx, c, row, open))
+	}
+	return errors.Join(errs...)
+}
+
+// undecided names the parts of a verdict that are open. After a Ctrl-C that is what the user wanted.
+func undecided(ctx context.Context, c bench.Config, row result.Row, parts []string) error {
+	err := fmt.Errorf("the history of %s %s is not decided in time: %s; longer takes: marketsim check --timeout 1h %s",
+		row.Strategy, c.Mix, strings.Join(parts, ", "), quote(c.History))
+	return interruptedOr(ctx, err)
 }

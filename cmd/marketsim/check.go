@@ -3,15 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/report"
 )
 
 // defaultCheckTimeout bounds the check of one history.
@@ -21,29 +23,30 @@ const defaultCheckTimeout = time.Minute
 type checkFlags struct {
 	timeout time.Duration
 	html    string
-	json    bool
+	out     outputFlags
 }
 
-func newCheck() *cobra.Command {
+func newCheck(p *program) *cobra.Command {
 	f := checkFlags{timeout: defaultCheckTimeout}
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Judge the histories that run --history recorded, without Redis",
-		Long: `Judge every history in a folder and below: is there an order of the operations, one after the other, that explains
-what every client was told and what the market held at the end? The answer is linearizable, violated or unknown (out of
-time), for the life of each item, for what each account holds, for the order in which accounts that could run out of coins
-were used, and for who held each lock. The verdict says what was not checked.
+		Long: `Judge every history in a folder and below: is there an order of the operations, one after the other, that
+explains every reply that a client got and what the market held at the end? The answer is linearizable, violated or
+unknown (out of time), for the life of each item, for what each account holds, for the order in which accounts that
+could run out of coins were used, and for who held each lock. The verdict says what was not checked.
 
-Exit codes: 0 everything is linearizable, 1 something is unknown, 2 a history is damaged, 3 something is violated.`,
+Exit codes: 0 everything is linearizable, 3 something is violated, 1 something is unknown, 2 the usage: there is no
+history, or one that is damaged, 130 interrupted.`,
 		Example: `  marketsim run --strategy unsafe,fine --mix 5x5 --history h
   marketsim check h --html violation.html`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.check(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.check(cmd.Context(), p, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "time for the check of one history")
 	flags.StringVar(&f.html, "html", "", "`file` for a picture of the first violation of an item or of an account's order")
-	flags.BoolVar(&f.json, "json", false, "print the verdicts as JSON")
+	f.out.add(cmd)
 	_ = cmd.MarkFlagFilename("html", "html")
 	return cmd
 }
@@ -51,12 +54,19 @@ Exit codes: 0 everything is linearizable, 1 something is unknown, 2 a history is
 // judged is the verdict on the history in a folder.
 type judged struct {
 	Dir string `json:"dir"`
-	history.Verdict
+	history.CheckResult
 }
 
-func (f checkFlags) check(cmd *cobra.Command, dir string) error {
+func (f checkFlags) check(ctx context.Context, p *program, dir string) error {
 	if f.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout %s: must be positive", f.timeout)}
+	}
+	out, err := f.out.config()
+	if err != nil {
+		return err
+	}
+	if err := out.prepare(); err != nil {
+		return err
 	}
 	dirs, err := history.Find(dir)
 	if err != nil {
@@ -65,26 +75,30 @@ func (f checkFlags) check(cmd *cobra.Command, dir string) error {
 	var errs []error
 	verdicts := []judged{}
 	for _, dir := range dirs {
-		v, err := f.judge(cmd.Context(), dir)
+		fmt.Fprintf(p.stderr, "checking %s\n", printable(dir))
+		v, err := f.judge(ctx, dir)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		verdicts = append(verdicts, judged{dir, v})
-		if err := interruption(cmd.Context()); err != nil {
-			errs = append(errs, err)
+		interrupted := interruption(ctx)
+		if interrupted == nil || v.Answer == history.Violated {
+			errs = append(errs, ruling(dir, v))
+		}
+		if interrupted != nil {
+			errs = append(errs, interrupted)
 			break
 		}
-		errs = append(errs, ruling(dir, v))
 	}
-	return errors.Join(append(errs, f.show(cmd.OutOrStdout(), verdicts), f.draw(cmd.ErrOrStderr(), verdicts))...)
+	return errors.Join(append(errs, out.finish(p.stdout, p.stderr, verdictList(verdicts)), f.draw(p.stderr, verdicts))...)
 }
 
 // judge reads and checks one history.
-func (f checkFlags) judge(ctx context.Context, dir string) (history.Verdict, error) {
+func (f checkFlags) judge(ctx context.Context, dir string) (history.CheckResult, error) {
 	h, err := history.Read(dir)
 	if err != nil {
-		return history.Verdict{}, err
+		return history.CheckResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -100,32 +114,30 @@ func interruption(ctx context.Context) error {
 }
 
 // ruling is what a verdict means for the exit code.
-func ruling(dir string, v history.Verdict) error {
-	switch v.Result {
+func ruling(dir string, v history.CheckResult) error {
+	switch v.Answer {
 	case history.Violated:
-		return fmt.Errorf("%w: the history of %s %s in %s has no order that explains it", errViolation, v.Subject, v.Mix, dir)
+		return fmt.Errorf("%w: the history of %s %s in %s: %s", errViolation, v.Subject, v.Mix, dir, v.Findings())
 	case history.Undecided:
 		return fmt.Errorf("the history of %s %s in %s is not decided; give more --timeout", v.Subject, v.Mix, dir)
 	}
 	return nil
 }
 
-// show prints the verdicts.
-func (f checkFlags) show(w io.Writer, verdicts []judged) error {
-	if f.json {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(verdicts)
-	}
+// verdictList is the report of verdicts.
+func verdictList(verdicts []judged) *report.Document {
+	lines := []string{}
+	records := [][]string{{"dir", "strategy", "mix", "question", "result", "wrong", "checked"}}
 	for _, v := range verdicts {
-		if _, err := fmt.Fprintln(w, v.Dir); err != nil {
-			return err
-		}
-		if err := v.Write(w); err != nil {
-			return err
+		var text strings.Builder
+		_ = v.Write(&text) // into memory
+		lines = append(append(lines, v.Dir), strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")...)
+		for _, p := range v.Parts {
+			records = append(records,
+				[]string{v.Dir, v.Subject, v.Mix, p.Name, string(p.Answer), strconv.Itoa(p.Wrong), p.Checked})
 		}
 	}
-	return nil
+	return report.Records(lines, records, verdicts)
 }
 
 // draw stores the picture of the first violation that can be drawn, if one was asked for.
@@ -144,7 +156,7 @@ func (f checkFlags) draw(stderr io.Writer, verdicts []judged) error {
 				if drawn {
 					err := store(f.html, func(w io.Writer) error { _, err := page.WriteTo(w); return err })
 					if err == nil {
-						fmt.Fprintf(stderr, "drawn in %s: %s\n", f.html, s.Text)
+						fmt.Fprintf(stderr, "drawn in %s: %s\n", f.html, printable(s.Text))
 					}
 					return err
 				}

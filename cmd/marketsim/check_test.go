@@ -12,6 +12,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -72,22 +73,49 @@ func TestCheck(t *testing.T) {
 	}
 	nowhere := filepath.Join(page, "page.html")
 	marketsim(t, "check", dir, "--html", nowhere).exits(t, exitViolation).says(t, "store result").silent(t, "drawn in")
-	o = marketsim(t, "check", dir, "--json").exits(t, exitViolation)
+	o = marketsim(t, "check", dir, "--json", "-").exits(t, exitViolation)
 	var verdicts []judged
-	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Result != history.Violated {
+	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Answer != history.Violated {
 		t.Errorf("%v: %s", err, o.stdout)
 	}
 
+	o = marketsim(t, "check", dir, "--format", "csv").exits(t, exitViolation)
+	if !strings.HasPrefix(o.stdout, "dir,strategy,mix,question,result,wrong,checked\n"+good+",hand,1x2,items,linearizable,0,") {
+		t.Errorf("as CSV: %s", o.stdout)
+	}
+
 	damage(t, good)
-	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "VIOLATED", good, "was edited", "gets no verdict").silent(t, "LINEARIZABLE")
+	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "VIOLATED", good, "cut short", "gets no verdict").silent(t, "LINEARIZABLE")
 	marketsim(t, "check", good).exits(t, exitUsage).says(t, "worker-001-seller.jsonl, line 5")
 }
 
-// damage edits a worker's file.
+// TestCheckShowsNoEscapeCodes that a history holds.
+func TestCheckShowsNoEscapeCodes(t *testing.T) {
+	dir := t.TempDir()
+	recorded(t, dir, 2, 3)
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		text := strings.ReplaceAll(read(t, path), `"hand"`, "\"\\u001b[2J\u009b31mhand\"")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, format := range []string{"text", "markdown", "csv", "json"} {
+		o := marketsim(t, "check", dir, "--format", format).exits(t, exitViolation).says(t, "31mhand")
+		if strings.ContainsAny(o.stdout+o.stderr, "\x1b\u009b") {
+			t.Errorf("%s: %q", format, o.stdout+o.stderr)
+		}
+	}
+}
+
+// damage cuts a worker's file short in the middle of a line.
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "worker-001-seller.jsonl")
-	if err := os.WriteFile(path, []byte(strings.Replace(read(t, path), `"price":40`, `"price":41`, 1)), 0o666); err != nil {
+	if err := os.Truncate(path, int64(len(read(t, path)))-5); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -104,7 +132,7 @@ func TestRunHistory(t *testing.T) {
 	dir := t.TempDir()
 	one, several := filepath.Join(dir, "one"), filepath.Join(dir, "several")
 	marketsim(t, short("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--history", one)...).
-		exits(t, exitFine).says(t, "'marketsim check "+one+"'")
+		exits(t, exitFine).says(t, "with: marketsim check "+one+"\n")
 	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1", "--backend", "embedded", "--history", several)...).
 		exits(t, exitFine)
 	o := marketsim(t, "check", dir).exits(t, exitFine).says(t, one+"\nfine 2x2: LINEARIZABLE",
@@ -123,11 +151,11 @@ func TestHistoryToJudge(t *testing.T) {
 	tell := func() string {
 		var told strings.Builder
 		s := &session{
-			flags: &sessionFlags{historyRoot: root}, stdout: io.Discard, stderr: &told,
+			program: &program{stdout: io.Discard, stderr: &told}, config: sessionConfig{history: root, out: outputs{format: "text"}},
 			rows:   []bench.Config{{History: filepath.Join(root, "1")}, {History: filepath.Join(root, "2")}},
-			result: bench.Result{Rows: []bench.Row{{Status: bench.Interrupted}}},
+			result: result.Run{Rows: []result.Row{{Status: result.Interrupted}}},
 		}
-		if err := s.end(bench.Interrupted, nil); !errors.Is(err, errInterrupted) {
+		if err := s.end(result.Interrupted, nil); !errors.Is(err, errInterrupted) {
 			t.Errorf("the end: %v, want %v", err, errInterrupted)
 		}
 		return told.String()
@@ -143,7 +171,7 @@ func TestHistoryToJudge(t *testing.T) {
 		t.Errorf("without an end, it tells %q", text)
 	}
 	recorded(t, filepath.Join(root, "2"), 2)
-	if text := tell(); !strings.Contains(text, "history recorded; judge it with 'marketsim check "+root+"'") {
+	if text := tell(); !strings.Contains(text, "history recorded; judge it with: marketsim check "+root+"\n") {
 		t.Errorf("with an end, it tells %q", text)
 	}
 }

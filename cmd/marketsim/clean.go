@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
@@ -15,26 +17,25 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-func newClean() *cobra.Command {
+func newClean(p *program) *cobra.Command {
 	var server serverFlags
 	var prefix string
 	cmd := &cobra.Command{
 		Use:   "clean --prefix P --redis URL",
 		Short: "Remove what a killed run left on your server",
-		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept with
---keep. Nothing else is looked at: keys under the prefix that no run of marketsim made stay. Do not clean a run that is
-still going.`,
+		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
+with --keep. Keys under the prefix that no run of marketsim made stay. If the server has lost the note, by eviction or
+by FLUSHALL, what is left is found by its names. Do not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd, server, prefix) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd.Context(), p, server, prefix) },
 	}
 	server.add(cmd)
 	cmd.Flags().StringVar(&prefix, "prefix", "", "prefix of the run, as it was printed when it began")
 	return cmd
 }
 
-func clean(cmd *cobra.Command, flags serverFlags, prefix string) (err error) {
-	defer func() { err = conceal(err, flags.password) }()
+func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (err error) {
 	if prefix == "" {
 		return usageError{errors.New("which run? give --prefix, as it was printed when the run began")}
 	}
@@ -42,43 +43,69 @@ func clean(cmd *cobra.Command, flags serverFlags, prefix string) (err error) {
 	if err != nil {
 		return err
 	}
-	target, err := flags.target()
+	server, err := flags.config()
 	if err != nil {
 		return err
 	}
-	if target == nil {
+	if server.target == nil {
 		return usageError{errors.New("which server? give --redis URL or REDIS_URL")}
 	}
-	conn, err := backend.Dial(cmd.Context(), *target)
+	defer func() { err = conceal(err, server.password()) }()
+	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
+	conn, err := backend.Dial(ctx, *server.target)
 	if err != nil {
-		return interruptedOr(cmd.Context(), err)
+		return interruptedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	message, err := sweep(cmd.Context(), conn.Client, keys)
+	message, err := sweep(ctx, conn.Client, keys)
 	if err != nil {
-		return interruptedOr(cmd.Context(), err)
+		return interruptedOr(ctx, err)
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), message)
+	_, err = fmt.Fprintln(p.stdout, message)
 	return err
 }
 
 // sweep removes the market under keys and says what there was.
 func sweep(ctx context.Context, rdb *redis.Client, keys market.Keys) (message string, err error) {
 	made, err := market.ReadMade(ctx, rdb, keys)
-	if errors.Is(err, redis.Nil) {
-		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
-	}
-	if err != nil {
+	var removed int64
+	switch {
+	case errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote):
+		removed, message, err = sweepWithoutNote(ctx, rdb, keys)
+	case err == nil:
+		removed, err = market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
+	default:
 		return "", err
 	}
-	removed, err := market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
-	if err != nil {
-		return "", fmt.Errorf("%s removed, others left: %w", count(removed, "key"), err)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
+	case message != "":
+		return message, nil
 	}
-	return fmt.Sprintf("removed %s under %s", count(removed, "key"), keys.Prefix()), nil
+	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
 }
 
-// lockKeys are the keys that the locks of the noted strategy may have left; none for a strategy of somebody else's.
+// sweepWithoutNote removes what looks like a market's keys, if something shows that a run made them: one of them, or a
+// prefix such as runs draw. The server has lost the run's note, by eviction or by FLUSHALL. The message is empty if
+// there was something to remove.
+func sweepWithoutNote(ctx context.Context, rdb *redis.Client, keys market.Keys) (int64, string, error) {
+	found, made, err := market.Leftovers(ctx, rdb, keys)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case len(found) == 0:
+		return 0, "nothing to remove: no run has left a market under " + keys.Prefix(), nil
+	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
+		return 0, fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
+			"the %s there whose names are like a market's, such as %s", keys.Prefix(),
+			english.Plural(len(found), "key", ""), found[0]), nil
+	}
+	removed, err := market.RemoveKeys(ctx, rdb, slices.Values(found))
+	return removed, "", err
+}
+
+// lockKeys are the keys that the locks of the noted strategy may have left; none if marketsim does not know it.
 func lockKeys(keys market.Keys, made market.Made) iter.Seq[string] {
 	spec, err := catalogue.Full().Parse(made.Strategy)
 	if err != nil {

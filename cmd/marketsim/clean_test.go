@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestKeepAndClean(t *testing.T) {
@@ -11,7 +13,7 @@ func TestKeepAndClean(t *testing.T) {
 	neighbours := []string{"mine", "mine:note", "mine:users:99", "minefield:run", "other:run"}
 	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:", "--redis", s.url(""))
 	marketsim(t, kept...).exits(t, exitFine).
-		says(t, "the market is kept under mine:; remove it with 'marketsim clean --prefix mine:'")
+		says(t, "the market is kept under mine:; remove it with: marketsim clean --prefix mine: --redis "+s.url("")+"\n")
 	if n := s.conn.Exists(t.Context(), "mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3").Val(); n != 5 {
 		t.Errorf("%d of 5 keys of the market are there", n)
 	}
@@ -65,6 +67,47 @@ func TestCleanAfterKill(t *testing.T) {
 			s.conn.Set(t.Context(), "neighbour", "not ours", 0)
 			marketsim(t, "clean", "--prefix", prefix, "--redis", s.url("")).exits(t, exitFine).says(t, "removed ")
 			s.holds(t, "neighbour")
+		})
+	}
+}
+
+// TestCleanWithoutNote: what a run left is found by its names where the server has lost the run's note, if something
+// shows that a run made it.
+func TestCleanWithoutNote(t *testing.T) {
+	t.Parallel()
+	left := func(s external, prefix string) { // by a client that was killed after a FLUSHALL
+		s.conn.HIncrBy(t.Context(), prefix+"users:1", "funds", 5)
+		s.conn.SAdd(t.Context(), prefix+"inventory:2", 7)
+		s.conn.ZAdd(t.Context(), prefix+"market:", redis.Z{Score: 3, Member: "8.1"})
+		s.conn.Set(t.Context(), prefix+"lock:users:2", "dead", 0)
+		s.conn.Set(t.Context(), prefix+"lock:8:counter", "1", 0)
+		s.conn.Set(t.Context(), prefix+"fence:market", "1", 0)
+	}
+	for name, c := range map[string]struct {
+		prefix string
+		more   func(s external)
+		says   string
+	}{
+		"a prefix that was drawn": {"marketsim:{01234567}:", func(external) {}, "removed 6 keys under"},
+		"a torn note":             {"mine:", func(s external) { s.conn.HIncrBy(t.Context(), "mine:run", "items", 1000) }, "removed 7 keys"},
+		"an account":              {"mine:", func(s external) { s.conn.HSet(t.Context(), "mine:users:3", "name", "user-3") }, "removed 7 keys"},
+		"nothing of the sort": {"mine:", func(external) {},
+			"nothing shows that one made the 6 keys there whose names are like a market's, such as mine:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newExternal(t)
+			neighbours := []string{c.prefix + "note", c.prefix + "users:99", c.prefix + "lock:mine", "other:run"}
+			for _, key := range neighbours {
+				s.conn.Set(t.Context(), key, "not ours", 0)
+			}
+			left(s, c.prefix)
+			c.more(s)
+			marketsim(t, "clean", "--prefix", c.prefix, "--redis", s.url("")).exits(t, exitFine).says(t, c.says)
+			if strings.HasPrefix(c.says, "removed") {
+				s.holds(t, neighbours...)
+			} else if n := s.conn.DBSize(t.Context()).Val(); n != int64(6+len(neighbours)) {
+				t.Errorf("%d keys are left of %d", n, 6+len(neighbours))
+			}
 		})
 	}
 }

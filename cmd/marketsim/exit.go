@@ -1,7 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/fault"
@@ -13,7 +21,7 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// The exit codes; the package comment tells what each means.
+// The exit codes; the package comment says what each means.
 const (
 	exitFine        = 0
 	exitEnvironment = 1
@@ -23,12 +31,12 @@ const (
 )
 
 var (
-	// errUsage marks a mistake in the command line that no package's own sentinel tells.
+	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
 	errUsage = errors.New("usage")
-	// errViolation says that an audit found coins or items wrong, that a history has no order, or that a lock broke its
+	// errViolation means that an audit found coins or items wrong, that a history has no order, or that a lock broke its
 	// promise.
 	errViolation = errors.New("violation")
-	// errInterrupted says that the user stopped the run.
+	// errInterrupted means that the user stopped the command.
 	errInterrupted = errors.New("interrupted")
 )
 
@@ -54,10 +62,10 @@ func exitCode(err error) int {
 	return exitEnvironment
 }
 
-// isUsage reports whether the command line was wrong, whoever noticed.
+// isUsage reports whether the command line was wrong, whichever package noticed.
 func isUsage(err error) bool {
 	for _, usage := range []error{
-		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, reference.ErrTable,
+		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow, reference.ErrTable,
 		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
 	} {
 		if errors.Is(err, usage) {
@@ -81,4 +89,113 @@ func isInterruption(err error) bool {
 		return isInterruption(e.Unwrap())
 	}
 	return err == errInterrupted
+}
+
+// interruptedOr returns errInterrupted, with err in its text, if the user stopped what failed, else err itself.
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w (%v)", errInterrupted, err)
+	}
+	return err
+}
+
+// interrupts handles SIGINT, SIGTERM and SIGHUP. The first ends a context, and the command finishes what is in flight.
+// The second closes what the command has started, so that no private server stays behind, and ends the program. A third
+// does not wait for that. A command may ask for other ways to end.
+type interrupts struct {
+	mu      sync.Mutex
+	closers []func() error
+	way     ending
+	over    bool // the program ends by itself
+}
+
+// An ending is what signals do to a command.
+type ending int
+
+const (
+	finishing ending = iota
+	soon             // it ends soon after the first signal, with what it has found: the second changes nothing
+	atOnce           // it has nothing to finish: the first signal ends it
+)
+
+// watch returns a context that ends at the first signal. Stop ends the watch.
+func (i *interrupts) watch(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signaled := func() bool {
+		select {
+		case <-signals:
+			return true
+		case <-stopped:
+			return false
+		}
+	}
+	go func() {
+		if !signaled() {
+			return
+		}
+		switch i.ending() {
+		case finishing:
+			fmt.Fprintln(stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
+		case soon:
+			fmt.Fprintln(stderr, "marketsim: ending what runs, which takes a few seconds at most")
+		case atOnce:
+			fmt.Fprintln(stderr, "marketsim: interrupted")
+			i.leave()
+			return
+		}
+		cancel()
+		if !signaled() || i.ending() == soon && !signaled() {
+			return
+		}
+		fmt.Fprintln(stderr, "marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
+		go func() {
+			if signaled() {
+				os.Exit(exitInterrupted)
+			}
+		}()
+		i.leave()
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		i.mu.Lock() // if leave has begun, this waits for it, and it does not return
+		i.over = true
+		i.mu.Unlock()
+		close(stopped)
+		cancel()
+	}
+}
+
+// ends says what signals are to do from now on.
+func (i *interrupts) ends(way ending) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.way = way
+}
+
+func (i *interrupts) ending() ending {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.way
+}
+
+// atOnce adds what is to be closed before the program ends at the second signal.
+func (i *interrupts) atOnce(closer func() error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closers = append(i.closers, closer)
+}
+
+// leave ends the program, unless it ends by itself.
+func (i *interrupts) leave() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.over {
+		return
+	}
+	for _, closer := range slices.Backward(i.closers) {
+		_ = closer() // nobody reads an error any more
+	}
+	os.Exit(exitInterrupted)
 }

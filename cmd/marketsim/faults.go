@@ -1,67 +1,85 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/chaos"
 	"github.com/marketsim/marketsim/bench/fault"
+	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
-
-// faultsFile is the name of stored faults in their folder.
-const faultsFile = "faults.json"
 
 // faultFlags are those of the command faults.
 type faultFlags struct {
 	scenarios, locks []string
-	out              faultOutputs
+	out              outputFlags
 }
 
-func newFaults() *cobra.Command {
+func newFaults(p *program) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
 		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
-		Short: "Show what strategies and locks lose on a bad day",
-		Long: `Play each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set back at a
-chosen step, never by luck, and every coin and item is counted afterwards. The verdict is safe, stuck (for its TTL, or
-for good), two holders, charged twice, coins lost or made, item lost, sold twice, or not applicable, with a line that says
-why. Leases last as long as a scenario needs, so that ttl and timeout are not for you to set. The same marketsim finds
-the same each time.
+		Short: "Show what strategies and locks lose when clients, connections and servers fail",
+		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set
+back at a chosen step, never by luck, and every coin and item is counted afterwards. A finding has two answers, both
+observed: what happened to money and items (none, two holders, done twice, wrongly told no, charged twice, not paid,
+overdrawn, coins lost or made, item lost, sold twice), and how long others were kept out (at once, until the dead
+waiter was passed over, until the lease ran out, until the holder came back, until a counter caught up, never while
+observed), with a line that says why. The JSON and the CSV sum both up in a verdict. Each scenario sets ttl and timeout
+itself, because its leases last as long as it needs; you cannot set them. The same marketsim finds the same each time.
 
-'marketsim list --scenarios' shows the scenarios. A lock is written as in a strategy and is put under the strategy fine:
-set-px, set-px+watchdog, set-px:expiry=pxat; a strategy can be given too: watch, unsafe, coarse:set-px. By default all
-scenarios are played with watch, unsafe, every lock, and some locks with other parameters.
+'marketsim list --scenarios' shows the scenarios. A lock is written as in a strategy and is put under the strategy
+fine: set-px, set-px+watchdog, set-px:expiry=pxat; a strategy can be given too: watch, unsafe, coarse:set-px. By
+default all scenarios run with every strategy, every lock, and some locks with other parameters.
 
-Everything it needs is private: it starts servers of its own and ends them, and no server of yours is touched. What this
-machine cannot play is marked "not played", with what to install.
+Everything it needs is private: it starts servers of its own and ends them, and no server of yours is touched. What
+this machine cannot run is marked "not played", with what to install.
 
 Exit codes: 0 when no lock broke a promise that it made ('marketsim list --locks'), 3 when one did; harm that nobody
 promised to survive is a finding and no violation. 1 the environment failed, 2 the usage, 130 interrupted: what was
-found until then is printed.`,
+found until then is printed and stored, and the rest is marked as stopped. A complete result in the folder of --out
+stays then, and the other is stored beside it.`,
 		Example: `  marketsim faults                                       everything
-  marketsim faults --lock set-px,set-px+watchdog         what a watchdog mends, and what it does not
+  marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
   marketsim faults --scenario pause --lock redlock,fenced,watch
-  marketsim faults --json | jq '.findings[] | select(.verdict == "sold twice")'
+  marketsim faults --json - | jq '.findings[] | select(.verdict == "sold twice")'
   marketsim faults --out results/faults-mine             to be drawn again by 'marketsim report'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.scenarios, "scenario", nil, "scenarios to play, separated by commas (default all)")
-	flags.StringSliceVar(&f.locks, "lock", nil, "locks and strategies to play them with, separated by commas")
+	flags.StringSliceVar(&f.scenarios, "scenario", nil, "scenarios to run, separated by commas (default all)")
+	flags.StringSliceVar(&f.locks, "lock", nil, "locks and strategies to run them with, separated by commas")
 	f.out.add(cmd)
+	f.out.addFolder(cmd, map[string]string{
+		faultsFile: report.JSON, "faults.txt": report.Text, "faults.md": report.Markdown,
+	}, "faults.json, faults.txt and faults.md")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.HasSuffix(err.Error(), " --strategy") {
+			return fmt.Errorf("%w; name the strategy with --lock, as in --lock watch", err)
+		}
+		return flagError(cmd, err)
+	})
 	completeList(cmd, "scenario", scenarioNames())
-	completeList(cmd, "lock", fault.Names(catalogue.Full()))
+	completeSpecs(cmd, "lock", true)
 	return cmd
 }
 
-// serveClient makes this process a client in a scenario if it was started to be one.
+// serveClient makes this process a client in a scenario, or workers of a row under faults, if it was started for that.
 func serveClient() {
 	fault.ServeChild(func(name string) (fault.Purchasing, error) { return catalogue.Full().Parse(name) })
+	chaos.ServeChild(func(name string) (bench.Subject, error) { return catalogue.Full().Parse(name) })
 }
 
 func scenarioNames() []string {
@@ -73,12 +91,7 @@ func scenarioNames() []string {
 }
 
 // chosen is what was asked for, or everything.
-func (f *faultFlags) chosen(given func(flag string) bool) ([]fault.Scenario, []fault.Subject, error) {
-	for flag, words := range map[string][]string{"scenario": f.scenarios, "lock": f.locks} {
-		if given(flag) && len(words) == 0 {
-			return nil, nil, usageError{fmt.Errorf("--%s names nothing; leave it out for everything", flag)}
-		}
-	}
+func (f *faultFlags) chosen() ([]fault.Scenario, []fault.Scheme, error) {
 	names, locks := f.scenarios, f.locks
 	if len(names) == 0 {
 		names = scenarioNames()
@@ -88,66 +101,84 @@ func (f *faultFlags) chosen(given func(flag string) bool) ([]fault.Scenario, []f
 	}
 	scenarios, err := fault.Named(names...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' tells what each is", err)
+		return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
 	}
-	subjects, err := fault.Subjects(catalogue.Full(), locks...)
+	schemes, err := fault.Schemes(catalogue.Full(), locks...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
-	return scenarios, subjects, nil
+	return scenarios, schemes, nil
 }
 
-func (f *faultFlags) run(cmd *cobra.Command) (err error) {
-	scenarios, subjects, err := f.chosen(cmd.Flags().Changed)
+func (f *faultFlags) run(ctx context.Context, p *program) (err error) {
+	scenarios, schemes, err := f.chosen()
 	if err != nil {
 		return err
 	}
-	if err := f.out.prepare(); err != nil {
+	out, err := f.out.config()
+	if err != nil {
 		return err
 	}
-	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
-	lab, err := fault.OpenLab(ctx)
-	if err != nil {
-		return interruptedOr(ctx, err)
+	if err := out.prepare(); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, lab.Close()) }()
-	onLeave(ctx, lab.Close)
-	manifest, err := lab.Manifest(ctx, version())
-	if err != nil {
-		return interruptedOr(ctx, err)
+	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),
+		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
+	p.interrupts.ends(soon)
+	res := fault.NewResult(version(), scenarios, schemes)
+	failure := p.findFaults(ctx, res, scenarios, schemes)
+	incomplete := faultStatus(ctx, res, failure)
+	if incomplete != nil && holdsComplete(f.out.dir) {
+		out = out.beside("incomplete-")
 	}
-	fmt.Fprintf(stderr, "backend: %s\n", lab.Describe())
-	res := fault.NewResult(manifest, scenarios, subjects)
-	p := newFaultProgress(stderr, isTerminal(stderr), len(scenarios), len(subjects))
-	found, failure := lab.Run(ctx, scenarios, subjects, p.told)
-	p.end()
-	res.Findings = found
-	return f.end(ctx, cmd, res, failure)
+	return errors.Join(promisesBroken(res), incomplete, out.finish(p.stdout, p.stderr, report.Faults(res)))
 }
 
-// end stores and prints the result, and returns what the exit code is made of.
-func (f *faultFlags) end(ctx context.Context, cmd *cobra.Command, res *fault.Result, failure error) error {
-	var incomplete error
-	played := fmt.Sprintf("%d of %s; the report holds what was found", len(res.Findings),
-		count(int64(len(res.Scenarios)*len(res.Subjects)), "finding"))
+// findFaults runs everything on private servers, which are gone when it returns, and stores in a result what it finds.
+func (p *program) findFaults(ctx context.Context, res *result.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
+) (err error) {
+	runner, err := fault.StartRunner(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	if err := runner.Identify(ctx, &res.Manifest); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Describe())
+	shown := newFaultProgress(p.stderr, isTerminal(p.stderr), len(scenarios), len(schemes))
+	defer shown.end()
+	res.Findings, err = runner.Run(ctx, scenarios, schemes, shown.finding)
+	return err
+}
+
+// holdsComplete reports whether a folder holds a complete result, which one that was stopped does not replace.
+func holdsComplete(dir string) bool {
+	content, err := os.ReadFile(filepath.Join(dir, faultsFile))
+	if err != nil {
+		return false
+	}
+	res, err := result.ReadFaults(bytes.NewReader(content))
+	return err == nil && res.Status == result.Complete
+}
+
+// faultStatus says in the result how it ended, and returns an error if not all was found.
+func faultStatus(ctx context.Context, res *result.Faults, failure error) error {
+	found := fmt.Sprintf("%d of %s; the report holds what was found", res.Found(),
+		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 	switch {
-	case ctx.Err() != nil && failure != nil:
-		res.Status, incomplete = bench.Interrupted, fmt.Errorf("%w: %s", errInterrupted, played)
-	case failure != nil:
-		incomplete = fmt.Errorf("incomplete: %s\n%w", played, failure)
-	default:
-		res.Status = bench.Complete
+	case failure == nil:
+		res.Status = result.Complete
+		return nil
+	case ctx.Err() != nil:
+		res.Status = result.Interrupted
+		return fmt.Errorf("%w: %s", errInterrupted, found)
 	}
-	saved := f.out.save(res)
-	shown := f.out.show(cmd.OutOrStdout(), res)
-	if saved == nil && f.out.dir != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "stored in %s\n", f.out.dir)
-	}
-	return errors.Join(promisesBroken(res), incomplete, saved, shown)
+	return fmt.Errorf("incomplete: %s\n%w", found, failure)
 }
 
-// promisesBroken says which locks did not do what they promise.
-func promisesBroken(res *fault.Result) error {
+// promisesBroken names the locks that broke a promise.
+func promisesBroken(res *result.Faults) error {
 	var errs []error
 	for _, f := range res.Broken() {
 		errs = append(errs, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,

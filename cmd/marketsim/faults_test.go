@@ -7,36 +7,37 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/fault"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // storedFaults is a table of faults that is kept.
-const storedFaults = "../../results/faults-2026-11-21-redis-7.0.15"
+const storedFaults = "../../results/faults"
 
-func readFaults(t *testing.T, text string) *fault.Result {
+func readFaults(t *testing.T, text string) *result.Faults {
 	t.Helper()
-	res, err := fault.ReadResult(strings.NewReader(text))
+	res, err := result.ReadFaults(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return res
 }
 
-// TestFaults plays two scenarios, the way a reader of the book would ask about its locks.
+// TestFaults runs two scenarios, the way a reader of the book would ask about its locks.
 func TestFaults(t *testing.T) {
-	backendtest.Local(t)
+	t.Parallel()
+	testkit.Local(t)
 	dir := t.TempDir()
 	o := marketsim(t, "faults", "--scenario", "crash-half-taken,clock-behind", "--lock",
 		"setnx-expire-naive,set-px+watchdog,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
-		says(t, "stuck for good  setnx-expire-naive\n", "sold twice      set-px:expiry=pxat\n",
+		says(t, "others kept out: never while observed\n                    setnx-expire-naive\n",
+			"sold twice        others kept out: not asked\n                    set-px:expiry=pxat\n",
 			"watch (it reads no clock)", "Scenarios 1 to 2:", "stored in "+dir, "2/2 ")
-	if n := strings.Count(o.stderr, "\n"); n != 4 {
-		t.Errorf("%d lines on stderr, want the backend, two scenarios and the folder:\n%s", n, o.stderr)
+	if n := strings.Count(o.stderr, "\n"); n != 5 {
+		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
 	res := readFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if res.Status != bench.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
+	if res.Status != result.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
 		t.Errorf("stored %+v", res)
 	}
 	for file, args := range map[string][]string{
@@ -51,19 +52,21 @@ func TestFaults(t *testing.T) {
 
 // TestFaultsAsJSON prints nothing else on stdout, and each scenario and lock once.
 func TestFaultsAsJSON(t *testing.T) {
-	o := marketsim(t, "faults", "--json", "--scenario", "crash-half-taken,crash-half-taken", "--lock", "watch,watch,setnx").
+	t.Parallel()
+	o := marketsim(t, "faults", "--json", "-", "--scenario", "crash-half-taken,crash-half-taken", "--lock", "watch,watch,setnx").
 		exits(t, exitFine)
-	if res := readFaults(t, o.stdout); len(res.Findings) != 2 || res.Findings[0].Verdict != fault.NotApplicable {
+	if res := readFaults(t, o.stdout); len(res.Findings) != 2 || res.Findings[0].Verdict != result.NotApplicable {
 		t.Errorf("found %+v", res.Findings)
 	}
 }
 
-// TestFaultsOnABareMachine says what is missing, and plays the rest.
+// TestFaultsOnABareMachine says what is missing, and runs the rest.
 func TestFaultsOnABareMachine(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	marketsim(t, "faults", "--scenario", "crash-holding", "--lock", "zookeeper,redlock,setnx").exits(t, exitFine).
-		says(t, "EMBEDDED MINIREDIS", "not played      zookeeper\n", "not played      redlock\n", "install",
-			"stuck for good  setnx\n")
+	t.Parallel()
+	startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
+		"zookeeper,redlock,setnx").end().exits(t, exitFine).
+		says(t, "EMBEDDED MINIREDIS", "not played        zookeeper\n", "not played        redlock\n", "install",
+			"others kept out: never while observed\n                    setnx\n")
 }
 
 // TestReportFindsFaults under any name, and leaves runs alone.
@@ -73,16 +76,16 @@ func TestReportFindsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := marketsim(t, "report", other).exits(t, exitFine)
-	if o.stdout != read(t, filepath.Join(storedFaults, "faults.txt")) {
-		t.Errorf("drawn\n%s", o.stdout)
+	if want := marketsim(t, "report", storedFaults).exits(t, exitFine).stdout; o.stdout != want || !strings.Contains(want, "\nMatrix\n") {
+		t.Errorf("drawn\n%s\nwant\n%s", o.stdout, want)
 	}
 }
 
 // TestBrokenPromiseIsAViolation, also where more went wrong.
 func TestBrokenPromiseIsAViolation(t *testing.T) {
-	res := &fault.Result{Findings: []fault.Finding{
-		{Scenario: "pause", Subject: "fenced", Verdict: fault.SoldTwice, Broken: "fenced"},
-		{Scenario: "pause", Subject: "set-px", Verdict: fault.SoldTwice},
+	res := &result.Faults{Findings: []result.Finding{
+		{Scenario: "pause", Subject: "fenced", Verdict: "sold twice", Broken: "fenced"},
+		{Scenario: "pause", Subject: "set-px", Verdict: "sold twice"},
 	}}
 	err := promisesBroken(res)
 	if exitCode(err) != exitViolation || strings.Contains(err.Error(), "set-px") ||
@@ -92,7 +95,7 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)
 	}
-	if err := promisesBroken(&fault.Result{Findings: res.Findings[1:]}); err != nil {
+	if err := promisesBroken(&result.Faults{Findings: res.Findings[1:]}); err != nil {
 		t.Errorf("harm that nobody promised to survive: %v", err)
 	}
 }
@@ -101,14 +104,14 @@ func TestFaultProgress(t *testing.T) {
 	var lines, bar transcript
 	for _, p := range []*faultProgress{newFaultProgress(&lines, false, 2, 2), newFaultProgress(&bar, true, 2, 2)} {
 		for _, scenario := range []string{"pause", "crash", "crash", "pause"} {
-			p.told(fault.Finding{Scenario: scenario})
+			p.finding(result.Finding{Scenario: scenario})
 		}
 		p.end()
 	}
 	if want := "1/2 crash\n2/2 pause\n"; lines.String() != want {
 		t.Errorf("got %q, want %q", lines.String(), want)
 	}
-	if !strings.Contains(bar.String(), "(2/4)") && !strings.Contains(bar.String(), "2/4") {
+	if !strings.Contains(bar.String(), "crash (finding 2 of 4)") {
 		t.Errorf("no bar: %q", bar.String())
 	}
 }

@@ -1,45 +1,118 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/report"
 )
 
-// resultFile is the name of a stored result in its folder.
-const resultFile = "run.json"
+// The names of stored results in their folder.
+const (
+	runFile    = "run.json"
+	faultsFile = "faults.json"
+)
 
-// outputs is where a result goes besides the terminal.
+// outputs is where a result goes.
 type outputs struct {
-	json string // file for run.json; "-" is stdout, and nothing else goes there then
-	dir  string // folder for run.json and the tables made from it
+	format string            // of what goes to stdout
+	json   string            // the file that gets JSON, or empty
+	dir    string            // the folder that gets files, or empty
+	force  bool              // files in it may be replaced
+	files  map[string]string // the names of these files, and their formats
 }
 
-func (o *outputs) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.json, "json", "", "`file` for the result as JSON; - is stdout, which gets nothing else then")
-	cmd.Flags().StringVar(&o.dir, "out", "", "`folder` for run.json, report.txt, report.md and rows.csv")
-	_ = cmd.MarkFlagDirname("out")
+// outputFlags are the flags for what a command prints and stores. They mean the same in every command.
+type outputFlags struct {
+	outputs
+	formats []string // nil: those that every command has
+}
+
+// add adds the flags of what is printed.
+func (f *outputFlags) add(cmd *cobra.Command) {
+	if f.formats == nil {
+		f.formats = report.Formats()
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.json, "json", "", "`file` for the result as JSON; - is stdout, which gets nothing else then")
+	flags.StringVar(&f.format, "format", report.Text, "`format` of stdout: "+strings.Join(f.formats, ", "))
 	_ = cmd.MarkFlagFilename("json", "json")
+	complete(cmd, "format", f.formats)
 }
 
-// prepare makes sure, before anything is measured, that the result can be written.
-func (o outputs) prepare() error {
-	if o.dir != "" {
-		if err := os.MkdirAll(o.dir, 0o777); err != nil {
-			return usageError{fmt.Errorf("--out: %w", err)}
-		}
-		if err := probe(o.dir); err != nil {
-			return usageError{fmt.Errorf("--out: %w", err)}
+// addFolder adds the flags of a folder that gets the result in several formats.
+func (f *outputFlags) addFolder(cmd *cobra.Command, files map[string]string, names string) {
+	f.files = files
+	cmd.Flags().StringVar(&f.dir, "out", "", "`folder` for "+names)
+	cmd.Flags().BoolVar(&f.force, "force", false, "let --out replace the result that its folder holds")
+	_ = cmd.MarkFlagDirname("out")
+}
+
+// beside is outputs whose files in the folder have other names, so that those that are there stay.
+func (o outputs) beside(prefix string) outputs {
+	files := map[string]string{}
+	for name, format := range o.files {
+		files[prefix+name] = format
+	}
+	o.files = files
+	return o
+}
+
+// replacingNothing is outputs without the files that are there already.
+func (o outputs) replacingNothing() outputs {
+	if exists(o.json) {
+		o.json = ""
+	}
+	for name := range o.files {
+		if o.dir != "" && exists(filepath.Join(o.dir, name)) {
+			o.dir = ""
 		}
 	}
-	if o.json == "" || o.json == "-" {
+	return o
+}
+
+// runFiles are the files of a run's folder.
+func runFiles() map[string]string {
+	return map[string]string{
+		runFile: report.JSON, "report.txt": report.Text, "report.md": report.Markdown, "rows.csv": report.CSV,
+	}
+}
+
+// config checks the flags.
+func (f outputFlags) config() (outputs, error) {
+	o := f.outputs
+	if err := report.CheckFormat(o.format, f.formats); err != nil {
+		return o, fmt.Errorf("--format: %w", err)
+	}
+	if o.json == "-" {
+		if o.format != report.Text && o.format != report.JSON {
+			return o, usageError{fmt.Errorf("--json - and --format %s both want stdout: give one of them", o.format)}
+		}
+		o.format, o.json = report.JSON, ""
+	}
+	return o, nil
+}
+
+// prepare makes sure, before anything runs, that the result can be written, and that it replaces no other.
+func (o outputs) prepare() error {
+	if o.dir != "" {
+		if err := makeFolder(o.dir); err != nil {
+			return usageError{fmt.Errorf("--out: %w", err)}
+		}
+		for name := range o.files {
+			if path := filepath.Join(o.dir, name); exists(path) && !o.force {
+				return usageError{fmt.Errorf("--out: %s is there already: name another folder, or give --force to replace it", path)}
+			}
+		}
+	}
+	if o.json == "" {
 		return nil
 	}
 	info, err := os.Stat(o.json)
@@ -47,7 +120,7 @@ func (o outputs) prepare() error {
 	case err == nil && info.IsDir():
 		return usageError{fmt.Errorf("--json: %s is a folder", o.json)}
 	case err == nil && !info.Mode().IsRegular():
-		return nil // a device or a pipe: written to as it is
+		return nil // a device or a pipe, which store writes to as it is
 	}
 	if err := probe(filepath.Dir(o.json)); err != nil {
 		return usageError{fmt.Errorf("--json: %w", err)}
@@ -55,39 +128,114 @@ func (o outputs) prepare() error {
 	return nil
 }
 
-// save stores the result as it is now: after each row, so that nothing measured is lost with the process.
-func (o outputs) save(res *bench.Result) error {
+// save stores a result as it is now.
+func (o outputs) save(d *report.Document) error {
 	var errs []error
-	if o.json != "" && o.json != "-" {
-		errs = append(errs, store(o.json, res.Write))
+	if o.json != "" {
+		errs = append(errs, storeReport(o.json, d, report.JSON))
 	}
 	if o.dir != "" {
-		errs = append(errs,
-			store(filepath.Join(o.dir, resultFile), res.Write),
-			store(filepath.Join(o.dir, "report.txt"), func(w io.Writer) error { return report.Text(w, res, report.Options{}) }),
-			store(filepath.Join(o.dir, "report.md"), func(w io.Writer) error { return report.Markdown(w, res) }),
-			store(filepath.Join(o.dir, "rows.csv"), func(w io.Writer) error { return report.CSV(w, res) }),
-		)
+		for name, format := range o.files {
+			errs = append(errs, storeReport(filepath.Join(o.dir, name), d, format))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// paths are the file and the folder that save writes to.
-func (o outputs) paths() []string {
-	var paths []string
-	if o.json != "" && o.json != "-" {
-		paths = append(paths, o.json)
-	}
-	if o.dir != "" {
-		paths = append(paths, o.dir)
-	}
-	return paths
+func storeReport(path string, d *report.Document, format string) error {
+	return store(path, func(w io.Writer) error { return d.Write(w, format, report.Options{}) })
 }
 
-// show prints the result: as JSON if stdout was asked for it, else as text.
-func (o outputs) show(w io.Writer, res *bench.Result) error {
-	if o.json == "-" {
-		return res.Write(w)
+// finish stores and prints a result, and says on stderr where it is stored.
+func (o outputs) finish(stdout, stderr io.Writer, d *report.Document) error {
+	saved := o.save(d)
+	shown := d.Write(stdout, o.format, report.Options{Color: isTerminal(stdout)})
+	if saved == nil {
+		for _, path := range []string{o.json, o.dir} {
+			if path != "" {
+				fmt.Fprintf(stderr, "stored in %s\n", path)
+			}
+		}
 	}
-	return report.Text(w, res, report.Options{Color: isTerminal(w)})
+	return errors.Join(saved, shown)
+}
+
+// show is prepare and finish, for a result that takes no time to make.
+func (f outputFlags) show(stdout, stderr io.Writer, d *report.Document) error {
+	f.formats = d.Formats()
+	o, err := f.config()
+	if err == nil {
+		err = o.prepare()
+	}
+	if err != nil {
+		return err
+	}
+	return o.finish(stdout, stderr, d)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// makeFolder makes a folder unless it is there, and makes sure that files can be made in it.
+func makeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return probe(dir)
+}
+
+// missing are the folders that are not there yet.
+func missing(dirs ...string) (absent []string) {
+	for _, dir := range dirs {
+		if dir != "" && !exists(dir) {
+			absent = append(absent, dir)
+		}
+	}
+	return absent
+}
+
+// removeEmpty removes folders, unless they hold something.
+func removeEmpty(dirs []string) {
+	for _, dir := range dirs {
+		_ = os.Remove(dir) // which fails if it holds something
+	}
+}
+
+// probe makes sure that files can be made in a folder.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".marketsim-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// store replaces a file in one step, so that a reader never sees half of it. google/renameio would do this, but not on
+// Windows.
+func store(path string, write func(io.Writer) error) error {
+	var content bytes.Buffer
+	if err := write(&content); err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, content.Bytes(), 0o666)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".marketsim-*")
+	if err != nil {
+		return fmt.Errorf("store result: %w", err)
+	}
+	_, err = f.Write(content.Bytes())
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("store result: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/marketsim/marketsim/bench/report"
 )
 
 // stored is a run that package report draws in its own tests.
@@ -21,5 +24,88 @@ func TestReportOfStoredRun(t *testing.T) {
 				t.Errorf("report %s --format %s differs from %s:\n%s%s", path, format, golden, o.stdout, o.stderr)
 			}
 		}
+	}
+}
+
+// TestReportOfEveryStoredFolder draws whatever results/ holds.
+func TestReportOfEveryStoredFolder(t *testing.T) {
+	entries, err := os.ReadDir("../../results")
+	if err != nil || len(entries) < 6 {
+		t.Fatal(entries, err)
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		folder := filepath.Join("../../results", entry.Name())
+		for _, format := range report.Formats() {
+			o := marketsim(t, "report", folder, "--format", format)
+			if format == report.CSV && o.code == exitUsage { // a folder with results of several kinds
+				o.says(t, "other columns than")
+				continue
+			}
+			if o.exits(t, exitFine); strings.Count(o.stdout, "\n") < 5 {
+				t.Errorf("%s as %s: %q", folder, format, o.stdout)
+			}
+		}
+	}
+	runs := filepath.Join("..", "..", "results", "chaos-2026-11-21-redis-7.0.15")
+	marketsim(t, "report", runs).exits(t, exitFine).says(t, filepath.Join("watch", "run.json")+":\nmarketsim ")
+	o := marketsim(t, "report", runs, "--format", "csv").exits(t, exitFine)
+	if strings.Count(o.stdout, "run_status") != 1 || !strings.HasPrefix(o.stdout, "file,run_status,") {
+		t.Errorf("the CSV of several runs:\n%s", o.stdout)
+	}
+}
+
+func TestReportAsJSONFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "again.json")
+	o := marketsim(t, "report", stored, "--json", file).exits(t, exitFine).says(t, "stored in "+file)
+	if o.stdout != read(t, filepath.Join(filepath.Dir(stored), "run.txt")) || read(t, file) != read(t, stored) {
+		t.Errorf("stdout is\n%s\nand the file\n%s", o.stdout, read(t, file))
+	}
+	if o := marketsim(t, "report", stored, "--json", "-").exits(t, exitFine); o.stdout != read(t, stored) {
+		t.Errorf("--json - prints\n%s", o.stdout)
+	}
+}
+
+// TestOutReplacesNothing unless it is forced.
+func TestOutReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	args := short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--out", dir)
+	marketsim(t, args...).exits(t, exitFine)
+	before := read(t, filepath.Join(dir, runFile))
+	marketsim(t, args...).exits(t, exitUsage).says(t, "is there already", "--force").silent(t, "backend:")
+	if read(t, filepath.Join(dir, runFile)) != before {
+		t.Error("the result was replaced")
+	}
+	marketsim(t, append(args, "--force", "--seed", "9")...).exits(t, exitFine)
+	if read(t, filepath.Join(dir, runFile)) == before {
+		t.Error("the result was not replaced")
+	}
+}
+
+// TestCleanHint can be pasted: it names the server as it was given, but not the password.
+func TestCleanHint(t *testing.T) {
+	for _, c := range []struct {
+		flags serverFlags
+		want  string
+	}{
+		{serverFlags{url: "redis://h:7"}, "marketsim clean --prefix 'marketsim:{1}:' --redis redis://h:7"},
+		{serverFlags{url: "redis://u:pw@h:7/3"}, "REDIS_PASSWORD=... marketsim clean --prefix 'marketsim:{1}:' --redis redis://u@h:7/3"},
+		{serverFlags{url: "unix:///a b/s.sock"}, "marketsim clean --prefix 'marketsim:{1}:' --redis unix:///a%20b/s.sock"},
+	} {
+		config, err := c.flags.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := config.clean("marketsim:{1}:"); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	t.Setenv("REDIS_URL", "redis://:pw@h")
+	t.Setenv("REDIS_PASSWORD", "pw")
+	config, err := serverFlags{}.config()
+	if got := config.clean("x:"); err != nil || got != "marketsim clean --prefix x:" {
+		t.Errorf("with REDIS_URL: %s, %v", got, err)
 	}
 }

@@ -3,18 +3,24 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 // specSyntax explains how a strategy is written.
-const specSyntax = `A strategy is written strategy[:lock[+watchdog]][:key=value]..., where what is left out has its default: fine,
-fine:set-px, fine:poll=2ms and coarse:set-px+watchdog:ttl=500ms:renew=100ms are examples.`
+const specSyntax = `A strategy is written strategy[:lock[+watchdog]][:key=value]...; what you leave out has its default.
+fine, fine:set-px, fine:poll=2ms and coarse:set-px+watchdog:ttl=500ms:renew=100ms are examples.`
 
-// runFlags are those of the command run.
+// runFlags are the flags of the command run.
 type runFlags struct {
 	sessionFlags
 	strategies, mixes []string
@@ -24,38 +30,59 @@ type runFlags struct {
 	browsers          int
 	locks             lockFlags
 	fencing           bool
+	history           string
 	keep              bool
 	chaos             chaosFlags
+	rate              rateFlags
 }
 
-func newRun(args []string) *cobra.Command {
+func newRun(p *program) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
 		Short: "Measure strategies under mixes of sellers and buyers",
-		Long: `Measure each strategy under each mix, one row after the other, each on a market of its own that is audited and
-removed at the end.
+		Long: `Measure each strategy under each mix, one row after the other, each on a market of its own that is audited
+and removed at the end. With --trials they are measured in rounds, each in an order of its own drawn from the seed, and
+the tables show medians with their 95% intervals.
 
-With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private redis-server,
-the connections to it and its clients, while they trade. Between two rounds of faults everything is healed and the market
-audited. The same seed gives the same faults, whose pauses outlast the lock's ttl: a short one makes for more of them.
+Without --rate a buyer orders as soon as its last order is done, so that a server that stops for a while is asked
+less. With --rate orders fall due at times that are fixed beforehand, drawn from the seed. An order that finds all
+buyers busy waits, and its latency counts from when it was due; after 10 s it is given up. Sellers keep about 1,000
+listings up. Several rates are a row each; the report names the highest that was reached with a 99th percentile under
+--slo. A rate that was not reached is said to be so, and is no failure. --browsers look on beside it, at no rate.
+
+With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private
+redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
+healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
+share few with little in them, unless --funds or --wallets say otherwise. The same seed gives the same faults, whose
+pauses outlast the lock's ttl: a short ttl leaves time for more faults.
 
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
+  marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := f.config(cmd.Flags().Changed, p.args)
+			switch {
+			case err != nil:
+				return err
+			case f.chaos.plan:
+				return printPlan(p.stdout, config)
+			}
+			return p.measure(cmd.Context(), config)
+		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
-	f.sessionFlags.add(cmd)
+	f.sessionFlags.add(cmd, bench.DefaultDuration, bench.DefaultWarmup, bench.DefaultWarmupMax, 1)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.strategies, "strategy", nil, "strategies to measure, separated by commas")
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "mixes of sellers and buyers, separated by commas")
@@ -63,78 +90,91 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.buyers, "buyers", 0, "buyers of that mix")
 	flags.Int64Var(&f.funds, "funds", bench.DefaultFunds, "each account's starting coins")
 	flags.IntVar(&f.wallets, "wallets", 0, "all buyers spend from so many accounts (default one each)")
-	flags.IntVar(&f.browsers, "browsers", 0, "workers who look at listings beside the mix, under a lock that can be shared")
+	flags.IntVar(&f.browsers, "browsers", 0,
+		"workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
 	f.chaos.add(cmd)
-	flags.BoolVar(&f.fencing, "fencing", false, "measure each strategy without and with its lock's fences compared at the market")
-	flags.StringVar(&f.historyRoot, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
+	f.rate.add(cmd)
+	flags.BoolVar(&f.fencing, "fencing", false,
+		"measure each strategy without and with its lock's fences compared at the market")
+	flags.StringVar(&f.history, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
 	_ = cmd.MarkFlagDirname("history")
 	flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
-	completeList(cmd, "strategy", names())
+	completeSpecs(cmd, "strategy", false)
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
 }
 
-func (f *runFlags) run(cmd *cobra.Command, args []string) (err error) {
-	traders, err := f.traders(cmd.Flags().Changed)
+// config checks the flags, of which some were given.
+func (f runFlags) config(given func(flag string) bool, args []string) (sessionConfig, error) {
+	open, err := f.rate.config(given, f.duration)
 	if err != nil {
-		return err
+		return sessionConfig{}, err
 	}
+	specs, err := f.specs(given, open.rates)
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	if err := f.check(specs); err != nil {
+		return sessionConfig{}, err
+	}
+	locks, err := f.locks.config(specs)
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	if f.chaos.wanted() {
+		if err := f.chaos.check(f.server, given); err != nil {
+			return sessionConfig{}, err
+		}
+	}
+	c, err := f.sessionFlags.config(checkTrials)
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	c.specs, c.open, c.locks, c.history = specs, open, locks, f.history
+	c.base.Funds, c.base.Wallets, c.base.Browsers, c.base.Keep = f.funds, f.wallets, f.browsers, f.keep
+	if f.chaos.wanted() {
+		c.base.Warmup, c.base.WarmupMax = 0, 0
+		c.chaos = &chaosConfig{
+			verbose: f.chaos.verbose, poor: !given("funds") && !given("wallets"), repeat: commandLine(args),
+		}
+		if !given("seed") && !f.chaos.plan {
+			c.base.Seed = 1 + rand.Uint64N(mostSeed)
+			c.chaos.repeat += " --seed " + strconv.FormatUint(c.base.Seed, 10)
+		}
+	}
+	return c, nil
+}
+
+// check refuses values that no row can have.
+func (f runFlags) check(specs []rowSpec) error {
 	if f.funds > bench.MaxFunds {
 		return usageError{fmt.Errorf("--funds %d: at most %d", f.funds, int64(bench.MaxFunds))}
 	}
 	if f.funds < 0 || f.wallets < 0 || f.browsers < 0 {
 		return usageError{errors.New("--funds, --wallets and --browsers must not be negative")}
 	}
-	if f.browsers > 0 {
-		if err := checkShared(traders); err != nil {
-			return err
-		}
-	}
-	for _, t := range traders {
-		if f.wallets > t.mix.Buyers {
-			return usageError{fmt.Errorf("--wallets %d: more than the buyers of mix %s, each of whom spends from one account",
-				f.wallets, t.mix)}
-		}
-	}
-	if f.keep && !f.chaos.on {
-		if err := f.checkKeep(len(traders)); err != nil {
-			return err
-		}
-	}
-	if err := f.chaos.check(f, cmd.Flags().Changed); err != nil {
-		return err
-	}
-	if err := f.precheck(); err != nil {
-		return err
-	}
-	if f.chaos.on {
-		f.rough = &f.chaos
-		f.chaos.seed(f, cmd.Flags().Changed("seed"), args)
-	}
-	if f.chaos.plan {
-		return printPlan(cmd.OutOrStdout(), traders, f.seed, f.duration)
-	}
-	if f.histories, err = historyDirs(f.historyRoot, traders); err != nil {
-		return err
-	}
-	servers, err := f.locks.start(cmd.Context(), needed(traders))
-	if err != nil {
-		return interruptedOr(cmd.Context(), err)
-	}
-	defer func() { err = errors.Join(err, servers.Close()) }()
-	onLeave(cmd.Context(), servers.Close)
-	f.lockServers, f.chaos.locks = servers.shown, servers
-	base := bench.Config{Funds: f.funds, Wallets: f.wallets, Browsers: f.browsers, Keep: f.keep, Servers: servers.Servers}
-	return f.measure(cmd, args, traders, base, nil)
-}
-
-// checkShared refuses browsers where they would have to hold a lock alone.
-func checkShared(traders []trader) error {
-	for _, t := range traders {
-		if kind, ok := t.spec.Lock(); !ok || !kind.Shares {
+	for _, s := range specs {
+		kind, ok := s.spec.Lock()
+		switch {
+		case f.browsers > bench.MaxWorkers-s.mix.Sellers-s.mix.Buyers:
+			return usageError{fmt.Errorf("--browsers %d: a row has at most %d workers, and the mix %s belongs to it",
+				f.browsers, bench.MaxWorkers, s.mix)}
+		case f.browsers > 0 && !(ok && kind.Shares):
 			return usageError{fmt.Errorf("--browsers: %s has no lock that can be shared; rw-safe can, as in %s:rw-safe",
-				t.spec, lockedName(t.spec))}
+				s.spec, lockedName(s.spec))}
+		case f.wallets > s.mix.Buyers:
+			return usageError{fmt.Errorf("--wallets %d: more than the buyers of mix %s, each of whom spends from one account",
+				f.wallets, s.mix)}
 		}
+	}
+	switch url, _ := f.server.source(); {
+	case !f.keep || f.chaos.wanted():
+		return nil
+	case len(specs)*f.trials != 1:
+		return usageError{fmt.Errorf("--keep leaves one market, and this run makes %d: give one strategy, one mix and one trial",
+			len(specs)*f.trials)}
+	case url == "":
+		return usageError{errors.New("--keep needs a server that outlives the run: give --redis URL")}
 	}
 	return nil
 }
@@ -147,13 +187,128 @@ func lockedName(spec strategies.Spec) string {
 	return "coarse"
 }
 
-// checkKeep refuses to keep what would not be there afterwards.
-func (f *runFlags) checkKeep(rows int) error {
-	if rows != 1 {
-		return usageError{fmt.Errorf("--keep leaves one market, and this run makes %d: give one strategy and one mix", rows)}
+// specs are all strategies under all mixes at all rates.
+func (f runFlags) specs(given func(flag string) bool, rates []float64) ([]rowSpec, error) {
+	if len(f.strategies) == 0 {
+		known := strings.Join(names(), ", ")
+		return nil, usageError{fmt.Errorf("which strategies? give --strategy with one or more of %s", known)}
 	}
-	if url, _ := f.server.source(); url == "" {
-		return usageError{errors.New("--keep needs a server that outlives the run: give --redis URL")}
+	mixes, err := f.parseMixes(given)
+	if err != nil {
+		return nil, err
+	}
+	var all []rowSpec
+	for _, text := range f.strategies {
+		specs, err := f.parseSpecs(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, mix := range mixes {
+			for _, spec := range specs {
+				if len(rates) == 0 {
+					all = append(all, rowSpec{spec: spec, mix: mix})
+				}
+				for _, rate := range rates {
+					all = append(all, rowSpec{spec: spec, mix: mix, rate: rate})
+				}
+			}
+		}
+	}
+	return all, checkRepeated(all)
+}
+
+// parseMixes are the mixes of --mix, or the single one of --sellers and --buyers.
+func (f runFlags) parseMixes(given func(flag string) bool) ([]result.Mix, error) {
+	texts := f.mixes
+	if given("sellers") || given("buyers") {
+		switch {
+		case given("mix"):
+			return nil, usageError{errors.New("give either --mix or --sellers and --buyers")}
+		case !given("sellers") || !given("buyers"):
+			return nil, usageError{errors.New("--sellers and --buyers go together")}
+		}
+		texts = []string{result.Mix{Sellers: f.sellers, Buyers: f.buyers}.String()}
+	}
+	var mixes []result.Mix
+	for _, text := range texts {
+		mix, err := bench.ParseMix(text)
+		if err != nil {
+			return nil, err
+		}
+		mixes = append(mixes, mix)
+	}
+	return mixes, nil
+}
+
+// names are the strategies that a spec may begin with.
+func names() []string {
+	var all []string
+	for _, s := range catalogue.Full().Strategies {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// parseSpecs reads one strategy of --strategy. With --fencing it is two: with fences off and on.
+func (f runFlags) parseSpecs(text string) ([]strategies.Spec, error) {
+	spec, err := catalogue.Full().Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if !f.fencing {
+		return []strategies.Spec{spec}, nil
+	}
+	if err := checkFencing(spec, text); err != nil {
+		return nil, err
+	}
+	var both []strategies.Spec
+	for _, value := range []string{"off", "on"} {
+		spec, err := catalogue.Full().Parse(text + ":fencing=" + value)
+		if err != nil {
+			return nil, err
+		}
+		both = append(both, spec)
+	}
+	return both, nil
+}
+
+// checkFencing refuses --fencing where there is nothing to compare, or where the strategy sets fencing itself.
+func checkFencing(spec strategies.Spec, text string) error {
+	for part := range strings.SplitSeq(text, ":") {
+		if strings.HasPrefix(part, "fencing=") {
+			return usageError{
+				fmt.Errorf("--fencing measures %s with fencing=off and with fencing=on: leave %s out, or --fencing",
+					spec.Strategy().Name, part),
+			}
+		}
+	}
+	kind, ok := spec.Lock()
+	switch {
+	case !ok:
+		return usageError{fmt.Errorf("--fencing: %s takes no lock; %s does, as in %[2]s:fenced", spec, lockedName(spec))}
+	case kind.Promises.Fenced:
+		return nil
+	}
+	return usageError{fmt.Errorf("--fencing: the lock %s gives its holders no fence to compare: take one that does (%s), "+
+		"or measure %s:fencing=off,%[3]s:fencing=token without --fencing",
+		kind.Name, strings.Join(catalogue.Full().FencedLocks(), ", "), text)}
+}
+
+// prepareHistory makes sure that histories can be recorded into a folder: that it holds none yet, and that files can be
+// made in it.
+func prepareHistory(root string) error {
+	if root == "" {
+		return nil
+	}
+	_, err := history.Find(root)
+	switch {
+	case err == nil:
+		err = fmt.Errorf("%w: %s", history.ErrExists, root)
+	case errors.Is(err, history.ErrNone):
+		err = makeFolder(root)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--history: %w", err)}
 	}
 	return nil
 }

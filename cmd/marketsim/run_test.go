@@ -3,25 +3,26 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 // parse reads a result, and nothing but a result.
-func parse(t testing.TB, text string) *bench.Result {
+func parse(t testing.TB, text string) *result.Run {
 	t.Helper()
-	res, err := bench.ReadResult(strings.NewReader(text))
+	res, err := result.ReadRun(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	return res
 }
 
-func parseFile(t testing.TB, path string) *bench.Result {
+func parseFile(t testing.TB, path string) *result.Run {
 	t.Helper()
 	return parse(t, read(t, path))
 }
@@ -37,28 +38,28 @@ func read(t testing.TB, path string) string {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		dir := t.TempDir()
 		file := filepath.Join(t.TempDir(), "result.json")
 		args := short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms,fine-wallet", "--mix", "1x1,2x1", "--seed", "7",
-			"--backend", string(s.Kind), "--out", dir, "--json", file)
+			"--backend", string(s.Name), "--out", dir, "--json", file)
 		o := marketsim(t, args...).exits(t, exitFine).says(t, "backend: ", "1/8 watch 1x1: ", "8/8 fine-wallet 2x1: ", "stored in "+dir)
 		if strings.Contains(o.stdout, "backend: ") || strings.Contains(o.stderr, "Rows") {
 			t.Errorf("progress and report are not apart:\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 		}
 		res := parseFile(t, file)
-		checkRun(t, res, string(s.Kind))
-		if got, want := read(t, filepath.Join(dir, resultFile)), read(t, file); got != want {
+		checkRun(t, res, string(s.Name))
+		if got, want := read(t, filepath.Join(dir, runFile)), read(t, file); got != want {
 			t.Errorf("--out and --json differ:\n%s\n%s", got, want)
 		}
 		redrawn(t, dir, o.stdout)
 	})
 }
 
-func checkRun(t *testing.T, res *bench.Result, kind string) {
+func checkRun(t *testing.T, res *result.Run, kind string) {
 	t.Helper()
 	m := res.Manifest
-	if res.Status != bench.Complete || m.Backend != kind || m.Seed != 7 || !strings.Contains(m.Command, " run --strategy watch,") {
+	if res.Status != result.Complete || m.Backend != kind || m.Seed != 7 || !strings.Contains(m.Command, " run --strategy watch,") {
 		t.Errorf("status %s, manifest %+v", res.Status, m)
 	}
 	if got := strings.Join(m.Config.Strategies, " "); got != "watch coarse fine:poll=2ms fine-wallet" {
@@ -69,7 +70,7 @@ func checkRun(t *testing.T, res *bench.Result, kind string) {
 	}
 	listed := int64(0)
 	for _, r := range res.Rows {
-		if r.Status != bench.Complete || !r.Audit.OK {
+		if r.Status != result.Complete || !r.Audit.OK {
 			t.Errorf("row %s %dx%d: %+v", r.Strategy, r.Sellers, r.Buyers, r)
 		}
 		listed += r.Listed
@@ -86,7 +87,7 @@ func redrawn(t *testing.T, dir, printed string) {
 		"text":     read(t, filepath.Join(dir, "report.txt")),
 		"markdown": read(t, filepath.Join(dir, "report.md")),
 		"csv":      read(t, filepath.Join(dir, "rows.csv")),
-		"json":     read(t, filepath.Join(dir, resultFile)),
+		"json":     read(t, filepath.Join(dir, runFile)),
 	} {
 		if got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout; got != want {
 			t.Errorf("report --format %s draws\n%s\nand the run wrote\n%s", format, got, want)
@@ -120,26 +121,76 @@ func TestJSONToDevice(t *testing.T) {
 
 func TestReproduceOneTable(t *testing.T) {
 	t.Parallel()
-	o := marketsim(t, short("reproduce", "--tables", "6-1", "--backend", "embedded", "--json", filepath.Join(t.TempDir(), "r"))...).
+	o := marketsim(t, short("reproduce", "--tables", "6-1", "--trials", "6", "--backend", "embedded", "--json", filepath.Join(t.TempDir(), "r"))...).
 		exits(t, exitFine).
-		says(t, "3/3 watch 5x5", "Table 6-1 of Redis in Action", "EMBEDDED MINIREDIS", "0 hold, 0 do not, 8 not judged",
+		says(t, "6/6 rounds of 3 rows, about 0s left", "medians of 6 rounds", "Table 6-1 of Redis in Action", "EMBEDDED MINIREDIS", "0 hold, 0 do not, 11 not judged",
 			"numbers of the embedded server are not Redis's: not judged", "book").
 		silent(t, "Table 6-2", "coarse 1x1")
-	if n := strings.Count(o.stderr, "/3 "); n != 3 {
-		t.Errorf("%d rows were measured, want 3:\n%s", n, o.stderr)
+	if n := strings.Count(o.stderr, "/6 rounds"); n != 6 {
+		t.Errorf("%d rounds were measured, want 6:\n%s", n, o.stderr)
 	}
 }
 
 func TestReproduce(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	o := marketsim(t, short("reproduce", "--redis", s.url(""), "--json", "-")...).exits(t, exitFine)
+	o := marketsim(t, short("reproduce", "--trials", "1", "--redis", s.url(""), "--json", "-")...).exits(t, exitFine)
 	res := parse(t, o.stdout)
-	if len(res.Rows) != 9 || len(res.Claims) != 8 {
-		t.Fatalf("%d rows and %d claims, want 9 and 8", len(res.Rows), len(res.Claims))
+	if len(res.Rows) != 9 || len(res.Claims) != 11 {
+		t.Fatalf("%d rows and %d claims, want 9 and 11", len(res.Rows), len(res.Claims))
 	}
 	if res.Claims[6].Holds == nil { // the one that does not ask for purchases in such a short time
 		t.Errorf("a claim is not judged: %s", res.Claims[6].Measured)
 	}
+	s.holds(t)
+}
+
+func TestFencingMeasuresEachStrategyTwice(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	o := marketsim(t, short("run", "--strategy", "fine:fenced,fine-wallet:fenced+watchdog:ttl=1s", "--mix", "1x1,2x2", "--fencing",
+		"--redis", s.url(""), "--json", "-")...).exits(t, exitFine)
+	var rows []string
+	for _, r := range parse(t, o.stdout).Rows {
+		if !r.Audit.OK || r.Bought == 0 {
+			t.Errorf("row %s: %d bought, audit %+v", r.Strategy, r.Bought, r.Audit)
+		}
+		rows = append(rows, r.Strategy)
+	}
+	fine, wallet := "fine:fenced:fencing=", "fine-wallet:fenced+watchdog:fencing="
+	want := []string{
+		fine + "off", fine + "on", fine + "off", fine + "on",
+		wallet + "off:ttl=1s", wallet + "on:ttl=1s", wallet + "off:ttl=1s", wallet + "on:ttl=1s",
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
+	}
+	s.holds(t)
+}
+
+// Fences outlive their holders, and go with the market.
+func TestCleanRemovesFences(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	marketsim(t, short("run", "--strategy", "fine-wallet:fenced:fencing=on", "--mix", "1x1", "--keep", "--prefix", "mine:",
+		"--redis", s.url(""))...).exits(t, exitFine)
+	for _, key := range []string{"mine:fence:1", "mine:fence:users:2"} {
+		if s.conn.Exists(t.Context(), key).Val() != 1 {
+			t.Errorf("there is no %s", key)
+		}
+	}
+	marketsim(t, "clean", "--prefix", "mine:", "--redis", s.url("")).exits(t, exitFine).says(t, "removed ")
+	s.holds(t)
+}
+
+// TestFlushIsTheEnvironment: somebody flushes the server while a run trades. That is no violation, and nothing stays.
+func TestFlushIsTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	c := startChild(t, "run", "--strategy", "coarse:timeout=100ms", "--mix", "2x2", "--duration", "1m", "--redis", s.url(""))
+	prefix := prefixOf(t, c)
+	s.trading(t, prefix)
+	s.conn.FlushAll(t.Context())
+	c.end().exits(t, exitEnvironment).says(t, "the server lost keys of the run").silent(t, "violation", "left behind")
 	s.holds(t)
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -19,13 +20,26 @@ func commandLine(args []string) string {
 			arg = flag + "=" + redact(value)
 		case isURL(arg), i > 0 && args[i-1] == "--redis":
 			arg = redact(arg)
+		default:
+			arg = quote(arg)
 		}
 		shown = append(shown, arg)
 	}
 	return strings.Join(shown, " ")
 }
 
-// scrub returns err with the secrets of URLs removed from its text, which may quote what was typed in the wrong place.
+// quote is a word as a shell reads it.
+func quote(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// scrub returns err with the secrets of URLs removed from its text, which may quote what was typed in the wrong place,
+// and with nothing in it that a terminal obeys.
 func scrub(err error, args []string) error {
 	if err == nil {
 		return nil
@@ -35,8 +49,9 @@ func scrub(err error, args []string) error {
 		if flag, value, joined := strings.Cut(arg, "="); joined && strings.HasPrefix(flag, "-") {
 			arg = value
 		}
-		if isURL(arg) {
-			text = strings.ReplaceAll(text, arg, redact(arg))
+		if isURL(arg) { // quoted by itself, and not as the beginning of another
+			quoted := regexp.MustCompile(regexp.QuoteMeta(arg) + `($|[^\w/.])`)
+			text = quoted.ReplaceAllString(text, strings.ReplaceAll(redact(arg), "$", "$$")+"$1")
 		}
 	}
 	// What was typed may be quoted in part (an element of a list) or with escapes.
@@ -47,7 +62,17 @@ func scrub(err error, args []string) error {
 		scheme, _, _ := strings.Cut(url, "://")
 		return scheme + "://***@"
 	})
-	return reworded(err, text)
+	return reworded(err, printable(text))
+}
+
+// printable is a text, perhaps from a file, without the codes that move a terminal's cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' {
+			return r
+		}
+		return '?'
+	}, text)
 }
 
 // conceal returns err with a password removed where a server repeats it, as Redis repeats the arguments of a command
@@ -63,7 +88,7 @@ func conceal(err error, password string) error {
 	return reworded(err, text)
 }
 
-// reworded is err told as text.
+// reworded returns err with another text.
 func reworded(err error, text string) error {
 	if text == err.Error() {
 		return err
@@ -71,7 +96,7 @@ func reworded(err error, text string) error {
 	return scrubbed{text, err}
 }
 
-// scrubbed is an error told in other words.
+// scrubbed is an error with another text.
 type scrubbed struct {
 	text string
 	err  error

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/market/backend"
@@ -21,8 +22,6 @@ import (
 type serverFlags struct {
 	url, choice, passwordFile string
 	tls                       backend.TLSFiles
-
-	password string // of the target, once that is known
 }
 
 func (f *serverFlags) add(cmd *cobra.Command) {
@@ -37,51 +36,94 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 
 func (f *serverFlags) addBackend(cmd *cobra.Command) {
 	f.add(cmd)
+	names := append([]string{string(backend.NameURL)}, private()...)
 	cmd.Flags().StringVar(&f.choice, "backend", "",
-		"force a `kind` of server: url, local, container or embedded (default the first that works)")
-	complete(cmd, "backend", []string{"url", "local", "container", "embedded"})
+		"force a `kind` of server: "+english.WordSeries(names, "or")+" (default the first that works)")
+	complete(cmd, "backend", names)
+}
+
+// starters start a private server; the first that can is taken.
+func starters() []backend.Starter {
+	return []backend.Starter{
+		backend.Local{},
+		container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")},
+		embedded.Starter{},
+	}
+}
+
+// private are the names of the backends that starters start.
+func private() []string {
+	var names []string
+	for _, s := range starters() {
+		names = append(names, string(s.Name()))
+	}
+	return names
 }
 
 // source is the URL of the user's server and where it was given; empty when a private server is to be started.
-func (f *serverFlags) source() (url, from string) {
+func (f serverFlags) source() (url, from string) {
 	switch {
 	case f.url != "":
 		return f.url, "--redis"
-	case f.choice == "" || f.choice == string(backend.KindURL):
+	case f.choice == "" || f.choice == string(backend.NameURL):
 		return os.Getenv("REDIS_URL"), "REDIS_URL"
 	}
 	return "", ""
 }
 
-// target is the server given by URL, or nil.
-func (f *serverFlags) target() (*backend.Target, error) {
-	private := []string{string(backend.KindLocal), string(backend.KindContainer), string(backend.KindEmbedded)}
-	if f.url != "" && slices.Contains(private, f.choice) {
-		return nil, usageError{fmt.Errorf("--redis names your server and --backend %s starts another: give one of them", f.choice)}
+// config checks the flags, and reads the environment and the files that they name.
+func (f serverFlags) config() (serverConfig, error) {
+	c := serverConfig{choice: backend.Name(f.choice)}
+	if f.url != "" && slices.Contains(private(), f.choice) {
+		return c, usageError{
+			fmt.Errorf("--redis names your server and --backend %s starts another: give one of them", f.choice),
+		}
 	}
 	raw, from := f.source()
 	if raw == "" {
 		if f.passwordFile != "" || f.tls != (backend.TLSFiles{}) {
-			return nil, usageError{errors.New("--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")}
+			return c, usageError{errors.New(
+				"--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")}
 		}
-		return nil, nil
+		return c, nil
 	}
 	target, err := backend.ParseURL(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return c, fmt.Errorf("%s: %w", from, err)
 	}
 	if err := f.tls.Apply(&target); err != nil {
-		return nil, usageError{err}
+		return c, usageError{err}
 	}
-	if target.Password, err = f.findPassword(target.Password); err != nil {
-		return nil, err
+	if target.Password, err = f.password(target.Password); err != nil {
+		return c, err
 	}
-	f.password = target.Password
-	return &target, nil
+	c.target, c.again = &target, f.again(from, target)
+	return c, nil
 }
 
-// findPassword returns the password in the file if there is one, else the URL's, else the environment's.
-func (f *serverFlags) findPassword(inURL string) (string, error) {
+// again is the clean command for the same server, with the flags that were given and %s for the prefix. The password is
+// not in it: where it was in the URL, it has to be in REDIS_PASSWORD.
+func (f serverFlags) again(from string, target backend.Target) string {
+	before, words := "", []string{"marketsim clean --prefix %s"}
+	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
+		before = "REDIS_PASSWORD=... "
+	}
+	if from == "--redis" {
+		words = append(words, "--redis", quote(target.WithoutPassword()))
+	}
+	for _, flag := range []struct{ name, value string }{
+		{"--password-file", f.passwordFile}, {"--cacert", f.tls.CA}, {"--cert", f.tls.Cert}, {"--key", f.tls.Key},
+		{"--sni", f.tls.ServerName},
+	} {
+		if flag.value != "" {
+			words = append(words, flag.name, quote(flag.value))
+		}
+	}
+	return before + strings.Join(words, " ")
+}
+
+// password returns the password in the file if there is one, else the URL's, else the environment's.
+func (f serverFlags) password(inURL string) (string, error) {
 	if f.passwordFile == "" {
 		return cmp.Or(inURL, os.Getenv("REDIS_PASSWORD")), nil
 	}
@@ -96,14 +138,37 @@ func (f *serverFlags) findPassword(inURL string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// start starts or names the server and makes sure that a market can live there.
-func (f *serverFlags) start(ctx context.Context) (*backend.Server, error) {
-	target, err := f.target()
-	if err != nil {
-		return nil, err
+// serverConfig is the server that was asked for.
+type serverConfig struct {
+	choice backend.Name    // empty: the first that works
+	target *backend.Target // the user's server; nil: a private one
+	again  string          // the clean command for the user's server, with %s for the prefix
+}
+
+// clean is the command that removes what is left under a prefix on the user's server, to be pasted.
+func (c serverConfig) clean(prefix string) string {
+	return strings.Replace(c.again, "%s", quote(prefix), 1)
+}
+
+// pasteable returns err with the server in a hint of a package that does not know it.
+func (c serverConfig) pasteable(err error, prefix string) error {
+	if err == nil || c.again == "" {
+		return err
 	}
-	server, err := backend.Start(ctx, backend.Kind(f.choice), target,
-		backend.Local{}, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}, embedded.Starter{})
+	return reworded(err, strings.ReplaceAll(err.Error(), "'marketsim clean --prefix "+prefix+"'", c.clean(prefix)))
+}
+
+// password is that of the user's server, or empty.
+func (c serverConfig) password() string {
+	if c.target == nil {
+		return ""
+	}
+	return c.target.Password
+}
+
+// start starts or names the server and makes sure that a market can live there.
+func (c serverConfig) start(ctx context.Context) (*backend.Server, error) {
+	server, err := backend.Start(ctx, c.choice, c.target, starters()...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,121 +2,265 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"runtime"
+	"slices"
+	"time"
 
+	"github.com/dustin/go-humanize/english"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies"
 )
 
-// A trader is a strategy under a mix: one row to be measured.
-type trader struct {
-	spec strategies.Spec
-	mix  bench.Mix
+// sessionFlags are the flags of every command that runs rows.
+type sessionFlags struct {
+	server       serverFlags
+	out          outputFlags
+	duration     time.Duration
+	warmup, most time.Duration // most: of a warm-up that goes on until trade is steady
+	trials       int
+	seed         uint64
+	prefix       string
 }
 
-// session measures rows on one server, and reports.
-type session struct {
-	flags  *sessionFlags
-	server *backend.Server
-	base   bench.Config // what all rows have in common
-	rows   []bench.Config
-	result bench.Result
-	judged error // what the histories of rough rows show
-	stdout io.Writer
-	stderr io.Writer
+// add adds the flags, whose defaults for the length of a row and the number of rounds each command has of its own.
+func (f *sessionFlags) add(cmd *cobra.Command, duration, warmup, most time.Duration, trials int) {
+	f.server.addBackend(cmd)
+	f.out.add(cmd)
+	f.out.addFolder(cmd, runFiles(), "run.json, report.txt, report.md and rows.csv")
+	flags := cmd.Flags()
+	flags.DurationVar(&f.duration, "duration", duration, "measured time of a row")
+	flags.DurationVar(&f.warmup, "warmup", warmup, "least time before that, not counted")
+	flags.DurationVar(&f.most, "warmup-max", most,
+		"most time for it: it goes on until purchases/s and listings are steady")
+	flags.IntVar(&f.trials, "trials", trials,
+		"rounds, 1, 6, 9, 12 or 15: in each, every row is measured once, in a new order")
+	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "seed of prices and of the orders of listings and rows")
+	flags.StringVar(&f.prefix, "prefix", "", `prefix of every key, ending in ":" (default marketsim:{<random>}:)`)
 }
 
-// measure runs all traders with the options of base, and reports what came out, however it ended. The book's tables
-// that this reproduces, if any, are named.
-func (f *sessionFlags) measure(cmd *cobra.Command, args []string, traders []trader, base bench.Config, tables []string) (err error) {
-	defer func() { err = conceal(err, f.server.password) }()
-	if err := f.precheck(); err != nil {
-		return err
+// longest bounds the times that may be asked for: a year.
+const longest = 365 * 24 * time.Hour
+
+// drawnPrefix is how the prefixes begin that nobody chose.
+const drawnPrefix = "marketsim:{"
+
+// config checks the flags, the number of rounds with checkTrials.
+func (f sessionFlags) config(checkTrials func(int) error) (sessionConfig, error) {
+	switch {
+	case max(f.duration, f.warmup, f.most) > longest:
+		return sessionConfig{}, usageError{fmt.Errorf("--duration, --warmup and --warmup-max take at most %s", longest)}
+	case f.duration <= 0:
+		return sessionConfig{}, usageError{fmt.Errorf("--duration %s: must be positive", f.duration)}
+	case f.warmup < 0:
+		return sessionConfig{}, usageError{fmt.Errorf("--warmup %s: must not be negative", f.warmup)}
+	case f.most < 0:
+		return sessionConfig{}, usageError{fmt.Errorf("--warmup-max %s: must not be negative", f.most)}
 	}
-	if base.Keys, err = f.keys(); err != nil {
-		return err
+	if err := checkTrials(f.trials); err != nil {
+		return sessionConfig{}, err
 	}
-	ctx := cmd.Context()
-	server, end, err := f.start(ctx)
+	prefix := f.prefix
+	if prefix == "" {
+		var id [4]byte
+		rand.Read(id[:])
+		prefix = drawnPrefix + hex.EncodeToString(id[:]) + "}:"
+	}
+	keys, err := market.NewKeys(prefix)
 	if err != nil {
-		return interruptedOr(ctx, err)
+		return sessionConfig{}, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	onLeave(ctx, end)
+	server, err := f.server.config()
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	out, err := f.out.config()
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	return sessionConfig{
+		server: server, out: out, freshPrefix: f.prefix == "", trials: f.trials,
+		base: bench.Config{
+			Duration: f.duration, Warmup: f.warmup, WarmupMax: f.most, Seed: f.seed, Funds: bench.DefaultFunds,
+			Keys: keys, Private: server.target == nil,
+		},
+	}, nil
+}
 
-	base.Duration, base.Warmup, base.Seed = f.duration, f.warmup, f.seed
-	base.Dial, base.Private = server.Dial, server.Kind != backend.KindURL
-	s := &session{flags: f, server: server, base: base, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
-	trials := map[string]int{}
-	for i, t := range traders {
-		row := t.spec.String() + " " + t.mix.String()
-		trials[row]++
-		c := base
-		c.Subject, c.Mix, c.Trial = t.spec, t.mix, trials[row]
-		if f.rough != nil {
-			f.rough.rough(&c, t.spec, s.stderr)
+// sessionConfig is what run and reproduce are to do. Nothing in it runs.
+type sessionConfig struct {
+	server      serverConfig
+	locks       lockConfig
+	out         outputs
+	base        bench.Config // what all rows have in common; the session adds the servers
+	freshPrefix bool         // the prefix was drawn at random, so nobody else uses it
+	specs       []rowSpec    // the rows of a round, each once
+	trials      int          // how many rounds there are
+	open        rateConfig   // whether the loops are open
+	history     string       // the folder into which operations are recorded, or empty
+	tables      []string     // of the book, if this reproduces them
+	margin      *float64     // of no difference, if this compares strategies
+	chaos       *chaosConfig // nil: the rows are measured
+}
+
+// A driver runs the load of a row, and judges its history.
+type driver interface {
+	// run runs a row. It may set the folder of the history.
+	run(ctx context.Context, c *bench.Config) (result.Row, error)
+	// judge returns what is wrong with the history of a row that ended with failure, or nil.
+	// It adds to the row what the history shows.
+	judge(ctx context.Context, c bench.Config, row *result.Row, failure error) error
+}
+
+// measuring is the driver of rows that are measured. Their histories are judged later, by 'marketsim check'.
+type measuring struct{}
+
+func (measuring) run(ctx context.Context, c *bench.Config) (result.Row, error) {
+	return bench.Run(ctx, *c)
+}
+func (measuring) judge(context.Context, bench.Config, *result.Row, error) error { return nil }
+
+// session runs the rows of a config on servers that it starts, and reports.
+type session struct {
+	*program
+	config  sessionConfig
+	server  *backend.Server
+	locks   *servers.Locks
+	driver  driver
+	started []func() error // what ends the servers
+	rows    []bench.Config
+	result  result.Run
+	wrong   error // what audits found, and what histories show
+}
+
+// measure runs a session, and reports what came out, however it ended.
+func (p *program) measure(ctx context.Context, config sessionConfig) (err error) {
+	defer func() {
+		err = config.server.pasteable(conceal(err, config.server.password()), config.base.Keys.Prefix())
+	}()
+	defer removeEmpty(missing(config.out.dir, config.history))
+	if err := config.out.prepare(); err != nil {
+		return err
+	}
+	if err := prepareHistory(config.history); err != nil {
+		return err
+	}
+	s := &session{program: p, config: config, driver: measuring{}, rows: config.rows()}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.describe()
+	for _, begin := range []func(context.Context) error{s.start, s.vacant, s.rehearse, s.describeServers} {
+		if err := begin(ctx); err != nil && ctx.Err() != nil {
+			s.config.out = s.config.out.replacingNothing()
+			return s.end(result.Interrupted, nil)
+		} else if err != nil {
+			return err
 		}
-		if f.histories != nil {
-			c.History = f.histories[i]
-		}
-		s.rows = append(s.rows, c)
-	}
-	s.announce()
-	if f.rough != nil {
-		f.rough.announce(s.stderr, f.seed, traders)
-	}
-	if err := s.prepare(ctx); err != nil {
-		return interruptedOr(ctx, err)
-	}
-	if err := s.describe(ctx, args, tables); err != nil {
-		return interruptedOr(ctx, err)
 	}
 	return s.run(ctx)
 }
 
-// start starts or names the market's server. End closes it.
-func (f *sessionFlags) start(ctx context.Context) (server *backend.Server, end func() error, err error) {
-	if f.rough == nil {
-		if server, err = f.server.start(ctx); err != nil {
-			return nil, nil, err
-		}
-		return server, server.Close, nil
-	}
-	if server, err = f.rough.start(ctx); err != nil {
-		return nil, nil, err
-	}
-	return server, f.rough.arena.Close, nil
-}
-
-// interruptedOr is errInterrupted if the user stopped what failed, told with the failure, else the failure itself.
-func interruptedOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w (%v)", errInterrupted, err)
-	}
-	return err
-}
-
-// announce says where the market runs. The prefix is told before the first key is made, so that it is known should
-// the run be killed.
-func (s *session) announce() {
-	fmt.Fprintf(s.stderr, "backend: %s\n", s.server.Describe())
-	if !s.base.Private {
-		fmt.Fprintf(s.stderr, "keys: under %s, removed at the end; after a kill, by 'marketsim clean --prefix %s'\n",
-			s.base.Keys.Prefix(), s.base.Keys.Prefix())
-	}
-}
-
-// prepare makes sure that the prefix is free, and rehearses every strategy.
-func (s *session) prepare(ctx context.Context) error {
-	if err := s.vacant(ctx); err != nil {
+// start starts the servers of the locks, and starts or names the market's.
+func (s *session) start(ctx context.Context) error {
+	fmt.Fprintln(s.stderr, s.config.ahead())
+	var err error
+	if s.locks, err = s.config.locks.start(ctx); err != nil {
 		return err
 	}
+	s.ends(s.locks.Close)
+	missing, err := s.locks.Preflight(ctx, s.config.base.Keys.Lock("preflight"))
+	if err != nil {
+		return err
+	}
+	for _, without := range missing {
+		fmt.Fprintf(s.stderr, "warning: %s\n", without)
+	}
+	if s.config.chaos != nil {
+		setup, err := startChaos(ctx)
+		if err != nil {
+			return err
+		}
+		s.ends(setup.Close)
+		s.server = setup.Server()
+		s.driver = &chaosDriver{
+			config: *s.config.chaos, named: s.config.history != "", setup: setup, locks: s.locks,
+			own: s.config.locks.own, stderr: s.stderr,
+		}
+	} else if s.server, err = s.config.server.start(ctx); err != nil {
+		return err
+	} else {
+		s.ends(s.server.Close)
+	}
+	for i := range s.rows {
+		s.rows[i].Dial, s.rows[i].Servers = s.server.Dial, lockAddresses(s.locks)
+	}
+	s.announce()
+	return nil
+}
+
+// ends registers the function that ends a server. It is called when the session ends, or at the user's second Ctrl-C.
+func (s *session) ends(end func() error) {
+	s.started = append(s.started, end)
+	s.interrupts.atOnce(end)
+}
+
+// close ends the servers.
+func (s *session) close() error {
+	var errs []error
+	for _, end := range slices.Backward(s.started) {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}
+
+// announce says where the market runs.
+func (s *session) announce() {
+	fmt.Fprintf(s.stderr, "backend: %s\n", s.server.Describe())
+	if chaos, ok := s.driver.(*chaosDriver); ok {
+		chaos.announce(s.config.base.Seed, s.config.locks.needs)
+	}
+}
+
+// vacant refuses a prefix that already holds keys. It names the prefix before the first key is made, so that the user
+// knows it if the run is killed.
+func (s *session) vacant(ctx context.Context) error {
+	if !s.config.freshPrefix {
+		if err := s.occupied(ctx); err != nil {
+			return err
+		}
+	}
+	if !s.config.base.Private {
+		prefix := s.config.base.Keys.Prefix()
+		fmt.Fprintf(s.stderr, "keys: under %s, removed at the end; after a kill by: %s\n", prefix,
+			s.config.server.clean(prefix))
+	}
+	return nil
+}
+
+// occupied is an error if there are keys under the prefix.
+func (s *session) occupied(ctx context.Context) (err error) {
+	conn, err := s.server.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return market.Occupied(ctx, conn.Client, s.config.base.Keys)
+}
+
+// rehearse tries every command that the strategies need.
+func (s *session) rehearse(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, c := range s.rows {
 		if name := c.Subject.String(); !seen[name] {
@@ -129,48 +273,144 @@ func (s *session) prepare(ctx context.Context) error {
 	return nil
 }
 
-// vacant refuses a prefix that already holds keys. One drawn at random is vacant.
-func (s *session) vacant(ctx context.Context) (err error) {
-	if s.flags.prefix == "" {
-		return nil
+// describe starts the result with what is about to run, and on which machine.
+func (s *session) describe() {
+	base := s.config.base
+	m := result.Manifest{
+		Version: version(), Command: commandLine(s.args), Seed: base.Seed, Started: time.Now().UTC().Truncate(time.Second),
+		Config: result.Config{
+			DurationSeconds: base.Duration.Seconds(), WarmupSeconds: base.Warmup.Seconds(),
+			WarmupMaxSeconds: base.LongestWarmup().Seconds(), Funds: base.Funds,
+			Wallets: base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables, Browsers: base.Browsers,
+			Trials: s.config.trials, Margin: s.config.margin,
+			Rates: s.config.open.rates, Arrivals: string(s.config.open.arrivals),
+			SLOMS: float64(s.config.open.slo) / float64(time.Millisecond),
+		},
 	}
-	conn, err := s.server.Dial(ctx)
+	describeMachine(&m)
+	for _, row := range s.config.specs { // as they were asked for
+		if name := row.subject().String(); !slices.Contains(m.Config.Strategies, name) {
+			m.Config.Strategies = append(m.Config.Strategies, name)
+		}
+		if mix := row.mix.String(); !slices.Contains(m.Config.Mixes, mix) {
+			m.Config.Mixes = append(m.Config.Mixes, mix)
+		}
+	}
+	s.result = result.Run{Schema: result.Schema, Status: result.Incomplete, Manifest: m, Rows: []result.Row{}}
+}
+
+// describeServers adds to the result on which servers it runs.
+func (s *session) describeServers(ctx context.Context) error {
+	info, err := s.server.Info(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	return market.Occupied(ctx, conn.Client, s.base.Keys)
+	m := &s.result.Manifest
+	m.Backend, m.Server, m.ServerVersion, m.ServerConfig = string(s.server.Name), info.Product, info.Version, info.Config
+	m.Config.Target, m.Config.LockServers = s.server.Target.String(), lockServers(s.locks)
+	return nil
 }
 
-// run measures row after row until one fails or the user stops it, then reports.
+// run runs row after row until one fails or the user stops it, then reports. It stores the result after each row,
+// or after each round where there are several, so that it is not lost with the process.
 func (s *session) run(ctx context.Context) error {
-	p := newProgress(s.stderr, isTerminal(s.stderr) && s.flags.rough == nil, s.rows)
-	for _, c := range s.rows {
+	p := newRowProgress(s.stderr, isTerminal(s.stderr) && s.config.chaos == nil, s.rows, s.config.trials)
+	end := func(status result.Status, failure error) error {
+		p.clear()
+		return s.end(status, failure)
+	}
+	for i := range s.rows {
 		if ctx.Err() != nil {
-			return s.end(bench.Interrupted, nil)
+			return end(result.Interrupted, nil)
 		}
-		end := p.row(c)
-		if s.flags.rough != nil {
-			if err := s.flags.rough.record(&c); err != nil {
-				return s.end(bench.Incomplete, err)
-			}
-		}
-		row, err := bench.Run(ctx, c)
-		end()
-		p.finished(c, row)
-		s.result.Rows = append(s.result.Rows, row)
-		if s.flags.rough != nil {
-			s.judged = errors.Join(s.judged, s.flags.rough.judge(ctx, s.stderr, c, row, err))
-		}
+		c := &s.rows[i]
+		shown := p.row(*c)
+		measured, err := s.driver.run(ctx, c)
+		shown()
+		s.result.Rows = append(s.result.Rows, measured)
+		p.finished(*c, &s.result)
+		row := &s.result.Rows[i]
+		wrong := s.driver.judge(ctx, *c, row, err)
+		s.wrong = errors.Join(s.wrong, s.auditError(*row), wrong)
 		if err != nil {
-			return s.end(bench.Incomplete, err)
+			return end(result.Incomplete, err)
 		}
-		if row.Status == bench.Interrupted {
-			return s.end(bench.Interrupted, nil)
+		if row.Status == result.Interrupted {
+			return end(result.Interrupted, nil)
 		}
-		if err := s.flags.out.save(&s.result); err != nil {
-			return s.end(bench.Incomplete, err)
+		if s.config.trials > 1 && len(s.result.Rows)%len(s.config.specs) != 0 {
+			continue
+		}
+		s.result.Comparisons = compare.Rounds(&s.result)
+		if err := s.config.out.save(report.Run(&s.result)); err != nil {
+			return end(result.Incomplete, err)
 		}
 	}
-	return s.end(bench.Complete, nil)
+	return end(result.Complete, nil)
+}
+
+// auditError is an error if the audit found a row wrong.
+func (s *session) auditError(r result.Row) error {
+	if !r.Audit.Done || r.Audit.OK {
+		return nil
+	}
+	round := ""
+	if s.config.trials > 1 {
+		round = fmt.Sprintf(" in round %d", r.Trial)
+	}
+	return fmt.Errorf("%w: the audit of %s%s found %s", errViolation, r.Name(), round, wrong(r.Audit))
+}
+
+// end stores and prints the result, and returns an error for the exit code.
+func (s *session) end(status result.Status, failure error) error {
+	s.result.Status = status
+	if len(s.config.tables) > 0 {
+		s.result.Claims = bench.Judge(&s.result)
+	}
+	s.result.Comparisons = compare.Rounds(&s.result)
+	finished := s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
+	if s.config.base.Keep && len(s.result.Rows) > 0 {
+		prefix := s.config.base.Keys.Prefix()
+		fmt.Fprintf(s.stderr, "the market is kept under %s; remove it with: %s\n", prefix, s.config.server.clean(prefix))
+	}
+	ended := func(c bench.Config) bool { return history.Ended(c.History) }
+	if s.config.history != "" && slices.ContainsFunc(s.rows, ended) {
+		fmt.Fprintf(s.stderr, "history recorded; judge it with: marketsim check %s\n", quote(s.config.history))
+	}
+	if s.config.chaos != nil && errors.Is(s.wrong, errViolation) {
+		s.wrong = errors.Join(s.wrong, fmt.Errorf("%w: the same faults again: %s", errViolation, s.config.chaos.repeat))
+	}
+	return errors.Join(s.wrong, s.incomplete(status, failure), finished)
+}
+
+// incomplete says how many rows are complete, if not all are.
+func (s *session) incomplete(status result.Status, failure error) error {
+	done := 0
+	for _, r := range s.result.Rows {
+		if r.Status == result.Complete {
+			done++
+		}
+	}
+	rows := fmt.Sprintf("%d of %s complete; the report holds what was measured",
+		done, english.Plural(len(s.rows), "row", ""))
+	switch {
+	case failure != nil:
+		return fmt.Errorf("incomplete: %s\n%w", rows, failure)
+	case status == result.Interrupted:
+		return fmt.Errorf("%w: %s", errInterrupted, rows)
+	}
+	return nil
+}
+
+// describeMachine fills in what the manifest says about this machine. What cannot be found out stays empty.
+func describeMachine(m *result.Manifest) {
+	m.Go = runtime.Version()
+	m.OS = runtime.GOOS + "/" + runtime.GOARCH
+	m.CPUs = runtime.NumCPU()
+	if info, err := cpu.Info(); err == nil && len(info) > 0 {
+		m.CPU = info[0].ModelName
+	}
+	if kernel, err := host.KernelVersion(); err == nil {
+		m.Kernel = kernel
+	}
 }

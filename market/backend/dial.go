@@ -1,3 +1,32 @@
+// Package backend says where a market runs, and connects to it.
+//
+// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters that can start one: a
+// private process ([Local]), a container (package container), or miniredis inside this process (package
+// embedded). [ParseURL] reads a URL into a [Target] that never shows its password. [Preflight] says before the
+// load whether the server will do, and [Explain] what to do about a refusal. Tests get their servers from
+// package testkit.
+//
+// # Why Dial is the only way to connect
+//
+// Every go-redis client of marketsim comes from [Dial], because go-redis's defaults suit a web application, and
+// would falsify a benchmark of locks:
+//
+//   - MaxRetries -1: by default go-redis sends a command again after its reply was lost. A purchase is then made
+//     twice and reported once, and SET NX answers "held" about one's own token. Here every command runs at most
+//     once, and a lost reply is an error of unknown outcome.
+//   - DialerRetries 1: by default a failed connection is tried 5 times, and a stopped server looks like a slow one.
+//   - PoolSize 1 and PipelinePoolSize -1: one worker is one connection, as one process is in the book. By default
+//     pipelines use a second pool, and a client used inside its own Watch quietly takes a second connection,
+//     outside the transaction; here it waits for itself, and times out.
+//   - ContextTimeoutEnabled: by default a context's deadline does not end a command that waits for its reply. Even
+//     with it, a cancellation does not, which is why blocking commands wait in slices.
+//   - No idle time-out, no lifetime, no idle connections kept ready: connections come and go only when something
+//     happened. One that the server closed while it was idle is still noticed before a command is written to it.
+//   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000 workers. What is measured fits.
+//   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
+//
+// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to count
+// for itself and none can forget. Several connections count together where [CountInto] says so.
 package backend
 
 import (
@@ -16,6 +45,8 @@ const (
 	connectTimeout = 4 * time.Second // for all of Dial: TCP, TLS, log-in and PING
 	dialTimeout    = 3 * time.Second // for TCP alone
 	ioTimeout      = 5 * time.Second // for one read or write, unless the context ends sooner
+
+	bufferSize = 8 << 10 // bytes, each way; the listings that a buyer looks at in one go are 3 KB
 )
 
 // Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command
@@ -28,8 +59,12 @@ type Conn struct {
 	*redis.Client
 	Stats *Stats
 
-	kind Kind
+	name  Name
+	meter *meter
 }
+
+// Awaits reports whether a reply is awaited: nothing was read since the last write.
+func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 
 // Dial connects to t, logs in and PINGs, all within 4 seconds. It is the only constructor of a go-redis client
 // in marketsim; the package comment says why. Its errors say what to do next and wrap [ErrUnreachable],
@@ -40,7 +75,7 @@ type Conn struct {
 func Dial(ctx context.Context, t Target) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d := &dialer{target: t, stats: &Stats{}}
+	d := &dialer{target: t, meter: &meter{Stats: statsOf(ctx)}}
 	first, err := d.connect(bounded)
 	if err != nil {
 		return nil, explainDial(ctx, t, err)
@@ -50,7 +85,7 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 
 	d.first.Store(&first)
 	client := redis.NewClient(d.options())
-	client.AddHook(counter{d.stats})
+	client.AddHook(counter{d.meter})
 	err = client.Ping(bounded).Err()
 	if !release() { // the time is up, and what err says follows from the closed connection
 		err = bounded.Err()
@@ -60,8 +95,8 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 		first.Close()
 		return nil, explainDial(ctx, t, err)
 	}
-	d.stats.reset()
-	return &Conn{Client: client, Stats: d.stats, kind: KindURL}, nil
+	d.meter.start()
+	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter}, nil
 }
 
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
@@ -73,7 +108,7 @@ func QuietLogs() { logging.Disable() }
 // leaves no background dialling behind; later ones on go-redis's demand.
 type dialer struct {
 	target Target
-	stats  *Stats
+	meter  *meter
 	first  atomic.Pointer[net.Conn]
 }
 
@@ -84,13 +119,15 @@ func (d *dialer) options() *redis.Options {
 		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
 		Dialer: d.dial,
 		OnConnect: func(context.Context, *redis.Conn) error {
-			d.stats.live.Store(true)
+			d.meter.live.Store(d.meter.started.Load())
 			return nil
 		},
 		MaxRetries:            -1,
 		DialerRetries:         1,
 		PoolSize:              1,
 		PipelinePoolSize:      -1,
+		ReadBufferSize:        bufferSize,
+		WriteBufferSize:       bufferSize,
 		ConnMaxIdleTime:       -1,
 		DialTimeout:           dialTimeout,
 		ReadTimeout:           ioTimeout,
@@ -105,7 +142,7 @@ func (d *dialer) options() *redis.Options {
 
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	d.stats.live.Store(false)
+	d.meter.live.Store(false)
 	if first := d.first.Swap(nil); first != nil {
 		return *first, nil
 	}
@@ -118,7 +155,7 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if d.target.TLS == nil {
-		return count(plain, d.stats), nil
+		return count(plain, d.meter), nil
 	}
 	config := d.target.TLS.Clone()
 	if config.ServerName == "" {
@@ -129,5 +166,5 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 		plain.Close()
 		return nil, handshakeError{err}
 	}
-	return count(secure, d.stats), nil
+	return count(secure, d.meter), nil
 }

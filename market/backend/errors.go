@@ -1,6 +1,20 @@
 package backend
 
-import "errors"
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // The errors a caller can act on. They are wrapped, beside their cause: test with errors.Is.
 var (
@@ -31,6 +45,176 @@ var (
 	// no Starter succeeded.
 	ErrUnavailable = errors.New("not available")
 
-	// ErrNotOurs is returned by Kill for a server that marketsim did not start as a process of its own.
+	// ErrNotOurs is returned by Kill and Restart for a server that marketsim did not start as a process of its own.
 	ErrNotOurs = errors.New("not a process of ours")
+
+	// ErrClosed is returned by Restart for a server that was closed.
+	ErrClosed = errors.New("the server was closed")
 )
+
+// handshakeError marks an error of the TLS handshake, which by itself may be a mere EOF or time-out.
+type handshakeError struct{ error }
+
+func (e handshakeError) Unwrap() error { return e.error }
+
+// explainDial says what went wrong and what to do about it. A caller's own cancellation needs no advice.
+func explainDial(ctx context.Context, t Target, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("connecting to Redis at %s: %w", t.Addr, cause)
+	}
+	if t.TLS != nil {
+		if explained := explainTLS(t, err); explained != nil {
+			return explained
+		}
+	}
+	var reply redis.Error
+	switch {
+	case redis.IsAuthError(err), redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
+		return explainAuth(t, err)
+	case redis.IsLoadingError(err):
+		return fmt.Errorf("%w at %s: %w; try again when it is done", ErrLoading, t.Addr, err)
+	case redis.IsMaxClientsError(err):
+		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers", ErrUnreachable, t.Addr, err)
+	case errors.As(err, &reply):
+		return fmt.Errorf("the server at %s refused the connection: %w", t.Addr, Explain(err))
+	}
+	return fmt.Errorf("%w at %s: %w; %s", ErrUnreachable, t.Addr, err, reachHint(t, err))
+}
+
+func explainAuth(t Target, err error) error {
+	who := "user " + t.Username
+	if t.Username == "" {
+		who = "the default user"
+	}
+	if t.Password == "" {
+		return fmt.Errorf("%w at %s as %s without a password: %w; give one in REDIS_PASSWORD, with --password-file "+
+			"or in the URL", ErrAuth, t.Addr, who, err)
+	}
+	return fmt.Errorf("%w at %s as %s: %w; check the user in the URL and the password in REDIS_PASSWORD, "+
+		"--password-file or the URL", ErrAuth, t.Addr, who, err)
+}
+
+// explainTLS returns nil for an error that has nothing to do with TLS.
+func explainTLS(t Target, err error) error {
+	var (
+		plain     tls.RecordHeaderError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		handshake handshakeError
+	)
+	hint := ""
+	switch {
+	case errors.As(err, &plain):
+		hint = "the server does not speak TLS on this port: use redis:// instead of rediss://"
+	case errors.As(err, &authority):
+		hint = "its certificate is signed by an authority this machine does not know: give the authority's file " +
+			"with --cacert"
+	case errors.As(err, &name):
+		hint = "its certificate is for another name: connect by that name or give it with --sni"
+	case errors.As(err, &invalid):
+		hint = "its certificate is not valid"
+	case errors.As(err, &handshake):
+		hint = "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
+			"certificate (--cert and --key)"
+	case hungUp(err): // after the handshake; whether its alert or the end of the connection is seen first is a race
+		hint = "it hung up after the handshake: it may want a client certificate (--cert and --key)"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w at %s: %w; %s", ErrTLS, t.Addr, err, hint)
+}
+
+// hungUp reports whether the server ended a connection it had accepted.
+func hungUp(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.As(err, &op) && op.Op == "remote error" // how crypto/tls reports an alert
+}
+
+// reachHint turns a network error into a question the user can answer.
+func reachHint(t Target, err error) string {
+	var (
+		dns   *net.DNSError
+		op    *net.OpError
+		isNet net.Error
+	)
+	switch {
+	case errors.As(err, &dns):
+		return "is the host name right?"
+	case errors.Is(err, syscall.EMFILE):
+		return "raise this process's limit of open files (ulimit -n), or use fewer workers"
+	case t.Network == "unix" && errors.Is(err, fs.ErrNotExist):
+		return "is it running, and is this the path of its unixsocket?"
+	case t.Network == "unix" && errors.Is(err, fs.ErrPermission):
+		return "may this user open the socket? (see unixsocketperm)"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "is it running, and is this its address?"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &isNet) && isNet.Timeout():
+		return "something accepted the connection but did not answer: is it Redis, and is it not stopped?"
+	case t.TLS == nil && t.Network != "unix":
+		return "it hung up before it answered: are its maxclients in use? does it expect TLS? then use rediss:// " +
+			"instead of redis://"
+	}
+	return "it hung up before it answered: are its maxclients in use?"
+}
+
+// Denied reports whether the server refused a command because the user's ACL forbids it, and which command:
+// "zrandmember", or "config|get" for a subcommand. The command is empty where the ACL forbids the keys or
+// channels instead, and where a script was stopped by a server that does not say at which command.
+func Denied(err error) (command string, ok bool) {
+	// Redis 7.0, in a script: ERR The user executing the script can't publish to the channel mentioned in the command
+	var reply redis.Error
+	inScript := errors.As(err, &reply) && strings.Contains(reply.Error(), "The user executing the script can't ")
+	if !answered(err, "NOPERM") && !inScript {
+		return "", false
+	}
+	// Redis 6.2: this user has no permissions to run the 'get' command or its subcommand
+	// Redis 7:   User bob has no permissions to run the 'config|get' command
+	if found := deniedCommand.FindStringSubmatch(err.Error()); found != nil {
+		return found[1], true
+	}
+	return "", true
+}
+
+var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command`)
+
+// Explain adds the next step to a server's refusal that a user can do something about: a missing permission, a replica,
+// a full memory, a failing disk, a server that still loads. It returns any other error, and nil, as it is. The result
+// wraps err.
+func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if command, ok := Denied(err); ok {
+		if command == "" {
+			return fmt.Errorf("%w; grant its keys and channels with: ACL SETUSER <user> '~marketsim:*' '&marketsim:*' "+
+				"(or the prefix in use)", err)
+		}
+		return fmt.Errorf("%w; grant it with: ACL SETUSER <user> +%s", err, command)
+	}
+	for _, advice := range []struct{ code, step string }{
+		{"READONLY", "this is a replica: connect to its master"},
+		{"OOM", "raise maxmemory or load fewer items"},
+		{"MISCONF", "the server cannot save to disk: repair that, or turn saving off with: CONFIG SET save ''"},
+		{"LOADING", "try again when it is done"},
+	} {
+		if answered(err, advice.code) {
+			return fmt.Errorf("%w; %s", err, advice.step)
+		}
+	}
+	if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrTLS) && hungUp(err) {
+		return fmt.Errorf("the connection to Redis was lost: %w", err)
+	}
+	return err
+}
+
+// answered reports whether the server refused with an error code, at once or when it discarded a transaction for it.
+func answered(err error, code string) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
+}

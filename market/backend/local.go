@@ -9,9 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"sync"
+	"time"
 )
 
-const portTries = 5
+const (
+	readyTimeout = 20 * time.Second // a disk may be busy when the server reads what it wrote
+	readyPoll    = 5 * time.Millisecond
+)
 
 // Local starts a private redis-server or valkey-server of this machine: on a free port of 127.0.0.1, without
 // persistence, in a temporary folder of its own and in a process group of its own, so that Ctrl-C ends the load
@@ -26,35 +32,34 @@ type Local struct {
 	// system allows that, so that even a SIGKILL leaves nothing behind.
 	Args []string
 
-	// Dir, if not empty, is an existing folder of the caller's to run in, which is never removed: with Args such as
-	// "--appendonly", "yes", "--appendfsync", "always" what a server wrote is there when it is started again.
-	Dir string
-
 	// TLS, if not nil, is how to connect to a server whose Args name its certificates; its only port is then a
 	// TLS port.
 	TLS *tls.Config
 }
 
-// Name returns [KindLocal].
-func (l Local) Name() Kind { return KindLocal }
+// Name returns [NameLocal].
+func (l Local) Name() Name { return NameLocal }
 
-// Start starts the server and returns when it answers, within 5 seconds. The error wraps [ErrUnavailable] when
+// Start starts the server and returns when it answers, within 20 seconds. The error wraps [ErrUnavailable] when
 // no server is installed, and holds the last lines of the server's log when it ended at once.
 func (l Local) Start(ctx context.Context) (*Server, error) {
 	program, err := l.find()
 	if err != nil {
 		return nil, err
 	}
-	// Another process may take the free port before the server does.
-	for try := 1; ; try++ {
-		server, err := l.startOn(ctx, program)
-		if err == nil || !errors.Is(err, errPortTaken) || try == portTries || l.arg("--port") != "" {
-			return server, err
-		}
+	if port := l.arg("--port"); port != "" {
+		return l.startOn(ctx, program, port)
 	}
+	var s *Server
+	err = OnFreePorts(ctx, 1, func(ports []string) (err error) {
+		s, err = l.startOn(ctx, program, ports[0])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
-
-var errPortTaken = errors.New("the port was taken by another process")
 
 func (l Local) find() (string, error) {
 	candidates := []string{"redis-server", "valkey-server"}
@@ -80,63 +85,16 @@ func (l Local) arg(name string) string {
 	return ""
 }
 
-func (l Local) startOn(ctx context.Context, program string) (*Server, error) {
-	port := l.arg("--port")
-	if port == "" {
-		free, err := freePort()
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		port = free
+func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
+	addr := net.JoinHostPort("127.0.0.1", port)
+	target := Target{Network: "tcp", Addr: addr, Password: l.arg("--requirepass"), TLS: l.TLS}
+	own := &ownProcess{program: program, args: l.commandLine(port), writes: len(l.Args) > 0}
+	s := NewServer(NameLocal, target, "private "+program, own.close)
+	s.own = own
+	if err := own.start(ctx, s.ready); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	folder, remove, err := l.folder()
-	if err != nil {
-		return nil, fmt.Errorf("making the server's folder: %w", err)
-	}
-	p, err := startProcess(program, folder, l.commandLine(port))
-	if err != nil {
-		_ = remove()
-		return nil, fmt.Errorf("starting %s: %w", program, err)
-	}
-	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: l.arg("--requirepass"), TLS: l.TLS}
-	server := NewServer(KindLocal, target, "private "+program, func() error {
-		return errors.Join(p.close(), remove())
-	})
-	server.process = p
-	if err := server.awaitReady(ctx); err != nil {
-		return nil, errors.Join(err, server.Close())
-	}
-	if len(l.Args) == 0 {
-		_ = remove() // best effort: Windows keeps a folder in use, and Close tries again
-	}
-	return server, nil
-}
-
-// folder returns where the server is to run, and how to remove that.
-func (l Local) folder() (path string, remove func() error, err error) {
-	if l.Dir != "" {
-		return l.Dir, func() error { return nil }, nil
-	}
-	path, err = os.MkdirTemp("", "marketsim-redis-")
-	return path, func() error { return os.RemoveAll(path) }, err
-}
-
-// Restart kills a server that l started, if it still runs, and starts one at the same address. With a Dir and an
-// append-only file it finds what the first one had written; else it comes back empty. The first is closed in any case.
-func (l Local) Restart(ctx context.Context, s *Server) (*Server, error) {
-	if err := errors.Join(s.Kill(), s.Close()); err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(s.Target.Addr)
-	if err != nil {
-		return nil, err
-	}
-	again := l
-	again.Args = append(slices.Clone(l.Args), "--port", port)
-	if l.TLS != nil {
-		again.Args = append(again.Args, "--port", "0", "--tls-port", port)
-	}
-	return again.Start(ctx)
+	return s, nil
 }
 
 // commandLine puts the caller's arguments last, where they win.
@@ -148,12 +106,83 @@ func (l Local) commandLine(port string) []string {
 	return append(args, l.Args...)
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// ready reports whether our server, and not another one that took its port, answers.
+func (s *Server) ready(ctx context.Context, p *Process) error {
+	conn, err := s.Dial(ctx)
+	if errors.Is(err, ErrAuth) {
+		return nil // it answers; an ACL file keeps us out
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	fields, err := conn.InfoFields(ctx, "server")
+	if _, denied := Denied(err); denied {
+		return nil
+	}
+	if err == nil && fields["process_id"] != strconv.Itoa(p.PID()) {
+		<-p.exited // it cannot bind, so it ends
+		return p.ended()
+	}
+	return err
+}
+
+// ownProcess is the process of a server that [Local] started: another one after each restart.
+type ownProcess struct {
+	program string
+	args    []string
+	writes  bool // it may write to its folder, which then stays until close
+
+	mu      sync.Mutex
+	process *Process
+	folder  string // empty while there is none
+	closed  bool
+}
+
+// start starts the process and returns when it is ready.
+func (o *ownProcess) start(ctx context.Context, ready func(context.Context, *Process) error) (err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return ErrClosed
+	}
+	if o.folder == "" {
+		if o.folder, err = os.MkdirTemp("", "marketsim-redis-"); err != nil {
+			return fmt.Errorf("making the server's folder: %w", err)
+		}
+	}
+	p, err := StartProcess(o.program, o.folder, o.args, nil)
+	if err != nil {
+		return err
+	}
+	o.process = p
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := p.Await(ctx, readyPoll, func() error { return ready(ctx, p) }); err != nil {
+		return err
+	}
+	if !o.writes && os.RemoveAll(o.folder) == nil { // Windows keeps a folder in use, and close tries again
+		o.folder = ""
+	}
+	return nil
+}
+
+func (o *ownProcess) current() *Process {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.process
+}
+
+func (o *ownProcess) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	var err error
+	if o.process != nil {
+		err = o.process.Close()
+	}
+	if o.folder != "" {
+		err = errors.Join(err, os.RemoveAll(o.folder))
+	}
+	return err
 }

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 func TestLocalHasItsOwnProcessGroup(t *testing.T) {
-	s := backendtest.Local(t)
+	s := testkit.Local(t)
 	group, err := syscall.Getpgid(s.PID())
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestLocalHasItsOwnProcessGroup(t *testing.T) {
 
 // A killed marketsim cannot clean up, so the system has to.
 func TestLocalDiesWithItsParent(t *testing.T) {
-	backendtest.Local(t) // or there is nothing to test
+	testkit.Local(t) // or there is nothing to test
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	parent := exec.Command(os.Args[0])
@@ -51,7 +51,7 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // it was killed, and says so
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		conn, err := backend.Dial(t.Context(), target)
 		if err != nil {
 			break
@@ -69,7 +69,8 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 
 // A server that does not end on request, here because it is stopped, is killed.
 func TestLocalCloseKillsAStoppedServer(t *testing.T) {
-	s := backendtest.Local(t)
+	t.Parallel()
+	s := testkit.Local(t)
 	if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 func TestLocal(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s := backendtest.Local(t)
-	conn := backendtest.Dial(t, s)
+	s := testkit.Local(t)
+	conn := testkit.Dial(t, s)
 	if err := conn.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +56,8 @@ func folders(t *testing.T) []string {
 
 func TestLocalWithArgsKeepsItsFolderUntilClose(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s := backendtest.Local(t, "--appendonly", "yes")
-	if err := backendtest.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+	s := testkit.Local(t, "--appendonly", "yes")
+	if err := testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if left := folders(t); len(left) != 1 {
@@ -70,19 +72,19 @@ func TestLocalWithArgsKeepsItsFolderUntilClose(t *testing.T) {
 }
 
 func TestLocalKill(t *testing.T) {
-	s := backendtest.Local(t)
+	s := testkit.Local(t)
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	dialFails(t, s.Target, backend.ErrUnreachable, "is it running")
-	if err := backendtest.Embedded(t).Kill(); !errors.Is(err, backend.ErrNotOurs) {
+	if err := testkit.Embedded(t).Kill(); !errors.Is(err, backend.ErrNotOurs) {
 		t.Errorf("killing miniredis: %v, want ErrNotOurs", err)
 	}
 }
 
 func TestLocalFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	backendtest.Local(t) // or there is nothing to test
+	testkit.Local(t) // or there is nothing to test
 	_, err := backend.Local{Args: []string{"--no-such-option", "1"}}.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("got %v, want the server's complaint", err)
@@ -101,9 +103,9 @@ func TestLocalFails(t *testing.T) {
 	}
 }
 
-// Two servers told to use one port: the second must not be taken for the first.
+// Two servers are to use one port: the second must not be mistaken for the first.
 func TestLocalPortTaken(t *testing.T) {
-	first := backendtest.Local(t)
+	first := testkit.Local(t)
 	_, port, _ := strings.Cut(first.Target.Addr, ":")
 	second, err := backend.Local{Args: []string{"--port", port}}.Start(t.Context())
 	if err == nil {
@@ -112,5 +114,50 @@ func TestLocalPortTaken(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "taken by another process") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		lost bool
+	}{
+		{"empty", nil, true},
+		{"with its data", []string{"--appendonly", "yes", "--appendfsync", "always"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			s := testkit.Local(t, tc.args...)
+			pid, target := s.PID(), s.Target
+			if err := testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s.Target != target || s.PID() == pid {
+				t.Errorf("process %d at %v is process %d at %v", pid, target, s.PID(), s.Target)
+			}
+			err := testkit.Dial(t, s).Get(t.Context(), "k").Err()
+			if lost := errors.Is(err, redis.Nil); lost != tc.lost || err != nil && !lost {
+				t.Errorf("reading what was written before: %v; want it lost: %v", err, tc.lost)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if left := folders(t); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if err := s.Restart(t.Context()); !errors.Is(err, backend.ErrClosed) {
+				t.Errorf("restarting a closed server: %v", err)
+			}
+		})
+	}
+}
+
+func TestRestartOfAServerThatIsNotOurs(t *testing.T) {
+	if err := testkit.Embedded(t).Restart(t.Context()); !errors.Is(err, backend.ErrNotOurs) {
+		t.Errorf("restarting miniredis: %v", err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 // parentEnv makes the test binary act as a marketsim that starts a server and is then killed.
@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 		parent()
 		return
 	}
-	backendtest.VerifyNoLeaks(m)
+	testkit.MaxParallel(6)
+	testkit.VerifyNoLeaks(m)
 }
 
 func parent() {

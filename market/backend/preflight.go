@@ -12,24 +12,24 @@ import (
 // which command the user may not run. Miniredis, which has nothing to check, passes if c was made by the
 // Dial of its [Server].
 func Preflight(ctx context.Context, c *Conn) error {
-	if c.kind == KindEmbedded {
+	if c.name == NameEmbedded {
 		return nil
 	}
-	server, err := infoFields(ctx, c, "server")
+	server, err := c.InfoFields(ctx, "server")
 	if err != nil {
 		return err
 	}
 	if v := server["redis_version"]; !atLeast(v, 6, 2) {
 		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", ErrUnsuitable, v)
 	}
-	persistence, err := infoFields(ctx, c, "persistence")
+	persistence, err := c.InfoFields(ctx, "persistence")
 	if err != nil {
 		return err
 	}
 	if persistence["loading"] == "1" {
 		return fmt.Errorf("%w; try again when it is done", ErrLoading)
 	}
-	replication, err := infoFields(ctx, c, "replication")
+	replication, err := c.InfoFields(ctx, "replication")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -10,5 +9,3 @@ import (
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
-
-func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -3,12 +3,9 @@
 package backend
 
 import (
-	"os"
 	"os/exec"
 	"syscall"
 )
 
 // detach gives the child a process group of its own.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
-func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

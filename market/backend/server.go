@@ -5,51 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// Kind says where a server came from. Its values are also the names by which a user forces one.
-type Kind string
+// Name is that of a backend: where a server came from. Its values are also the names by which a user forces one.
+type Name string
 
-// The kinds of server.
+// The backends.
 const (
-	KindURL       Kind = "url"       // the user's own, left running
-	KindLocal     Kind = "local"     // a private process on this machine
-	KindContainer Kind = "container" // a private container
-	KindEmbedded  Kind = "embedded"  // miniredis inside this process: not Redis
+	NameURL       Name = "url"       // the user's own, left running
+	NameLocal     Name = "local"     // a private process on this machine
+	NameContainer Name = "container" // a private container
+	NameEmbedded  Name = "embedded"  // miniredis inside this process: not Redis
 )
 
 // A Server is a Redis that runs.
 type Server struct {
-	Kind   Kind
+	Name   Name
 	Target Target
 	Detail string   // what runs: a program's path, an image, ...
 	Passed []string // why Start passed over earlier backends, one short line each
 
-	process *process // nil unless it is a process of ours
-	stop    func() error
+	own  *ownProcess // nil unless it is a process of ours
+	stop func() error
 }
 
 // NewServer describes a running server to be ended by stop, which is called at most once and may be nil. It is
 // for writing a [Starter].
-func NewServer(kind Kind, target Target, detail string, stop func() error) *Server {
+func NewServer(name Name, target Target, detail string, stop func() error) *Server {
 	if stop == nil {
 		stop = func() error { return nil }
 	}
-	return &Server{Kind: kind, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
+	return &Server{Name: name, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
 }
 
-// Describe returns one line that tells a user where the market runs and why there.
+// Describe returns one line for users: where the market runs, and why there.
 func (s *Server) Describe() string {
 	line := s.Detail
-	if s.Kind != KindEmbedded {
+	if s.Name != NameEmbedded {
 		line += " at " + s.Target.String()
 	}
 	if len(s.Passed) > 0 {
 		line += " (" + strings.Join(s.Passed, "; ") + ")"
 	}
-	if s.Kind == KindEmbedded {
+	if s.Name == NameEmbedded {
 		line += ": its numbers are not Redis's"
 	}
 	return line
@@ -61,7 +62,7 @@ func (s *Server) Dial(ctx context.Context) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn.kind = s.Kind
+	conn.name = s.Name
 	return conn, nil
 }
 
@@ -69,21 +70,51 @@ func (s *Server) Dial(ctx context.Context) (*Conn, error) {
 // and later calls return what the first did.
 func (s *Server) Close() error { return s.stop() }
 
-// Kill ends the server as a crash would: at once and without a word. Close must still be called. The error wraps
-// [ErrNotOurs] unless the server is a local process.
+// Kill ends the server as a crash would: at once, with no time to write or to answer. Close must still be called. The
+// error wraps [ErrNotOurs] unless the server is a local process.
 func (s *Server) Kill() error {
-	if s.process == nil {
-		return fmt.Errorf("killing the %s server: %w", s.Kind, ErrNotOurs)
+	if s.own == nil {
+		return fmt.Errorf("killing the %s server: %w", s.Name, ErrNotOurs)
 	}
-	return s.process.kill()
+	return s.own.current().Kill()
+}
+
+// Restart kills the server if it still runs and starts it again at the same address. It finds what it wrote to disk:
+// with "--appendonly", "yes" and "--appendfsync", "always" among [Local.Args] that is all it answered, by default
+// nothing. The error wraps [ErrNotOurs] unless the server is a local process, and [ErrClosed] after Close.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := s.own.start(ctx, s.ready); err != nil {
+		return fmt.Errorf("starting the server at %s again: %w", s.Target.Addr, err)
+	}
+	return nil
+}
+
+// Pause stops the server's process where it is, until Resume. The error wraps [ErrNotOurs] unless the server is a local
+// process, and [ErrUnavailable] where the operating system cannot do that.
+func (s *Server) Pause() error {
+	if s.own == nil {
+		return fmt.Errorf("pausing the %s server: %w", s.Name, ErrNotOurs)
+	}
+	return s.own.current().Pause()
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error {
+	if s.own == nil {
+		return fmt.Errorf("resuming the %s server: %w", s.Name, ErrNotOurs)
+	}
+	return s.own.current().Resume()
 }
 
 // PID returns the process id of a local server, and 0 for any other.
 func (s *Server) PID() int {
-	if s.process == nil {
+	if s.own == nil {
 		return 0
 	}
-	return s.process.pid()
+	return s.own.current().PID()
 }
 
 // Info says which server a result was measured on.
@@ -95,7 +126,7 @@ type Info struct {
 
 // Info asks the server what it is. A server that refuses CONFIG GET is no error.
 func (s *Server) Info(ctx context.Context) (info Info, err error) {
-	if s.Kind == KindEmbedded {
+	if s.Name == NameEmbedded {
 		return Info{Product: "miniredis", Version: miniredisVersion(), Config: map[string]string{}}, nil
 	}
 	conn, err := s.Dial(ctx)
@@ -103,7 +134,7 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 		return Info{}, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	fields, err := infoFields(ctx, conn, "server")
+	fields, err := conn.InfoFields(ctx, "server")
 	if err != nil {
 		return Info{}, err
 	}
@@ -114,7 +145,7 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	return info, nil
 }
 
-// miniredisVersion is the version that was built in, or empty where the build does not tell.
+// miniredisVersion is the version that was built in, or empty where the build does not know.
 func miniredisVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -134,7 +165,7 @@ func (c *Conn) config(ctx context.Context) map[string]string {
 	for _, name := range []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"} {
 		got, err := c.ConfigGet(ctx, name).Result()
 		if err != nil {
-			continue // managed servers often deny CONFIG; the result is then silent about it
+			continue // managed servers often deny CONFIG; the result then does not hold it
 		}
 		if value, ok := got[name]; ok {
 			config[name] = value
@@ -143,8 +174,8 @@ func (c *Conn) config(ctx context.Context) map[string]string {
 	return config
 }
 
-// infoFields returns the "name:value" lines of one section of INFO.
-func infoFields(ctx context.Context, c *Conn, section string) (map[string]string, error) {
+// InfoFields returns the "name:value" lines of one section of INFO.
+func (c *Conn) InfoFields(ctx context.Context, section string) (map[string]string, error) {
 	text, err := c.Client.Info(ctx, section).Result()
 	if err != nil {
 		return nil, fmt.Errorf("asking for INFO %s: %w", section, Explain(err))
@@ -156,4 +187,77 @@ func infoFields(ctx context.Context, c *Conn, section string) (map[string]string
 		}
 	}
 	return fields, nil
+}
+
+// A Starter starts a private server. Its errors are short, fit on one line, and wrap [ErrUnavailable] if this
+// machine lacks what it needs.
+type Starter interface {
+	Name() Name
+	Start(ctx context.Context) (*Server, error)
+}
+
+// Start returns the server a run should use.
+//
+// With choice empty it is the one at url if url is not nil, else the first of the starters that succeeds; the
+// reasons of those that did not are kept in [Server.Passed]. With a choice it is that one or an error: "url", or
+// a starter's name. A choice wins over a url, which may come from the environment. The error wraps [ErrChoice]
+// for an unknown choice, or for "url" without one; [ErrUnavailable] if no starter succeeded; or the context's
+// error.
+//
+// A server at url is not contacted here; Dial says whether it is there.
+func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
+	if choice == NameURL || choice == "" && url != nil {
+		if url == nil {
+			return nil, fmt.Errorf("%w: %q needs a URL, in --redis or REDIS_URL", ErrChoice, NameURL)
+		}
+		return NewServer(NameURL, *url, "the server", nil), nil
+	}
+	if choice == "" {
+		return startFirst(ctx, starters)
+	}
+	i := slices.IndexFunc(starters, func(s Starter) bool { return s.Name() == choice })
+	if i < 0 {
+		return nil, fmt.Errorf("%w %q: use one of %s", ErrChoice, choice, strings.Join(names(starters), ", "))
+	}
+	server, err := starters[i].Start(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("starting the %s backend: %w", choice, err)
+	}
+	return server, nil
+}
+
+func startFirst(ctx context.Context, starters []Starter) (*Server, error) {
+	var passed []string
+	var failures []error // the same with their causes, should all fail
+	for _, s := range starters {
+		server, err := s.Start(ctx)
+		if err == nil {
+			server.Passed = passed
+			return server, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		passed = append(passed, fmt.Sprintf("%s: %s", s.Name(), oneLine(err)))
+		failures = append(failures, fmt.Errorf("%s: %w", s.Name(), err))
+	}
+	return nil, fmt.Errorf("each backend is %w or failed:\n%w", ErrUnavailable, errors.Join(failures...))
+}
+
+func names(starters []Starter) []string {
+	all := []string{string(NameURL)}
+	for _, s := range starters {
+		all = append(all, string(s.Name()))
+	}
+	return all
+}
+
+// oneLine shortens an error to what fits beside others.
+func oneLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	const most = 160
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return line
 }

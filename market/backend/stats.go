@@ -25,13 +25,37 @@ func (c Counts) Sub(b Counts) Counts {
 	}
 }
 
-// Stats counts what a [Conn] carries, for every strategy alike and without allocating. Handshakes (HELLO, AUTH,
-// SELECT), the first as well as one after a lost connection, are left out. MULTI and EXEC count as commands, and
-// so does each command between them; a command counts once it has ended.
+// Add returns the sum of c and b.
+func (c Counts) Add(b Counts) Counts {
+	return Counts{
+		RoundTrips:    c.RoundTrips + b.RoundTrips,
+		Commands:      c.Commands + b.Commands,
+		BytesSent:     c.BytesSent + b.BytesSent,
+		BytesReceived: c.BytesReceived + b.BytesReceived,
+	}
+}
+
+// Stats counts what connections carry, for all strategies in the same way and without allocating. What a [Conn] carries
+// until Dial returns is left out, and so are later handshakes (HELLO, AUTH, SELECT). MULTI and EXEC count as commands,
+// and so does each command between them; a command counts once it has ended. The zero value is ready, and several
+// connections may count into one.
 type Stats struct {
 	roundTrips, commands, sent, received atomic.Int64
+}
 
-	live atomic.Bool // false during a handshake
+// statsKey is the key of CountInto's value.
+type statsKey struct{}
+
+// CountInto returns a context under which [Dial] makes connections that count into s, and not each into its own.
+func CountInto(ctx context.Context, s *Stats) context.Context {
+	return context.WithValue(ctx, statsKey{}, s)
+}
+
+func statsOf(ctx context.Context) *Stats {
+	if s, ok := ctx.Value(statsKey{}).(*Stats); ok && s != nil {
+		return s
+	}
+	return &Stats{}
 }
 
 // Snapshot returns the counts up to now. It is safe for concurrent use.
@@ -44,55 +68,81 @@ func (s *Stats) Snapshot() Counts {
 	}
 }
 
-func (s *Stats) reset() {
-	s.roundTrips.Store(0)
-	s.commands.Store(0)
-	s.sent.Store(0)
-	s.received.Store(0)
+// Count adds what was carried by a connection that is no [Conn]. If s is nil, nobody wants to know.
+func (s *Stats) Count(c Counts) {
+	if s == nil {
+		return
+	}
+	s.roundTrips.Add(c.RoundTrips)
+	s.commands.Add(c.Commands)
+	s.sent.Add(c.BytesSent)
+	s.received.Add(c.BytesReceived)
 }
 
-func (s *Stats) addCommands(n int) {
-	if s.live.Load() {
-		s.commands.Add(int64(n))
+// meter is where one Conn counts.
+type meter struct {
+	*Stats
+	started atomic.Bool  // Dial is over
+	live    atomic.Bool  // false during a handshake
+	wrote   atomic.Bool  // whether the last transfer was a write
+	calls   atomic.Int32 // commands under way that counter sees
+}
+
+func (m *meter) start() {
+	m.started.Store(true)
+	m.live.Store(true)
+}
+
+func (m *meter) addCommands(n int) {
+	if m.live.Load() {
+		m.commands.Add(int64(n))
 	}
 }
 
-// counter is the redis.Hook that counts commands. The bytes cannot tell it: it would have to parse them.
-type counter struct{ stats *Stats }
+// counter is the redis.Hook that counts commands. countingConn cannot: it would have to parse the bytes.
+// A subscription's commands do not pass it, see countingConn.
+type counter struct{ meter *meter }
 
 func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.meter.calls.Add(1)
 		err := next(ctx, cmd)
-		c.stats.addCommands(1)
+		c.meter.calls.Add(-1)
+		c.meter.addCommands(1)
 		return err
 	}
 }
 
 func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.meter.calls.Add(1)
 		err := next(ctx, cmds)
-		c.stats.addCommands(len(cmds))
+		c.meter.calls.Add(-1)
+		c.meter.addCommands(len(cmds))
 		return err
 	}
 }
 
-// countingConn counts bytes and round trips.
+// countingConn counts bytes and round trips, and what is written outside a command: a subscription writes each of its
+// own at once.
 type countingConn struct {
 	net.Conn
-	stats *Stats
-	wrote atomic.Bool // whether the last transfer was a write
+	meter *meter
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
-	turned := !c.wrote.Swap(true)
+	turned := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
-	if c.stats.live.Load() {
+	if c.meter.live.Load() {
 		if turned {
-			c.stats.roundTrips.Add(1)
+			c.meter.roundTrips.Add(1)
 		}
-		c.stats.sent.Add(int64(n))
+		if c.meter.calls.Load() == 0 {
+			c.meter.commands.Add(1)
+		}
+		c.meter.sent.Add(int64(n))
 	}
 	return n, err
 }
@@ -100,9 +150,9 @@ func (c *countingConn) Write(p []byte) (int, error) {
 func (c *countingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.wrote.Store(false)
-		if c.stats.live.Load() {
-			c.stats.received.Add(int64(n))
+		c.meter.wrote.Store(false)
+		if c.meter.live.Load() {
+			c.meter.received.Add(int64(n))
 		}
 	}
 	return n, err
@@ -110,15 +160,15 @@ func (c *countingConn) Read(p []byte) (int, error) {
 
 // countingSyscallConn is a countingConn that still shows its socket. go-redis peeks at the socket before it uses
 // an idle connection: one that the server closed meanwhile is replaced before a command is written to it, and
-// not found dead after, when nobody can tell whether the command ran. Over TLS go-redis cannot peek either way.
+// not found dead after, when nobody knows whether the command ran. Over TLS go-redis cannot peek either way.
 type countingSyscallConn struct {
 	*countingConn
 	syscall.Conn
 }
 
-// count wraps conn so that stats sees what passes.
-func count(conn net.Conn, stats *Stats) net.Conn {
-	counting := &countingConn{Conn: conn, stats: stats}
+// count wraps conn so that the meter sees what passes.
+func count(conn net.Conn, m *meter) net.Conn {
+	counting := &countingConn{Conn: conn, meter: m}
 	if raw, ok := conn.(syscall.Conn); ok {
 		return countingSyscallConn{counting, raw}
 	}

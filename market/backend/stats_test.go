@@ -7,13 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 func TestStats(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) {
-		conn := backendtest.Dial(t, s)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		conn := testkit.Dial(t, s)
 		if got := conn.Stats.Snapshot(); got != (backend.Counts{}) {
 			t.Errorf("a new connection has counted %+v", got)
 		}
@@ -64,10 +64,38 @@ func TestStats(t *testing.T) {
 	})
 }
 
+// Several connections count together, and what a subscription sends is counted too.
+func TestCountInto(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		var together backend.Stats
+		ctx := backend.CountInto(t.Context(), &together)
+		for range 2 {
+			conn, err := s.Dial(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if conn.Ping(ctx).Err() != nil || conn.Awaits() {
+				t.Error("a PING failed, or its answer is still awaited")
+			}
+			sub := conn.Subscribe(ctx, "a", "b")
+			defer sub.Close()
+			for range 2 {
+				if _, err := sub.Receive(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := together.Snapshot(); got.Commands != 4 || got.RoundTrips != 4 || got.BytesReceived < 2*int64(len("+PONG")) {
+			t.Errorf("two connections, a PING and a SUBSCRIBE each: %+v, want 4 commands in 4 round trips", got)
+		}
+	})
+}
+
 // BenchmarkCommand compares a Conn with a client of the same options that counts nothing.
 func BenchmarkCommand(b *testing.B) {
-	s := backendtest.Local(b)
-	conn := backendtest.Dial(b, s)
+	s := testkit.Local(b)
+	conn := testkit.Dial(b, s)
 	options := *conn.Options()
 	options.Dialer, options.OnConnect = nil, nil
 	bare := redis.NewClient(&options)
@@ -86,7 +114,7 @@ func BenchmarkCommand(b *testing.B) {
 
 // Counting must not allocate, or it would disturb what it measures.
 func TestCountingAllocatesNothing(t *testing.T) {
-	conn := backendtest.Dial(t, backendtest.Local(t))
+	conn := testkit.Dial(t, testkit.Local(t))
 	options := *conn.Options()
 	options.Dialer, options.OnConnect = nil, nil
 	bare := redis.NewClient(&options)

@@ -11,14 +11,14 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// opened makes a Subject of a strategy spec, changed by spoil where it is not nil.
-func opened(t testing.TB, text string, spoil func(Worker, market.Purchaser) market.Purchaser) Subject {
+// opened makes a Factory of a strategy spec, changed by spoil where it is not nil.
+func opened(t testing.TB, text string, spoil func(Worker, market.Purchaser) market.Purchaser) Factory {
 	t.Helper()
 	spec, err := strategies.Builtin().Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Subject{SharedAccounts: true, Open: func(t testing.TB, w Worker) market.Purchaser {
+	return Factory{SharedAccounts: true, Open: func(t testing.TB, w Worker) market.Purchaser {
 		p, closer, err := spec.Open(strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
 		if err != nil {
 			t.Fatal(err)
@@ -37,6 +37,7 @@ type spoiled struct {
 	Worker
 	list     func(s *spoiled, ctx context.Context, l market.Listing) error
 	purchase func(s *spoiled, ctx context.Context, o market.Order) error
+	receipt  func(*market.Receipt) // changes that of a purchase
 }
 
 func (s *spoiled) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
@@ -47,6 +48,11 @@ func (s *spoiled) List(ctx context.Context, l market.Listing) (market.Receipt, e
 }
 
 func (s *spoiled) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	if s.receipt != nil {
+		r, err := s.Purchaser.Purchase(ctx, o)
+		s.receipt(&r)
+		return r, err
+	}
 	if s.purchase == nil {
 		return s.Purchaser.Purchase(ctx, o)
 	}

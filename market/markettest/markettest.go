@@ -1,12 +1,12 @@
 // Package markettest is the conformance suite for a market.Purchaser. A few lines run it:
 //
-//	markettest.Run(t, server, markettest.Subject{
+//	markettest.Run(t, server, markettest.Factory{
 //		Open: func(t testing.TB, w markettest.Worker) market.Purchaser { return mine.New(w.Conn.Client, w.Keys) },
 //	})
 //
 // Each test trades in a market of its own, audits it when the workers are done, removes it, and checks that nothing
-// is left under its prefix. Workers that tell their steps (see package step) are made to meet at chosen points;
-// others meet as it happens. Package backendtest has servers to run on.
+// is left under its prefix. The suite makes workers that report their steps (see package step) meet at chosen points;
+// others meet by chance. Package testkit has servers to run on.
 package markettest
 
 import (
@@ -18,21 +18,21 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies/step"
+	"github.com/marketsim/marketsim/market/step"
 )
 
-// A Subject is a kind of Purchaser to be tested, and what it promises.
-type Subject struct {
-	// Open makes the Purchaser of one worker. The suite closes the worker's connection; what else must be closed
-	// is closed with t.Cleanup.
+// A Factory makes the Purchasers to be tested, and says what they promise.
+type Factory struct {
+	// Open makes the Purchaser of one worker. The suite closes the worker's connection; Open registers with t.Cleanup
+	// whatever else must be closed.
 	Open func(t testing.TB, w Worker) market.Purchaser
 
 	// LockKeys enumerates the keys that locks may have left in a market, as market.Remove wants them. Nil means
 	// none.
 	LockKeys func(keys market.Keys, m market.Made) iter.Seq[string]
 
-	// Lasting tells those of LockKeys that stay although no lock is held: counters of holders, fences at the market.
-	// Nil means that none does.
+	// Lasting reports whether one of LockKeys stays although no lock is held: a counter of holders, a fence at the
+	// market. Nil means that none does.
 	Lasting func(key string) bool
 
 	// Unprotected says that nothing is promised to workers who trade at the same time. By default everything is.
@@ -51,17 +51,17 @@ type Worker struct {
 	Steps step.Observer // may be nil
 }
 
-// Run tests the subject on a server, each behaviour as a subtest. What the subject does not promise is skipped.
-func Run(t *testing.T, s *backend.Server, subject Subject) {
+// Run tests the factory's Purchasers on a server, each behaviour as a subtest. It skips what they do not promise.
+func Run(t *testing.T, s *backend.Server, factory Factory) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			switch {
-			case c.together && subject.Unprotected:
+			case c.together && factory.Unprotected:
 				t.Skip("it promises nothing to workers who trade at the same time")
-			case c.shared && !subject.SharedAccounts:
+			case c.shared && !factory.SharedAccounts:
 				t.Skip("it does not protect an account that several workers spend from")
 			}
-			c.on(t, s, subject)
+			c.on(t, s, factory)
 		})
 	}
 }
@@ -71,15 +71,15 @@ type check struct {
 	name     string
 	opening  market.Opening
 	together bool // several workers at the same time
-	shared   bool // who spend from one account
+	shared   bool // several workers spend from one account
 	property bool // opens its markets itself
-	run      func(*floor)
+	run      func(*fixture)
 }
 
 // on runs the check in a market of its own.
-func (c check) on(t testing.TB, s *backend.Server, subject Subject) {
+func (c check) on(t testing.TB, s *backend.Server, factory Factory) {
 	t.Helper()
-	f := newFloor(t, s, subject, c.opening)
+	f := newFixture(t, s, factory, c.opening)
 	if !c.property {
 		f.seed()
 		t.Cleanup(f.close)
@@ -112,6 +112,7 @@ var checks = []check{
 	{name: "cancellation at any step keeps the market whole", opening: couple, run: cancellationAtAnyStep},
 	{name: "cancellation ends a wait", opening: couple, together: true, run: cancellationEndsAWait},
 	{name: "one of many orders of an item is applied", opening: crowd, together: true, run: oneOrderIsApplied},
+	{name: "receipt splits the time", opening: crowd, together: true, run: receiptSplitsTheTime},
 	{name: "many trade at the same time", opening: crowd, together: true, run: manyTrade},
 	{name: "shared account is not overdrawn", opening: crowd, together: true, shared: true, run: accountIsNotOverdrawn},
 }

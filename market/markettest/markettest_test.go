@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 )
 
 func TestMain(m *testing.M) {
@@ -19,26 +19,26 @@ func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "0s")); err != nil {
 		panic(err)
 	}
-	backendtest.VerifyNoLeaks(m)
+	testkit.VerifyNoLeaks(m)
 }
 
 // The sound Purchaser passes, so that what the broken ones fail is their own fault.
 func TestSoundPurchaserPasses(t *testing.T) {
-	backendtest.Each(t, func(t *testing.T, s *backend.Server) { Run(t, s, opened(t, "watch", nil)) })
+	testkit.Each(t, func(t *testing.T, s *backend.Server) { Run(t, s, opened(t, "watch", nil)) })
 }
 
 func TestBrokenPurchaserIsCaught(t *testing.T) {
-	s := backendtest.Local(t)
+	s := testkit.Local(t)
 	for _, b := range broken {
 		for _, name := range b.by {
 			t.Run(b.name+"/"+name, func(t *testing.T) {
-				subject := opened(t, b.spec, func(w Worker, p market.Purchaser) market.Purchaser {
+				factory := opened(t, b.spec, func(w Worker, p market.Purchaser) market.Purchaser {
 					spoiled := b.spoiled
 					spoiled.Purchaser, spoiled.Worker = p, w
 					return &spoiled
 				})
 				c := named(t, name)
-				failed, messages := try(t, func(t testing.TB) { c.on(t, s, subject) })
+				failed, messages := try(t, func(t testing.TB) { c.on(t, s, factory) })
 				if !failed || !strings.Contains(messages, b.says) {
 					t.Errorf("it should have failed and said %q; failed: %t, said:\n%s", b.says, failed, messages)
 				}
@@ -61,6 +61,7 @@ func named(t *testing.T, name string) check {
 var (
 	purchases = []string{"purchase moves the item and the coins", "exact funds suffice", "any sequence ends as in the reference"}
 	property  = purchases[2:]
+	splits    = []string{"receipt splits the time"}
 )
 
 var broken = []struct {
@@ -75,6 +76,15 @@ var broken = []struct {
 		spoiled: spoiled{purchase: func(*spoiled, context.Context, market.Order) error { return nil }},
 	},
 	{
+		name: "counts the time of a lock twice", spec: "fine", by: purchases[:1], says: "no more than the whole",
+		spoiled: spoiled{receipt: func(r *market.Receipt) { r.Thrown += r.LockHold + r.LockWait }},
+	}, {
+		name: "keeps quiet about aborts", spec: "watch", by: splits, says: "made in vain",
+		spoiled: spoiled{receipt: func(r *market.Receipt) { r.Thrown = 0 }},
+	}, {
+		name: "keeps quiet about its lock", spec: "fine", by: splits, says: "says 0s holding it",
+		spoiled: spoiled{receipt: func(r *market.Receipt) { r.LockHold = 0 }},
+	}, {
 		name: "loses a coin", spec: "watch", by: purchases,
 		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
 			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
@@ -164,7 +174,7 @@ var broken = []struct {
 		}},
 	},
 	{
-		name: "ignores its context while it waits", spec: "coarse", by: []string{"cancellation ends a wait"},
+		name: "ignores its context while it waits", spec: "coarse:timeout=10m", by: []string{"cancellation ends a wait"},
 		says: "did not end within",
 		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 			return s.goodPurchase(context.WithoutCancel(ctx), o)

@@ -5,8 +5,8 @@ package catalogue
 import (
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
-	"github.com/marketsim/marketsim/strategies/lock/redislocklock"
-	"github.com/marketsim/marketsim/strategies/lock/redsynclock"
+	"github.com/marketsim/marketsim/strategies/lock/redislock"
+	"github.com/marketsim/marketsim/strategies/lock/redsync"
 	"github.com/marketsim/marketsim/strategies/lock/zklock"
 )
 
@@ -16,8 +16,8 @@ func Full() strategies.Catalogue {
 	c.Locks = append(c.Locks,
 		zklock.Kind(),
 		etcdlock.Kind(),
-		redsynclock.Kind(),
-		redislocklock.Kind(),
+		redsync.Kind(),
+		redislock.Kind(),
 	)
 	return c
 }

@@ -8,20 +8,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
-	"github.com/marketsim/marketsim/market/backend/backendtest/plug"
-	"github.com/marketsim/marketsim/market/backend/etcd/etcdtest"
-	"github.com/marketsim/marketsim/market/backend/zookeeper/zookeepertest"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
-// A holder's write is on its way, past its last look at the lease, when its lock goes to someone else: ZooKeeper and etcd
-// have lost the holder's session, fenced has expired. Without fences the item is sold twice.
+// A holder has checked its lease for the last time and its write is on its way when its lock goes to someone else:
+// ZooKeeper and etcd have lost the holder's session, fenced has expired. Without fences the item is sold twice.
 func TestWriteOnItsWayWhenTheLockIsLost(t *testing.T) {
 	for lockName, start := range fencedLocks {
 		t.Run(lockName, func(t *testing.T) {
@@ -31,7 +28,7 @@ func TestWriteOnItsWayWhenTheLockIsLost(t *testing.T) {
 				for order, writesFirst := range map[string]bool{"former writes last": false, "former writes first": true} {
 					t.Run("fencing="+fencing+"/"+order, func(t *testing.T) {
 						t.Parallel()
-						f := newFloor(t, servers, lose)
+						f := newFixture(t, servers, lose)
 						former, onItsWay := f.paused("coarse:" + lockName + ":ttl=1s:fencing=" + fencing)
 						spec := "coarse:" + lockName + ":fencing=" + fencing
 						f.takeover(spec, former, onItsWay, writesFirst, want)
@@ -43,34 +40,34 @@ func TestWriteOnItsWayWhenTheLockIsLost(t *testing.T) {
 	}
 }
 
-// fencedLocks starts the servers of each lock that has fences. What it returns with them gives one worker servers of its
-// own, and a way to make it lose its lock.
+// fencedLocks starts the servers of each lock that has fences. What it returns with them gives one worker servers of
+// its own, and a way to make it lose its lock.
 var fencedLocks = map[string]func(t *testing.T) (lock.Servers, loser){
 	"fenced": func(*testing.T) (lock.Servers, loser) {
-		return lock.Servers{}, func(f *floor) (lock.Servers, func()) {
+		return lock.Servers{}, func(f *fixture) (lock.Servers, func()) {
 			return lock.Servers{}, func() { f.must(f.conn.Del(f.ctx, f.keys.Lock("market")).Err()) }
 		}
 	},
 	"zookeeper": func(t *testing.T) (lock.Servers, loser) {
-		addrs := zookeepertest.Start(t, 1).Addrs()
-		return lock.Servers{ZooKeeper: addrs}, func(f *floor) (lock.Servers, func()) {
-			p := plug.Start(f, addrs[0])
-			return lock.Servers{ZooKeeper: []string{p.Addr()}}, p.Pull
+		addrs := testkit.ZooKeeper(t, 1).Addrs()
+		return lock.Servers{ZooKeeper: addrs}, func(f *fixture) (lock.Servers, func()) {
+			p := testkit.StartProxies(f, addrs[:1])
+			return lock.Servers{ZooKeeper: p.Addrs()}, p.Disconnect
 		}
 	},
 	"etcd": func(t *testing.T) (lock.Servers, loser) {
-		addrs := etcdtest.Start(t, 1).Addrs()
-		return lock.Servers{Etcd: addrs}, func(f *floor) (lock.Servers, func()) {
-			p := plug.Start(f, addrs[0])
-			return lock.Servers{Etcd: []string{p.Addr()}}, p.Pull
+		addrs := testkit.Etcd(t, 1).Addrs()
+		return lock.Servers{Etcd: addrs}, func(f *fixture) (lock.Servers, func()) {
+			p := testkit.StartProxies(f, addrs[:1])
+			return lock.Servers{Etcd: p.Addrs()}, p.Disconnect
 		}
 	},
 }
 
-type loser func(*floor) (lock.Servers, func())
+type loser func(*fixture) (lock.Servers, func())
 
-// floor is a market of three accounts, in which one item is offered to two buyers.
-type floor struct {
+// fixture is a market of three accounts, in which one item is offered to two buyers.
+type fixture struct {
 	testing.TB
 	ctx     context.Context
 	server  *backend.Server
@@ -84,10 +81,10 @@ type floor struct {
 	lose    func() // makes the paused holder lose its lock
 }
 
-func newFloor(t *testing.T, servers lock.Servers, lose loser) *floor {
-	s := backendtest.Embedded(t)
-	f := &floor{
-		TB: t, ctx: t.Context(), server: s, conn: backendtest.Dial(t, s), keys: backendtest.Keys(t),
+func newFixture(t *testing.T, servers lock.Servers, lose loser) *fixture {
+	s := testkit.Embedded(t)
+	f := &fixture{
+		TB: t, ctx: t.Context(), server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t),
 		opening: market.Opening{Accounts: 3, Funds: 100}, servers: servers, loser: lose,
 	}
 	f.must(market.Seed(f.ctx, f.conn, f.keys, f.opening))
@@ -104,7 +101,7 @@ func newFloor(t *testing.T, servers lock.Servers, lose loser) *floor {
 	return f
 }
 
-func (f *floor) must(err error) {
+func (f *fixture) must(err error) {
 	f.Helper()
 	if err != nil {
 		f.Fatal(err)
@@ -112,11 +109,11 @@ func (f *floor) must(err error) {
 }
 
 // open opens a Purchaser with a connection of its own, which may have a hook.
-func (f *floor) open(text string, env strategies.Env, hooks ...redis.Hook) market.Purchaser {
+func (f *fixture) open(text string, env strategies.Env, hooks ...redis.Hook) market.Purchaser {
 	f.Helper()
 	spec, err := catalogue.Full().Parse(text)
 	f.must(err)
-	env.Redis, env.Keys = backendtest.Dial(f, f.server).Client, f.keys
+	env.Redis, env.Keys = testkit.Dial(f, f.server).Client, f.keys
 	for _, h := range hooks {
 		env.Redis.AddHook(h)
 	}
@@ -131,7 +128,7 @@ func (f *floor) open(text string, env strategies.Env, hooks ...redis.Hook) marke
 }
 
 // start makes an order in a goroutine of its own.
-func (f *floor) start(p market.Purchaser, o market.Order) <-chan error {
+func (f *fixture) start(p market.Purchaser, o market.Order) <-chan error {
 	ledger, done := market.NewLedger(f.opening.Accounts), make(chan error, 1)
 	f.ledgers = append(f.ledgers, ledger)
 	go func() {
@@ -143,7 +140,7 @@ func (f *floor) start(p market.Purchaser, o market.Order) <-chan error {
 }
 
 // comes waits until an order is held at the gate.
-func (f *floor) comes(gate *step.Gate, done <-chan error) {
+func (f *fixture) comes(gate *step.Gate, done <-chan error) {
 	f.Helper()
 	f.Cleanup(gate.Open)
 	select {
@@ -153,8 +150,8 @@ func (f *floor) comes(gate *step.Gate, done <-chan error) {
 	}
 }
 
-// paused starts an order and returns when its write is held behind its last look at the lease.
-func (f *floor) paused(spec string) (done <-chan error, gate *step.Gate) {
+// paused starts an order and returns when its write is held after the last check of its lease.
+func (f *fixture) paused(spec string) (done <-chan error, gate *step.Gate) {
 	f.Helper()
 	servers, lose := f.loser(f)
 	f.lose = lose
@@ -167,7 +164,7 @@ func (f *floor) paused(spec string) (done <-chan error, gate *step.Gate) {
 }
 
 // takeover has another holder buy the item, whose write comes before or after the former holder's.
-func (f *floor) takeover(spec string, former <-chan error, onItsWay *step.Gate, formerFirst bool, want error) {
+func (f *fixture) takeover(spec string, former <-chan error, onItsWay *step.Gate, formerFirst bool, want error) {
 	f.Helper()
 	rival, gate := f.order, step.Hold(step.BeforeWrite)
 	rival.Buyer = 3
@@ -192,7 +189,7 @@ func (f *floor) takeover(spec string, former <-chan error, onItsWay *step.Gate, 
 }
 
 // audited checks that the audit finds nothing, or the item sold twice.
-func (f *floor) audited(sound bool) {
+func (f *fixture) audited(sound bool) {
 	f.Helper()
 	v, err := market.Audit(f.ctx, f.conn, f.keys, f.opening, f.ledgers...)
 	f.must(err)

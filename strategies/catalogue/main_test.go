@@ -3,7 +3,10 @@ package catalogue_test
 import (
 	"testing"
 
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-func TestMain(m *testing.M) { backendtest.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) {
+	testkit.MaxParallel(8)
+	testkit.VerifyNoLeaks(m)
+}

@@ -14,37 +14,25 @@ import (
 // one that it has seen. It promises what set-px promises, and that each holder gets a larger number than all before.
 //
 // What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers start again when the counter
-// is lost: a server that comes back without its data, a failover to a replica that had not heard of the last ones.
+// is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
 //
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
-	promises := Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true}
-	return Kind{
-		Name:     "fenced",
-		Summary:  "set-px, with a counter that gives each holder a larger number",
-		Source:   "Kleppmann, How to do distributed locking",
-		Wakes:    "poll",
-		Promises: promises,
-		Params:   []param.Param{ttlParam, pollParam, timeoutParam},
-		Keys:     func(key string) []string { return []string{key, fenceKey(key)} },
-		Renews:   true,
-		New: func(env Env) (Locker, error) {
-			background := newBackground(env)
-			return &polled{
-				poller: newPoller(env), promises: promises, close: background.Close,
-				grant: func(name string) grant {
-					return &fencedLease{setPXLease: setPXLease{
-						env: env, background: background, key: env.Key(name), token: newToken(),
-						ttl: env.Params.Duration(ttlParam),
-					}}
-				},
-			}, nil
+	return polling(Kind{
+		Name:    "fenced",
+		Summary: "set-px, with a counter that gives each holder a larger number",
+		Source:  "Kleppmann, How to do distributed locking",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true,
 		},
-	}
+		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
+		Keys:   fencedKeys, Counters: func(key string) []string { return fencedKeys(key)[1:] },
+		Renews: true,
+	}, func(l redisLease) grant { return &fencedLease{setPXLease: setPXLease{redisLease: l}} })
 }
 
-// fenceKey is where the holders of a lock are counted.
-func fenceKey(key string) string { return key + ":fence" }
+// fencedKeys are the lock's key and the counter of its holders.
+func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
 
 //go:embed fenced_take.lua
 var fencedTakeText string
@@ -58,10 +46,9 @@ type fencedLease struct {
 
 // take implements grant.
 func (l *fencedLease) take(ctx context.Context) (bool, error) {
-	keys := []string{l.key, fenceKey(l.key)}
-	number, err := fencedTake.Run(ctx, l.env.Redis, keys, l.token, l.ttl.Milliseconds()).Int64()
+	number, err := fencedTake.Run(ctx, l.rdb, fencedKeys(l.key), l.token, l.ttl().Milliseconds()).Int64()
 	if err != nil {
-		return false, abandon(ctx, err, l.Release)
+		return false, Abandon(ctx, err, l.Release)
 	}
 	l.number = number
 	return number > 0, nil

@@ -13,6 +13,7 @@ func fence(t testing.TB, lease lock.Lease) int64 {
 }
 
 func TestFencedEachHolderGetsALargerNumber(t *testing.T) {
+	t.Parallel()
 	for _, lockName := range []string{"fenced", "fenced+watchdog"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -36,6 +37,7 @@ func TestFencedEachHolderGetsALargerNumber(t *testing.T) {
 }
 
 func TestFencedListsItsKeys(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		b.try(b.worker("fenced", setting{}))
 		keys, err := b.conn.Keys(t.Context(), b.keys.Prefix()+"*").Result()
@@ -49,6 +51,7 @@ func TestFencedListsItsKeys(t *testing.T) {
 
 // The flaw that its doc comment admits: the numbers are as durable as the server's data.
 func TestFencedNumbersStartAgainWhenTheServerForgets(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("fenced", setting{})
 		b.must(b.try(w).Release(t.Context()))

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/step"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 const hour = time.Hour
@@ -29,7 +30,11 @@ func (b takers) at(offset time.Duration, steps step.Observer) *worker {
 	return b.worker("getset", setting{now: showing(b.noon.Add(offset)), steps: steps})
 }
 
+// inTime releases only while its time is not past.
+var inTime = param.Values{"release": "in-time"}
+
 func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
+	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		dead := b.try(b.at(-hour, nil))
 		gate1, gate2 := step.Hold(step.Looked), step.Hold(step.Looked)
@@ -45,31 +50,39 @@ func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
 	})
 }
 
-func TestGetSetReleaseAfterItsTimeLeavesTheLock(t *testing.T) {
-	eachTakers(t, func(t *testing.T, b takers) {
-		now := b.noon
-		w := b.worker("getset", setting{now: func() time.Time { return now }})
-		late := b.try(w)
-		now = now.Add(hour)
-		next := b.try(b.at(hour, nil))
-		wants(t, "the late release", late.Release(t.Context()), lock.ErrLost)
-		wants(t, "the next one's release", next.Release(t.Context()), nil)
-	})
+// As published, whoever was holder once releases. Only with release=in-time a late holder looks at its clock first.
+func TestGetSetReleaseAfterItsTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		params     param.Values
+		late, next error
+	}{{nil, nil, lock.ErrLost}, {inTime, lock.ErrLost, nil}} {
+		eachTakers(t, func(t *testing.T, b takers) {
+			now := b.noon
+			late := b.try(b.worker("getset", setting{now: func() time.Time { return now }, params: c.params}))
+			now = now.Add(hour)
+			next := b.try(b.at(hour, nil))
+			wants(t, "the late release", late.Release(t.Context()), c.late)
+			wants(t, "the next one's release", next.Release(t.Context()), c.next)
+		})
+	}
 }
 
 func TestGetSetClockAheadStealsALiveLock(t *testing.T) {
+	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		holder := b.try(b.at(0, nil))
 		_, err := b.at(0, nil).Try(t.Context(), name)
 		wants(t, "Try with a right clock", err, lock.ErrHeld)
-		thief := b.try(b.at(hour, nil))
+		other := b.try(b.at(hour, nil))
 		wants(t, "the holder's release", holder.Release(t.Context()), nil)
-		b.free() // the thief's lock was deleted
-		wants(t, "the thief's release", thief.Release(t.Context()), lock.ErrLost)
+		b.free() // the other's lock was deleted
+		wants(t, "the other's release", other.Release(t.Context()), lock.ErrLost)
 	})
 }
 
 func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
+	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		b.try(b.at(-2*hour, nil)) // and dies
 		loses := step.Hold(step.Looked)
@@ -85,6 +98,7 @@ func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
 }
 
 func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
+	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		holder := b.try(b.at(-hour, nil)) // to its own clock it is in time
 		gate := step.Hold(step.Looked)
@@ -98,9 +112,11 @@ func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
 }
 
 func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
+	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		gate := step.Hold(step.Looked)
-		released := b.releasing(b.try(b.at(0, gate.Observe)), gate)
+		holder := b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: inTime})
+		released := b.releasing(b.try(holder), gate)
 		next := b.try(b.at(hour, nil)) // an hour later
 		gate.Open()
 		wants(t, "the paused release", <-released, nil)

@@ -2,12 +2,17 @@ package lock
 
 import (
 	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // Kind describes a lock and makes Lockers of it.
@@ -20,19 +25,27 @@ type Kind struct {
 	// PromisesWith is what it promises with other parameters; nil: the same.
 	PromisesWith func(param.Values) Promises
 	Params       []param.Param
-	// Check returns an error for parameters that are right each but not together. It may be nil.
+	// Check returns an error for parameters that are valid alone but not together. It may be nil.
 	Check func(param.Values) error
+	// ExpiryWith says when a lock that is not released becomes free, with these parameters. Nil: as TTLParam says, and
+	// never for a lock without it.
+	ExpiryWith func(param.Values) Expiry
 	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
 	Keys func(key string) []string
-	// Needs is the servers it needs besides the market's Redis.
+	// Counters lists those of Keys that only number the holders, and must stay as long as the market; nil means none.
+	Counters func(key string) []string
+	// Needs is the servers that it needs besides the market's Redis.
 	Needs Need
-	// Shares says that its Lockers are SharedLockers. Promises.Shared says that readers and writers then keep out of
-	// each other's way.
+	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
+	// exclude each other.
 	Shares bool
 	// OwnClock says that it reads its process's clock and not Env.Now: tests cannot set it wrong.
 	OwnClock bool
-	// Renews says that its leases are Renewers, so that a watchdog can be put over it.
+	// Renews says that its leases are Renewers, so that a watchdog can renew them.
 	Renews bool
+	// Variants are what to add to Name for parameters that change what happens when a client or a server fails, such as
+	// "+watchdog" or ":expiry=pxat". The fault scenarios run with the lock and with each of these.
+	Variants []string
 	// New makes a Locker for one worker.
 	New func(Env) (Locker, error)
 }
@@ -45,49 +58,39 @@ func (k Kind) AllKeys(key string) []string {
 	return k.Keys(key)
 }
 
-// A Need is a kind of server.
-type Need string
-
-// What a lock may need besides the market's Redis.
-const (
-	NeedsNothing   Need = ""
-	NeedsMasters   Need = "redlock"   // several independent Redis masters
-	NeedsZooKeeper Need = "zookeeper" // a ZooKeeper server or ensemble
-	NeedsEtcd      Need = "etcd"
-)
-
-// Env is what a Locker works with.
-type Env struct {
-	Redis   *redis.Client                                // the worker's own connection
-	Dial    func(context.Context) (*redis.Client, error) // opens one more, for renewal and subscriptions
-	Key     func(name string) string                     // the key of the lock called name
-	Params  param.Values
-	Steps   step.Observer    // may be nil
-	Now     func() time.Time // the client's wall clock; nil means time.Now
-	Servers Servers
-	Process *Process // what the workers of one process share; nil means that this one is alone
+// An Expiry says when a lock that its holder does not release becomes free.
+type Expiry struct {
+	After time.Duration // since the holder's last sign of life; 0: never
+	// Renewed says that the holder's process gives signs of life in the background, however stuck the holder is. Such a
+	// lock expires only when the whole process stops.
+	Renewed bool
 }
 
-// Servers are those that a lock may need besides the market's Redis.
-type Servers struct {
-	// Masters open a connection to each of several independent Redis masters.
-	Masters   []func(context.Context) (*redis.Client, error)
-	ZooKeeper []string // host:port
-	Etcd      []string // host:port
-}
-
-// now is the client's clock, which tests may set wrong.
-func (e Env) now() time.Time {
-	if e.Now == nil {
-		return time.Now()
+// Expiry is when the lock becomes free by itself, with these parameters.
+func (k Kind) Expiry(v param.Values) Expiry {
+	switch {
+	case k.ExpiryWith != nil:
+		return k.ExpiryWith(v)
+	case slices.ContainsFunc(k.Params, func(p param.Param) bool { return p.Name == TTLParam.Name }):
+		return Expiry{After: v.Duration(TTLParam)}
 	}
-	return e.Now()
+	return Expiry{}
+}
+
+// HolderKeys lists the Redis keys that may say who holds the lock, given the key of its name.
+func (k Kind) HolderKeys(key string) []string {
+	if k.Counters == nil {
+		return k.AllKeys(key)
+	}
+	counters := k.Counters(key)
+	return slices.DeleteFunc(slices.Clone(k.AllKeys(key)), func(key string) bool { return slices.Contains(counters, key) })
 }
 
 // All lists the locks of this package in the order in which they are shown.
 func All() []Kind {
 	return []Kind{
 		existsSet(),
+		setNXFixed(),
 		setNXExpireNaive(),
 		setExFixed(),
 		setExCompare(),
@@ -101,8 +104,106 @@ func All() []Kind {
 		queue(),
 		fenced(),
 		redlock(),
+		rwNaive(),
 		rwKeys(),
 		rwHash(),
 		rwSafe(),
 	}
+}
+
+// Parameters that several locks have, those in packages of their own too. Equal names, defaults and limits make runs
+// comparable.
+var (
+	PollParam = param.Duration("poll", time.Millisecond, 10*time.Microsecond, "wait between two attempts to take the lock")
+	// TTLParam also bounds the watchdog's renewals.
+	TTLParam = param.Duration("ttl", 10*time.Second, 10*time.Millisecond,
+		"how long the lock is held at most without renewal")
+	TimeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take")
+)
+
+// A Need is a kind of server.
+type Need string
+
+// What a lock may need besides the market's Redis.
+const (
+	NeedsNothing   Need = ""
+	NeedsMasters   Need = "redlock"   // several independent Redis masters
+	NeedsZooKeeper Need = "zookeeper" // a ZooKeeper server or ensemble
+	NeedsEtcd      Need = "etcd"
+)
+
+// InRedis reports whether the lock is kept in Redis: in the market's, or in masters of its own.
+func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
+
+// Env is what a Locker works with.
+type Env struct {
+	Redis   *redis.Client                                // the worker's own connection
+	Dial    func(context.Context) (*redis.Client, error) // opens one more, for renewal and subscriptions
+	Key     func(name string) string                     // the key of the lock called name
+	Params  param.Values
+	Steps   step.Observer    // sees the steps that Locker lists; may be nil
+	Now     func() time.Time // the client's wall clock; nil means time.Now
+	Servers Servers
+	Traffic Traffic
+	Process *Process // what the workers of one process share; nil means that this worker is alone in its process
+}
+
+// Servers are those that a lock may need besides the market's Redis.
+type Servers struct {
+	// Masters open a connection to each of several independent Redis masters.
+	Masters   []func(context.Context) (*redis.Client, error)
+	ZooKeeper []string // host:port
+	Etcd      []string // host:port
+}
+
+// Traffic is where a Locker counts what it exchanges with Servers. Who dials for it counts what it exchanges with the
+// market's Redis. Nil counts nothing.
+type Traffic struct {
+	Servers    *backend.Stats // for acquisitions and releases
+	Background *backend.Stats // for renewals and heartbeats
+}
+
+// now is the client's clock, which tests may set wrong.
+func (e Env) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+// Process is what the Lockers of one process share, such as one subscription for all of them. The zero value is ready.
+// It is safe for concurrent use.
+type Process struct {
+	mu     sync.Mutex
+	shared map[string]io.Closer
+}
+
+// Share returns the value that an earlier call made for key. The first call makes it with create.
+func (p *Process) Share(key string, create func() (io.Closer, error)) (io.Closer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.shared[key]; ok {
+		return c, nil
+	}
+	c, err := create()
+	if err != nil {
+		return nil, err
+	}
+	if p.shared == nil {
+		p.shared = map[string]io.Closer{}
+	}
+	p.shared[key] = c
+	return c, nil
+}
+
+// Close closes everything that is shared. Call it after every Locker has been closed.
+func (p *Process) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.shared {
+		errs = append(errs, c.Close())
+	}
+	p.shared = nil
+	return errors.Join(errs...)
 }

@@ -1,11 +1,18 @@
-// Package lock holds the locks that go under the locked strategies, one file each, the wrong ones included: a
-// flawed lock says in its doc comment what breaks it, and a test breaks it that way.
+// Package lock holds the locks that the locked strategies use, one file each or one for a family. Flawed locks are here
+// on purpose: the doc comment of each says what breaks it, and a test breaks it that way.
 //
-// A lock is a [Kind]: its name, where it comes from, what it promises, its parameters, and a constructor of a
-// [Locker] for one worker. [All] lists the kinds of this package: a lock is one file and one line there. A lock that
-// needs a dependency of its own lives in a package of its own (zklock, etcdlock, ...).
+// A lock is a [Kind]: its name, its source, its promises, its parameters and a constructor of a [Locker] for one
+// worker. [All] lists the kinds of this package. A lock with a dependency of its own lives in a package of its own
+// (zklock, etcdlock, ...).
 //
-// Most locks are one attempt, repeated until it succeeds, and a release: such a lock is a [grant] handed to [polled].
+// A new lock here is one file and one line in All. The file holds:
+//   - a function that returns the Kind. Its doc comment has three parts: how the lock works and what it promises,
+//     "What breaks it:", and "Source:".
+//   - the lease: a struct that embeds [redisLease] and has the methods take and Release (see [grant]).
+//
+// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. A lock whose waiters are
+// notified uses [subscribed] (see queue and redisson). Lua scripts are files beside the lock, embedded. Package
+// locktest then checks each promise.
 package lock
 
 import (
@@ -21,7 +28,7 @@ var (
 	// ErrTimeout is returned by Acquire when others held the lock for the whole acquisition time-out.
 	ErrTimeout = errors.New("lock was not acquired in time")
 
-	// ErrLost is returned by Release and Renew when the lock was no longer held, and is the cause with which the
+	// ErrLost is returned by Release and Renew when the lock is no longer held. It is also the cause with which the
 	// context of a lease is cancelled when the lock is known to be lost.
 	ErrLost = errors.New("lock is no longer held")
 
@@ -30,12 +37,19 @@ var (
 	ErrServers = errors.New("lock needs other servers")
 )
 
-// A Locker takes locks for one worker. It is not safe for concurrent use. One that also implements io.Closer must be
+// A Locker takes locks for one worker. It is not safe for concurrent use. If it also implements io.Closer, it must be
 // closed.
+//
+// A Locker reports its steps to Env.Steps, with the context of the call. [step.Waiting] is required: Acquire reports it
+// each time it finds the lock held and is about to wait. Package locktest, the fault scenarios and the tests learn from
+// it that a worker waits; a lock that does not report it is tested less strictly. [step.Looked] and [step.Half] are
+// required of a lock that reads and then acts in a second command, or takes the lock with two: scenarios stop a worker
+// there.
 type Locker interface {
-	// Acquire takes the lock called name, waiting for it as long as the lock's own time-out and ctx allow; ctx
-	// bounds the acquisition only. It returns ErrTimeout when the time-out passed, and ctx's error when ctx ended
-	// first. Any other error is the environment's; the lock is then not held, as far as could be made sure.
+	// Acquire takes the lock called name. It waits as long as the lock's own time-out and ctx allow; ctx bounds the
+	// acquisition only. It returns ErrTimeout when the time-out passed, and ctx's error when ctx ended first. Any other
+	// error comes from the environment; the lock is then not held, as far as the Locker could make sure, unless its
+	// published flaw is that it does not try (see setNX).
 	Acquire(ctx context.Context, name string) (Lease, error)
 
 	// Try takes the lock if it is free, and returns ErrHeld at once if it is not.
@@ -48,15 +62,15 @@ type Locker interface {
 
 // A Lease is a lock that is held.
 type Lease interface {
-	// Context is cancelled, with cause ErrLost, when the lock is known to be lost. A lock that cannot notice never
-	// cancels it.
+	// Context is cancelled, with cause ErrLost, when the lock is known to be lost. A lock that cannot notice a loss
+	// never cancels it.
 	Context() context.Context
 
 	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
 	Release(ctx context.Context) error
 }
 
-// A SharedLocker can be held by many readers or one writer. Acquire and Try take it exclusively.
+// A SharedLocker can be held by many readers or by one writer. Acquire and Try take it exclusively.
 type SharedLocker interface {
 	Locker
 	// AcquireShared is Acquire for a reader.
@@ -69,11 +83,19 @@ type Reentrant interface {
 	Reenter(ctx context.Context) (Lease, error)
 }
 
-// A Renewer is a lease whose end can be put off. Renew may be called beside the worker, on a connection of its own. It
-// returns ErrLost when the lock is no longer held, and any other error when that is not known.
+// A Renewer is a lease whose end can be put off. Renew may be called while the worker works, because it uses a
+// connection of its own. It returns ErrLost when the lock is no longer held, and any other error when that is not
+// known.
 type Renewer interface {
 	Lease
 	Renew(ctx context.Context) error
+}
+
+// An Inquirer is a lease that can ask the server whether it is still held. The answer may be out of date when it comes,
+// and nothing here asks.
+type Inquirer interface {
+	Lease
+	StillMine(ctx context.Context) (bool, error)
 }
 
 // A Fencer is a lease with a fencing token: a number larger than that of every earlier holder of the lock.
@@ -82,15 +104,68 @@ type Fencer interface {
 	Fence() int64
 }
 
-// An Asker is a Locker that knows when it sent the request that took a lock. A lock that expires may do so its TTL after
-// that, however late the reply came and however long others held it before.
+// An Asker is a Locker that knows when it sent the request that took a lock. A lock that expires can expire as soon as
+// its TTL has passed since then, however late the reply came and however long others held the lock before.
 type Asker interface {
 	// Asked is when the last attempt of the last acquisition was about to be sent.
 	Asked() time.Time
 }
 
-// A Poller is a Locker that waits by asking again and again.
+// A Poller is a Locker that waits by trying again and again.
 type Poller interface {
-	// Polls is how many attempts have found a lock held, since the Locker was made.
+	// Polls is how many attempts have found a lock held since the Locker was made.
 	Polls() int64
+}
+
+// Promises is what a lock claims. Package locktest checks each claim that is made.
+type Promises struct {
+	// Exclusive: no two workers hold it at the same time as long as holders finish within its TTL. Locks whose flaw
+	// needs a crash, a pause or a wrong clock promise this too.
+	Exclusive        bool
+	OwnerRelease     bool // only its holder can release it
+	SurvivesCrash    bool // a crashed holder does not hold it for good
+	ClockIndependent bool // clients' clocks may be wrong
+	Reentrant        bool // its holder can take it again
+	Fair             bool // waiters get it in the order in which they came
+	Fenced           bool // each holder gets a larger number than the one before
+	SurvivesNodeLoss bool // it works while a minority of its servers is down
+	NoticesLoss      bool // a lease's context is cancelled when the lock is lost
+	Shared           bool // readers share it
+	ServesWriters    bool // of a shared lock: a waiting writer gets it though readers keep coming
+}
+
+// Promise is one of Promises, by the name that people read.
+type Promise struct {
+	Name string
+	Made bool
+}
+
+// List returns all promises in the order in which they are shown.
+func (p Promises) List() []Promise {
+	return []Promise{
+		{"exclusive", p.Exclusive},
+		{"owner-only release", p.OwnerRelease},
+		{"survives a crash", p.SurvivesCrash},
+		{"clock-independent", p.ClockIndependent},
+		{"reentrant", p.Reentrant},
+		{"fair", p.Fair},
+		{"fenced", p.Fenced},
+		{"survives node loss", p.SurvivesNodeLoss},
+		{"notices loss", p.NoticesLoss},
+		{"shared", p.Shared},
+		{"serves writers", p.ServesWriters},
+	}
+}
+
+// A Holding is a record of one worker's time with a lock, as that worker saw it. A history of locks consists of these.
+type Holding struct {
+	Name   string
+	Shared bool
+	// Called and Acquired are when the acquisition was called and when it had returned; Releasing and Released are the
+	// same for the release. Between Acquired and Releasing the worker acted as the holder.
+	Called, Acquired, Releasing, Released time.Time
+
+	Fence   int64 // the fencing token; 0: the lock has none
+	Lost    bool  // the lock was no longer held when it was released
+	Noticed bool  // the lease's context had ended before the release
 }

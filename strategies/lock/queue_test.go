@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/markettest/wire"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -18,7 +18,7 @@ import (
 var patient = param.Values{"look": "1h0m0s", "ttl": "2h0m0s", "timeout": "2h0m0s"}
 
 // inLine is how many stand in line.
-func inLine(c *crew) int64 {
+func inLine(c *workers) int64 {
 	c.Helper()
 	n, err := c.conn.LLen(c.Context(), c.kind.AllKeys(c.keys.Lock(name))[1]).Result()
 	if err != nil {
@@ -28,28 +28,30 @@ func inLine(c *crew) int64 {
 }
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		crews := []*crew{b.crew(kind(t, "queue"), patient), b.crew(kind(t, "queue"), patient)}
-		lease := b.acquire(crews[0].worker(nil, nil))
+		processes := []*workers{b.workers(kind(t, "queue"), patient), b.workers(kind(t, "queue"), patient)}
+		lease := b.acquire(processes[0].worker(nil, nil))
 		var line []*taking
 		for i := range 6 {
-			line = append(line, crews[i%2].wait(t.Context()))
+			line = append(line, processes[i%2].wait(t.Context()))
 		}
 		for i, next := range line {
 			release(t, lease)
-			lease = crews[0].taken(next)
+			lease = processes[0].taken(next)
 			for _, later := range line[i+1:] {
-				crews[0].waits(later, "it is not its turn")
+				processes[0].waits(later, "it is not its turn")
 			}
 		}
 		release(t, lease)
-		crews[0].leavesNothing()
+		processes[0].leavesNothing()
 	})
 }
 
 func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		l, conn := b.crew(kind(t, "queue"), nil).connected(nil, nil)
+		l, conn := b.workers(kind(t, "queue"), nil).connected(nil, nil)
 		release(t, b.acquire(l)) // the server knows the scripts from here on
 		before := conn.Stats.Snapshot()
 		release(t, b.acquire(l))
@@ -60,8 +62,9 @@ func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
 }
 
 func TestQueueNewcomersDoNotOvertake(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), patient)
+		c := b.workers(kind(t, "queue"), patient)
 		lease := b.acquire(c.worker(nil, nil))
 		first := c.hold(t.Context())
 		other := c.worker(nil, nil)
@@ -79,7 +82,7 @@ func TestQueueNewcomersDoNotOvertake(t *testing.T) {
 }
 
 // now is the server's clock in ms.
-func now(c *crew) int64 {
+func now(c *workers) int64 {
 	c.Helper()
 	clock, err := c.conn.Time(c.Context()).Result()
 	if err != nil {
@@ -90,8 +93,9 @@ func now(c *crew) int64 {
 
 // A waiter that shows no sign of life for five looks loses its place, and comes back at the end of the line.
 func TestQueueSkipsTheDeadInLine(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), param.Values{"look": "10ms"})
+		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead := c.hold(t.Context())
 		alive := c.kind.AllKeys(c.keys.Lock(name))[2]
@@ -114,8 +118,9 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 
 // A waiter that died just before it was handed the lock does not confirm, and must not believe that it holds it.
 func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), param.Values{"look": "20ms"})
+		c := b.workers(kind(t, "queue"), param.Values{"look": "20ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		dead, next := c.hold(t.Context()), c.wait(t.Context())
 		release(t, lease)
@@ -129,8 +134,9 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 }
 
 func TestQueueWhoGivesUpLeavesTheLine(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), patient)
+		c := b.workers(kind(t, "queue"), patient)
 		lease := b.acquire(c.worker(nil, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := c.wait(ctx), c.wait(t.Context())
@@ -139,7 +145,7 @@ func TestQueueWhoGivesUpLeavesTheLine(t *testing.T) {
 		if !errors.Is(first.err, context.Canceled) || inLine(c) != 1 {
 			t.Errorf("Acquire: %v, want %v; in line: %d, want 1", first.err, context.Canceled, inLine(c))
 		}
-		impatient := b.crew(kind(t, "queue"), param.Values{"timeout": "0s"}).worker(nil, nil)
+		impatient := b.workers(kind(t, "queue"), param.Values{"timeout": "0s"}).worker(nil, nil)
 		if _, err := impatient.Acquire(t.Context(), name); !errors.Is(err, lock.ErrTimeout) || inLine(c) != 1 {
 			t.Errorf("Acquire: %v, want %v; in line: %d, want 1", err, lock.ErrTimeout, inLine(c))
 		}
@@ -151,8 +157,9 @@ func TestQueueWhoGivesUpLeavesTheLine(t *testing.T) {
 
 // The one who gives up was handed the lock a moment ago, and the next would sleep for an hour.
 func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), patient)
+		c := b.workers(kind(t, "queue"), patient)
 		lease := b.acquire(c.worker(nil, nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -171,11 +178,14 @@ func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 }
 
 func TestQueueHolderCrashes(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		b.acquire(b.crew(kind(t, "queue"), param.Values{"ttl": "100ms"}).worker(nil, nil))
-		c := b.crew(kind(t, "queue"), nil)
+		// Nobody counts as dead before five looks, however busy the machine is.
+		c := b.workers(kind(t, "queue"), param.Values{"look": "2s"})
+		b.acquire(c.worker(nil, nil))
 		first := c.wait(t.Context())
 		second := c.wait(t.Context())
+		b.expire()
 		lease := c.taken(first)
 		c.waits(second, "the first holds it")
 		release(t, lease)
@@ -184,8 +194,9 @@ func TestQueueHolderCrashes(t *testing.T) {
 }
 
 func TestQueueWorksWithoutMessages(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), param.Values{"look": "10ms"})
+		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
 		c.dial = func(context.Context) (*redis.Client, error) { return nil, errors.New("no subscription today") }
 		waiter := c.wait(t.Context())
@@ -195,11 +206,12 @@ func TestQueueWorksWithoutMessages(t *testing.T) {
 }
 
 func TestQueueLostReplyLeavesNothing(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		proxy := wire.Start(t, b.server)
-		c := b.crew(kind(t, "queue"), nil)
+		proxy := testkit.StartProxy(t, b.server)
+		c := b.workers(kind(t, "queue"), nil)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
-		lost := b.crew(kind(t, "queue"), nil)
+		lost := b.workers(kind(t, "queue"), nil)
 		lost.through = proxy.Server()
 		l := lost.worker(nil, nil)
 		for _, take := range []func() (lock.Lease, error){
@@ -223,12 +235,13 @@ func TestQueueLostReplyLeavesNothing(t *testing.T) {
 }
 
 func TestQueueIsRenewed(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "queue"), nil)
+		c := b.workers(kind(t, "queue"), nil)
 		lease := b.acquire(c.worker(nil, nil))
 		key := c.keys.Lock(name)
-		b.conn.PExpire(t.Context(), key, time.Second)
-		if err := lease.(lock.Renewer).Renew(t.Context()); err != nil || b.conn.PTTL(t.Context(), key).Val() < 5*time.Second {
+		b.conn.PExpire(t.Context(), key, 5*time.Second)
+		if err := lease.(lock.Renewer).Renew(t.Context()); err != nil || b.conn.PTTL(t.Context(), key).Val() <= 5*time.Second {
 			t.Errorf("renewal: %v, then %s are left", err, b.conn.PTTL(t.Context(), key).Val())
 		}
 		b.conn.Del(t.Context(), key)

@@ -3,8 +3,8 @@ package lock
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,67 +12,67 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// redisson is the lock of the Redisson library: a hash of holder -> entries, entered and left by script. An attempt
-// that finds it held answers how long its holder has left; the waiter sleeps until a message says that it is free, or
-// that long. All workers of a process share one subscription, and a message wakes one of them. Without a lease time a
-// watchdog renews the lock, for 30 s every 10 s; with lease=5s it ends after five seconds. Acquire and Try of a name by
-// the Locker that holds it enter again, just as Reenter does; once it was lost, Reenter says so (ErrLost), and Acquire and
-// Try start afresh as another holder. It promises that only its holder releases it, that its holder can take it again,
-// that a crashed holder does not hold it for good, and, with the watchdog, that a holder hears of its loss.
+// redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. An attempt
+// that finds it held returns the TTL that its holder has left. The waiter sleeps until a message says that the lock is
+// free, or for that TTL. All workers of a process share one subscription, and a message wakes one of them. A watchdog
+// renews the lock for 30 s every 10 s; with lease=5s there is no watchdog, and the lock ends after five seconds.
+// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does. After a loss, Reenter
+// returns ErrLost, and Acquire and Try start as another holder. It promises that only its holder releases it, that its
+// holder can take it again, that a crashed holder does not hold it for good, and, with the watchdog, that a holder
+// notices its loss.
 //
-// What breaks it: a lock that becomes free without a message (a key deleted by hand, a message dropped by the
-// network) costs a waiter what the holder had left, up to 30 s by default; a subscription that was broken makes all
-// look again when it is back. Nobody stands in line: a newcomer overtakes those who sleep. Each process wakes one
-// waiter, and all of these but one in vain. A holder that is paused for longer than the expiry writes although
-// someone else holds the lock, and the watchdog renews for one that is stuck.
+// What breaks it: a lock that becomes free without a message (a key deleted by hand, a message dropped by the network)
+// costs a waiter the TTL that the holder had left, up to 30 s by default; after a broken subscription all waiters try
+// again when it is back. Nobody stands in line: a newcomer overtakes those who sleep. Each process wakes one waiter,
+// and all of these but one in vain. A holder that is paused for longer than the expiry writes although someone else
+// holds the lock, and the watchdog also renews for a holder that is stuck.
 //
 // Source: Redisson, RLock and its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {
-	promises := Promises{
-		Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
-		NoticesLoss: true,
+	promises := func(v param.Values) Promises {
+		return Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+			NoticesLoss: v.Text(leaseParam) == noLease,
+		}
 	}
 	return Kind{
 		Name:     "redisson",
 		Summary:  "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
 		Source:   "Redisson RLock; its wiki, \"Distributed locks\"",
 		Wakes:    "pub/sub, the holder's remaining TTL at the latest",
-		Promises: promises,
-		Params:   []param.Param{redissonTTLParam, leaseParam, timeoutParam},
+		Promises: promises(nil), PromisesWith: promises,
+		Params:   []param.Param{redissonTTLParam, leaseParam, TimeoutParam},
+		Variants: []string{":lease=1s"}, // not renewed
+		ExpiryWith: func(v param.Values) Expiry {
+			if v.Text(leaseParam) != noLease {
+				return Expiry{After: v.Duration(leaseParam)}
+			}
+			return Expiry{After: v.Duration(redissonTTLParam), Renewed: true}
+		},
 		New: func(env Env) (Locker, error) {
-			hub, own, err := openHub(env)
+			s, err := newSubscribed(env, promises(env.Params))
 			if err != nil {
 				return nil, err
 			}
 			l := &redissonLocker{
-				listener: listener{hub: hub, timeout: env.Params.Duration(timeoutParam), steps: env.Steps},
-				env:      env, promises: promises, own: own, background: newBackground(env),
-				ttl: env.Params.Duration(redissonTTLParam), watched: true, holds: map[string]*redissonHold{},
+				subscribed: s, life: env.Params.Duration(redissonTTLParam), watched: true, in: map[string]*redissonStay{},
 			}
 			if env.Params.Text(leaseParam) != noLease {
-				l.ttl, l.watched = env.Params.Duration(leaseParam), false
-				l.promises.NoticesLoss = false
+				l.life, l.watched = env.Params.Duration(leaseParam), false
 			}
 			return l, nil
 		},
 	}
 }
 
-// redissonTTLParam is not ttlParam because its default is Redisson's lockWatchdogTimeout.
+// redissonTTLParam is not TTLParam because its default is Redisson's lockWatchdogTimeout.
 var redissonTTLParam = param.Duration("ttl", 30*time.Second, 10*time.Millisecond,
 	"how long the lock outlives its holder; the watchdog renews it after each third of that")
 
 const noLease = "none"
 
-var leaseParam = param.Param{
-	Name: "lease", Default: noLease, Summary: "how long the lock is held at most; if given, there is no watchdog",
-	Normalize: func(value string) (string, error) {
-		if value == noLease {
-			return noLease, nil
-		}
-		return param.Duration("lease", time.Second, 10*time.Millisecond, "").Normalize(value)
-	},
-}
+var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
+	"how long the lock is held at most; if given, there is no watchdog")
 
 var (
 	//go:embed redisson_take.lua
@@ -85,71 +85,160 @@ var (
 )
 
 type redissonLocker struct {
-	listener
-	env        Env
-	promises   Promises
-	own        io.Closer // the hub if it is not shared
-	background *background
-	ttl        time.Duration
-	watched    bool
-	holds      map[string]*redissonHold // what this worker is in, by key
+	subscribed
+	life    time.Duration // what its leases have instead of TTLParam
+	watched bool
+	in      map[string]*redissonStay // the locks that this worker holds, by key
 }
-
-// Promises implements Locker.
-func (l *redissonLocker) Promises() Promises { return l.promises }
 
 // Acquire implements Locker.
 func (l *redissonLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	h, err := l.again(ctx, name)
-	if h == nil {
-		h = l.hold(name)
-		err = l.until(ctx, h.channel(), h.token, h.take)
+	s, err := l.again(ctx, name)
+	if s == nil {
+		s = &redissonStay{redisLease: l.lease(name), locker: l}
+		err = l.until(ctx, s.channel(), s.token, s.take)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
 	}
-	return h.enter(), nil
+	return s.enter(), nil
 }
 
 // Try implements Locker.
 func (l *redissonLocker) Try(ctx context.Context, name string) (Lease, error) {
-	h, err := l.again(ctx, name)
-	if h == nil {
-		h = l.hold(name)
+	s, err := l.again(ctx, name)
+	if s == nil {
+		s = &redissonStay{redisLease: l.lease(name), locker: l}
 		var left time.Duration
-		if left, err = h.take(ctx); err == nil && left > 0 {
+		if left, err = s.take(ctx); err == nil && left > 0 {
 			err = ErrHeld
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("try lock %s: %w", name, err)
 	}
-	return h.enter(), nil
+	return s.enter(), nil
 }
 
-// again enters the lock once more if this worker is in it. It returns nil if it is not, or not any more.
-func (l *redissonLocker) again(ctx context.Context, name string) (*redissonHold, error) {
+// again enters the lock once more if this worker holds it. It returns nil if it does not, or not any more.
+func (l *redissonLocker) again(ctx context.Context, name string) (*redissonStay, error) {
 	key := l.env.Key(name)
-	h := l.holds[key]
-	if h == nil {
+	s := l.in[key]
+	if s == nil {
 		return nil, nil
 	}
-	err := h.again(ctx)
-	if isLost(err) {
-		delete(l.holds, key)
+	err := s.again(ctx)
+	if errors.Is(err, ErrLost) {
+		delete(l.in, key)
 		return nil, nil
 	}
-	return h, ofContext(ctx, err)
+	return s, OfContext(ctx, err)
 }
 
-// Close implements io.Closer.
-func (l *redissonLocker) Close() error {
-	if l.own != nil {
-		l.own.Close() // never fails
+// redissonStay is one holder's time with the lock, from its first entry to its last release. As a Lease it is the whole
+// stay: the watchdog renews it, and the last release ends it.
+type redissonStay struct {
+	redisLease
+	locker  *redissonLocker
+	entries int       // as far as this side knows
+	asked   time.Time // when the last attempt to enter was sent
+	whole   Lease     // the stay itself, renewed if there is a watchdog
+}
+
+func (s *redissonStay) channel() string { return s.key + ":freed" }
+
+func (s *redissonStay) life() int64 { return s.locker.life.Milliseconds() }
+
+// take makes one attempt to enter and returns how long to wait for the next one, 0 when the lock is taken.
+func (s *redissonStay) take(ctx context.Context) (time.Duration, error) {
+	s.asked = time.Now()
+	left, err := redissonTake.Run(ctx, s.rdb, []string{s.key}, s.token, s.life(), s.entries).Int64()
+	if err != nil {
+		return 0, Abandon(ctx, err, func(ctx context.Context) error { return s.leave(ctx, s.entries) })
 	}
-	return l.background.Close()
+	return time.Duration(left) * time.Millisecond, nil
 }
 
-func (l *redissonLocker) hold(name string) *redissonHold {
-	return &redissonHold{locker: l, key: l.env.Key(name), token: newToken()}
+// again enters once more. It returns ErrLost when the holder that entered before does not hold the lock any more.
+func (s *redissonStay) again(ctx context.Context) error {
+	if s.entries == 0 || s.whole.Context().Err() != nil {
+		return ErrLost
+	}
+	left, err := s.take(ctx)
+	if err == nil && left > 0 { // someone else holds it
+		err = ErrLost
+	}
+	return err
 }
+
+// enter makes a lease of an entry.
+func (s *redissonStay) enter() *redissonLease {
+	if s.entries++; s.entries == 1 {
+		s.locker.in[s.key] = s
+		s.whole = s
+		if s.locker.watched {
+			s.whole = keepRenewing(s, s.asked, s.locker.life/3, s.locker.life, s.env.Steps)
+		}
+	}
+	return &redissonLease{stay: s}
+}
+
+// leave reduces the entries to so many.
+func (s *redissonStay) leave(ctx context.Context, remain int) error {
+	return s.releases(redissonRelease.Run(ctx, s.rdb, []string{s.key}, s.token, s.life(), remain, s.channel(),
+		freed).Int64())
+}
+
+// Release implements Lease: it frees the lock.
+func (s *redissonStay) Release(ctx context.Context) error { return s.leave(ctx, 0) }
+
+// Renew implements Renewer.
+func (s *redissonStay) Renew(ctx context.Context) error {
+	return s.background.renew(ctx, reentrantRenew, []string{s.key}, s.token, s.life())
+}
+
+// redissonLease is one entry.
+type redissonLease struct {
+	stay     *redissonStay
+	released bool
+}
+
+// Context implements Lease.
+func (l *redissonLease) Context() context.Context { return l.stay.whole.Context() }
+
+// Release implements Lease. The lock is free when each entry has been released.
+func (l *redissonLease) Release(ctx context.Context) error {
+	s := l.stay
+	if l.released {
+		return s.releases(0, nil)
+	}
+	var err error
+	if s.entries == 1 {
+		if s.locker.in[s.key] == s { // nobody enters this stay again, even if the release fails
+			delete(s.locker.in, s.key)
+		}
+		err = s.whole.Release(ctx)
+	} else {
+		err = s.leave(ctx, s.entries-1)
+	}
+	if err == nil || errors.Is(err, ErrLost) {
+		l.released = true
+		s.entries--
+	}
+	return err
+}
+
+// Reenter implements Reentrant.
+func (l *redissonLease) Reenter(ctx context.Context) (Lease, error) {
+	s := l.stay
+	if l.released {
+		return nil, fmt.Errorf("reenter %s: %w", s.key, ErrLost)
+	}
+	if err := s.again(ctx); err != nil {
+		return nil, fmt.Errorf("reenter %s: %w", s.key, err)
+	}
+	return s.enter(), nil
+}
+
+// Renew implements Renewer.
+func (l *redissonLease) Renew(ctx context.Context) error { return l.stay.Renew(ctx) }

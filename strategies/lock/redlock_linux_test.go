@@ -17,11 +17,11 @@ func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 		if err := syscall.Kill(q.nodes.PID(i), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = syscall.Kill(q.nodes.PID(i), syscall.SIGCONT) }) // lest Close wait for it
+		t.Cleanup(func() { _ = syscall.Kill(q.nodes.PID(i), syscall.SIGCONT) }) // otherwise Close waits for it
 	}
 	start := time.Now()
 	lease := q.acquire(l)
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 10*time.Second { // two connections' own time-outs
 		t.Errorf("with two masters stopped it took %s", took)
 	}
 	if err := lease.Release(t.Context()); err != nil {

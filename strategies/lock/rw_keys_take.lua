@@ -1,5 +1,6 @@
--- Take the lock for ARGV[2] s, or ms where ARGV[4] is 'px' and not 'ex': ARGV[1] is 'shared' to be counted among the readers in KEYS[1], or 'exclusive' to put
--- the token ARGV[3] at the writer's place KEYS[2]. Answers 1, or 0 when it is held.
+-- Take the lock for ARGV[2] seconds if ARGV[4] is 'ex', or ms if it is 'px'. ARGV[1] is 'shared' to be counted among
+-- the readers in KEYS[1], or 'exclusive' to put the writer's token ARGV[3] into KEYS[2]. Answers 1, or 0 when the lock
+-- is held.
 if redis.call('EXISTS', KEYS[2]) == 1 then
 	return 0
 end

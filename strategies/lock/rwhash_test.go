@@ -1,9 +1,15 @@
 package lock_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -14,8 +20,9 @@ func at(ms int64) func() time.Time {
 
 // Two readers, the clocks right, nobody crashed: when the second leaves, the first reads beside a writer.
 func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(1)))
 		writer := c.worker(nil, at(2))
 		noWriter(t, writer, "two readers have it")
@@ -25,10 +32,11 @@ func TestRWHashSecondReaderOverwritesTheFirst(t *testing.T) {
 	})
 }
 
-// The other order: the first leaves and is told that it lost what it held; the second is still protected.
+// The other order: the release of the first reports the loss of what it held; the second is still protected.
 func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(1)))
 		releaseFindsItLost(t, first)
 		noWriter(t, c.worker(nil, at(2)), "the second reader has it")
@@ -39,8 +47,9 @@ func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
 
 // Readers who come in the same millisecond cannot be told apart.
 func TestRWHashReadersOfOneMillisecondFreeEachOther(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		first, second := read(t, c.worker(nil, at(0))), read(t, c.worker(nil, at(0)))
 		release(t, first)
 		release(t, write(t, c.worker(nil, at(1)))) // the second still reads
@@ -49,14 +58,15 @@ func TestRWHashReadersOfOneMillisecondFreeEachOther(t *testing.T) {
 }
 
 func TestRWHashWrongClocks(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})
 		const hour = 3_600_000
 		held := write(t, c.worker(nil, at(0)))
 		stolen := write(t, c.worker(nil, at(hour))) // its clock is ahead: two writers
 		releaseFindsItLost(t, held)
 		noWriter(t, c.worker(nil, at(0)), "held by one whose clock is ahead")
-		noWriter(t, c.worker(nil, at(hour-1)), "and not for the TTL: until the clock ahead is reached")
+		noWriter(t, c.worker(nil, at(hour-1)), "by every clock that is not ahead: until the hash expires")
 		release(t, stolen)
 
 		early := write(t, c.worker(nil, at(-hour))) // its clock is behind: nobody else sees that it holds the lock
@@ -66,8 +76,9 @@ func TestRWHashWrongClocks(t *testing.T) {
 }
 
 func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-hash"), param.Values{"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s"})
+		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s"})
 		read(t, c.worker(nil, at(0))) // and crashes
 		noWriter(t, c.worker(nil, at(999)), "the reader counts for a second")
 		write(t, c.worker(nil, at(1000))) // and crashes
@@ -75,4 +86,91 @@ func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 		noWriter(t, c.worker(nil, at(2999)), "the writer counts for two seconds")
 		release(t, read(t, c.worker(nil, at(3000))))
 	})
+}
+
+// Whatever the clocks say, each taker lets the whole hash expire after its own time-out.
+func TestRWHashExpiresAsAWhole(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.workers(kind(t, "rw-hash"), param.Values{"write-ttl": "1m30s", "read-ttl": "30s"})
+		for _, take := range []struct {
+			by   func(testing.TB, lock.Locker) lock.Lease
+			want time.Duration
+		}{{write, 90 * time.Second}, {read, 30 * time.Second}} {
+			l, start := c.worker(nil, at(3_600_000)), time.Now()
+			take.by(t, l) // and crashes
+			// The time since the start has passed of it at most.
+			if ttl := b.ttl(); ttl > take.want || ttl < take.want/2-time.Since(start) {
+				t.Errorf("the hash expires in %s, want %s", ttl, take.want)
+			}
+			b.expire()
+		}
+	})
+}
+
+// TestReadWriteLocksOnACluster uses names without braces, so that every key has a slot of its own. A lock of one key
+// works wherever its slot is; one of two keys cannot be taken by one script.
+func TestReadWriteLocksOnACluster(t *testing.T) {
+	t.Parallel()
+	c := testkit.Cluster(t)
+	masters := map[int]bool{}
+	for i := range 12 {
+		key := fmt.Sprint("lock:item-", i)
+		master, err := c.Master(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters[master] = true
+		sharesOneKey(t, c, key)
+		for _, twoKeys := range rwKinds[:2] {
+			_, err = onCluster(t, c, twoKeys, key).Try(t.Context(), key)
+			if err == nil || !strings.Contains(err.Error(), "CROSSSLOT") {
+				t.Errorf("%s, whose two keys lie on two slots: got %v, want CROSSSLOT", twoKeys, err)
+			}
+		}
+	}
+	if len(masters) != 3 {
+		t.Errorf("the locks were on %d masters, want all 3", len(masters))
+	}
+}
+
+// sharesOneKey checks that readers share rw-hash and a writer does not.
+func sharesOneKey(t *testing.T, c *servers.Cluster, key string) {
+	t.Helper()
+	ctx := t.Context()
+	reader, writer := onCluster(t, c, "rw-hash", key), onCluster(t, c, "rw-hash", key)
+	reading, err := reader.(lock.SharedLocker).AcquireShared(ctx, key)
+	if err != nil {
+		t.Fatalf("%s for reading: %v", key, err)
+	}
+	if _, err := writer.Try(ctx, key); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("%s for writing beside a reader: %v", key, err)
+	}
+	if err := reading.Release(ctx); err != nil {
+		t.Errorf("%s: %v", key, err)
+	}
+	writing, err := writer.Try(ctx, key)
+	if err != nil {
+		t.Fatalf("%s for writing: %v", key, err)
+	}
+	if err := writing.Release(ctx); err != nil {
+		t.Errorf("%s: %v", key, err)
+	}
+}
+
+// onCluster opens a lock on the master of a key's slot. The key is used as it is.
+func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
+	t.Helper()
+	conn, err := c.Dial(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	l, err := kind(t, name).New(lock.Env{
+		Redis: conn.Client, Dial: c.Dialer(key), Key: func(name string) string { return name },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

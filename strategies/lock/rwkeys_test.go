@@ -7,15 +7,45 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
+// The first reader who leaves frees all, and the second is told that it has lost what the first deleted.
+func TestRWNaiveOneReaderFreesAll(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
+		first, second, writer := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), c.worker(nil, nil)
+		noWriter(t, writer, "two readers have it")
+		release(t, first)
+		lease := write(t, writer) // the second still reads
+		noWriter(t, writer, "a writer cannot enter again")
+		releaseFindsItLost(t, second)
+		release(t, lease)
+	})
+}
+
+// A late writer deletes the lock of the next one.
+func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
+		late := write(t, c.worker(nil, nil))
+		b.conn.Del(t.Context(), c.keys.Lock(name)+":writer") // as its expiry does
+		next := write(t, c.worker(nil, nil))
+		release(t, late)
+		release(t, read(t, c.worker(nil, nil))) // the next one still writes
+		releaseFindsItLost(t, next)
+	})
+}
+
 // The first reader outlives the expiry and counts down the second: a writer enters while that one reads.
 func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
 		one, other, writer := c.worker(nil, nil), c.worker(nil, nil), c.worker(nil, nil)
 		slow := read(t, one)
 		b.conn.Del(t.Context(), c.keys.Lock(name)+":readers") // as its expiry does
@@ -27,24 +57,32 @@ func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 	})
 }
 
-// A crashed reader counts for as long as others come before the expiry: each of them puts it off.
+// A crashed reader counts for as long as others come before the expiry: each of them puts it off. In rw-keys it counts
+// when they have left, too.
 func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
-		read(t, c.worker(nil, nil)) // and crashes
-		readers := c.keys.Lock(name) + ":readers"
-		b.conn.PExpire(t.Context(), readers, time.Second)
-		release(t, read(t, c.worker(nil, nil)))
-		if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
-			t.Errorf("%s are left, want most of the TTL again", left)
-		}
-		noWriter(t, c.worker(nil, nil), "nobody reads, but the crashed reader counts")
-	})
+	t.Parallel()
+	for _, kindName := range rwKinds[:2] {
+		eachServer(t, func(t *testing.T, b *bench) {
+			c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+			read(t, c.worker(nil, nil)) // and crashes
+			readers := c.keys.Lock(name) + ":readers"
+			b.conn.PExpire(t.Context(), readers, 5*time.Second)
+			lease := read(t, c.worker(nil, nil))
+			if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
+				t.Errorf("%s are left, want most of the TTL again", left)
+			}
+			if kindName == "rw-keys" {
+				release(t, lease)
+			}
+			noWriter(t, c.worker(nil, nil), "the crashed reader counts")
+		})
+	}
 }
 
 // Whole seconds are given in seconds, as the server saw it.
 func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
-	b := newBench(t, backendtest.Local(t))
+	t.Parallel()
+	b := newBench(t, testkit.Local(t))
 	calls := func(command string) (n int) {
 		stats := b.conn.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]
 		_, _ = fmt.Sscanf(stats["cmdstat_"+command], "calls=%d,", &n)
@@ -57,7 +95,7 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 		{"20s", "ex", "expire", 20 * time.Second},
 		{"19.99s", "px", "pexpire", 19990 * time.Millisecond},
 	} {
-		l, conn := b.crew(kind(t, "rw-keys"), param.Values{"ttl": c.ttl}).connected(nil, nil)
+		l, conn := b.workers(kind(t, "rw-keys"), param.Values{"ttl": c.ttl}).connected(nil, nil)
 		var sent []any
 		conn.AddHook(sees(func(cmd redis.Cmder) { sent = cmd.Args() }))
 		for how, take := range map[string]func(testing.TB, lock.Locker) lock.Lease{":readers": read, ":writer": write} {
@@ -79,9 +117,10 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 }
 
 func TestRWKeysExpire(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		crashed := b.crew(kind(t, "rw-keys"), param.Values{"ttl": "50ms"})
-		c := b.crew(kind(t, "rw-keys"), nil)
+		crashed := b.workers(kind(t, "rw-keys"), param.Values{"ttl": "50ms"})
+		c := b.workers(kind(t, "rw-keys"), nil)
 		read(t, crashed.worker(nil, nil))
 		release(t, write(t, c.worker(nil, nil)))
 		lost := write(t, crashed.worker(nil, nil))

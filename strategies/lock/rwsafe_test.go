@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // What breaks rw-keys and rw-hash: readers that leave in any order, and twice.
 func TestRWSafeReaderFreesOnlyItself(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
 		writer := c.worker(nil, nil)
 		first, second, third := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil))
 		for _, lease := range []lock.Lease{second, first} {
@@ -32,9 +33,10 @@ func TestRWSafeReaderFreesOnlyItself(t *testing.T) {
 
 // Each reader's entry expires by itself, although others come and put the expiry of the key off.
 func TestRWSafeCrashedReaderExpires(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		crashed := b.crew(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
-		c := b.crew(kind(t, "rw-safe"), nil)
+		crashed := b.workers(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
+		c := b.workers(kind(t, "rw-safe"), nil)
 		living := read(t, c.worker(nil, nil))
 		lost := read(t, crashed.worker(nil, nil))
 		release(t, living)
@@ -48,9 +50,10 @@ func TestRWSafeCrashedReaderExpires(t *testing.T) {
 }
 
 func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
-		reader := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce}).worker(nil, nil)
+		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
+		reader := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce}).worker(nil, nil)
 		lease := read(t, c.worker(nil, nil))
 		noReader := func() bool {
 			lease, err := reader.(lock.SharedLocker).AcquireShared(t.Context(), name)
@@ -76,8 +79,9 @@ func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
 
 // A writer whose readers do not finish keeps others out for no longer than bar, though it waits on.
 func TestRWSafeBarIsBounded(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
+		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
 		lease := read(t, c.worker(nil, nil))
 		writer := c.wait(t.Context())
 		release(t, read(t, c.worker(nil, nil))) // within its time-out, which is far beyond bar
@@ -89,8 +93,9 @@ func TestRWSafeBarIsBounded(t *testing.T) {
 
 // A writer who dies while it waits does not keep readers out for good.
 func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), nil)
+		c := b.workers(kind(t, "rw-safe"), nil)
 		lease := read(t, c.worker(nil, nil))
 		writer := c.hold(t.Context()) // and asks no more
 		release(t, read(t, c.worker(nil, nil)))
@@ -101,10 +106,10 @@ func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 }
 
 // reads starts a reader in a worker of its own and returns when it waits, held there until waits is opened.
-func (c *crew) reads(ctx context.Context, params param.Values) *taking {
+func (c *workers) reads(ctx context.Context, params param.Values) *taking {
 	c.Helper()
 	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
-	l := c.bench.crew(c.kind, params).worker(w.waits.Observe, nil)
+	l := c.bench.workers(c.kind, params).worker(w.waits.Observe, nil)
 	go func() {
 		defer close(w.done)
 		w.lease, w.err = l.(lock.SharedLocker).AcquireShared(ctx, name)
@@ -121,20 +126,21 @@ func (c *crew) reads(ctx context.Context, params param.Values) *taking {
 	return w
 }
 
-// Readers who wait when a writer leaves get in before the next writer, who bars those that come later. The place of
-// one who waits outlasts its poll by far, so that a busy machine does not lose it its turn.
+// Readers who wait when a writer leaves get in before the next writer, who bars those that come later. A place is
+// kept for three polls, so these are long: a busy machine does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
+		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "1s"})
 		first := write(t, c.worker(nil, nil))
 		next := c.wait(t.Context()) // and bars readers from now on
-		reader := c.reads(t.Context(), param.Values{"poll": "500ms"})
+		reader := c.reads(t.Context(), param.Values{"poll": "1s"})
 		reader.waits.Open()
 		release(t, first)
 		lease := c.taken(reader)
 		c.waits(next, "a reader has its turn")
 
-		late := c.reads(t.Context(), param.Values{"poll": "500ms"})
+		late := c.reads(t.Context(), param.Values{"poll": "1s"})
 		c.waits(next, "a reader has its turn")
 		release(t, lease)
 		lease = c.taken(next)
@@ -152,8 +158,9 @@ func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 
 // A reader who gives up when its turn has come does not keep writers out.
 func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
+		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
 		first, writer := write(t, c.worker(nil, nil)), c.worker(nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		reader := c.reads(ctx, param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"})
@@ -168,8 +175,9 @@ func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
 
 // A reader who dies before its turn keeps writers out for a moment only.
 func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.crew(kind(t, "rw-safe"), nil)
+		c := b.workers(kind(t, "rw-safe"), nil)
 		first := write(t, c.worker(nil, nil))
 		reader := c.reads(t.Context(), nil) // and asks no more
 		release(t, first)
@@ -182,28 +190,12 @@ func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
 }
 
 func TestRWSafeIsRenewed(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		kind, err := lock.WithWatchdog(kind(t, "rw-safe"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := b.crew(kind, param.Values{"ttl": "200ms"})
-		l := c.worker(nil, nil)
-		for what, take := range map[string]func(context.Context, string) (lock.Lease, error){
-			"a writer": l.Acquire, "a reader": l.(lock.SharedLocker).AcquireShared,
-		} {
-			lease, err := take(t.Context(), name)
+		for _, what := range []string{"a writer", "a reader"} {
+			c, l := b.outlivesRWSafe(what, 600)
+			lease, err := takeAs(what, l)(t.Context(), name)
 			if err != nil {
-				t.Fatal(err)
-			}
-			start := now(c)
-			until(t, "more than a TTL has passed", func() bool { return now(c) > start+300 })
-			if err := lease.Context().Err(); err != nil {
-				t.Errorf("%s lost it: %v", what, context.Cause(lease.Context()))
-			}
-			release(t, lease)
-
-			if lease, err = take(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
 			b.conn.Del(t.Context(), c.kind.AllKeys(c.keys.Lock(name))...)
@@ -215,4 +207,34 @@ func TestRWSafeIsRenewed(t *testing.T) {
 			releaseFindsItLost(t, lease)
 		}
 	})
+}
+
+// takeAs is how a writer or a reader takes a read-write lock.
+func takeAs(what string, l lock.Locker) func(context.Context, string) (lock.Lease, error) {
+	if what == "a reader" {
+		return l.(lock.SharedLocker).AcquireShared
+	}
+	return l.Acquire
+}
+
+// outlivesRWSafe holds a lock that is renewed for longer than its TTL, given in ms of the server. Where it is lost it
+// tries again with a longer TTL, because the machine may stop for about as long.
+func (b *bench) outlivesRWSafe(what string, ttl int64) (*workers, lock.Locker) {
+	b.Helper()
+	kind, err := lock.WithWatchdog(kind(b, "rw-safe"))
+	b.must(err)
+	c := b.workers(kind, param.Values{"ttl": (time.Duration(ttl) * time.Millisecond).String()})
+	l := c.worker(nil, nil)
+	lease, err := takeAs(what, l)(b.Context(), name)
+	b.must(err)
+	start := now(c)
+	until(b, "more than a TTL has passed", func() bool { return now(c) > start+ttl*3/2 })
+	if cause := context.Cause(lease.Context()); cause != nil && ttl < 10_000 {
+		_ = lease.Release(b.Context()) // it may be lost
+		return b.outlivesRWSafe(what, 4*ttl)
+	} else if cause != nil {
+		b.Errorf("%s lost it: %v", what, cause)
+	}
+	release(b, lease)
+	return c, l
 }

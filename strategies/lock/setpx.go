@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,58 +15,60 @@ import (
 
 // setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
 // deletes the key only if it still holds the token (compare-and-delete). The expiry is relative (px, ex) or a time by
-// the client's clock (pxat, exat). It promises that only its holder releases it and that a crashed holder does not hold
-// it for good.
+// the client's clock (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds: a client whose library
+// sent the command twice finds its own token, and holds the lock. It promises that only its holder releases it and that
+// a crashed holder does not hold it for good.
 //
-// What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else
-// holds the lock by then, and does not notice until it releases. Add +watchdog to renew it while its holder works; a
-// fencing token is the mend for the paused holder. With pxat and exat, a client whose clock is wrong takes it for too
-// long or hardly at all.
+// What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
+// the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
+// holder only a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for
+// too long or hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost
+// reply takes its own token for another's (resent-acquire).
+//
+// Of the other options of SET, XX is for a renewal that does not compare (see reentrantLocal), and KEEPTTL for a value
+// that changes while the lock is held, which that of no lock here does.
 //
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	promises := func(v param.Values) Promises {
+		expiry := v.Text(expiryParam)
 		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: !absolute(v.Text(expiryParam)),
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true,
+			ClockIndependent: expiry != "pxat" && expiry != "exat",
 		}
 	}
-	return Kind{
+	return polling(Kind{
 		Name:     "set-px",
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
-		Wakes:    "poll",
 		Promises: promises(nil), PromisesWith: promises,
-		Params: []param.Param{ttlParam, expiryParam, pollParam, timeoutParam},
+		Params: []param.Param{TTLParam, expiryParam, getParam, PollParam, TimeoutParam},
 		Check:  checkExpiry,
 		Renews: true,
-		New: func(env Env) (Locker, error) {
-			background := newBackground(env)
-			return &polled{
-				poller: newPoller(env), promises: promises(env.Params), close: background.Close,
-				grant: func(name string) grant {
-					return &setPXLease{
-						env: env, background: background, key: env.Key(name), token: newToken(),
-						ttl: env.Params.Duration(ttlParam), expiry: env.Params.Text(expiryParam),
-					}
-				},
-			}, nil
+		Variants: []string{
+			":expiry=pxat", // the end of the lease by the client's clock
+			":get=on",      // knows its own token
+			"+watchdog",    // renewed as long as its process lives
 		},
-	}
+	}, func(l redisLease) grant {
+		return &setPXLease{l, l.env.Params.Text(expiryParam), l.env.Params.Text(getParam) == "on"}
+	})
 }
 
-var expiryParam = param.Choice("expiry", "how the expiry is given: relative in ms or s, or as a time of the client's clock",
-	"px", "ex", "pxat", "exat")
+var expiryParam = param.Choice("expiry",
+	"how the expiry is given: relative in ms or s, or as a time of the client's clock", "px", "ex", "pxat", "exat")
+
+var getParam = param.Choice("get",
+	"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
 
 // checkExpiry refuses an expiry in seconds that is not whole seconds.
 func checkExpiry(v param.Values) error {
-	ttl, expiry := v.Duration(ttlParam), v.Text(expiryParam)
-	if (expiry == "ex" || expiry == "exat") && ttl%time.Second != 0 {
+	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
+	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
 		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
 	}
 	return nil
 }
-
-func absolute(expiry string) bool { return expiry == "pxat" || expiry == "exat" }
 
 //go:embed compare_delete.lua
 var compareDeleteText string
@@ -79,51 +82,75 @@ var (
 )
 
 type setPXLease struct {
-	unaware
-	env        Env
-	background *background
-	key, token string
-	ttl        time.Duration
-	expiry     string
+	redisLease
+	expiry string
+	get    bool // SET answers what the key held
 }
 
 // take implements grant.
 func (l *setPXLease) take(ctx context.Context) (bool, error) {
-	err := l.env.Redis.Process(ctx, l.set(ctx))
-	switch {
-	case errors.Is(err, redis.Nil):
+	cmd := l.set(ctx)
+	err := l.rdb.Process(ctx, cmd)
+	var refused redis.Error
+	switch none := errors.Is(err, redis.Nil); {
+	case l.get && none:
+		return true, nil
+	case l.get && errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
+	case none:
 		return false, nil
 	case err != nil:
-		return false, abandon(ctx, err, l.Release)
+		return false, Abandon(ctx, err, l.Release)
+	case l.get:
+		return cmd.Val() == l.token, nil // it was sent twice
 	}
 	return true, nil
 }
 
 func (l *setPXLease) set(ctx context.Context) *redis.StatusCmd {
 	var when int64
-	switch l.expiry {
+	switch ttl := l.ttl(); l.expiry {
 	case "px":
-		when = l.ttl.Milliseconds()
+		when = ttl.Milliseconds()
 	case "ex":
-		when = int64(l.ttl / time.Second)
+		when = int64(ttl / time.Second)
 	case "pxat":
-		when = l.env.now().Add(l.ttl).UnixMilli()
+		when = l.env.now().Add(ttl).UnixMilli()
 	case "exat":
-		when = l.env.now().Add(l.ttl).Unix()
+		when = l.env.now().Add(ttl).Unix()
+	}
+	if l.get {
+		return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "get", l.expiry, when)
 	}
 	return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", l.expiry, when)
 }
 
+// overwrite is a renewal that does not ask whose the lock is, if only somebody holds it.
+func (l *setPXLease) overwrite(ctx context.Context) error {
+	rdb, err := l.background.Connection(ctx)
+	if err != nil {
+		return err
+	}
+	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", l.key, l.token, "xx", "px", l.ttl().Milliseconds()))
+	if errors.Is(err, redis.Nil) {
+		return ErrLost
+	}
+	return err
+}
+
 // Release implements Lease.
 func (l *setPXLease) Release(ctx context.Context) error {
-	return releaseError(l.key, lost(compareDelete.Run(ctx, l.env.Redis, []string{l.key}, l.token).Int64()))
+	return l.releases(compareDelete.Run(ctx, l.rdb, []string{l.key}, l.token).Int64())
+}
+
+// CompareAndDelete deletes the key of a lock of the kind set-px if it still holds the token, and returns ErrLost, wrapped,
+// if it does not.
+func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
+	l := redisLease{key: key}
+	return l.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
 }
 
 // Renew implements Renewer.
 func (l *setPXLease) Renew(ctx context.Context) error {
-	rdb, err := l.background.connection(ctx)
-	if err != nil {
-		return err
-	}
-	return lost(compareExpire.Run(ctx, rdb, []string{l.key}, l.token, l.ttl.Milliseconds()).Int64())
+	return l.background.renew(ctx, compareExpire, []string{l.key}, l.token, l.ttl().Milliseconds())
 }

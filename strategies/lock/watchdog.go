@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // ErrNoRenewal is returned by WithWatchdog for a lock whose leases cannot be renewed.
@@ -18,23 +20,15 @@ var ErrNoRenewal = errors.New("lock cannot be renewed")
 const auto = "ttl/3"
 
 // renewParam is how often the watchdog renews.
-var renewParam = param.Param{
-	Name: "renew", Default: auto, Summary: "how often the watchdog renews",
-	Normalize: func(value string) (string, error) {
-		if value == auto {
-			return auto, nil
-		}
-		return param.Duration("renew", time.Second, time.Millisecond, "").Normalize(value)
-	},
-}
+var renewParam = param.DurationOr("renew", auto, time.Millisecond, "how often the watchdog renews")
 
 // WithWatchdog returns kind with its leases renewed by a timer until they are released, on a connection of their own.
-// A lease's context is cancelled when a renewal finds the lock gone, or when none has succeeded for a whole TTL, counted
-// from before the request that took or renewed it was sent. Where a Locker does not say when that was (see Asker), a
-// lock that was waited for is renewed before it is handed out. It returns ErrNoRenewal, wrapped, if kind's leases cannot
-// be renewed.
+// A lease's context is cancelled when a renewal finds the lock gone, or when no renewal has succeeded for a whole TTL.
+// The TTL counts from before the request that took or renewed the lock was sent. If a Locker does not say when that was
+// (see Asker) and had to wait for the lock, the lock is renewed once before Acquire returns. WithWatchdog returns
+// ErrNoRenewal, wrapped, if kind's leases cannot be renewed.
 //
-// What breaks it: a watchdog renews for a holder that is stuck as gladly as for one that works.
+// What breaks it: a watchdog does not see whether its holder works or is stuck, and renews for both.
 func WithWatchdog(kind Kind) (Kind, error) {
 	if !kind.Renews {
 		return Kind{}, fmt.Errorf("%w: %s", ErrNoRenewal, kind.Name)
@@ -51,6 +45,8 @@ func WithWatchdog(kind Kind) (Kind, error) {
 			return p
 		}
 	}
+	plain := kind
+	kind.ExpiryWith = func(v param.Values) Expiry { return Expiry{After: plain.Expiry(v).After, Renewed: true} }
 	check := kind.Check
 	kind.Check = func(v param.Values) error {
 		if check != nil {
@@ -65,7 +61,7 @@ func WithWatchdog(kind Kind) (Kind, error) {
 		if err != nil {
 			return nil, err
 		}
-		ttl := env.Params.Duration(ttlParam)
+		ttl := env.Params.Duration(TTLParam)
 		w := &watched{Locker: locker, every: renewal(env.Params), ttl: ttl, steps: env.Steps}
 		if _, ok := locker.(SharedLocker); ok {
 			return &watchedShared{w}, nil
@@ -78,14 +74,14 @@ func WithWatchdog(kind Kind) (Kind, error) {
 // renewal is how often a lease is renewed.
 func renewal(v param.Values) time.Duration {
 	if v.Text(renewParam) == auto {
-		return v.Duration(ttlParam) / 3
+		return v.Duration(TTLParam) / 3
 	}
 	return v.Duration(renewParam)
 }
 
-// checkRenewal refuses a renewal that comes when the lock has expired.
+// checkRenewal refuses an interval at whose end the lock has already expired.
 func checkRenewal(v param.Values) error {
-	if every, ttl := renewal(v), v.Duration(ttlParam); every >= ttl {
+	if every, ttl := renewal(v), v.Duration(TTLParam); every >= ttl {
 		return fmt.Errorf("renew=%s is too late for a lock that expires after %s", every, ttl)
 	}
 	return nil
@@ -145,7 +141,7 @@ func (w *watchedShared) AcquireShared(ctx context.Context, name string) (Lease, 
 	return w.watch(ctx, start, lease, err)
 }
 
-// watch keeps a lease renewed that was acquired in a call that began at start.
+// watch starts to renew a lease that was acquired in a call that began at start.
 func (w *watched) watch(ctx context.Context, start time.Time, lease Lease, err error) (Lease, error) {
 	if err != nil {
 		return nil, err
@@ -153,32 +149,31 @@ func (w *watched) watch(ctx context.Context, start time.Time, lease Lease, err e
 	renewer := lease.(Renewer)
 	if a, ok := w.Locker.(Asker); ok {
 		start = a.Asked()
-	} else if time.Since(start) >= w.every { // it waited, and nobody knows for how long of that it has had the lock
+	} else if time.Since(start) >= w.every { // it waited, and has had the lock for some unknown part of that time
 		start = time.Now()
 		if err := renewer.Renew(ctx); err != nil {
-			return nil, fmt.Errorf("renew the lock that was waited for: %w", giveBack(ctx, err, lease.Release))
+			return nil, fmt.Errorf("renew the lock that was waited for: %w", GiveBack(ctx, err, lease.Release))
 		}
 	}
-	return keepRenewing(renewer, start, w.every, w.ttl, 0, w.steps), nil
+	return keepRenewing(renewer, start, w.every, w.ttl, w.steps), nil
 }
 
-// renewing is a lease that is renewed until it is released, lost, or renewed as often as it may be.
+// renewing is a lease that is renewed until it is released or lost.
 type renewing struct {
 	Renewer
 	every, ttl time.Duration
-	times      int
 	steps      step.Observer
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	done       sync.WaitGroup
 }
 
-// keepRenewing starts to renew a lease, at most times often if that is not zero. asked is when the request was sent that
-// took it: from then on its TTL may have run.
-func keepRenewing(lease Renewer, asked time.Time, every, ttl time.Duration, times int, steps step.Observer) *renewing {
+// keepRenewing starts to renew a lease. asked is when the request that took the lock was sent: its TTL may have begun
+// then.
+func keepRenewing(lease Renewer, asked time.Time, every, ttl time.Duration, steps step.Observer) *renewing {
 	ctx, cancel := context.WithCancelCause(lease.Context())
-	r := &renewing{Renewer: lease, every: every, ttl: ttl, times: times, steps: steps, ctx: ctx, cancel: cancel}
-	if time.Since(asked) >= ttl { // the reply was so late that its holder must not begin
+	r := &renewing{Renewer: lease, every: every, ttl: ttl, steps: steps, ctx: ctx, cancel: cancel}
+	if time.Since(asked) >= ttl { // the reply was so late that the lock may have expired
 		cancel(ErrLost)
 	}
 	r.done.Go(func() { r.run(asked) })
@@ -186,11 +181,11 @@ func keepRenewing(lease Renewer, asked time.Time, every, ttl time.Duration, time
 }
 
 func (r *renewing) run(start time.Time) {
-	valid := start.Add(r.ttl) // until then the lock is surely ours
+	valid := start.Add(r.ttl) // until then the lock is certainly held
 	tick, end := time.NewTimer(time.Until(start.Add(r.every))), time.NewTimer(time.Until(valid))
 	defer tick.Stop()
 	defer end.Stop()
-	for n := 0; r.times == 0 || n < r.times; n++ {
+	for {
 		select {
 		case <-r.ctx.Done():
 			return
@@ -209,7 +204,7 @@ func (r *renewing) run(start time.Time) {
 			valid = start.Add(r.ttl)
 			end.Reset(time.Until(valid))
 			r.steps.At(r.ctx, step.Renewed)
-		case isLost(err) || !time.Now().Before(valid):
+		case errors.Is(err, ErrLost) || !time.Now().Before(valid):
 			r.cancel(ErrLost)
 			return
 		}
@@ -219,14 +214,14 @@ func (r *renewing) run(start time.Time) {
 // Context implements Lease.
 func (r *renewing) Context() context.Context { return r.ctx }
 
-// Release implements Lease: no renewal is under way when the lock is given back.
+// Release implements Lease. It waits until no renewal is under way.
 func (r *renewing) Release(ctx context.Context) error {
 	r.cancel(context.Canceled)
 	r.done.Wait()
 	return r.Renewer.Release(ctx)
 }
 
-// Fence implements Fencer where the lease under it does.
+// Fence implements Fencer. It returns 0 if the lease under it is not a Fencer.
 func (r *renewing) Fence() int64 {
 	if f, ok := r.Renewer.(Fencer); ok {
 		return f.Fence()
@@ -234,8 +229,8 @@ func (r *renewing) Fence() int64 {
 	return 0
 }
 
-// Reenter implements Reentrant where the lease under it does; the lock of another is held by someone, its holder
-// included. The new lease is renewed by itself, because either may be released first.
+// Reenter implements Reentrant. It returns ErrHeld if the lease under it is not Reentrant: its own holder has the lock.
+// The new lease is renewed separately, because either lease may be released first.
 func (r *renewing) Reenter(ctx context.Context) (Lease, error) {
 	reentrant, ok := r.Renewer.(Reentrant)
 	if !ok {
@@ -246,5 +241,49 @@ func (r *renewing) Reenter(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keepRenewing(again.(Renewer), start, r.every, r.ttl, r.times, r.steps), nil
+	return keepRenewing(again.(Renewer), start, r.every, r.ttl, r.steps), nil
+}
+
+// Background is a second connection of a Locker, for renewals while the worker works. A renewal on the worker's own
+// connection would wait for the work that it is needed for.
+type Background struct {
+	dial func(context.Context) (*redis.Client, error)
+	mu   sync.Mutex
+	rdb  *redis.Client
+}
+
+// NewBackground returns a connection that opens when it is first needed.
+func NewBackground(env Env) *Background { return &Background{dial: env.Dial} }
+
+// Connection returns the connection. go-redis serializes its use.
+func (b *Background) Connection(ctx context.Context) (*redis.Client, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rdb == nil {
+		rdb, err := b.dial(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("connect for renewals: %w", err)
+		}
+		b.rdb = rdb
+	}
+	return b.rdb, nil
+}
+
+// renew runs a script that answers 1 if it renewed the lock and 0 if the lock was lost.
+func (b *Background) renew(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+	rdb, err := b.Connection(ctx)
+	if err != nil {
+		return err
+	}
+	return lost(script.Run(ctx, rdb, keys, args...).Int64())
+}
+
+// Close closes the connection if it was opened.
+func (b *Background) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rdb == nil {
+		return nil
+	}
+	return b.rdb.Close()
 }

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // counter counts renewals.
@@ -29,7 +30,7 @@ func (b *bench) renewals(c *counter, n int) {
 	b.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); c.n.Load() < int64(n); <-tick.C {
+	for deadline := time.Now().Add(soon); c.n.Load() < int64(n); <-tick.C {
 		if time.Now().After(deadline) {
 			b.Fatalf("the lock was renewed %d times, want %d", c.n.Load(), n)
 		}
@@ -47,8 +48,9 @@ func eachWatched(t *testing.T, f func(t *testing.T, b *bench, lockName string)) 
 	}
 }
 
-// A stuck holder is renewed for as gladly as one that works: the flaw that the doc comment admits.
+// The watchdog renews for a stuck holder too: the flaw that the doc comment admits.
 func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
+	t.Parallel()
 	eachWatched(t, func(t *testing.T, b *bench, lockName string) {
 		renewals := counter{}
 		stuck := b.worker(lockName, setting{steps: renewals.observe, params: often})
@@ -70,6 +72,7 @@ func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
 }
 
 func TestWatchdogNoticesALoss(t *testing.T) {
+	t.Parallel()
 	eachWatched(t, func(t *testing.T, b *bench, lockName string) {
 		lease := b.try(b.worker(lockName, setting{params: often}))
 		b.expire()
@@ -106,6 +109,7 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 
 // A renewal that is under way when the release begins is waited for before the lock is given back.
 func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewing, waited := make(chan struct{}), atomic.Bool{}
 		lease := b.try(b.worker("set-px+watchdog", setting{params: often, steps: func(ctx context.Context, at step.Name) {
@@ -132,27 +136,37 @@ func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
 
 // A lock that could not be renewed for a whole TTL may be another's.
 func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		down := errors.New("no connection")
-		dials := atomic.Int64{}
-		w := b.worker("set-px+watchdog", setting{
-			params: param.Values{"ttl": "60ms", "renew": "5ms"},
-			dial: func(context.Context) (*redis.Client, error) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, every = 60 * time.Millisecond, 5 * time.Millisecond
+		rdb, dials := answers(func(redis.Cmder) bool { return true }).client(), atomic.Int64{}
+		defer rdb.Close()
+		l, err := renewedKind(t, "set-px").New(lock.Env{
+			Redis: rdb, Params: param.Values{"ttl": ttl.String(), "renew": every.String()},
+			Key: func(name string) string { return name },
+			Dial: func(context.Context) (*redis.Client, error) {
 				dials.Add(1)
-				return nil, down
+				return nil, errNoServer
 			},
 		})
-		taken := time.Now()
-		lease := b.try(w)
-		b.cancelled(lease)
-		if held := time.Since(taken); held < 50*time.Millisecond || dials.Load() < 2 {
-			t.Errorf("it gave up after %s and %d renewals, want a TTL of 60ms and several", held, dials.Load())
+		if err != nil {
+			t.Fatal(err)
 		}
+		start := time.Now()
+		lease, err := l.Try(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held, n := ends(t, lease, start), dials.Load(); held != ttl || n < int64(ttl/every)-1 {
+			t.Errorf("it gave up after %s and %d renewals, want %s and one each %s", held, n, ttl, every)
+		}
+		_ = lease.Release(t.Context()) // it is lost
 	})
 }
 
 // Renewals do not wait for the worker's connection, and all of a worker's leases share one.
 func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewals, dials := counter{}, atomic.Int64{}
 		w := b.worker("set-px+watchdog", setting{
@@ -183,10 +197,153 @@ func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
 }
 
 func TestWatchdogLeavesANonReentrantLockAlone(t *testing.T) {
+	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		lease := b.try(b.worker("set-px+watchdog", setting{}))
 		_, err := reenter(t, lease)
 		wants(t, "entering a lock again that is not reentrant", err, lock.ErrHeld)
 		wants(t, "release", lease.Release(t.Context()), nil)
+	})
+}
+
+// renewedKind is a lock by name, and "+watchdog" over one that does not renew itself.
+func renewedKind(t testing.TB, lockName string) lock.Kind {
+	t.Helper()
+	k := kind(t, lockName)
+	if !k.Renews {
+		return k
+	}
+	k, err := lock.WithWatchdog(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// ends waits until a lease knows that it is lost, and returns how long after start that was.
+func ends(t testing.TB, lease lock.Lease, start time.Time) time.Duration {
+	t.Helper()
+	<-lease.Context().Done()
+	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		t.Errorf("it ended because of %v, want %v", cause, lock.ErrLost)
+	}
+	return time.Since(start)
+}
+
+// On the server the TTL runs while the reply is on its way. No renewal succeeds in these tests.
+func TestLateReplyShortensTheLease(t *testing.T) {
+	t.Parallel()
+	const ttl = 900 * time.Millisecond
+	for _, lockName := range []string{"set-px", "reentrant", "fenced", "rw-safe", "queue", "redisson"} {
+		for _, late := range []time.Duration{0, ttl - time.Millisecond, ttl + time.Second} {
+			t.Run(lockName+"/"+late.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					taking := true
+					l := answers(func(redis.Cmder) bool {
+						if taking {
+							time.Sleep(late)
+						}
+						return lockName != "redisson" && lockName != "queue" // whose scripts answer how long to wait
+					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
+					start := time.Now()
+					lease, err := l.Try(t.Context(), name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					taking = false
+					if late > ttl && lease.Context().Err() == nil {
+						t.Error("it holds a lock that had expired before the reply came")
+					}
+					if held, want := ends(t, lease, start), max(ttl, late); held != want {
+						t.Errorf("it ended %s after the request, want %s", held, want)
+					}
+					_ = lease.Release(t.Context())
+				})
+			})
+		}
+	}
+}
+
+// What counts is the attempt that took the lock: others may have held it for longer than the TTL before.
+func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	const ttl = 900 * time.Millisecond
+	for _, lockName := range []string{"set-px", "reentrant", "fenced", "rw-safe"} {
+		t.Run(lockName, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sent time.Time
+				attempts := 0
+				l := answers(func(redis.Cmder) bool {
+					if attempts++; attempts <= 20 {
+						sent = time.Now()
+						time.Sleep(100 * time.Millisecond)
+					}
+					return attempts >= 20
+				}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
+				lease, err := l.Acquire(t.Context(), name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if held := ends(t, lease, sent); held != ttl {
+					t.Errorf("it ended %s after the last request, want %s", held, ttl)
+				}
+				_ = lease.Release(t.Context())
+			})
+		})
+	}
+}
+
+// silent is a Locker that does not say when it asked: it takes three TTLs. Its lease can be renewed so often.
+type silent struct {
+	lock.Locker
+	renewals int
+}
+
+const silentTTL = time.Second
+
+func (s *silent) Acquire(context.Context, string) (lock.Lease, error) {
+	time.Sleep(3 * silentTTL)
+	return s, nil
+}
+
+func (s *silent) Context() context.Context      { return context.Background() }
+func (s *silent) Release(context.Context) error { return nil }
+func (s *silent) Renew(context.Context) error {
+	if s.renewals--; s.renewals < 0 {
+		return errNoServer
+	}
+	return nil
+}
+
+func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
+	t.Parallel()
+	open := func(t testing.TB, renewals int) lock.Locker {
+		k, err := lock.WithWatchdog(lock.Kind{
+			Name: "silent", Renews: true,
+			New: func(lock.Env) (lock.Locker, error) { return &silent{renewals: renewals}, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := k.New(lock.Env{Params: param.Values{"ttl": silentTTL.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		lease, err := open(t, 1).Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held, want := ends(t, lease, start), 4*silentTTL; held != want {
+			t.Errorf("it ended %s after the acquisition began, want %s: a TTL after the one renewal", held, want)
+		}
+		_ = lease.Release(t.Context())
+
+		if _, err := open(t, 0).Acquire(t.Context(), name); !errors.Is(err, errNoServer) {
+			t.Errorf("without that renewal: %v, want %v", err, errNoServer)
+		}
 	})
 }

@@ -36,6 +36,20 @@ func Duration(name string, def, min time.Duration, summary string) Param {
 	}
 }
 
+// DurationOr is a parameter that is a word, its default, or a time of at least min.
+func DurationOr(name, word string, min time.Duration, summary string) Param {
+	given := Duration(name, 0, min, summary)
+	return Param{
+		Name: name, Default: word, Summary: summary,
+		Normalize: func(value string) (string, error) {
+			if value == word {
+				return word, nil
+			}
+			return given.Normalize(value)
+		},
+	}
+}
+
 // Choice is a parameter that is one of some words; the first is the default.
 func Choice(name, summary string, words ...string) Param {
 	return Param{
@@ -63,6 +77,34 @@ func Count(name string, def, min int, summary string) Param {
 	}
 }
 
+// CountOr is a parameter that is a word, its default, or a whole number of at least min.
+func CountOr(name, word string, min int, summary string) Param {
+	given := Count(name, 0, min, summary)
+	return Param{
+		Name: name, Default: word, Summary: summary,
+		Normalize: func(value string) (string, error) {
+			if value == word {
+				return word, nil
+			}
+			return given.Normalize(value)
+		},
+	}
+}
+
+// Fraction is a parameter that is a number from 0, its default, to 1.
+func Fraction(name, summary string) Param {
+	return Param{
+		Name: name, Default: "0", Summary: summary,
+		Normalize: func(value string) (string, error) {
+			f, err := strconv.ParseFloat(value, 64)
+			if err != nil || !(f >= 0 && f <= 1) { // NaN is neither
+				return "", fmt.Errorf("%q is not a number from 0 to 1", value)
+			}
+			return strconv.FormatFloat(f, 'f', -1, 64), nil
+		},
+	}
+}
+
 // Values are the parameters given in a spec, in normal form. Those at their default are absent.
 type Values map[string]string
 
@@ -83,6 +125,23 @@ func (v Values) Count(p Param) int {
 		panic(fmt.Sprintf("param %s is not a number: %v", p.Name, err))
 	}
 	return n
+}
+
+// CountOr returns the value of a parameter made by CountOr, false if it is the word.
+func (v Values) CountOr(p Param) (int, bool) {
+	if v.Text(p) == p.Default {
+		return 0, false
+	}
+	return v.Count(p), true
+}
+
+// Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
+func (v Values) Fraction(p Param) float64 {
+	f, err := strconv.ParseFloat(v.Text(p), 64)
+	if err != nil {
+		panic(fmt.Sprintf("param %s is not a number: %v", p.Name, err))
+	}
+	return f
 }
 
 // Text returns the value of a parameter in normal form.

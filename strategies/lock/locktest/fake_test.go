@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeTB is a test that may fail: it notes what it is told and runs its own cleanups.
+// fakeTB is a test that may fail: it records its errors and runs its own cleanups.
 type fakeTB struct {
 	testing.TB // for what is not overridden
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // memoryLease is one entry of a holder.
@@ -20,7 +20,7 @@ type memoryLease struct {
 	cancel  context.CancelCauseFunc
 }
 
-// end tells that the lease is lost.
+// end cancels a lease that is lost.
 func (l *memoryLease) end() {
 	switch l.locker.m.fault {
 	case noticesNothing:

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/step"
 )
 
 // A fault is something that a lock does wrong.
@@ -43,9 +43,9 @@ func newMemory(t testing.TB, f fault) *memory {
 	return m
 }
 
-// subject has all hooks.
-func (m *memory) subject() Subject {
-	return Subject{
+// factory has all hooks.
+func (m *memory) factory() Factory {
+	return Factory{
 		Open:     func(_ testing.TB, w Worker) lock.Locker { return &memoryLocker{m: m, Worker: w} },
 		Lose:     func(_ testing.TB, name string) { m.lose(name) },
 		Crash:    func(_ testing.TB, l lock.Locker) { m.crash(l.(*memoryLocker)) },
@@ -132,7 +132,10 @@ func (l *memoryLocker) now() time.Time {
 
 func (l *memoryLocker) Try(ctx context.Context, name string) (lock.Lease, error) {
 	if l.m.fault == tryIsSlow {
-		<-time.After(l.m.subject().Patience + 50*time.Millisecond)
+		<-time.After(l.m.factory().Patience + 50*time.Millisecond)
+	}
+	if l.m.fault == tryFails {
+		return nil, errors.New("it cannot try")
 	}
 	l.reading = false
 	return l.attempt(ctx, name, false)

@@ -8,12 +8,13 @@ import (
 
 // The lock of the example keeps what can be checked.
 func TestOutsideLock(t *testing.T) {
-	want := map[string]locktest.Verdict{
+	t.Parallel()
+	want := map[string]locktest.State{
 		"exclusive": locktest.Kept, "owner-only release": locktest.Kept, "survives a crash": locktest.Unchecked,
 	}
 	for _, f := range testMine(t) {
-		if w, promised := want[f.Promise]; promised && f.Verdict != w || !promised && f.Verdict != locktest.NotMade {
-			t.Errorf("%s: %s (%s), want %q", f.Promise, f.Verdict, f.Why, w)
+		if w, promised := want[f.Promise]; promised && f.State != w || !promised && f.State != locktest.NotMade {
+			t.Errorf("%s: %s (%s), want %q", f.Promise, f.State, f.Why, w)
 		}
 	}
 }

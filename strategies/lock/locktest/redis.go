@@ -17,95 +17,126 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Redis makes the Subject of a lock.Kind that needs one Redis and nothing else, with all its hooks: a holder crashes when
-// its connections are closed, and the lock is lost when its keys are deleted.
+// Redis makes the Factory, with all hooks, of a lock.Kind that needs one Redis and nothing else. A holder crashes when
+// its connections are closed, and a lock is lost when its keys are deleted.
 type Redis struct {
 	Server *backend.Server
 	Kind   lock.Kind
-	Params param.Values // besides its TTLs and time-out, which the suite sets
+	Params param.Values // other than its TTLs and time-out, which the suite sets
 
-	// Process is shared by all workers. By default each is a process of its own, and only then can it crash.
+	// Process is shared by all workers. By default each worker is alone in its process; only then can it crash.
 	Process *lock.Process
 
-	// OwnClock says that the lock does not use Env.Now: its clock can be set wrong only in a bubble, see Subject.
+	// OwnClock says that the lock does not use Env.Now: its clock can be set wrong only in a bubble (see Factory.Bubble).
 	OwnClock bool
 
-	TTL      time.Duration // as in Subject
-	Renewing bool          // as in Subject
+	TTL      time.Duration // as in Factory
+	Renewing bool          // as in Factory
+	Parallel bool          // as in Factory
 }
 
-// Subject returns the Subject. Its keys are under a prefix that nothing else uses.
-func (r Redis) Subject(t testing.TB) Subject {
+// Factory returns the Factory. Its keys are under a prefix that nothing else uses. A key of that prefix which is there
+// at the end of t, and which Kind.Keys does not list, is an error.
+func (r Redis) Factory(t testing.TB) Factory {
 	t.Helper()
-	keys, err := market.NewKeys("test:{" + rand.Text() + "}:")
+	own := rand.Text()
+	keys, err := market.NewKeys("test:{" + own + "}:")
 	if err != nil {
 		t.Fatal(err)
 	}
-	thief, err := r.Server.Dial(t.Context())
+	admin, err := r.Server.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = thief.Close() })
-	site := &site{Redis: r, keys: keys, outlets: map[lock.Locker]*outlet{}}
-	s := Subject{
-		Open: site.open, TTL: r.TTL, Renewing: r.Renewing, Clock: !r.OwnClock, Bubble: r.OwnClock,
+	t.Cleanup(func() { _ = admin.Close() })
+	m := &redisMaker{Redis: r, keys: keys, made: map[lock.Locker]*connections{}, declared: map[string]bool{}}
+	t.Cleanup(func() { m.findUndeclared(t, admin.Client, own) })
+	f := Factory{
+		Open: m.open, TTL: r.TTL, Renewing: r.Renewing, Parallel: r.Parallel, Clock: !r.OwnClock, Bubble: r.OwnClock,
 		Lose: func(t testing.TB, name string) {
-			if err := thief.Del(context.WithoutCancel(t.Context()), r.Kind.AllKeys(keys.Lock(name))...).Err(); err != nil {
+			if err := admin.Del(context.WithoutCancel(t.Context()), r.Kind.AllKeys(keys.Lock(name))...).Err(); err != nil {
 				t.Fatal(err)
 			}
 		},
 	}
 	if r.Process == nil {
-		s.Crash = func(_ testing.TB, l lock.Locker) { site.outlet(l).cut() }
+		f.Crash = func(_ testing.TB, l lock.Locker) { m.of(l).close() }
 	}
-	return s
+	return f
 }
 
-// site is where the workers of one Subject are.
-type site struct {
+// redisMaker makes the workers of one Factory.
+type redisMaker struct {
 	Redis
-	keys    market.Keys
-	mu      sync.Mutex
-	outlets map[lock.Locker]*outlet
+	keys     market.Keys
+	mu       sync.Mutex
+	made     map[lock.Locker]*connections
+	declared map[string]bool // the keys of all locks that were named
 }
 
-func (s *site) outlet(l lock.Locker) *outlet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.outlets[l]
+// key is lock.Env's Key.
+func (m *redisMaker) key(name string) string {
+	key := m.keys.Lock(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.Kind.AllKeys(key) {
+		m.declared[k] = true
+	}
+	return key
 }
 
-// open implements Subject.Open.
-func (s *site) open(t testing.TB, w Worker) lock.Locker {
+// findUndeclared fails the test for keys that have own in their names and that the kind does not list. A run would not
+// remove them.
+func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own string) {
+	ctx := context.WithoutCancel(t.Context())
+	found := admin.Scan(ctx, 0, "*"+own+"*", 1000).Iterator()
+	for found.Next(ctx) {
+		if !m.declared[found.Val()] {
+			t.Errorf("the lock left %s, which the Keys of its Kind do not list, so that no run removes it", found.Val())
+		}
+	}
+	if err := found.Err(); err != nil {
+		t.Errorf("looking for keys that the lock left: %v", err)
+	}
+}
+
+func (m *redisMaker) of(l lock.Locker) *connections {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made[l]
+}
+
+// open implements Factory.Open.
+func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 	t.Helper()
-	out := &outlet{server: s.Server}
-	t.Cleanup(out.cut)
-	rdb, err := out.dial(t.Context())
+	c := &connections{server: m.Server}
+	t.Cleanup(c.close)
+	rdb, err := c.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := out.dial
-	if s.Process != nil { // what is shared must outlive the worker that happened to dial
-		dial = (&outlet{server: s.Server}).dial
+	dial := c.dial
+	if m.Process != nil { // what the process shares has to outlive the worker that happens to dial
+		dial = (&connections{server: m.Server}).dial
 	}
-	l, err := s.Kind.New(lock.Env{
-		Redis: rdb, Dial: dial, Key: s.keys.Lock, Params: s.params(t, w), Steps: w.Steps, Now: w.Now, Process: s.Process,
+	l, err := m.Kind.New(lock.Env{
+		Redis: rdb, Dial: dial, Key: m.key, Params: m.params(t, w), Steps: w.Steps, Now: w.Now, Process: m.Process,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outlets[l] = out
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made[l] = c
 	return l
 }
 
 // params sets each TTL and the time-out that the kind has.
-func (s *site) params(t testing.TB, w Worker) param.Values {
+func (m *redisMaker) params(t testing.TB, w Worker) param.Values {
 	t.Helper()
 	values := param.Values{}
-	for _, p := range s.Kind.Params {
-		value, given := s.Params[p.Name]
+	for _, p := range m.Kind.Params {
+		value, given := m.Params[p.Name]
 		switch {
 		case p.Name == "timeout":
 			value = w.Timeout.String()
@@ -120,46 +151,46 @@ func (s *site) params(t testing.TB, w Worker) param.Values {
 		}
 		values[p.Name] = normal
 	}
-	if s.Kind.Check != nil {
-		if err := s.Kind.Check(values); err != nil {
+	if m.Kind.Check != nil {
+		if err := m.Kind.Check(values); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return values
 }
 
-// outlet is where a worker's connections come from. When it is cut they are closed, and there are no more.
-type outlet struct {
+// connections are those of one worker. After close there are no more.
+type connections struct {
 	server *backend.Server
 	mu     sync.Mutex
-	over   bool
-	conns  []*backend.Conn
+	closed bool
+	open   []*backend.Conn
 }
 
-var errCut = errors.New("the worker has crashed or ended")
+var errClosed = errors.New("the worker has crashed or ended")
 
 // dial is lock.Env's Dial.
-func (o *outlet) dial(ctx context.Context) (*redis.Client, error) {
-	conn, err := o.server.Dial(ctx)
+func (c *connections) dial(ctx context.Context) (*redis.Client, error) {
+	conn, err := c.server.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.over {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		_ = conn.Close()
-		return nil, errCut
+		return nil, errClosed
 	}
-	o.conns = append(o.conns, conn)
+	c.open = append(c.open, conn)
 	return conn.Client, nil
 }
 
-func (o *outlet) cut() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.over = true
-	for _, conn := range o.conns {
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.open {
 		_ = conn.Close()
 	}
-	o.conns = nil
+	c.open = nil
 }

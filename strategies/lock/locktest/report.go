@@ -7,35 +7,35 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// A Verdict is what became of a promise.
-type Verdict string
+// A State is what became of a promise.
+type State string
 
-// The verdicts.
+// The states.
 const (
-	Kept      Verdict = "kept"      // all its checks passed
-	Broken    Verdict = "broken"    // a check failed
-	Unchecked Verdict = "unchecked" // a check could not be made
-	NotRun    Verdict = "not run"   // a check was not asked for: see go test -run
-	NotMade   Verdict = "not made"
+	Kept      State = "kept"      // all its checks passed
+	Broken    State = "broken"    // a check failed
+	Unchecked State = "unchecked" // a check could not be made
+	NotRun    State = "not run"   // a check was not asked for: see go test -run
+	NotMade   State = "not made"
 )
 
-// A Finding is what became of one promise.
-type Finding struct {
+// A PromiseState is what became of one promise.
+type PromiseState struct {
 	Promise string // as in lock.Promises.List
-	Verdict Verdict
-	Why     string // the check that failed, or what it needs; empty if the promise was kept or not made
+	State   State
+	Why     string // the check that failed, or what a check lacks; empty if the promise was kept or not made
 }
 
-// A Report has a Finding for each promise, in the order of lock.Promises.List.
-type Report []Finding
+// A Report has a PromiseState for each promise, in the order of lock.Promises.List.
+type Report []PromiseState
 
-// Unchecked lists the promises that were made and could not be checked. A test compares it with what it expects, so that a
-// promise cannot become unchecked unseen.
+// Unchecked lists the promises that were made and could not be checked. A test compares the list with what it expects,
+// so that it notices when a promise becomes unchecked.
 func (r Report) Unchecked() []string {
 	var names []string
-	for _, f := range r {
-		if f.Verdict == Unchecked {
-			names = append(names, f.Promise)
+	for _, p := range r {
+		if p.State == Unchecked {
+			names = append(names, p.Promise)
 		}
 	}
 	return names
@@ -44,50 +44,50 @@ func (r Report) Unchecked() []string {
 // String has a line for each promise.
 func (r Report) String() string {
 	var b strings.Builder
-	for _, f := range r {
-		fmt.Fprintf(&b, "  %-20s %s", f.Promise, f.Verdict)
-		if f.Why != "" {
-			fmt.Fprintf(&b, ": %s", f.Why)
+	for _, p := range r {
+		fmt.Fprintf(&b, "  %-20s %s", p.Promise, p.State)
+		if p.Why != "" {
+			fmt.Fprintf(&b, ": %s", p.Why)
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// An outcome is what became of one check. The zero value is one that was not run.
-type outcome struct {
+// A checkResult is what became of one check. The zero value says that it was not run.
+type checkResult struct {
 	ran, failed bool
-	missing     string // what it lacked to be made
+	missing     string // what the check lacked
 }
 
-// judge makes a report of the checks' outcomes.
-func judge(promises lock.Promises, outcomes map[string]outcome) Report {
+// judge makes a report of the results of checks, given by their names.
+func judge(promises lock.Promises, results map[string]checkResult) Report {
 	var r Report
 	for _, p := range promises.List() {
-		f := Finding{Promise: p.Name, Verdict: NotMade}
+		s := PromiseState{Promise: p.Name, State: NotMade}
 		if p.Made {
-			f.Verdict, f.Why = verdict(p.Name, outcomes)
+			s.State, s.Why = state(p.Name, results)
 		}
-		r = append(r, f)
+		r = append(r, s)
 	}
 	return r
 }
 
-// verdict looks at the checks of a promise: one that failed breaks it, whatever the others say.
-func verdict(promise string, outcomes map[string]outcome) (v Verdict, why string) {
-	v = Kept
+// state judges one promise. A check that failed breaks it, whatever the other checks found.
+func state(promise string, results map[string]checkResult) (s State, why string) {
+	s = Kept
 	for _, c := range checks {
 		if c.promise != promise {
 			continue
 		}
-		switch o := outcomes[c.name]; {
-		case o.failed:
+		switch r := results[c.name]; {
+		case r.failed:
 			return Broken, c.name
-		case !o.ran:
-			v, why = NotRun, c.name
-		case o.missing != "":
-			v, why = Unchecked, o.missing
+		case !r.ran:
+			s, why = NotRun, c.name
+		case r.missing != "":
+			s, why = Unchecked, r.missing
 		}
 	}
-	return v, why
+	return s, why
 }

@@ -18,37 +18,37 @@ import (
 // agreed is the timeout of the sessions of these tests.
 const agreed = 12 * time.Second
 
-// told is a session that the client has just told of.
-func told(t *testing.T) *session {
-	s := &session{ready: make(chan struct{}), life: newLife()}
+// begun is a session that the client library has just reported.
+func begun(t *testing.T) *session {
+	s := &session{ready: make(chan struct{}), validity: newValidity()}
 	s.greeted(time.Now(), agreed)
 	s.observe(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
 	t.Cleanup(func() { s.watch.Stop() })
 	return s
 }
 
-// over reports whether a life has ended, when all that is to happen now has.
-func over(l *life) bool {
+// over reports whether a validity has ended, once nothing more happens without time passing.
+func over(l *validity) bool {
 	synctest.Wait()
 	return l.ctx.Err() != nil
 }
 
 func TestSilenceEndsTheLeaseBeforeTheServerCan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := told(t)
-		life := s.current()
+		s := begun(t)
+		validity := s.current()
 		time.Sleep(agreed / 3)
 		asked := time.Now()
 		time.Sleep(agreed / 3)
 		s.answered(asked) // late: the server may have been silent since it was asked
 		time.Sleep(agreed*5/12 - time.Nanosecond)
-		if over(life) {
+		if over(validity) {
 			t.Fatal("the lease has ended less than three quarters of the timeout after the last proof")
 		}
 		time.Sleep(time.Nanosecond)
-		if !over(life) || !errors.Is(context.Cause(life.ctx), lock.ErrLost) {
+		if !over(validity) || !errors.Is(context.Cause(validity.ctx), lock.ErrLost) {
 			t.Errorf("three quarters of the timeout after the last proof the lease's context has ended with %v, want ErrLost",
-				context.Cause(life.ctx))
+				context.Cause(validity.ctx))
 		}
 	})
 }
@@ -56,8 +56,8 @@ func TestSilenceEndsTheLeaseBeforeTheServerCan(t *testing.T) {
 // Neither a lost connection nor a silence ends a lease, if there is an answer in time.
 func TestShortSilenceIsSurvived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := told(t)
-		life := s.current()
+		s := begun(t)
+		validity := s.current()
 		for range 10 {
 			time.Sleep(agreed / 2)
 			s.observe(zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
@@ -65,7 +65,7 @@ func TestShortSilenceIsSurvived(t *testing.T) {
 			time.Sleep(agreed / 12)
 			s.observe(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
 		}
-		if over(life) {
+		if over(validity) {
 			t.Error("the lease has ended, and its session was heard of in time")
 		}
 	})
@@ -74,20 +74,20 @@ func TestShortSilenceIsSurvived(t *testing.T) {
 // A connection that came back too late does not save a lease by being faster than the timer; new leases are well.
 func TestLateAnswerSavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := told(t)
+		s := begun(t)
 		s.watch.Stop() // it has not run yet
-		life := s.current()
+		validity := s.current()
 		time.Sleep(agreed * 3 / 4)
-		if s.current(); life.ctx.Err() == nil {
+		if s.current(); validity.ctx.Err() == nil {
 			t.Error("a lease that is over is given to a new holder")
 		}
 		s.answered(time.Now())
-		if next := s.current(); next == life || over(next) {
-			t.Error("there is no new life, and the session is still there")
+		if next := s.current(); next == validity || over(next) {
+			t.Error("there is no new validity, and the session is still there")
 		}
 		time.Sleep(agreed * 3 / 4)
 		if !over(s.current()) {
-			t.Error("nobody watches the new life")
+			t.Error("nobody watches the new validity")
 		}
 	})
 }
@@ -95,13 +95,13 @@ func TestLateAnswerSavesNothing(t *testing.T) {
 func TestWhatComesAfterTheEndProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, state := range []zk.State{zk.StateExpired, zk.StateDisconnected} {
-			s := told(t)
-			life := s.current()
+			s := begun(t)
+			validity := s.current()
 			time.Sleep(agreed / 2)
 			s.observe(zk.Event{Type: zk.EventSession, State: state})
 			s.answered(time.Now())
 			time.Sleep(agreed / 4)
-			if !over(life) {
+			if !over(validity) {
 				t.Errorf("%s: an answer on the connection that was lost prolonged the lease", state)
 			}
 		}
@@ -156,7 +156,7 @@ func TestPulseTellsWhenAnsweredRequestsWereSent(t *testing.T) {
 				}
 			}
 			if !slices.Equal(proofs, sent[:3]) || timeout != agreed {
-				t.Errorf("in pieces of %d it told of %v and %v, want %v and %v", size, proofs, timeout, sent[:3], agreed)
+				t.Errorf("in pieces of %d it reported %v and %v, want %v and %v", size, proofs, timeout, sent[:3], agreed)
 			}
 			client.Close()
 		}

@@ -1,0 +1,179 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// measured is a complete row.
+func measured(strategy string, trial int, rate float64) result.Row {
+	return result.Row{
+		Strategy: strategy, Sellers: 5, Buyers: 5, Trial: trial, Status: result.Complete, Seconds: 5,
+		Bought: int64(5 * rate), PurchasesPerSecond: rate, Audit: result.Audit{Done: true, OK: true},
+	}
+}
+
+// comparison is a run of a and b in len(rates) rounds, in each of which they made so many purchases/s.
+func comparison(margin float64, rates ...[2]float64) *result.Run {
+	run := &result.Run{Schema: result.Schema, Status: result.Complete}
+	run.Manifest.Config = result.Config{
+		Strategies: []string{"a", "b"}, Mixes: []string{"5x5"}, Trials: len(rates), Margin: &margin,
+	}
+	for i, r := range rates {
+		run.Rows = append(run.Rows, measured("a", i+1, r[0]), measured("b", i+1, r[1]))
+	}
+	return run
+}
+
+// times are rounds in which a is so many times as fast as b, on a machine that becomes slower all the time.
+func times(ratios ...float64) [][2]float64 {
+	var rates [][2]float64
+	for i, r := range ratios {
+		b := 8000 / float64(i+1)
+		rates = append(rates, [2]float64{b * r, b})
+	}
+	return rates
+}
+
+func only(t *testing.T, run *result.Run) result.Comparison {
+	t.Helper()
+	all := Rounds(run)
+	if len(all) != 1 {
+		t.Fatalf("%d comparisons, want 1", len(all))
+	}
+	return all[0]
+}
+
+// TestWords: one for each way in which an interval can lie about 1 and the margin. Of 6 ratios it ends at the lowest and
+// the highest, of 9 at the second and the eighth.
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		ratios    []float64
+		want      result.Compared
+		low, high float64
+		mightDo   int
+	}{
+		{[]float64{1.2, 1.3, 1.1, 1.4, 1.25, 1.2}, result.Faster, 1.1, 1.4, 0},
+		{[]float64{0.8, 0.7, 0.9, 0.6, 0.75, 0.8}, result.Slower, 0.6, 0.9, 0},
+		{[]float64{0.5, 1.2, 1.3, 1.1, 1.4, 1.25, 1.2, 1.15, 9}, result.Faster, 1.1, 1.4, 0},
+		{[]float64{1.01, 0.99, 1.02, 0.98, 1, 1}, result.NoDifference, 0.98, 1.02, 0},
+		{[]float64{1.01, 1.02, 1.02, 1.03, 1.01, 1.02}, result.NoDifference, 1.01, 1.03, 0}, // it does not matter
+		{[]float64{1.04, 1.06, 1.02, 1.03, 1.01, 1.02}, result.Faster, 1.01, 1.06, 0},
+		{[]float64{1.04, 1.06, 0.98, 1.03, 1.01, 1.02}, result.Undecided, 0.98, 1.06, 18},
+		{[]float64{0.5, 2, 0.5, 2, 0.5, 2}, result.Undecided, 0.5, 2, 0}, // no number of rounds that anyone would wait for
+	} {
+		got := only(t, comparison(0.05, times(c.ratios...)...))
+		if got.Verdict != c.want || got.MightDo != c.mightDo || got.Reason != "" || got.Rounds != len(c.ratios) {
+			t.Errorf("%v: %+v, want %q and %d rounds", c.ratios, got, c.want, c.mightDo)
+		}
+		if got.Low == nil || math.Abs(*got.Low-c.low) > 1e-9 || math.Abs(*got.High-c.high) > 1e-9 {
+			t.Errorf("%v: the interval is %v to %v, want %v to %v", c.ratios, *got.Low, *got.High, c.low, c.high)
+		}
+	}
+}
+
+// TestOrderDoesNotMatter: where a is faster than b, b is slower than a, and the rest is the same.
+func TestOrderDoesNotMatter(t *testing.T) {
+	other := map[result.Compared]result.Compared{
+		result.Faster: result.Slower, result.Slower: result.Faster, result.NoDifference: result.NoDifference,
+		result.Undecided: result.Undecided,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		margin := rapid.Float64Range(0, 0.5).Draw(t, "margin")
+		var rates, swapped [][2]float64
+		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
+			a, b := rapid.Float64Range(1, 1.3).Draw(t, "a"), rapid.Float64Range(1, 1.3).Draw(t, "b")
+			rates, swapped = append(rates, [2]float64{a, b}), append(swapped, [2]float64{b, a})
+		}
+		ab, ba := Rounds(comparison(margin, rates...))[0], Rounds(comparison(margin, swapped...))[0]
+		near := func(x, y *float64) bool { return x == nil && y == nil || math.Abs(*x**y-1) < 1e-9 }
+		if ba.Verdict != other[ab.Verdict] || ba.MightDo != ab.MightDo || !near(ab.Ratio, ba.Ratio) ||
+			!near(ab.Low, ba.High) || !near(ab.High, ba.Low) {
+			t.Fatalf("%+v\n%+v", ab, ba)
+		}
+	})
+}
+
+// TestManyPairs: with 15 pairs an interval needs a confidence of 99.67%, which 10 rounds give and 9 do not.
+func TestManyPairs(t *testing.T) {
+	for _, c := range []struct{ pairs, fewest int }{{1, 6}, {2, 7}, {3, 7}, {5, 8}, {6, 8}, {12, 9}, {13, 10}, {15, 10}, {45, 11}} {
+		if got := Fewest(c.pairs); got != c.fewest {
+			t.Errorf("%d pairs need %d rounds, want %d", c.pairs, got, c.fewest)
+		}
+	}
+	for _, rounds := range []int{9, 10} {
+		run := comparison(0.05)
+		run.Manifest.Config.Strategies = strings.Split("abcdef", "")
+		run.Manifest.Config.Trials = rounds
+		for trial := 1; trial <= rounds; trial++ {
+			for i, s := range run.Manifest.Config.Strategies {
+				run.Rows = append(run.Rows, measured(s, trial, math.Pow(0.5, float64(i))))
+			}
+		}
+		all := Rounds(run)
+		if len(all) != 15 || all[0].B != "b" || all[14].A != "e" || all[14].B != "f" {
+			t.Fatalf("the pairs are %v", all)
+		}
+		for _, c := range all {
+			if math.Abs(c.Confidence-(1-0.05/15)) > 1e-12 {
+				t.Errorf("%s and %s at %v", c.A, c.B, c.Confidence)
+			}
+			decided := c.Verdict == result.Faster && c.Low != nil && c.Reason == ""
+			told := c.Reason == "9 rounds give no interval at 99.67%; 10 do" && c.MightDo == 10 && c.Low == nil &&
+				c.Verdict == result.Undecided
+			if rounds == 9 && !told || rounds == 10 && !decided {
+				t.Errorf("%d rounds: %+v", rounds, c)
+			}
+		}
+	}
+}
+
+// TestCutShort: rounds that were planned and are not there leave it undecided, however clear the others are.
+func TestCutShort(t *testing.T) {
+	run := comparison(0.05, times(2, 2, 2, 2, 2, 2, 2, 2, 2)...)
+	run.Rows = run.Rows[:15] // of the eighth round, only one row
+	run.Status = result.Interrupted
+	got := only(t, run)
+	if got.Verdict != result.Undecided || got.Reason != "7 of 9 rounds" || got.Rounds != 7 || *got.Ratio < 1.99 {
+		t.Errorf("%+v", got)
+	}
+	run.Rows[14].Status = result.Interrupted
+	if again := only(t, run); fmt.Sprint(again.Reason, again.Rounds) != fmt.Sprint(got.Reason, got.Rounds) {
+		t.Errorf("%+v", again)
+	}
+	run.Rows = nil
+	if got := only(t, run); got.Reason != "0 of 9 rounds" || got.Ratio != nil || got.PerSecondA != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnfitRows: a row that must not be judged leaves its pair undecided, and the reason says which.
+func TestUnfitRows(t *testing.T) {
+	for want, spoil := range map[string]func(*result.Row){
+		"b failed its audit in round 3":   func(r *result.Row) { r.Audit.OK = false },
+		"b was not audited in round 3":    func(r *result.Row) { r.Audit.Done = false },
+		"b bought nothing in round 3":     func(r *result.Row) { r.PurchasesPerSecond = 0 },
+		"b holds impossible numbers in r": func(r *result.Row) { r.PurchasesPerSecond = 1e300 },
+	} {
+		run := comparison(0.05, times(2, 2, 2, 2, 2, 2)...)
+		spoil(&run.Rows[5])
+		if got := only(t, run); got.Verdict != result.Undecided || !strings.HasPrefix(got.Reason, want) || got.Ratio != nil {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}
+
+// TestNoComparison: other runs have none.
+func TestNoComparison(t *testing.T) {
+	run := comparison(0.05, times(2, 2, 2, 2, 2, 2)...)
+	run.Manifest.Config.Margin = nil
+	if got := Rounds(run); got != nil {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,127 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+)
+
+// Outcomes of an order.
+var (
+	applied = Outcome{}
+	refused = Outcome{Reason: "not_listed", Error: "not listed"}
+	lost    = Outcome{Error: "connection reset"}
+)
+
+// books is a market's keys on its server, to be changed by hand.
+type books struct {
+	*setup
+	rdb *redis.Client
+}
+
+// order notes the outcome of a buyer's order of the first item.
+func (b books) order(buyer market.UserID, o Outcome) {
+	order := &market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}
+	b.operations = append(b.operations, &operation{order: order, done: true, outcome: o})
+}
+
+func (b books) coins(user market.UserID, n int64) {
+	b.rdb.HIncrBy(context.Background(), b.keys.User(user), "funds", n)
+}
+
+// delist takes the first item from the market, and give puts it into inventories.
+func (b books) delist() {
+	b.rdb.ZRem(context.Background(), b.keys.Market(), market.Member(b.item(0), seller))
+}
+
+func (b books) give(users ...market.UserID) {
+	for _, u := range users {
+		b.rdb.SAdd(context.Background(), b.keys.Inventory(u), int64(b.item(0)))
+	}
+}
+
+// sale moves coins and the item as a purchase does.
+func (b books) sale(buyer market.UserID) {
+	b.coins(buyer, -price)
+	b.coins(seller, price)
+	b.delist()
+	b.give(buyer)
+}
+
+func TestAudit(t *testing.T) {
+	r := startRunner(t)
+	for _, c := range []struct {
+		name   string
+		change func(books)
+		want   result.Harm
+	}{
+		{"nothing happened", func(books) {}, result.NoHarm},
+		{"a sale", func(b books) { b.sale(2); b.order(2, applied) }, result.NoHarm},
+		{"a sale whose reply was lost", func(b books) { b.sale(2); b.order(2, lost) }, result.NoHarm},
+		{"a lost order that did not arrive", func(b books) { b.order(2, lost) }, result.NoHarm},
+		{
+			"a lost order, and one that was applied",
+			func(b books) { b.sale(2); b.order(2, lost); b.order(2, applied) }, result.NoHarm,
+		},
+		{"a refused order", func(b books) { b.sale(2); b.order(2, applied); b.order(3, refused) }, result.NoHarm},
+		{
+			"two buyers have it",
+			func(b books) { b.sale(2); b.sale(3); b.order(2, applied); b.order(3, applied) }, result.SoldTwice,
+		},
+		{"bought, and still for sale", func(b books) { b.give(2) }, result.SoldTwice},
+		{"coins from nowhere", func(b books) { b.coins(2, 1) }, result.CoinsMade},
+		{"coins vanished", func(b books) { b.coins(2, -1) }, result.CoinsLost},
+		{"paid twice", func(b books) { b.sale(2); b.sale(2); b.order(2, applied) }, result.ChargedTwice},
+		{
+			"bought twice by one",
+			func(b books) { b.sale(2); b.sale(2); b.order(2, applied); b.order(2, applied) }, result.ChargedTwice,
+		},
+		{
+			"told twice, and paid for once",
+			func(b books) { b.sale(2); b.order(2, applied); b.order(2, applied) }, result.ChargedTwice,
+		},
+		{
+			"two are told, and one has it",
+			func(b books) {
+				b.sale(2)
+				b.coins(3, -price)
+				b.coins(seller, price)
+				b.order(2, applied)
+				b.order(3, applied)
+			},
+			result.SoldTwice,
+		},
+		{"paid, and told that it was refused", func(b books) { b.sale(2); b.order(2, refused) }, result.ToldNo},
+		{
+			"paid once, told no after a lost reply",
+			func(b books) { b.sale(2); b.order(2, lost); b.order(2, refused) }, result.NoHarm,
+		},
+		{
+			"paid for more than it had",
+			func(b books) { b.fund(2, price-1); b.sale(2); b.order(2, applied) }, result.Overdrawn,
+		},
+		{"not paid", func(b books) { b.give(2); b.delist(); b.order(2, applied) }, result.NotPaid},
+		{"items weigh more than coins", func(b books) { b.sale(2); b.give(3); b.coins(4, 1) }, result.SoldTwice},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSetup(t.Context(), r, scheme(t, "watch"), TTL)
+			var got result.Harm
+			var why string
+			err := s.attempt(func() {
+				c.change(books{s, s.conn.Client})
+				got, why = s.audit()
+			})
+			if err := errors.Join(err, s.close()); err != nil {
+				t.Fatal(err)
+			}
+			if got != c.want || got != result.NoHarm && why == "" {
+				t.Errorf("counted %s (%s), want %s", got, why, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// clockError is how wrong a clock is.
+const clockError = 30 * time.Second
+
+// clocks are scenarios in which one client's clock is wrong.
+func clocks() []Scenario {
+	return []Scenario{{
+		Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
+		Promise: "clock-independent", Applies: readsClock,
+		run: func(s *setup) observed { return skewed(s, clockError) },
+	}, {
+		Name: "clock-behind", Title: "one client's clock is 30 s behind",
+		Promise: "clock-independent", Applies: readsClock,
+		run: func(s *setup) observed { return skewed(s, -clockError) },
+	}}
+}
+
+// readsClock keeps out schemes whose clock a scenario cannot set.
+func readsClock(s Scheme) string {
+	switch {
+	case s.Lock == nil && !s.Steps:
+		return "whether it reads a clock is not known"
+	case s.Lock == nil:
+		return "it reads no clock"
+	case s.Lock.OwnClock:
+		return "it reads its process's clock, which cannot be set for one process"
+	}
+	return ""
+}
+
+// skewed lets the client with the wrong clock try the lock that another holds, and the other way round.
+func skewed(s *setup, by time.Duration) observed {
+	right := s.client("A")
+	s.config.Clock = by
+	wrong := s.client("B")
+	enters := entersBeside(s, right, wrong, 0)
+	entered := entersBeside(s, wrong, right, 1)
+	how := "it enters beside others, and others beside it"
+	switch {
+	case !entered:
+		how = "it takes a lock that others hold"
+	case !enters:
+		how = "others take the lock that it holds"
+	}
+	return s.sawBeside(enters || entered, result.NotAsked, how, "nobody gets in beside a holder")
+}
+
+// entersBeside reports whether a client gets in beside the holder.
+func entersBeside(s *setup, holder, other *client, item int) bool {
+	start := time.Now()
+	holder.buyUntil(s.item(item), step.BeforeWrite)
+	in := other.buyBeside(s.item(item))
+	s.checkInTime(start)
+	holder.finish()
+	other.finish()
+	return in
+}

@@ -1,0 +1,233 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// expiries are scenarios in which a lease ends before its holder is done.
+func expiries() []Scenario {
+	return []Scenario{{
+		Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
+		Needs: "Unix signals", run: pausePastTTL,
+	}, {
+		Name:    "pause-before-read",
+		Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
+		Promise: "notices loss", Needs: "Unix signals", Applies: needsLock, run: pauseBeforeRead,
+	}, {
+		Name:    "pause-release",
+		Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
+		Promise: "owner-only release", Needs: "Unix signals", Applies: needsRelease,
+		run: func(s *setup) observed { return releasedLate(s, at(step.BeforeRelease)) },
+	}, {
+		Name:    "pause-in-release",
+		Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
+		Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
+		run: func(s *setup) observed {
+			return releasedLate(s, step.Point{At: step.Looked, After: step.BeforeRelease})
+		},
+	}, {
+		Name:  "stuck-goroutine",
+		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
+		run: func(s *setup) observed {
+			// A lock that counts its renewals may go on for a few TTLs more.
+			return takenOver(s, s.forGood()+3*s.ttl, func(*client) {}, func(*client) {})
+		},
+	}, {
+		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
+		Applies: needsSteps, run: slowWork,
+	}, {
+		Name:    "expired-race",
+		Title:   "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
+		Promise: "exclusive", Applies: needsLock, run: raceForIt,
+	}}
+}
+
+func pausePastTTL(s *setup) observed {
+	return takenOver(s, s.forGood(), (*client).pause, (*client).resume)
+}
+
+// takenOver holds a buyer just before it writes, lets another buy the same item, and after some time at the latest lets
+// the first go on.
+func takenOver(s *setup, watched time.Duration, suspend, resume func(*client)) observed {
+	a, b := s.client("A"), s.client("B")
+	start := time.Now()
+	a.buyUntil(s.item(0), step.BeforeWrite)
+	suspend(a)
+	b.buy(s.item(0))
+	kept := s.kept(b, start, b.getsIn(watched))
+	resume(a)
+	first := a.finish()
+	return s.tookOver(first, b, kept)
+}
+
+// tookOver says what came of it that a second buyer tried while the first was not running or cut off, and was kept out
+// for so long until the first was back with its outcome.
+func (s *setup) tookOver(first Outcome, second *client, kept result.KeptOut) observed {
+	if kept == result.NeverIn {
+		if second.getsIn(s.forGood()) {
+			return s.saw(result.HolderBack, "nobody else gets in before the holder is done, however long that takes")
+		}
+		return s.saw(kept, "nobody else gets in, even when the holder is done")
+	}
+	switch o := second.op.outcome; {
+	case first.Reason == "stale":
+		return s.saw(kept, "another took over; the market refused the late write as stale")
+	case o.Applied() && !first.Applied():
+		return s.saw(kept, "another took over, and the late write was refused ("+first.Reason+")")
+	default:
+		return s.saw(kept, "the second buyer was refused ("+o.Reason+")")
+	}
+}
+
+// slowWork holds a buyer between its read and the last check of its lease, as long as its work takes or until another
+// has bought the item. Whoever waits meanwhile is not kept out by anything that failed.
+func slowWork(s *setup) observed {
+	a, b := s.client("A"), s.client("B")
+	times := 1
+	if s.scheme.hasParam(lastMoment) {
+		times = 4
+	}
+	var kept result.KeptOut
+	for nth := range times {
+		a.buyUntil(s.item(nth), step.Read)
+		b.buy(s.item(nth))
+		in := b.getsIn(3 * s.ttl)
+		first := a.finish()
+		if in {
+			return s.tookOver(first, b, result.NotAsked)
+		}
+		b.op.began = time.Now()
+		kept = s.keptOut(b, b.op.began)
+	}
+	return s.saw(kept, "nobody else gets in before the holder is done")
+}
+
+// lastMoment is a parameter of locks that are renewed just when they expire. Sometimes that is in time: such a lock is
+// tried more than once.
+const lastMoment = "renewals"
+
+// pauseBeforeRead pauses a buyer that has the lock and has not read yet. Another takes the lock over and is held just
+// before it writes: what the first one reads when it wakes is no longer its own to decide about.
+func pauseBeforeRead(s *setup) observed {
+	a, b := s.client("A"), s.client("B")
+	start := time.Now()
+	a.buyUntil(s.item(0), step.Acquired)
+	a.pause()
+	b.buy(s.item(0), at(step.BeforeWrite))
+	kept := s.kept(b, start, b.held(s.forGood()) == step.BeforeWrite)
+	entered := time.Now()
+	a.resume()
+	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
+	first := a.finish()
+	if kept != result.NeverIn {
+		s.checkInTime(entered)
+		b.finish()
+	}
+	return s.tookOver(first, b, kept)
+}
+
+// releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock meanwhile, and is held in its
+// critical section; the seller wakes and releases; if that was the buyer's lock, one more buyer gets in.
+func releasedLate(s *setup, where step.Point) observed {
+	a, b, c := s.client("A"), s.client("B"), s.client("C")
+	start := time.Now()
+	a.list(s.unlisted(), where)
+	item := s.unlisted().Item
+	if a.held(clientTimeout) == "" {
+		s.cannot("it releases in one command")
+	}
+	s.letRenew()
+	a.pause()
+	b.buy(item, at(step.BeforeWrite))
+	in := b.held(s.forGood()) == step.BeforeWrite
+	kept, entered := s.kept(b, start, in), time.Now()
+	s.letRenew()
+	a.resume()
+	s.letRenew()
+	released := a.finish()
+	if !in {
+		b.reaches(step.BeforeWrite)
+		b.finish()
+		return s.saw(result.HolderBack, "nobody gets in before the holder has released")
+	}
+	two := c.buyBeside(item)
+	s.checkInTime(entered)
+	b.finish()
+	c.finish()
+	otherwise := "its late release leaves the next holder's lock alone"
+	if released.LeaseLost {
+		otherwise = "its late release finds the lock not its own, and says so"
+	}
+	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
+}
+
+// letRenew waits as long as a renewal takes that is under way or due. Otherwise a lock whose renewal does not compare
+// tokens is now safe, now not.
+func (s *setup) letRenew() { s.wait(s.ttl / 10) }
+
+// racers is how many wait for the same lock.
+const racers = 4
+
+func raceForIt(s *setup) observed {
+	holder := s.client("A")
+	waiting := make([]*client, racers)
+	for i := range waiting {
+		waiting[i] = s.client(string(rune('B' + i)))
+	}
+	item := s.unlisted().Item
+	holder.list(s.unlisted(), at(step.BeforeRelease))
+	holder.reaches(step.BeforeRelease)
+	for _, w := range waiting {
+		w.buy(item, at(step.Looked), at(step.BeforeWrite))
+	}
+	if s.scheme.Expires {
+		holder.kill()
+	} else {
+		holder.finish()
+	}
+	inside := enter(s, waiting)
+	for _, w := range waiting { // whoever is inside writes, and the rest come after
+		w.release(doFree)
+	}
+	for _, w := range waiting {
+		w.ends()
+	}
+	return s.sawBeside(inside > 1, result.NotAsked, "two who look at the same time both take it", "one of them gets it")
+}
+
+// enter holds those who only look until everybody has looked who would, lets them act on what they saw, and says how
+// many are then inside at the same time.
+func enter(s *setup, waiting []*client) (inside int) {
+	where := make([]step.Name, len(waiting))
+	gather := func(first time.Duration) {
+		for limit := time.Now().Add(first); time.Now().Before(limit); {
+			for i, w := range waiting {
+				if where[i] != "" {
+					continue
+				}
+				if where[i] = w.held(5 * time.Millisecond); where[i] != "" {
+					limit = time.Now().Add(TTL / 4) // the others come as soon, or not at all
+				}
+			}
+		}
+	}
+	gather(s.forGood())
+	start := time.Now()
+	for i, w := range waiting {
+		if where[i] == step.Looked {
+			where[i] = ""
+			w.goOn()
+		}
+	}
+	gather(TTL / 4)
+	s.checkInTime(start)
+	for i := range where {
+		if where[i] == step.BeforeWrite {
+			inside++
+		}
+	}
+	return inside
+}

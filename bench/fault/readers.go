@@ -1,0 +1,79 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
+func readerFaults() []Scenario {
+	return []Scenario{{
+		Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
+		Promise: "shared", Applies: needsShared, run: readerLeaves,
+	}, {
+		Name:    "reader-late",
+		Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
+		Promise: "owner-only release", Needs: "Unix signals", Applies: needsShared, run: readerLate,
+	}}
+}
+
+// needsShared keeps out locks that nobody can share.
+func needsShared(s Scheme) string {
+	if why := needsLock(s); why != "" {
+		return why
+	}
+	if !s.Lock.Shares {
+		return "it cannot be shared"
+	}
+	return ""
+}
+
+func readerLeaves(s *setup) observed {
+	first := besideReader(s, s.item(0), func(first, _ *client) *client { return first })
+	last := besideReader(s, s.item(1), func(_, last *client) *client { return last })
+	how := "a writer enters beside the reader who stays"
+	switch {
+	case !last:
+		how = "when the reader who came first leaves, a writer enters beside the other"
+	case !first:
+		how = "when the reader who came last leaves, a writer enters beside the other"
+	}
+	return s.sawBeside(first || last, result.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+}
+
+// besideReader lets two readers in and one of them leave, and reports whether a writer gets in beside the other before
+// any lease has ended.
+func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
+	one, two, writer := s.client("A"), s.client("B"), s.client("C")
+	start := time.Now()
+	one.browseUntil(item, step.Acquired)
+	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
+	two.browseUntil(item, step.Acquired)
+	leaver(one, two).finish()
+	in := writer.buyBeside(item)
+	s.checkInTime(start)
+	for _, c := range []*client{one, two, writer} {
+		c.finish()
+	}
+	return in
+}
+
+func readerLate(s *setup) observed {
+	one, two, writer := s.client("A"), s.client("B"), s.client("C")
+	one.browseUntil(s.item(0), step.Acquired)
+	one.pause()
+	s.wait(s.ttl + s.ttl/4)
+	start := time.Now()
+	two.browseUntil(s.item(0), step.Acquired)
+	one.resume()
+	one.finish()
+	in := writer.buyBeside(s.item(0))
+	s.checkInTime(start)
+	two.finish()
+	writer.finish()
+	return s.sawBeside(in, result.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
+		"the late reader frees its own entry only")
+}

@@ -1,0 +1,249 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// custom is a scenario of a test's own.
+func custom(run func(*setup) observed) Scenario {
+	return Scenario{Name: "custom", Title: "a test's own", run: run}
+}
+
+// TestLateRunsAreRepeated: a machine that was too slow is no finding.
+func TestLateRunsAreRepeated(t *testing.T) {
+	r := startRunner(t)
+	for _, c := range []struct{ late, runs int }{{0, 1}, {attempts - 1, attempts}, {attempts, attempts}} {
+		runs := 0
+		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
+			if runs++; runs <= c.late {
+				s.fail(errLate)
+				return observed{harm: result.SoldTwice, why: "late"}
+			}
+			return observed{harm: result.NoHarm, why: "in time"}
+		}), scheme(t, "watch")})
+		if runs != c.runs {
+			t.Errorf("late %d times, run %d times, want %d", c.late, runs, c.runs)
+		}
+		if c.late < attempts && (err != nil || f.Why != "in time") {
+			t.Errorf("late %d times: %+v, %v", c.late, f, err)
+		}
+		if c.late == attempts && !errors.Is(err, errLate) {
+			t.Errorf("always late: %+v, %v; want errLate", f, err)
+		}
+	}
+}
+
+// TestNeverIsSeenTwice: a machine that was slow once does not make a lock one that is never free.
+func TestNeverIsSeenTwice(t *testing.T) {
+	r := startRunner(t)
+	for _, c := range []struct {
+		seen []result.KeptOut
+		want result.KeptOut
+	}{
+		{[]result.KeptOut{result.NeverIn, result.NeverIn}, result.NeverIn},
+		{[]result.KeptOut{result.NeverIn, result.LeaseRanOut}, result.LeaseRanOut},
+		{[]result.KeptOut{result.AtOnce}, result.AtOnce},
+	} {
+		left := c.seen
+		f, err := r.runCell(t.Context(), cell{custom(func(*setup) observed {
+			kept := left[0]
+			left = left[1:]
+			return observed{result.NoHarm, kept, "seen"}
+		}), scheme(t, "watch")})
+		if err != nil || f.KeptOut != c.want || len(left) != 0 {
+			t.Errorf("%v: %+v, %v, %d runs fewer", c.seen, f, err, len(left))
+		}
+	}
+}
+
+// nobody is a scheme that no child knows.
+type nobody struct{}
+
+func (nobody) String() string { return "nobody" }
+func (nobody) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
+	return nil, nil, errors.New("not opened in the parent")
+}
+
+func TestSchemeThatCannotBeOpened(t *testing.T) {
+	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), Outside(nobody{})})
+	if err == nil || !strings.Contains(err.Error(), `client A: invalid strategy "nobody"`) || f != (result.Finding{}) {
+		t.Errorf("%+v, %v; want the child's own words", f, err)
+	}
+}
+
+// TestClientThatDies of itself is the environment's failure, and says nothing about the scheme.
+func TestClientThatDies(t *testing.T) {
+	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+		a := s.client("A")
+		a.buyUntil(s.item(0), step.BeforeWrite)
+		if err := a.process.Kill(); err != nil { // behind the client's back
+			t.Error(err)
+		}
+		a.ends()
+		return observed{harm: result.NoHarm, why: "it died"}
+	}), scheme(t, "watch")})
+	if err == nil || !strings.Contains(err.Error(), "client A ended") {
+		t.Errorf("%v, want that client A ended", err)
+	}
+}
+
+// TestClientWithoutReplicas: a client that is to wait until a replica has its lock does not go on without one.
+func TestClientWithoutReplicas(t *testing.T) {
+	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+		s.config.Replicas = 1
+		s.client("A").buyUntil(s.item(0), step.Acquired)
+		return observed{result.NoHarm, result.NotAsked, "it went on"}
+	}), scheme(t, "set-px")})
+	if err == nil || !strings.Contains(err.Error(), "0 replicas have the lock") {
+		t.Errorf("%v, want that no replica has the lock", err)
+	}
+}
+
+func TestClientThatComesElsewhere(t *testing.T) {
+	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+		a := s.client("A")
+		a.buyUntil(s.item(0), step.Half)
+		return observed{harm: result.NoHarm, why: "it got there"}
+	}), scheme(t, "watch")})
+	if err == nil || !strings.Contains(err.Error(), "(applied)") {
+		t.Errorf("%v, want where it was and its outcome", err)
+	}
+}
+
+// TestLockThatDoesNotSayThatItWaits is not played, and the reason is what it lacks. The machine is not to blame.
+func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
+	t.Parallel()
+	r, quiet := startRunner(t), scheme(t, "set-px")
+	loud := quiet.withLease
+	quiet.withLease = func(ttl time.Duration) Purchasing { return Quiet{loud(ttl)} }
+	f, err := r.runCell(t.Context(), cell{named(t, "clock-ahead"), quiet})
+	if err != nil || f.Verdict != result.Unavailable || !strings.Contains(f.Why, "step.Waiting") {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestClientThatIsRefusedLate: an operation that was given up before anything was sent tells of the machine, and is
+// made again.
+func TestClientThatIsRefusedLate(t *testing.T) {
+	c := &client{name: "A", op: &operation{done: true, outcome: Outcome{Reason: "not_sent", Error: "no time"}}}
+	c.setup = &setup{ctx: t.Context()}
+	c.events = make(chan event, 1)
+	c.events <- event{Done: &c.op.outcome}
+	if err := c.setup.guard(func() { c.reaches(step.BeforeWrite) }); !errors.Is(err, errLate) {
+		t.Errorf("%v, want errLate", err)
+	}
+}
+
+// TestEnvironmentThatLacksSomething is a finding; any other failure is an error.
+func TestEnvironmentThatLacksSomething(t *testing.T) {
+	r := startRunner(t)
+	lacking := custom(func(s *setup) observed {
+		s.fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
+		return observed{harm: result.SoldTwice, why: ""}
+	})
+	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
+	if err != nil || f.Verdict != result.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
+		t.Errorf("%+v, %v; want not played, and why in one line", f, err)
+	}
+}
+
+// TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
+func TestRunEndsWithTheFirstFailure(t *testing.T) {
+	errFire := errors.New("fire")
+	fails := custom(func(s *setup) observed { s.fail(errFire); return observed{harm: result.NoHarm, why: ""} })
+	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
+	var reported []result.Finding
+	found, err := startRunner(t).Run(t.Context(), []Scenario{inapplicable, fails}, []Scheme{scheme(t, "watch")},
+		func(f result.Finding) { reported = append(reported, f) })
+	stopped := result.Finding{
+		Scenario: "custom", Subject: "watch", Verdict: result.Stopped, Why: "scenario custom with watch: fire",
+	}
+	if !errors.Is(err, errFire) || len(found) != 2 || len(reported) != 1 || found[1] != stopped ||
+		found[0] != reported[0] || found[0].Verdict != result.NotApplicable {
+		t.Errorf("found %v, reported %v, %v", found, reported, err)
+	}
+}
+
+// TestBrokenPromise: harm counts against a lock only if it had promised otherwise.
+func TestBrokenPromise(t *testing.T) {
+	promising := Scheme{Promises: lock.Promises{Exclusive: true}}
+	for _, c := range []struct {
+		promise string
+		scheme  Scheme
+		verdict result.Verdict
+		want    string
+	}{
+		{"exclusive", promising, result.Verdict(result.TwoHolders), "exclusive"},
+		{"exclusive", promising, result.Verdict(result.SoldTwice), "exclusive"},
+		{"exclusive", promising, result.StuckForGood, "exclusive"},
+		{"exclusive", promising, result.StuckForTTL, ""},
+		{"exclusive", promising, result.Safe, ""},
+		{"exclusive", promising, result.NotApplicable, ""},
+		{"exclusive", promising, result.Unavailable, ""},
+		{"exclusive", Scheme{}, result.Verdict(result.SoldTwice), ""},
+		{"fair", promising, result.Verdict(result.SoldTwice), ""},
+		{"", promising, result.Verdict(result.SoldTwice), ""},
+	} {
+		if got := (Scenario{Promise: c.promise}).broken(c.scheme, c.verdict); got != c.want {
+			t.Errorf("%+v: broken %q", c, got)
+		}
+	}
+}
+
+// TestCancelledRun ends while a client is held, and another is stopped.
+func TestCancelledRun(t *testing.T) {
+	r := startRunner(t)
+	before := children(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f, err := r.runCell(ctx, cell{custom(func(s *setup) observed {
+		a, b := s.client("A"), s.client("B")
+		for _, x := range []*client{a, b} {
+			x.buyUntil(s.item(0), step.BeforeWrite)
+		}
+		a.pause()
+		if n := children(t) - before; n != 2 {
+			t.Errorf("%d child processes, want 2", n)
+		}
+		cancel()
+		s.wait(clientTimeout)
+		return observed{harm: result.SoldTwice, why: "nobody waited"}
+	}), scheme(t, "watch")})
+	if !errors.Is(err, context.Canceled) || f != (result.Finding{}) {
+		t.Errorf("%+v, %v; want context.Canceled", f, err)
+	}
+	if n := children(t) - before; n != 0 {
+		t.Errorf("%d child processes are left", n)
+	}
+}
+
+// TestNothingIsLeft runs with servers of a setup's own, and looks for processes afterwards. Goroutines are looked for
+// after all tests.
+func TestNothingIsLeft(t *testing.T) {
+	before := children(t)
+	r, err := StartRunner(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := []Scenario{named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead")}
+	found, err := r.Run(t.Context(), scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}, nil)
+	if err := errors.Join(err, r.Close()); err != nil || len(found) != 6 {
+		t.Errorf("%v, %v", found, err)
+	}
+	if n := children(t) - before; n != 0 {
+		t.Errorf("%d child processes are left", n)
+	}
+}

@@ -1,0 +1,239 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+func TestNamed(t *testing.T) {
+	chosen, err := Named("pause", "crash-holding", "pause")
+	if err != nil || len(chosen) != 2 || chosen[0].Name != "pause" || chosen[1].Name != "crash-holding" {
+		t.Errorf("%v, %v; want pause and crash-holding", chosen, err)
+	}
+	_, err = Named("pause", "crash-holdin")
+	if !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), `did you mean "crash-holding"?`) {
+		t.Errorf("%v, want ErrScenario with a suggestion", err)
+	}
+}
+
+// A lock on servers of a new kind is not taken for one in Redis, where a scenario would look for its commands or keys.
+func TestNewServersAreNotRedis(t *testing.T) {
+	elsewhere := scheme(t, "etcd")
+	elsewhere.Lock.Needs = "something-new"
+	for _, name := range []string{"lost-acquire", "resent-acquire", "restart-empty", "failover"} {
+		if why := named(t, name).Applies(elsewhere); !strings.Contains(why, "Redis") {
+			t.Errorf("%s does not apply because %q, want that the lock is not in Redis", name, why)
+		}
+	}
+}
+
+func TestScenariosAreDescribed(t *testing.T) {
+	var names []string
+	for _, sc := range All() {
+		if sc.Title == "" || sc.run == nil || slices.Contains(names, sc.Name) {
+			t.Errorf("%q has no title, nothing to run, or the name of another", sc.Name)
+		}
+		names = append(names, sc.Name)
+		known := sc.Promise == ""
+		for _, p := range (Scheme{}).Promises.List() {
+			known = known || p.Name == sc.Promise
+		}
+		if !known {
+			t.Errorf("%s names the promise %q, which no lock can make", sc.Name, sc.Promise)
+		}
+	}
+}
+
+// storedTable is the table in results/. It says what each scenario finds with each scheme.
+func storedTable(t *testing.T) *result.Faults {
+	t.Helper()
+	f, err := os.Open("../../results/faults/faults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	res, err := result.ReadFaults(f)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Name(), err)
+	}
+	return res
+}
+
+// everything is what 'marketsim faults' runs by default.
+func everything(t *testing.T) ([]Scenario, []Scheme) {
+	t.Helper()
+	schemes, err := Schemes(catalogue.Full(), Names(catalogue.Full())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return All(), schemes
+}
+
+// TestTableHasEverything fails if a scenario, a lock or a promise was added or changed and the table was not made
+// again.
+func TestTableHasEverything(t *testing.T) {
+	scenarios, schemes := everything(t)
+	const again = "make the table again with 'go generate ./results'"
+	want, stored := NewResult("", scenarios, schemes), storedTable(t)
+	if stored.Status != "complete" {
+		t.Errorf("the table is %s; %s", stored.Status, again)
+	}
+	if !slices.Equal(stored.Scenarios, want.Scenarios) {
+		t.Errorf("the table has the scenarios\n%v\nwant\n%v\n%s", stored.Scenarios, want.Scenarios, again)
+	}
+	if !slices.Equal(stored.Subjects, want.Subjects) {
+		t.Errorf("the table has the subjects\n%v\nwant\n%v\n%s", stored.Subjects, want.Subjects, again)
+	}
+	for _, f := range stored.Findings {
+		if f.Verdict == result.Unavailable || f.Why == "" {
+			t.Errorf("%s with %s: %s (%q); %s", f.Scenario, f.Subject, f.Verdict, f.Why, again)
+		}
+	}
+}
+
+// TestPromisesHold: the stored table breaks no promise that a scenario tests.
+func TestPromisesHold(t *testing.T) {
+	scenarios, schemes := everything(t)
+	table, tested := storedTable(t), 0
+	for _, c := range cross(scenarios, schemes) {
+		f := lookUp(t, table, c)
+		if broken := c.scenario.broken(c.scheme, f.Verdict); broken != "" || f.Broken != "" {
+			t.Errorf("%s: %s promises %q, and was %s: %s", f.Scenario, f.Subject, broken, f.Verdict, f.Why)
+		}
+		if f.Verdict != result.NotApplicable && c.scenario.Promise != "" {
+			tested++
+		}
+	}
+	if tested < len(schemes) {
+		t.Errorf("only %d promises were tested", tested)
+	}
+}
+
+// TestSameBehaviourSameAnswer: nobody gets in beside a stuck holder of a lock that never expires, or that is renewed as
+// long as its process lives. What each lock promises changes nothing.
+func TestSameBehaviourSameAnswer(t *testing.T) {
+	var answers []result.Finding
+	for _, f := range storedTable(t).Of("stuck-goroutine") {
+		if f.Subject == "setnx" || f.Subject == "set-px+watchdog" || f.Subject == "zookeeper" {
+			f.Subject = ""
+			answers = append(answers, f)
+		}
+	}
+	if len(answers) != 3 || answers[0] != answers[1] || answers[0] != answers[2] ||
+		answers[0].KeptOut != result.HolderBack {
+		t.Errorf("%+v", answers)
+	}
+}
+
+// TestRefusedNewcomersAreKeptOut: fences that count from 1 again keep newcomers out of a lock that is free.
+func TestRefusedNewcomersAreKeptOut(t *testing.T) {
+	for _, f := range storedTable(t).Of("restart-empty") {
+		if f.Subject == "fenced:fencing=on" && f.KeptOut != result.CounterCaughtUp {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestUnsafeIsCaught: a suite that cannot show the control losing money proves nothing.
+func TestUnsafeIsCaught(t *testing.T) {
+	for _, f := range storedTable(t).Findings {
+		if f.Subject == "unsafe" && f.Harm == result.SoldTwice {
+			return
+		}
+	}
+	t.Error("no scenario caught unsafe selling twice")
+}
+
+// TestFindings runs scenarios and compares with the table: each answer of each scenario once, with schemes that
+// change from scenario to scenario, or all of them with MARKETSIM_FAULTS=all.
+func TestFindings(t *testing.T) {
+	scenarios, schemes := everything(t)
+	table, cells := storedTable(t), cross(scenarios, schemes)
+	if os.Getenv("MARKETSIM_FAULTS") != "all" {
+		cells = representative(table, cells)
+	}
+	found, err := startRunner(t).runCells(t.Context(), cells, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d of %d findings", len(found), len(scenarios)*len(schemes))
+	for _, f := range found {
+		i := slices.IndexFunc(cells, func(c cell) bool { return c.of(f) })
+		want := lookUp(t, table, cells[i])
+		switch {
+		case f.Verdict == result.Unavailable:
+			t.Run(f.Scenario+"/"+f.Subject, func(t *testing.T) { lacks(t, cells[i], f.Why) })
+		case f != want:
+			t.Errorf("%s with %s\nfound %s (%s), breaking %q\nwant  %s (%s), breaking %q", f.Scenario, f.Subject,
+				answer(f), f.Why, f.Broken, answer(want), want.Why, want.Broken)
+		}
+	}
+}
+
+// answer is what a finding says, in words.
+func answer(f result.Finding) string {
+	return fmt.Sprintf("%s: harm %s, others kept out %s", f.Verdict, f.Harm, f.KeptOut)
+}
+
+// of reports whether a finding is of this cell.
+func (c cell) of(f result.Finding) bool {
+	return c.scenario.Name == f.Scenario && c.scheme.Name == f.Subject
+}
+
+// lacks skips what this machine cannot run, unless it is required.
+func lacks(t *testing.T, c cell, why string) {
+	need := "redis"
+	if c.scheme.Lock != nil && (c.scheme.Lock.Needs == "zookeeper" || c.scheme.Lock.Needs == "etcd") {
+		need = string(c.scheme.Lock.Needs)
+	}
+	testkit.Require(t, need, why)
+}
+
+// lookUp is what the table says of a cell.
+func lookUp(t *testing.T, table *result.Faults, c cell) result.Finding {
+	t.Helper()
+	for _, f := range table.Of(c.scenario.Name) {
+		if f.Subject == c.scheme.Name {
+			return f
+		}
+	}
+	t.Fatalf("the table lacks %s with %s", c.scenario.Name, c.scheme.Name)
+	return result.Finding{}
+}
+
+// representative is one cell for each answer of each scenario, with the scheme that was chosen least often so far.
+// What is known not to apply beforehand costs nothing, and is all there.
+func representative(table *result.Faults, cells []cell) []cell {
+	times := map[string]int{} // that a scheme was chosen
+	var chosen []cell
+	for _, of := range table.Scenarios {
+		best := map[string]cell{}
+		for _, f := range table.Of(of.Name) {
+			i := slices.IndexFunc(cells, func(c cell) bool { return c.of(f) })
+			if i < 0 {
+				continue // no longer there: TestTableHasEverything reports it
+			}
+			c := cells[i]
+			if c.scenario.Applies != nil && c.scenario.Applies(c.scheme) != "" {
+				chosen = append(chosen, c)
+				continue
+			}
+			if so, ok := best[answer(f)]; !ok || times[c.scheme.Name] < times[so.scheme.Name] {
+				best[answer(f)] = c
+			}
+		}
+		for _, c := range best {
+			chosen = append(chosen, c)
+			times[c.scheme.Name]++
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,183 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// nothingLeft starts a runner with a folder for temporary files of its own, and checks after the test that no process
+// and no file is left.
+func nothingLeft(t *testing.T) *Runner {
+	t.Helper()
+	before, temporary := children(t), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	r, err := StartRunner(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Errorf("close the runner: %v", err)
+		}
+		if n := children(t) - before; n != 0 {
+			t.Errorf("%d child processes are left", n)
+		}
+		left, err := os.ReadDir(temporary)
+		if err != nil || len(left) != 0 {
+			t.Errorf("temporary files are left: %v, %v", left, err)
+		}
+	})
+	return r
+}
+
+// TestNoServerCanBeStarted: on a machine without Redis, ZooKeeper and etcd, a scenario or a lock that needs one is not
+// run, and the reason says so.
+func TestNoServerCanBeStarted(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	r := nothingLeft(t)
+	// With a lock in Redis; the others need no server.
+	lacking := []Scenario{named(t, "restart-empty"), named(t, "failover"), named(t, "failover-wait")}
+	found, err := r.Run(t.Context(), lacking, []Scheme{scheme(t, "set-px"), scheme(t, "fenced:fencing=on")}, nil)
+	more, err2 := r.Run(t.Context(), All(), []Scheme{scheme(t, "redlock"), scheme(t, "zookeeper")}, nil)
+	if err := errors.Join(err, err2); err != nil {
+		t.Error(err)
+	}
+	if want := 2*len(lacking) + 2*len(All()); len(found)+len(more) != want {
+		t.Errorf("%d findings, want %d", len(found)+len(more), want)
+	}
+	for _, f := range append(found, more...) {
+		if f.Verdict != result.Unavailable && f.Verdict != result.NotApplicable || f.Why == "" {
+			t.Errorf("%s with %s: %s (%s), want not played or not applicable", f.Scenario, f.Subject, f.Verdict, f.Why)
+		}
+	}
+}
+
+// TestMarketsServerIsGone: no scenario finds anything on a market that is not there.
+func TestMarketsServerIsGone(t *testing.T) {
+	r := nothingLeft(t)
+	if err := r.redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sc := range All() {
+		for _, name := range []string{"set-px", "redlock", "rw-safe"} {
+			f, err := r.runCell(t.Context(), cell{sc, scheme(t, name)})
+			if err == nil && f.Verdict != result.NotApplicable {
+				t.Errorf("%s with %s: %+v, want an error", sc.Name, name, f)
+			}
+		}
+	}
+}
+
+// An interrupted context ends when it was asked for the n-th time whether it has ended: wherever that is in a scenario.
+type interrupted struct {
+	context.Context
+	end  context.CancelFunc
+	left atomic.Int64
+}
+
+func interruptedAt(ctx context.Context, n int64) *interrupted {
+	i := &interrupted{}
+	i.Context, i.end = context.WithCancel(ctx)
+	i.left.Store(n)
+	return i
+}
+
+func (i *interrupted) Done() <-chan struct{} {
+	if i.left.Add(-1) == 0 {
+		i.end()
+	}
+	return i.Context.Done()
+}
+
+// TestInterruptedAnywhere: a scenario whose context ends ends too, with that as its error or having found something,
+// wherever it was.
+func TestInterruptedAnywhere(t *testing.T) {
+	r := nothingLeft(t)
+	var running sync.WaitGroup
+	var ended atomic.Int64
+	slots := make(chan struct{}, Parallel)
+	for _, sc := range All() {
+		for _, name := range []string{"set-px", "redlock", "etcd", "rw-safe"} {
+			s := scheme(t, name)
+			if sc.Applies != nil && sc.Applies(s) != "" {
+				continue
+			}
+			for _, at := range []int64{2, 13, 17, 24} {
+				slots <- struct{}{}
+				running.Go(func() {
+					defer func() { <-slots }()
+					ctx := interruptedAt(t.Context(), at)
+					defer ctx.end()
+					f, err := r.runCell(ctx, cell{sc, s})
+					if !errors.Is(err, context.Canceled) && (err != nil || f.Verdict == "") {
+						t.Errorf("%s interrupted at %d: %+v, %v; want context.Canceled or a finding", sc.Name, at, f, err)
+					}
+					if errors.Is(err, context.Canceled) {
+						ended.Add(1)
+					}
+				})
+			}
+			break
+		}
+	}
+	running.Wait()
+	if n := ended.Load(); n < int64(len(All())) {
+		t.Errorf("only %d were interrupted", n)
+	}
+}
+
+// TestKept: times that cannot be told apart on this machine are no answer.
+func TestKept(t *testing.T) {
+	locked, free := Scheme{Steps: true, Lock: &lock.Kind{}}, Scheme{Steps: true}
+	for _, c := range []struct {
+		scheme        Scheme
+		waited, lease time.Duration // since it began to wait, and since the lease began
+		in            bool
+		want          result.KeptOut // empty: late
+	}{
+		{locked, 0, 0, true, result.AtOnce},
+		{locked, TTL / 5, TTL / 2, true, result.AtOnce},
+		{locked, TTL, TTL, true, result.LeaseRanOut},
+		{locked, TTL / 2, TTL * 5 / 4, true, result.LeaseRanOut},
+		{locked, 3 * TTL, 3 * TTL, true, result.LeaseRanOut},
+		{locked, 4 * TTL, 4 * TTL, false, result.NeverIn},
+		{locked, TTL / 2, TTL / 2, true, ""},
+		{locked, TTL / 5, TTL, true, ""},
+		{free, 0, 0, true, result.NoLease},
+		{free, TTL, TTL, true, ""},
+		{free, TTL, TTL, false, result.NeverIn},
+		{Scheme{}, 0, 0, true, result.AtOnce}, // what it holds is not known
+	} {
+		s := &setup{scheme: c.scheme, ttl: TTL}
+		waiting := &client{op: &operation{began: time.Now().Add(-c.waited)}}
+		var got result.KeptOut
+		err := s.guard(func() { got = s.kept(waiting, time.Now().Add(-c.lease), c.in) })
+		if got != c.want || (c.want == "") != errors.Is(err, errLate) {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+// TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
+func TestWorst(t *testing.T) {
+	stuck := observed{result.NoHarm, result.NeverIn, "stuck"}
+	sold := observed{result.SoldTwice, result.AtOnce, "sold"}
+	fine := observed{result.NoHarm, result.AtOnce, "fine"}
+	for _, c := range []struct{ a, b, want observed }{
+		{fine, stuck, stuck}, {stuck, fine, stuck}, {sold, fine, sold}, {fine, fine, fine},
+		{stuck, sold, observed{result.SoldTwice, result.NeverIn, "sold"}},
+		{sold, stuck, observed{result.SoldTwice, result.NeverIn, "sold"}},
+	} {
+		if got := c.a.worst(c.b); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// auditTimeout and removeTimeout bound the work on a server that may be dying.
+const (
+	auditTimeout  = 5 * time.Minute
+	removeTimeout = time.Minute
+)
+
+// ErrKeysLost is returned, wrapped, for a row whose server has lost keys. What an audit then finds is the server's
+// doing, or may be: there is no verdict on the strategy.
+var ErrKeysLost = errors.New("the server lost keys of the run")
+
+// rowMarket is the market of a row: what the driver does with it before and after the load. Each method uses a
+// connection of its own.
+type rowMarket struct {
+	Config
+	kept    keeping // when the market was seeded
+	evicted string  // what the server evicted since, though the last audit found nothing wrong
+}
+
+// keeping is how well a server has kept its keys. What it does not tell is empty.
+type keeping struct {
+	process string // changes when the server is started again
+	evicted int64  // keys, since then
+	policy  string // which keys it evicts
+}
+
+func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
+	fields, err := conn.InfoFields(ctx, "default")
+	if err != nil {
+		return keeping{} // miniredis, which evicts nothing
+	}
+	evicted, _ := strconv.ParseInt(fields["evicted_keys"], 10, 64)
+	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
+}
+
+// evictions says how many keys the server has evicted since the market was seeded, and what to do about it; empty:
+// none.
+func (m *rowMarket) evictions(now keeping) string {
+	n := now.evicted
+	if now.process == m.kept.process {
+		n -= m.kept.evicted
+	}
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("the server evicted %s during the row, locks and accounts among them as it may be: "+
+		"its maxmemory-policy is %s; set noeviction, or raise maxmemory", english.Plural(int(n), "key", ""), now.policy)
+}
+
+// lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.
+func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
+	now := readKeeping(ctx, conn)
+	if evicted := m.evictions(now); evicted != "" {
+		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
+	}
+	if now.process != m.kept.process && !m.Restarts {
+		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
+			"what was not on disk, or not replicated, is gone", ErrKeysLost)
+	}
+	missing, err := market.Missing(ctx, conn.Client, m.Keys, m.opening())
+	if err != nil || missing == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: did somebody flush the database, "+
+		"or remove keys under %s?", ErrKeysLost, missing, m.Keys.Prefix())
+}
+
+// seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
+// prefix is, or may be, somebody else's.
+func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	m.kept = readKeeping(ctx, conn)
+	err = market.Seed(ctx, conn.Client, m.Keys, m.opening())
+	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
+}
+
+// noAudit is the verdict on a market that was not audited.
+func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
+
+// audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the
+// server did.
+func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+	}
+	defer conn.Close()
+	v, err := market.Audit(ctx, conn.Client, m.Keys, m.opening(), ledgers...)
+	switch {
+	case err != nil:
+	case v.OK():
+		m.evicted = m.evictions(readKeeping(ctx, conn))
+	default:
+		err = m.lost(ctx, conn)
+	}
+	if err != nil {
+		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+	}
+	return result.Audit{
+		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
+		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
+		Problems: append([]string{}, v.Problems...),
+	}, nil
+}
+
+// createHistory opens the row's history; nil without one.
+func (m *rowMarket) createHistory() (*history.Writer, error) {
+	if m.History == "" {
+		return nil, nil
+	}
+	return history.Create(m.History, history.Header{
+		Run: m.Keys.Prefix(), Subject: m.Subject.String(), Mix: m.Mix.String(), Seed: m.Seed,
+		Accounts: m.opening().Accounts, Funds: m.Funds,
+	})
+}
+
+// finishHistory closes the history with what the market holds when no worker trades any more. If that cannot be read,
+// the history stays without an end, and gets no verdict.
+func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
+	if h == nil {
+		return nil
+	}
+	final, err := m.snapshot(ctx)
+	if err != nil {
+		return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
+	}
+	return h.Finish(final)
+}
+
+func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return market.Snapshot{}, err
+	}
+	defer conn.Close()
+	return market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
+}
+
+// remove deletes the market, in which items up to last were minted as far as the workers know. A failure names the
+// command that repeats it.
+func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	err := m.removeKeys(ctx, last)
+	if m.Private {
+		if err == nil {
+			err = m.undeclared(ctx)
+		}
+		if !errors.Is(err, ErrUndeclared) {
+			err = nil // the server ends with its keys
+		}
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
+			err, m.Keys.Prefix())
+	}
+	return nil
+}
+
+// removeKeys deletes what the note and the workers say that the run made. The server may have lost the note.
+func (m *rowMarket) removeKeys(ctx context.Context, last market.ItemID) error {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
+		return err
+	}
+	made.Accounts, made.Items = m.opening().Accounts, max(made.Items, last)
+	_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
+	return err
+}
+
+// undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but this market, still has keys.
+func (m *rowMarket) undeclared(ctx context.Context) error {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var left []string
+	keys := conn.Scan(ctx, 0, "*", 1000).Iterator()
+	for keys.Next(ctx) {
+		left = append(left, keys.Val())
+	}
+	if err := keys.Err(); err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s left %d, such as %s; its lock's Keys have to list every key that it makes, under the prefix",
+		ErrUndeclared, m.Subject, len(left), slices.Min(left))
+}

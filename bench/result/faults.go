@@ -1,0 +1,246 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Harm is what happened to money and items in a scenario: the worst of what is true, which is the last in Harms.
+type Harm string
+
+// The harms.
+const (
+	NoHarm       Harm = "none"
+	TwoHolders   Harm = "two holders"     // two clients held what only one may; the money is right this time
+	DoneTwice    Harm = "done twice"      // work that was to be done once, and that the market does not know
+	ToldNo       Harm = "wrongly told no" // a buyer paid once, has the item, and was told that it was not bought
+	ChargedTwice Harm = "charged twice"   // a buyer paid more often than they bought
+	NotPaid      Harm = "not paid"        // a buyer has an item that they did not pay for
+	Overdrawn    Harm = "overdrawn"       // an account is below zero
+	CoinsLost    Harm = "coins lost"
+	CoinsMade    Harm = "coins made"
+	ItemLost     Harm = "item lost"  // nobody has it
+	SoldTwice    Harm = "sold twice" // an item has two owners, was bought and is for sale, or was confirmed twice
+)
+
+// Harms lists them, the worst last.
+func Harms() []Harm {
+	return []Harm{
+		NoHarm, TwoHolders, DoneTwice, ToldNo, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, ItemLost, SoldTwice,
+	}
+}
+
+// KeptOut is how long others were kept out in a scenario while nobody worked under the lock, as it was measured.
+type KeptOut string
+
+// How long that may be. Where several clients tried, it is the longest.
+const (
+	NotAsked        KeptOut = "not asked"                   // the scenario does not measure it
+	NoLease         KeptOut = "no lease"                    // the scheme holds nothing, and nobody waited
+	AtOnce          KeptOut = "at once"                     // nobody waited
+	LeaseRanOut     KeptOut = "until the lease ran out"     // of the holder, or of a lock that nobody knows to be theirs
+	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
+	HolderBack      KeptOut = "until the holder came back"  // who was paused, stuck or cut off for several leases
+	NeverIn         KeptOut = "never while observed"        // for several leases
+
+	// PassedOver is about a waiter who was first in line, while nobody held the lock.
+	PassedOver KeptOut = "until the dead waiter was passed over"
+)
+
+// KeptOuts lists them, the longest last.
+func KeptOuts() []KeptOut {
+	return []KeptOut{NotAsked, NoLease, AtOnce, PassedOver, LeaseRanOut, CounterCaughtUp, HolderBack, NeverIn}
+}
+
+// A Verdict sums a finding up: its harm, or without any, how long others were kept out.
+type Verdict string
+
+// The verdicts, besides those that are a Harm.
+const (
+	Stopped        Verdict = "stopped"          // the run ended before this was found
+	Unavailable    Verdict = "not played"       // this machine, or the lock, lacks what the scenario needs
+	NotApplicable  Verdict = "not applicable"   // the scenario cannot happen to this scheme
+	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
+	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
+	StuckUnbounded Verdict = "stuck, unbounded" // nobody got in until something happened that no lease bounds
+	StuckForGood   Verdict = "stuck for good"   // nobody got in as long as the scenario watched, which is several leases
+)
+
+// Verdicts lists them, the worst last.
+func Verdicts() []Verdict {
+	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, StuckForGood}
+	for _, h := range Harms()[1:] {
+		all = append(all, Verdict(h))
+	}
+	return all
+}
+
+// VerdictOf sums up what was observed, and nothing else.
+func VerdictOf(h Harm, k KeptOut) Verdict {
+	switch {
+	case h != NoHarm:
+		return Verdict(h)
+	case k == PassedOver || k == LeaseRanOut:
+		return StuckForTTL
+	case k == CounterCaughtUp || k == HolderBack:
+		return StuckUnbounded
+	case k == NeverIn:
+		return StuckForGood
+	}
+	return Safe
+}
+
+// Harm reports whether coins or items were wrong, or could have been.
+func (v Verdict) Harm() bool { return slices.Contains(Harms()[1:], Harm(v)) }
+
+// A Finding is what one scenario did to one scheme, a strategy with its lock.
+type Finding struct {
+	Scenario string  `json:"scenario"`
+	Subject  string  `json:"subject"` // the scheme
+	Verdict  Verdict `json:"verdict"`
+	// Harm and KeptOut are what was observed. Both are empty where nothing was, and in older files.
+	Harm    Harm    `json:"harm,omitempty"`
+	KeptOut KeptOut `json:"kept_out,omitempty"`
+	Why     string  `json:"why"` // one line
+	// Broken is the promise of the lock that the verdict breaks; empty: none.
+	Broken string `json:"broken_promise,omitempty"`
+}
+
+// consistent reports whether what was observed is known and goes with the verdict, or is not there.
+func (f Finding) consistent() bool {
+	if f.Harm == "" && f.KeptOut == "" {
+		return true
+	}
+	return slices.Contains(Harms(), f.Harm) && slices.Contains(KeptOuts(), f.KeptOut) &&
+		f.Verdict == VerdictOf(f.Harm, f.KeptOut)
+}
+
+// FaultsSchema is the version of the faults.json format. Fields are added, never renamed.
+const FaultsSchema = 1
+
+// Faults are the findings of scenarios as they are stored. They hold no times and no addresses: the same marketsim on
+// the same machine finds the same again, byte by byte.
+type Faults struct {
+	Schema    int            `json:"schema"`
+	Status    Status         `json:"status"`
+	Manifest  FaultsManifest `json:"manifest"`
+	Scenarios []Scenario     `json:"scenarios"`
+	Subjects  []string       `json:"subjects"` // names of schemes, in the order in which they are shown
+	Findings  []Finding      `json:"findings"` // scenario by scenario, one for each subject
+}
+
+// FaultsManifest says which program and which server made the findings.
+type FaultsManifest struct {
+	Version       string `json:"version"` // marketsim's
+	Go            string `json:"go"`
+	OS            string `json:"os"`      // GOOS/GOARCH
+	Backend       string `json:"backend"` // of the market: local or embedded
+	Server        string `json:"server"`  // redis, valkey or miniredis
+	ServerVersion string `json:"server_version"`
+}
+
+// Scenario is a scenario as it is stored.
+type Scenario struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
+}
+
+// Of returns the findings of a scenario.
+func (r *Faults) Of(scenario string) []Finding {
+	var found []Finding
+	for _, f := range r.Findings {
+		if f.Scenario == scenario {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Found is how many findings there are that no end of the run prevented.
+func (r *Faults) Found() (n int) {
+	for _, f := range r.Findings {
+		if f.Verdict != Stopped {
+			n++
+		}
+	}
+	return n
+}
+
+// Broken returns the findings in which a lock broke a promise of its own.
+func (r *Faults) Broken() []Finding {
+	var broken []Finding
+	for _, f := range r.Findings {
+		if f.Broken != "" {
+			broken = append(broken, f)
+		}
+	}
+	return broken
+}
+
+// Write stores the result as indented JSON.
+func (r *Faults) Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("write faults: %w", err)
+	}
+	return nil
+}
+
+// ReadFaults reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status or
+// verdict, a finding of no scenario or subject, one that is there twice or missing, and trailing data.
+func ReadFaults(r io.Reader) (*Faults, error) {
+	var res Faults
+	err := decode(r, &res, "marketsim faults --out")
+	if err == nil {
+		err = res.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read faults: %w", err)
+	}
+	return &res, nil
+}
+
+func (r *Faults) check() error {
+	if r.Schema != FaultsSchema {
+		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, FaultsSchema)
+	}
+	if err := r.Status.check(); err != nil {
+		return err
+	}
+	found := map[[2]string]bool{}
+	for _, f := range r.Findings {
+		cell := [2]string{f.Scenario, f.Subject}
+		switch {
+		case !slices.Contains(Verdicts(), f.Verdict):
+			return fmt.Errorf("unknown verdict %q of scenario %q with %q", f.Verdict, f.Scenario, f.Subject)
+		case !f.consistent():
+			return fmt.Errorf("scenario %q with %q: harm %q and kept_out %q do not go with the verdict %q", f.Scenario,
+				f.Subject, f.Harm, f.KeptOut, f.Verdict)
+		case f.Verdict == Stopped && r.Status == Complete:
+			return fmt.Errorf("scenario %q with %q was stopped in a result that says it is complete", f.Scenario, f.Subject)
+		case found[cell]:
+			return fmt.Errorf("two findings of scenario %q with %q", f.Scenario, f.Subject)
+		}
+		found[cell] = true
+	}
+	cells := 0
+	for _, sc := range r.Scenarios {
+		for _, s := range r.Subjects {
+			switch {
+			case found[[2]string{sc.Name, s}]:
+				cells++
+			case r.Status == Complete:
+				return fmt.Errorf("scenario %q with %q is missing from a result that says it is complete", sc.Name, s)
+			}
+		}
+	}
+	if cells != len(found) {
+		return errors.New("a finding names a scenario or a subject that the result does not list, or one is listed twice")
+	}
+	return nil
+}

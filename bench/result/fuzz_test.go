@@ -1,0 +1,54 @@
+package result_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// FuzzReadRun: no file is a reason to panic, and what is read is written and read again as it was.
+func FuzzReadRun(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"status":"complete","rows":[{"strategy":"fine","sellers":5,"buyers":5,"trial":1,` +
+		`"status":"complete","bought":1,"wait_ms":{"mean":1.5},"refused":{"gone":1},"per_buyer":[1],` +
+		`"chaos":{"faults":{"cut":2}},"audit":{"done":true,"ok":true,"funds":-1}}],"claims":[{"id":1,"holds":null}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadRun) })
+}
+
+// FuzzReadFaults: the same of the findings of scenarios.
+func FuzzReadFaults(f *testing.F) {
+	seed, err := json.Marshal(small()) // without indents: go test -fuzz takes long to shorten a long input
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadFaults) })
+}
+
+func readAgain[T any, P interface {
+	*T
+	Write(io.Writer) error
+}](t *testing.T, data []byte, read func(io.Reader) (P, error)) {
+	res, err := read(bytes.NewReader(data))
+	if err != nil {
+		if !strings.HasPrefix(err.Error(), "read ") || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: the error is %v", data, err)
+		}
+		return
+	}
+	var first, second bytes.Buffer
+	if err := res.Write(&first); err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	again, err := read(bytes.NewReader(first.Bytes()))
+	if err != nil {
+		t.Fatalf("%q was read and written as\n%s\nwhich is refused: %v", data, first.Bytes(), err)
+	}
+	if err := again.Write(&second); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("%q: %v; written\n%s\nand then\n%s", data, err, first.Bytes(), second.Bytes())
+	}
+}

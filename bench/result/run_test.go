@@ -1,0 +1,96 @@
+package result_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+func TestReadResultRefuses(t *testing.T) {
+	row := `{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete","bought":1}`
+	of := func(change, to string) string {
+		return `{"schema":1,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+	}
+	for text, want := range map[string]string{
+		"":                                     "it is empty; make it anew with 'marketsim run --out'",
+		" \n":                                  "it is empty",
+		"{":                                    "cut short; make it anew with 'marketsim run --out'",
+		"\x00\x00":                             "it is no JSON",
+		"[]":                                   "the whole is a JSON array",
+		"{}":                                   "schema 0",
+		`{"schema":2,"status":"complete"}`:     "reads schema 1",
+		`{"schema":1}`:                         `unknown status ""`,
+		`{"schema":1,"status":"done"}`:         `unknown status "done"`,
+		of("", "") + `{}`:                      "after the end",
+		of("", "") + ` oh`:                     "after the end",
+		of(`"bought":1`, `"bought":"1"`):       "rows.bought is a JSON string",
+		`{"schema":1,"rows":[{"bought":"1"}]}`: "rows.bought is a JSON string",
+		`{"schema":1,"status":"complete"}`:     "no list of rows",
+		of(row, ""):                            "it says that it is complete, and has no row",
+		of(row, "null"):                        "row 1 is empty",
+		of("", row+","):                        "row 2: fine 5x5, trial 1 is there twice",
+		of("}", `,"open":{"asked_per_second":2500}},`+row[:len(row)-1]+`,"open":{"asked_per_second":2500}}`): "row 2: fine 5x5 at 2500/s, trial 1 is there twice",
+		of(`"complete"`, `"zzz"`):           `row 1: unknown status "zzz"`,
+		of(`"fine"`, `""`):                  "row 1 names no strategy",
+		of(`"sellers":5`, `"sellers":-1`):   "row 1: mix -1x5",
+		of(`"bought":1`, `"bought":-5`):     "rows[0].bought is -5",
+		of(`}`, `,"wait_ms":{"p99":-0.5}}`): "rows[0].wait_ms.p99 is -0.5",
+		of(`}`, `,"refused":{"gone":-1}}`):  "rows[0].refused.gone is -1",
+		of(`}`, `,"per_buyer":[2,-1]}`):     "rows[0].per_buyer[1] is -1",
+		of(`}`, `,"chaos":{"rounds":-1}}`):  "rows[0].chaos.rounds is -1",
+	} {
+		_, err := result.ReadRun(strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: %v counts as a lost connection", text, err)
+		}
+	}
+	for what, text := range map[string]string{
+		"a field of a later marketsim": of(`}`, `,"added_later":-1}`) + "\n",
+		"one row at two rates": of("", `{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete",
+			"open":{"asked_per_second":1000}},{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete",
+			"open":{"asked_per_second":2500}},`),
+		"an overdrawn market": of(`}`, `,"audit":{"funds":-1}}`),
+	} {
+		if _, err := result.ReadRun(strings.NewReader(text)); err != nil {
+			t.Errorf("%s is refused: %v", what, err)
+		}
+	}
+}
+
+// zeros is /dev/zero.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+func TestReadIsBounded(t *testing.T) {
+	for _, read := range []func() error{
+		func() error { _, err := result.ReadRun(zeros{}); return err },
+		func() error { _, err := result.ReadFaults(zeros{}); return err },
+	} {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+			t.Errorf("a file without an end: %v", err)
+		}
+	}
+}
+
+// failingWriter is a full disk.
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func TestWriteFails(t *testing.T) {
+	if err := (&result.Run{}).Write(failingWriter{}); err == nil {
+		t.Error("no error from a full disk")
+	}
+	if err := (&result.Run{Rows: []result.Row{{Seconds: math.NaN()}}}).Write(new(bytes.Buffer)); err == nil {
+		t.Error("no error from a number that JSON cannot hold")
+	}
+}

@@ -1,0 +1,405 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// TestRefused: orders that cannot be met are counted by name, and their time is kept apart.
+func TestRefused(t *testing.T) {
+	answers := []error{
+		market.ErrNotListed, market.ErrNotListed, nil, market.ErrContended, market.ErrPriceChanged, nil,
+		market.ErrLockLost, market.ErrStale, market.ErrInsufficientFunds, fmt.Errorf("wrapped: %w", market.ErrNotListed), nil,
+	}
+	synctest.Test(t, func(t *testing.T) {
+		next := 0
+		row := alone(t.Context(), Config{Purchases: 3}, func(context.Context, market.Order) (market.Receipt, error) {
+			time.Sleep(time.Second)
+			next++
+			return market.Receipt{Retries: 1, LockWait: time.Millisecond, LeaseLost: next == 3}, answers[next-1]
+		})
+		want := map[string]int64{
+			"not_listed": 3, "contended": 1, "price_changed": 1, "lock_lost": 1, "stale": 1, "insufficient_funds": 1,
+			"not_owned": 1, // the seller, who does nothing
+		}
+		if !maps.Equal(row.Refused, want) {
+			t.Errorf("refused %v, want %v", row.Refused, want)
+		}
+		got := [...]int64{row.Gone, row.Contended, row.Bought, row.Retries, row.Unknown, row.LeasesLost}
+		if got != [...]int64{3, 1, 3, 11, 0, 1} {
+			t.Errorf("gone, contended, bought, retries, unknown, leases lost: %v", got)
+		}
+		if row.GivenUpMS.Mean < 1000 || row.GivenUpMS.Mean > 1001 || row.WaitMS.Mean < 1000 || row.LockWaitMS.Mean != 1 {
+			t.Errorf("given up %v, wait %v, lock wait %v; want 1 s, 1 s, 1 ms", row.GivenUpMS, row.WaitMS, row.LockWaitMS)
+		}
+	})
+}
+
+// TestFatal: what only the environment can have caused stops the row, and what was measured is kept.
+func TestFatal(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, c := range []struct {
+			name    string
+			cause   error
+			unknown int64
+		}{
+			{"unknown", errLost, 1},
+			{"rejected", fmt.Errorf("%w: OOM", market.ErrRejected), 0},
+			{"not sent", fmt.Errorf("%w: broken pipe", market.ErrNotSent), 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				failing := config(t, s, failAt(t, 6, c.cause))
+				row, err := Run(t.Context(), failing)
+				if !errors.Is(err, c.cause) || row.Status != result.Incomplete {
+					t.Fatalf("status %s, error %v; want incomplete, %v", row.Status, err, c.cause)
+				}
+				if row.Bought != 5 || row.Unknown != c.unknown || row.Listed == 0 || row.Seconds == 0 {
+					t.Errorf("bought %d, %d unknown, %d listed in %v s; want 5, %d",
+						row.Bought, row.Unknown, row.Listed, row.Seconds, c.unknown)
+				}
+				if !row.Audit.Done || !row.Audit.OK || row.Audit.NotApplied != c.unknown || row.Audit.Applied != 0 {
+					t.Errorf("audit %+v", row.Audit)
+				}
+				gone(t, s, failing.Keys)
+			})
+		}
+	})
+}
+
+// failAt purchases by watch, but fails the n-th time before it does anything.
+func failAt(t *testing.T, n int, cause error) Subject {
+	return onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
+		if n--; n == 0 {
+			return market.Receipt{}, cause
+		}
+		return next()
+	})
+}
+
+// TestSettled: a purchase that was made although the client was not told is found by the audit, and not lost.
+func TestSettled(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		told := onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
+			r, err := next()
+			if err == nil {
+				err = errLost
+			}
+			return r, err
+		})
+		row, err := Run(t.Context(), config(t, s, told))
+		if !errors.Is(err, errLost) || row.Bought != 0 || row.Unknown != 1 {
+			t.Errorf("bought %d, unknown %d, error %v", row.Bought, row.Unknown, err)
+		}
+		if !row.Audit.OK || row.Audit.Applied != 1 {
+			t.Errorf("audit %+v, want one purchase settled as applied", row.Audit)
+		}
+	})
+}
+
+// TestWarmupIsAudited: what is bought in the warm-up is not counted, but the ledgers know of it, or the audit would
+// not pass. The user stops the row after 50 purchases, before the warm-up is over.
+func TestWarmupIsAudited(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var bought atomic.Int64
+		c := config(t, s, onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {
+			r, err := next()
+			if err == nil && bought.Add(1) == 50 {
+				cancel()
+			}
+			return r, err
+		}))
+		c.Mix, c.Purchases, c.Warmup, c.Duration = mix5x5, 0, time.Hour, time.Second
+		row, err := Run(ctx, c)
+		if err != nil || row.Status != result.Interrupted {
+			t.Fatalf("status %s, error %v; want interrupted", row.Status, err)
+		}
+		if row.Bought+row.Listed+row.Gone != 0 || row.Seconds != 0 {
+			t.Errorf("bought %d, listed %d, gone %d in %v s; want nothing", row.Bought, row.Listed, row.Gone, row.Seconds)
+		}
+		if !row.Audit.Done || !row.Audit.OK || row.Audit.Items < market.BatchSize {
+			t.Errorf("audit %+v", row.Audit)
+		}
+		gone(t, s, c.Keys)
+	})
+}
+
+// TestPurchases: a row makes as many purchases as it is asked to, not one more, and does not look at the clock.
+func TestPurchases(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 1, Buyers: 5}, {Sellers: 5, Buyers: 5}} {
+			for _, n := range []int64{1, 4, 137} {
+				c := config(t, s, spec(t, "fine"))
+				c.Mix, c.Purchases, c.Duration = mix, n, time.Nanosecond
+				row, err := Run(t.Context(), c)
+				if err != nil || row.Status != result.Complete || !row.Audit.OK {
+					t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
+				}
+				if row.Bought != n || sum(row.PerBuyer) != n || len(row.PerBuyer) != mix.Buyers {
+					t.Errorf("%s: %d purchases, by buyer %v; want %d", mix, row.Bought, row.PerBuyer, n)
+				}
+			}
+		}
+	})
+}
+
+func sum(all []int64) (total int64) {
+	for _, n := range all {
+		total += n
+	}
+	return total
+}
+
+// TestQuotaComesBack: a buyer that is broke leaves its purchase to the other.
+func TestQuotaComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Config{Mix: result.Mix{Sellers: 1, Buyers: 2}, Purchases: 10}
+		var poor sync.Once
+		m := fakeMeasurement(c,
+			func(m *measurement) market.Purchaser { return fake{onList: untouched(m)} },
+			func(*measurement) market.Purchaser {
+				broke := false
+				poor.Do(func() { broke = true })
+				return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
+					time.Sleep(time.Millisecond)
+					if broke {
+						return market.Receipt{}, market.ErrInsufficientFunds
+					}
+					time.Sleep(browseSize * time.Millisecond) // the poor one gives up before the quota is used up
+					return market.Receipt{}, nil
+				}}
+			})
+		m.work(t.Context())
+		row := m.row()
+		if row.Bought != 10 || !slices.Equal(row.PerBuyer, []int64{0, 10}) {
+			t.Errorf("bought %d, by buyer %v; want all 10 by the second", row.Bought, row.PerBuyer)
+		}
+		if want := []string{"1 of 2 buyers ran out of coins"}; !slices.Equal(row.Warnings, want) {
+			t.Errorf("warnings %q, want %q", row.Warnings, want)
+		}
+	})
+}
+
+// TestBroke: the row ends when nobody can buy any more, and says so.
+func TestBroke(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, mix := range []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 2, Buyers: 3}} {
+			c := config(t, s, spec(t, "fine"))
+			c.Mix, c.Purchases, c.Duration, c.Funds = mix, 0, time.Hour, 200
+			row, err := Run(t.Context(), c)
+			if err != nil || row.Status != result.Complete || !row.Audit.OK {
+				t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
+			}
+			want := fmt.Sprintf("every buyer ran out of coins: the row ended after %.1f s", row.Seconds)
+			// On a busy machine there may be others, about its times.
+			if !slices.Contains(row.Warnings, want) || row.Refused["insufficient_funds"] == 0 {
+				t.Errorf("%s: warnings %q, want %q; refused %v", mix, row.Warnings, want, row.Refused)
+			}
+		}
+	})
+}
+
+// TestWallets: three buyers who spend 300 coins from one account spend 300, not 900.
+func TestWallets(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		c := config(t, s, spec(t, "fine-wallet"))
+		c.Mix, c.Wallets, c.Funds, c.Keep = result.Mix{Sellers: 2, Buyers: 3}, 1, 300, true
+		c.Purchases, c.Duration = 0, time.Hour
+		row, err := Run(t.Context(), c)
+		if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
+			t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
+		}
+		market, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
+			t.Errorf("funds %v, %d items with the buyers' account, bought %d",
+				market.Funds, len(market.Inventory[3]), row.Bought)
+		}
+		for _, key := range under(t, s, c.Keys.Prefix()+"users:") {
+			if strings.HasSuffix(key, ":4") {
+				t.Errorf("%s: a fourth account", key)
+			}
+		}
+	})
+}
+
+// TestServerDies: the server is killed in the middle of a row, by the purchase that meets it.
+func TestServerDies(t *testing.T) {
+	for _, name := range []string{"watch", "fine-wallet"} {
+		s := testkit.Local(t)
+		n := 0
+		c := config(t, s, onPurchase(t, name, func(next attempt) (market.Receipt, error) {
+			if n++; n == 20 {
+				if err := s.Kill(); err != nil {
+					t.Error(err)
+				}
+			}
+			return next()
+		}))
+		c.Mix, c.Purchases, c.Duration = result.Mix{Sellers: 5, Buyers: 1}, 0, time.Hour
+		start := time.Now()
+		row, err := Run(t.Context(), c)
+		if took := time.Since(start); took > time.Minute { // it takes seconds on a machine that does nothing else
+			t.Errorf("%s: Run took %s to notice", name, took)
+		}
+		if err == nil || row.Status != result.Incomplete || row.Bought == 0 || row.Audit.Done {
+			t.Fatalf("%s: %s, bought %d, audited %t, %v; want incomplete, the purchases until then, not audited",
+				name, row.Status, row.Bought, row.Audit.Done, err)
+		}
+		for _, part := range []string{
+			"row " + name + " 5x1", "could not be audited", "left behind", "clean --prefix " + c.Keys.Prefix(),
+		} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: error does not say %q: %v", name, part, err)
+			}
+		}
+	}
+}
+
+// TestPrivateServerDies: keys on a server that ends with the run are nobody's trouble.
+func TestPrivateServerDies(t *testing.T) {
+	s := testkit.Local(t)
+	c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+		return next()
+	}))
+	c.Private = true
+	if _, err := Run(t.Context(), c); err == nil || strings.Contains(err.Error(), "left behind") {
+		t.Errorf("error %v should say nothing of keys", err)
+	}
+}
+
+// TestNothingBought: a row of a second without a purchase is a failure, unless the buyers could not buy.
+func TestNothingBought(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds          float64
+		refused          map[string]int64
+		bought, released int64
+		fails, warns     bool
+	}{
+		"bought":               {seconds: 1, bought: 1},
+		"no reason":            {seconds: 1, fails: true},
+		"out of coins":         {seconds: 1, refused: map[string]int64{market.Reason(market.ErrInsufficientFunds): 1}},
+		"too short":            {seconds: 0.5, warns: true},
+		"sellers are faster":   {seconds: 1, refused: map[string]int64{market.Reason(market.ErrContended): 1}, warns: true},
+		"locks are not freed":  {seconds: 1, refused: map[string]int64{market.Reason(market.ErrContended): 1}, released: 1, fails: true},
+		"leases are too short": {seconds: 1, refused: map[string]int64{market.Reason(market.ErrLockLost): 1}, fails: true},
+	} {
+		row := result.Row{
+			Status: result.Complete, Seconds: c.seconds, Listed: 9, Bought: c.bought, Refused: c.refused,
+			Contended: c.refused[market.Reason(market.ErrContended)], FailedReleases: &c.released,
+		}
+		if err := nothingBought(&row); errors.Is(err, ErrNothingBought) != c.fails || (len(row.Warnings) > 0) != c.warns {
+			t.Errorf("%s: %v, warnings %q; want an error %t, a warning %t", name, err, row.Warnings, c.fails, c.warns)
+		}
+	}
+	cannotBuy := onPurchase(t, "fine", func(attempt) (market.Receipt, error) {
+		return market.Receipt{}, market.ErrNotListed
+	})
+	c := config(t, testkit.Local(t), cannotBuy)
+	c.Purchases, c.Duration = 0, enough
+	if row, err := Run(t.Context(), c); !errors.Is(err, ErrNothingBought) || row.Status != result.Incomplete {
+		t.Errorf("%s, %v; want %v", row.Status, err, ErrNothingBought)
+	}
+}
+
+// TestUndeclaredKeys: a key that the subject does not list would stay on a user's server, and is found on ours.
+func TestUndeclaredKeys(t *testing.T) {
+	s := testkit.Local(t)
+	admin := testkit.Dial(t, s)
+	c := config(t, s, onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {
+		if err := admin.Set(t.Context(), "forgotten", 1, 0).Err(); err != nil {
+			t.Error(err)
+		}
+		return next()
+	}))
+	c.Private = true
+	row, err := Run(t.Context(), c)
+	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") || row.Bought == 0 {
+		t.Errorf("bought %d, %v; want %v and the key", row.Bought, err, ErrUndeclared)
+	}
+	if err := admin.Del(t.Context(), "forgotten").Err(); err != nil {
+		t.Fatal(err)
+	}
+	c.Subject = spec(t, "fine:fenced")
+	if _, err := Run(t.Context(), c); err != nil {
+		t.Errorf("with nothing forgotten: %v", err)
+	}
+}
+
+// TestOutOfMemory: sellers fill the server. What is refused is not applied, the audit agrees, and the market can
+// still be removed.
+func TestOutOfMemory(t *testing.T) {
+	s := testkit.Local(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+	for _, name := range []string{"fine", "coarse", "watch"} {
+		c := config(t, s, spec(t, name))
+		c.Mix, c.Purchases, c.Duration = result.Mix{Sellers: 5, Buyers: 1}, 0, time.Minute
+		row, err := Run(t.Context(), c)
+		if err == nil || !strings.Contains(err.Error(), "OOM") || strings.Contains(err.Error(), "left behind") {
+			t.Errorf("%s: error %v, want OOM", name, err)
+		}
+		if row.Status != result.Incomplete || row.Listed == 0 || !row.Audit.Done || !row.Audit.OK {
+			t.Errorf("%s: %s, %d listed, audit %+v", name, row.Status, row.Listed, row.Audit)
+		}
+		gone(t, s, c.Keys)
+	}
+}
+
+// TestUnsafeIsCaught: the control loses items and coins when several buy, and the audit tells. On a busy machine that
+// takes longer.
+func TestUnsafeIsCaught(t *testing.T) {
+	s := testkit.Local(t)
+	for length := 700 * time.Millisecond; ; length *= 4 {
+		c := config(t, s, spec(t, "unsafe"))
+		c.Mix, c.Purchases, c.Duration = mix5x5, 0, length
+		row, err := Run(t.Context(), c)
+		if err != nil || row.Status != result.Complete || !row.Audit.Done {
+			t.Fatalf("%s, %v, audit %+v: a violation is not an error", row.Status, err, row.Audit)
+		}
+		if row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems == 0 {
+			if length < 10*time.Second {
+				continue
+			}
+			t.Fatalf("%d purchases in %s, audit %+v; want items and accounts wrong", row.Bought, length, row.Audit)
+		}
+		if row.Audit.OK || len(row.Audit.Problems) == 0 {
+			t.Errorf("no problem is told in words: %+v", row.Audit)
+		}
+		t.Logf("%d purchases, %d items and %d of 10 accounts wrong",
+			row.Bought, row.Audit.ItemProblems, row.Audit.MoneyProblems)
+		return
+	}
+}
+
+// TestSafeIsNot: the others lose nothing under the same load.
+func TestSafeIsNot(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for _, name := range []string{"watch", "coarse", "fine", "fine-wallet"} {
+			c := config(t, s, spec(t, name))
+			c.Mix, c.Purchases, c.Duration = mix5x5, 0, 200*time.Millisecond
+			row, err := Run(t.Context(), c)
+			if err != nil || row.Status != result.Complete || !row.Audit.Done || !row.Audit.OK {
+				t.Errorf("%s: %s, %v, audit %+v", name, row.Status, err, row.Audit)
+			}
+		}
+	})
+}

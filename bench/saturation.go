@@ -1,0 +1,81 @@
+package bench
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// A row's number should be Redis's, or that of the contention that the row is about. It is this process's where three
+// things hold together:
+//
+//   - The cores are used up: this process has had fullCores of those it may use; or, together with a server on the same
+//     machine, of all; or its workers spent mostWaiting of their time waiting for one, whoever used it.
+//   - The server had CPU time to spare: its main thread, which runs all commands, used less than busyServer of a core.
+//     On two cores that a client and a server share, both are busy when the server is at its limit, and the row is not
+//     blamed on the client.
+//   - A purchase did not spend mostContended of its time waiting for locks and in tries that were thrown away. Faster
+//     clients would contend as much.
+//
+// Where the server runs on this machine and does not tell its CPU time, as miniredis in this process, nothing is
+// judged.
+const (
+	fullCores     = 0.9
+	mostWaiting   = 0.5
+	busyServer    = 0.9
+	mostContended = 0.5
+)
+
+// load is what saturated judges by.
+type load struct {
+	clientCores, mayUse float64 // that this process used, and may use
+	serverCores         float64 // of the server's main thread
+	serverKnown, here   bool    // the server tells its CPU time; it is on this machine
+	machine             float64 // cores
+	waiting             float64 // part of the workers' time in which they waited for a core
+	contended           float64 // part of a purchase's time
+}
+
+// saturated reports whether a row's number is this process's.
+func (l load) saturated() bool {
+	if l.here && !l.serverKnown || l.serverCores >= busyServer || l.contended >= mostContended {
+		return false
+	}
+	together := l.clientCores
+	if l.here {
+		together += l.serverCores
+	}
+	return l.clientCores >= fullCores*l.mayUse || together >= fullCores*l.machine || l.waiting >= mostWaiting
+}
+
+// judgeClient says how this process fared, and whether the row's number is its own.
+func (m *measurement) judgeClient(r *result.Row, server serverUsage, client clientUse) {
+	if r.Seconds <= 0 {
+		return
+	}
+	r.Client = &result.Client{CPU: client.share, GC: client.gc, SchedulerP99MS: client.waitP99 * 1000}
+	for _, w := range m.All() {
+		r.Client.RecorderWaits += w.recorder.blocked
+	}
+	if r.TimeMS == nil {
+		return
+	}
+	takes := r.WaitMS.Mean
+	if r.Open != nil { // and not what an order waits for a buyer
+		takes = r.Open.ServiceMS.Mean
+	}
+	l := load{
+		clientCores: client.cores, mayUse: float64(runtime.GOMAXPROCS(0)), machine: float64(runtime.NumCPU()),
+		serverCores: (server.user + server.sys) / client.seconds, serverKnown: server.known, here: m.usage.here,
+		contended: (r.TimeMS.LockWait + r.TimeMS.Thrown) / takes,
+	}
+	// A round trip ends with a worker that can go on, and waits for a core.
+	trips := float64(m.stopped.market.Sub(m.warmed.market).RoundTrips)
+	l.waiting = client.wait * trips / (float64(r.Sellers+r.Buyers+r.Browsers) * client.seconds)
+	if r.Client.Saturated = l.saturated(); r.Client.Saturated {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the client was the limit, and not Redis or contention: it used %.0f%% "+
+			"of its cores, the server's main thread %.0f%% of one; measure from another machine, or with fewer workers",
+			100*client.share, 100*l.serverCores))
+	}
+}

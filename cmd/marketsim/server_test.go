@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// attempt is a run on a server of one's own.
+func attempt(t testing.TB, url string, args ...string) outcome {
+	t.Helper()
+	if !slices.Contains(args, "--strategy") {
+		args = append(args, "--strategy", "fine")
+	}
+	o := marketsim(t, short(append([]string{"run", "--mix", "1x1", "--redis", url}, args...)...)...)
+	if o.code != exitFine && o.stdout != "" {
+		t.Errorf("stdout holds %q", o.stdout)
+	}
+	return o
+}
+
+func TestServerThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	attempt(t, "redis://"+refusedAddr(t)).exits(t, exitEnvironment).says(t, "cannot reach Redis", "is it running")
+	attempt(t, "unix://"+t.TempDir()+"/none.sock").exits(t, exitEnvironment).says(t, "the path of its unixsocket")
+}
+
+func TestServerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := attempt(t, "redis://"+l.Addr().String()).exits(t, exitEnvironment).says(t, "did not answer")
+	if o.took > patience { // it takes 4 s on a machine that does nothing else
+		t.Errorf("silence took %s to be told", o.took)
+	}
+}
+
+func TestTLSMismatch(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewUnstartedServer(nil)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	addr := secure.Listener.Addr().String()
+	attempt(t, "redis://"+addr).exits(t, exitEnvironment).says(t, "rediss://")
+	attempt(t, "rediss://"+addr).exits(t, exitEnvironment).says(t, "cannot agree on TLS", "authority")
+	attempt(t, "rediss://"+newExternal(t).Target.Addr).exits(t, exitEnvironment).says(t, "use redis:// instead of rediss://")
+}
+
+func TestServerTooOld(t *testing.T) {
+	t.Parallel()
+	attempt(t, "redis://"+fakeRedis(t, oldRedis)).exits(t, exitEnvironment).says(t, "it is Redis 6.0.16, and marketsim needs 6.2 or newer")
+}
+
+func TestReadOnlyReplica(t *testing.T) {
+	t.Parallel()
+	master := testkit.Local(t)
+	host, port, _ := net.SplitHostPort(master.Target.Addr)
+	replica := newExternal(t, "--replicaof", host+" "+port)
+	attempt(t, replica.url("")).exits(t, exitEnvironment).says(t, "read-only replica; connect to its master at "+master.Target.Addr)
+}
+
+func TestPrefixThatHoldsKeys(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	for _, key := range []string{"mine:run", "mine:users:1", "mine:market:", "mine:of somebody else"} {
+		s.conn.Set(t.Context(), key, "x", 0)
+		attempt(t, s.url(""), "--prefix", "mine:").exits(t, exitEnvironment).
+			says(t, "prefix already holds keys: "+key, "clean --prefix mine: --redis redis://").silent(t, "removed at the end")
+		s.holds(t, key)
+		s.conn.Del(t.Context(), key)
+	}
+	s.conn.Set(t.Context(), "mine", "a neighbour", 0)
+	attempt(t, s.url(""), "--prefix", "mine:").exits(t, exitFine)
+	s.holds(t, "mine")
+}
+
+func TestCommandsDenied(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	for strategy, commands := range map[string]string{
+		"watch": "info scan exists unlink hsetnx hset hincrby exec sadd srem zadd zrem zscore zrandmember hget sismember " +
+			"watch unwatch multi sscan zscan hgetall",
+		"coarse": "setnx get del",
+	} {
+		for _, command := range strings.Fields(commands) {
+			t.Run(command, func(t *testing.T) {
+				user := "without-" + command
+				if err := s.conn.ACLSetUser(t.Context(), user, "on", "~*", "&*", "+@all", "-"+command, ">"+secret).Err(); err != nil {
+					t.Fatal(err)
+				}
+				dir := t.TempDir()
+				o := attempt(t, s.url(user+":"+secret), "--strategy", strategy, "--prefix", "acl:", "--out", dir)
+				o.exits(t, exitEnvironment).says(t, "'"+command+"'").silent(t, "1/1")
+				if n := strings.Count(o.stderr, "ACL SETUSER <user> +"+command); n != 1 && command != "exec" {
+					t.Errorf("the advice is given %d times:\n%s", n, o.stderr)
+				}
+				hidden(t, o, dir)
+				left := s.conn.Keys(t.Context(), "*").Val()
+				if len(left) > 0 {
+					t.Errorf("keys are left behind: %q", left)
+					s.conn.FlushAll(t.Context())
+				}
+			})
+		}
+	}
+}
+
+func TestKeysDenied(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	s.conn.ACLSetUser(t.Context(), "guest", "on", "~theirs:*", "+@all", ">"+secret)
+	o := attempt(t, s.url("guest:"+secret), "--prefix", "mine:").exits(t, exitEnvironment).says(t, "grant its keys")
+	hidden(t, o)
+	attempt(t, s.url("guest:"+secret), "--prefix", "theirs:").exits(t, exitFine)
+}
+
+// external is a redis-server that stands for the user's own.
+type external struct {
+	*backend.Server
+	conn *backend.Conn // of somebody who may do everything
+}
+
+func newExternal(t testing.TB, args ...string) external {
+	t.Helper()
+	s := testkit.Local(t, args...)
+	return external{s, testkit.Dial(t, s)}
+}
+
+// url is how to reach the server, as a user with a password if userinfo is not empty.
+func (e external) url(userinfo string) string {
+	if userinfo != "" {
+		userinfo += "@"
+	}
+	return "redis://" + userinfo + e.Target.Addr
+}
+
+// holds checks that these keys are on the server, and no others.
+func (e external) holds(t testing.TB, want ...string) {
+	t.Helper()
+	got, err := e.conn.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Errorf("the server holds %q, want %q", got, want)
+		return
+	}
+	if len(want) > 0 {
+		if n := e.conn.Exists(t.Context(), want...).Val(); int(n) != len(want) {
+			t.Errorf("the server holds %q, want %q", got, want)
+		}
+	}
+}
+
+// trading waits until a run under the prefix is under way: a rehearsal lists one item only.
+func (e external) trading(t testing.TB, prefix string) {
+	t.Helper()
+	eventually(t, "a run under "+prefix, func() bool {
+		return e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
+	})
+}
+
+// short makes a row take a tenth of a second.
+func short(args ...string) []string {
+	return append(args, "--duration", "100ms", "--warmup", "20ms", "--warmup-max", "20ms")
+}
+
+// fakeRedis answers each command with what answer returns, in Redis's protocol, and returns its address.
+func fakeRedis(t *testing.T, answer func(args []string) string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer conn.Close()
+				r := bufio.NewReader(conn)
+				for args, err := readCommand(r); err == nil; args, err = readCommand(r) {
+					if _, err := io.WriteString(conn, answer(args)); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	return l.Addr().String()
+}
+
+// readCommand reads an array of bulk strings.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r, "*")
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := readLength(r, "$")
+		if err != nil {
+			return nil, err
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return nil, err
+		}
+		args[i] = string(text[:size])
+	}
+	return args, nil
+}
+
+func readLength(r *bufio.Reader, kind string) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	digits, ok := strings.CutPrefix(strings.TrimSpace(line), kind)
+	if !ok {
+		return 0, errors.New("not Redis's protocol")
+	}
+	return strconv.Atoi(digits)
+}
+
+// oldRedis is a server of a version that marketsim does not know how to use.
+func oldRedis(args []string) string {
+	switch strings.ToLower(args[0]) {
+	case "ping":
+		return "+PONG\r\n"
+	case "auth", "select":
+		return "+OK\r\n"
+	case "info":
+		text := "# Server\r\nredis_version:6.0.16\r\n"
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+	}
+	return fmt.Sprintf("-ERR unknown command `%s`, with args beginning with: `%s`\r\n", args[0], strings.Join(args[1:], "`, `"))
+}

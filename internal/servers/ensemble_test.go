@@ -1,0 +1,205 @@
+package servers_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
+)
+
+// ensembles are the products that an Ensemble runs, with a client of each.
+var ensembles = []struct {
+	name  string
+	start func(t testing.TB, n int) *servers.Ensemble
+	dial  func(t *testing.T, addrs []string) client
+}{
+	{"zookeeper", testkit.ZooKeeper, dialZooKeeper},
+	{"etcd", testkit.Etcd, dialEtcd},
+}
+
+// patience is how long a test waits for what passes only if the servers fail.
+const patience = time.Minute
+
+// A client writes a key and finds whether it is there.
+type client interface {
+	put(ctx context.Context, key string) error
+	has(ctx context.Context, key string) (bool, error)
+}
+
+// TestLeaderIsKilled kills the leader of three, writes meanwhile, and starts it again.
+func TestLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, product := range ensembles {
+		t.Run(product.name, func(t *testing.T) {
+			t.Parallel()
+			e := product.start(t, 3)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			old, err := e.Leader(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := e.Kill(old); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("killed in %v", time.Since(began))
+			refuses(t, e.Addrs()[old])
+			if now, err := e.Leader(ctx); err != nil || now == old {
+				t.Fatalf("the leader is %d, %v; it was %d", now, err, old)
+			}
+			t.Logf("a new leader after %v", time.Since(began))
+			eventually(t, ctx, "writing with one of three down", product.dial(t, e.Addrs()),
+				func(ctx context.Context, c client) error { return c.put(ctx, "k") })
+			began = time.Now()
+			if err := e.Restart(ctx, old); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("started again in %v", time.Since(began))
+			if now, err := e.Leader(ctx); err != nil || now == old {
+				t.Errorf("the one that was started again leads: %d, %v", now, err)
+			}
+			eventually(t, ctx, "asking the one that was started again", product.dial(t, e.Addrs()[old:old+1]),
+				func(ctx context.Context, c client) error {
+					found, err := c.has(ctx, "k")
+					if err == nil && !found {
+						t.Error("it does not know what was written meanwhile")
+					}
+					return err
+				})
+		})
+	}
+}
+
+// TestRestartKeepsTheData kills the only server, and finds what was written before.
+func TestRestartKeepsTheData(t *testing.T) {
+	t.Parallel()
+	for _, product := range ensembles {
+		t.Run(product.name, func(t *testing.T) {
+			t.Parallel()
+			e := product.start(t, 1)
+			if i, err := e.Leader(t.Context()); i != 0 || err != nil {
+				t.Errorf("the leader is %d, %v", i, err)
+			}
+			if v := e.Version(); v == "" || v[0] < '0' || v[0] > '9' {
+				t.Errorf("the version is %q", v)
+			}
+			c := product.dial(t, e.Addrs())
+			if err := c.put(t.Context(), "kept"); err != nil {
+				t.Fatal(err)
+			}
+			pid := e.PID(0)
+			if err := e.Restart(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if e.PID(0) == pid {
+				t.Error("the server was not killed")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			eventually(t, ctx, "reading after the restart", c, func(ctx context.Context, c client) error {
+				found, err := c.has(ctx, "kept")
+				if err == nil && !found {
+					t.Error("it is gone")
+				}
+				return err
+			})
+		})
+	}
+}
+
+func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b := testkit.Etcd(t, 1), testkit.Etcd(t, 1)
+	if a.Addrs()[0] == b.Addrs()[0] {
+		t.Errorf("both are at %s", a.Addrs()[0])
+	}
+}
+
+// A lease of one second is granted as such.
+func TestShortestLease(t *testing.T) {
+	t.Parallel()
+	c := dialEtcd(t, testkit.Etcd(t, 1).Addrs()).(etcdClient)
+	if granted, err := c.Grant(t.Context(), 1); err != nil || granted.TTL != 1 {
+		t.Errorf("a lease of 1 s: granted %v, %v", granted, err)
+	}
+}
+
+// A variable of the user's that etcd reads does not keep it from starting.
+func TestEtcdIgnoresTheEnvironment(t *testing.T) {
+	t.Setenv("ETCD_NAME", "other")
+	testkit.Etcd(t, 1)
+}
+
+// eventually repeats what a client does until its connection has noticed that its server is gone, or back.
+func eventually(t *testing.T, ctx context.Context, what string, c client, do func(context.Context, client) error) {
+	t.Helper()
+	for {
+		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := do(asked, c)
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+type etcdClient struct{ *clientv3.Client }
+
+func dialEtcd(t *testing.T, addrs []string) client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return etcdClient{c}
+}
+
+func (c etcdClient) put(ctx context.Context, key string) error {
+	_, err := c.Put(ctx, key, "v")
+	return err
+}
+
+func (c etcdClient) has(ctx context.Context, key string) (bool, error) {
+	got, err := c.Get(ctx, key)
+	return err == nil && len(got.Kvs) == 1, err
+}
+
+// zooKeeperClient writes ephemeral nodes, so that what it finds after a crash shows that its session has outlived it.
+type zooKeeperClient struct{ conn *zk.Conn }
+
+func dialZooKeeper(t *testing.T, addrs []string) client {
+	t.Helper()
+	conn, events, err := zk.Connect(addrs, 40*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	go func() {
+		for range events { // or the connection blocks
+		}
+	}()
+	return zooKeeperClient{conn}
+}
+
+func (c zooKeeperClient) put(_ context.Context, key string) error {
+	_, err := c.conn.Create("/"+key, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	return err
+}
+
+func (c zooKeeperClient) has(_ context.Context, key string) (bool, error) {
+	found, _, err := c.conn.Exists("/" + key)
+	return found, err
+}

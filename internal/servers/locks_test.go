@@ -1,0 +1,138 @@
+package servers_test
+
+import (
+	"errors"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// TestForLockUsesTheUsersOwn gives addresses of everything and finds those that are needed, and nothing started.
+func TestForLockUsesTheUsersOwn(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // nothing could be started
+	own := servers.Addresses{
+		Masters: []backend.Target{{Network: "tcp", Addr: "a:1"}}, ZooKeeper: []string{"b:1"}, Etcd: []string{"c:1"},
+	}
+	for need, want := range map[string]servers.Addresses{
+		"": {}, "redlock": {Masters: own.Masters}, "zookeeper": {ZooKeeper: own.ZooKeeper}, "etcd": {Etcd: own.Etcd},
+	} {
+		locks, err := servers.ForLock(t.Context(), own, need)
+		if err != nil {
+			t.Fatalf("%q: %v", need, err)
+		}
+		if !reflect.DeepEqual(*locks, servers.Locks{Addresses: want}) {
+			t.Errorf("%q: %+v, want %+v", need, *locks, want)
+		}
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if locks, err := servers.ForLock(t.Context(), own, "postgres"); err == nil || locks != nil {
+		t.Errorf("an unknown need: %v, %v", locks, err)
+	}
+	locks, err := servers.ForLock(t.Context(), servers.Addresses{}, "etcd")
+	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), "lock etcd") || locks != nil {
+		t.Errorf("nothing installed: %v, %v", locks, err)
+	}
+}
+
+// TestForLockStartsPrivateOnes starts what each kind of lock needs.
+func TestForLockStartsPrivateOnes(t *testing.T) {
+	t.Parallel()
+	for need, name := range map[string]string{"redlock": "redis", "zookeeper": "zookeeper", "etcd": "etcd"} {
+		t.Run(need, func(t *testing.T) {
+			t.Parallel()
+			locks, err := servers.ForLock(t.Context(), servers.Addresses{}, need)
+			if errors.Is(err, backend.ErrUnavailable) {
+				testkit.Require(t, name, err.Error())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			masters, zooKeeper, etcd := len(locks.Masters) == 5, len(locks.ZooKeeper) == 1, len(locks.Etcd) == 1
+			if masters != (need == "redlock") || zooKeeper != (need == "zookeeper") || etcd != (need == "etcd") ||
+				masters != (locks.PrivateMasters != nil) || zooKeeper != (locks.PrivateZooKeeper != nil) ||
+				etcd != (locks.PrivateEtcd != nil) {
+				t.Errorf("got %+v", locks)
+			}
+			if err := locks.Close(); err != nil {
+				t.Error(err)
+			}
+			// What had started before another one failed is closed, or TestMain finds it.
+			locks, err = servers.ForLock(t.Context(), servers.Addresses{}, need, "postgres")
+			if err == nil || locks != nil {
+				t.Errorf("with an unknown need: %v, %v", locks, err)
+			}
+		})
+	}
+}
+
+// TestPreflight: a user's lock servers are asked one by one. Redlock does without a minority, which is named.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	m := testkit.Masters(t, 5)
+	locks := func() *servers.Locks {
+		return &servers.Locks{Addresses: servers.Addresses{Masters: m.Targets(), Etcd: nil}}
+	}
+	missing, err := locks().Preflight(t.Context(), "test:preflight")
+	if err != nil || len(missing) > 0 {
+		t.Errorf("five masters: %q, %v", missing, err)
+	}
+	for i := range 5 {
+		conn, err := m.Dial(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if keys := conn.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+			t.Errorf("left on master %d: %q", i, keys)
+		}
+		switch i {
+		case 0: // a replica
+			host, port, _ := net.SplitHostPort(m.Addrs()[4])
+			err = conn.ReplicaOf(t.Context(), host, port).Err()
+		case 1: // another password
+			err = conn.ConfigSet(t.Context(), "requirepass", "secret").Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing, err = locks().Preflight(t.Context(), "test:preflight")
+	if err != nil || len(missing) != 2 {
+		t.Fatalf("two of five cannot be used: %q, %v", missing, err)
+	}
+	for i, why := range []string{"read-only replica", "without a password"} {
+		if !strings.Contains(missing[i], m.Addrs()[i]) || !strings.Contains(missing[i], why) {
+			t.Errorf("%q does not say %s and %s", missing[i], m.Addrs()[i], why)
+		}
+	}
+	if err := m.Kill(2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = locks().Preflight(t.Context(), "test:preflight"); err == nil ||
+		!strings.Contains(err.Error(), "without 3 of its 5 servers") || !strings.Contains(err.Error(), m.Addrs()[2]) {
+		t.Errorf("three of five cannot be used: %v", err)
+	}
+	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: m.Addrs()[2:3], Etcd: m.Addrs()[2:3]}}
+	if _, err := dead.Preflight(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
+		t.Errorf("nothing answers for ZooKeeper: %v", err)
+	}
+}
+
+func BenchmarkStartMasters(b *testing.B) {
+	for b.Loop() {
+		m, err := servers.StartMasters(b.Context(), 5)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := m.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

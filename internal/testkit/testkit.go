@@ -1,0 +1,128 @@
+// Package testkit gives tests a Redis to run on. Whatever it starts ends with the test.
+//
+// A test that needs what this machine lacks is skipped, with a sentence that says so. Where that must not happen
+// unnoticed, as in CI, the environment variable MARKETSIM_REQUIRE turns skips into failures: "all", or a comma
+// separated list such as "redis,docker".
+package testkit
+
+import (
+	"crypto/rand"
+	"flag"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
+)
+
+// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local").
+func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
+	t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
+	t.Run(string(backend.NameLocal), func(t *testing.T) { f(t, Local(t)) })
+}
+
+// Local starts a private redis-server or valkey-server with further arguments, for example "--maxmemory", "3mb".
+// It needs "redis", see [Require].
+func Local(t testing.TB, args ...string) *backend.Server {
+	t.Helper()
+	return Start(t, backend.Local{Args: args})
+}
+
+// Embedded starts miniredis.
+func Embedded(t testing.TB) *backend.Server {
+	t.Helper()
+	return Start(t, embedded.Starter{})
+}
+
+// Start starts a server for the length of the test. If the starter is unavailable on this machine the test
+// needs "redis", or "docker" for a container, see [Require].
+func Start(t testing.TB, starter backend.Starter) *backend.Server {
+	t.Helper()
+	s, err := starter.Start(t.Context())
+	name := "redis"
+	if starter.Name() == backend.NameContainer {
+		name = "docker"
+	}
+	endWith(t, name, s, err)
+	return s
+}
+
+// Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
+// sentence to show.
+func Require(t testing.TB, name, why string) {
+	t.Helper()
+	if Required(name) {
+		t.Fatalf("MARKETSIM_REQUIRE asks for %s: %s", name, why)
+	}
+	t.Skipf("needs %s: %s", name, why)
+}
+
+// Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
+// redis, docker, zookeeper, etcd, signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks
+// and proc (Linux's /proc).
+func Required(name string) bool {
+	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
+	return slices.Contains(required, "all") || slices.Contains(required, name)
+}
+
+// Dial connects to s.
+func Dial(t testing.TB, s *backend.Server) *backend.Conn {
+	t.Helper()
+	c, err := s.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A test may have closed it to see what happens.
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Keys returns keys under a prefix that nothing else uses.
+func Keys(t testing.TB) market.Keys {
+	t.Helper()
+	k, err := market.NewKeys("test:{" + rand.Text() + "}:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise. A TestMain
+// calls it where most tests only wait, and more may run than there are processors.
+func MaxParallel(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
+}
+
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind. It ignores the
+// one with which go-redis redials a server that has gone: that sleeps a second before it sees again whether its
+// client is closed, and ends by itself.
+func VerifyNoLeaks(m *testing.M) {
+	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	goleak.VerifyTestMain(patient{m, redials}, redials)
+}
+
+// endsWithin is how long goroutines may take to end after the tests. It passes only if one does not.
+const endsWithin = 30 * time.Second
+
+// patient gives goroutines the time to end that a busy machine takes: goleak waits for half a second.
+type patient struct {
+	*testing.M
+	ignored goleak.Option
+}
+
+// Run implements goleak.TestingM.
+func (p patient) Run() int {
+	code := p.M.Run()
+	for deadline := time.Now().Add(endsWithin); code == 0 && goleak.Find(p.ignored) != nil && time.Now().Before(deadline); {
+	}
+	return code
+}

@@ -1,0 +1,53 @@
+package testkit_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+func TestEach(t *testing.T) {
+	var kinds []backend.Name
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		kinds = append(kinds, s.Name)
+		key := testkit.Keys(t).Market()
+		if err := testkit.Dial(t, s).ZAdd(t.Context(), key).Err(); err == nil {
+			t.Error("a ZADD of nothing succeeded")
+		}
+	})
+	if len(kinds) == 0 || kinds[0] != backend.NameEmbedded {
+		t.Errorf("ran on %v", kinds)
+	}
+}
+
+func TestKeysAreFresh(t *testing.T) {
+	if a, b := testkit.Keys(t), testkit.Keys(t); a == b {
+		t.Errorf("two calls returned %q", a.Prefix())
+	}
+}
+
+// verdict is a testing.TB that notes how a test would have ended.
+type verdict struct {
+	testing.TB
+	failed, skipped bool
+}
+
+func (v *verdict) Helper()               {}
+func (v *verdict) Fatalf(string, ...any) { v.failed = true; runtime.Goexit() }
+func (v *verdict) Skipf(string, ...any)  { v.skipped = true; runtime.Goexit() }
+
+func TestRequire(t *testing.T) {
+	for value, fails := range map[string]bool{"": false, "docker": false, "redis": true, "docker,redis": true, "all": true} {
+		t.Setenv("MARKETSIM_REQUIRE", value)
+		v := &verdict{TB: t}
+		var ended sync.WaitGroup
+		ended.Go(func() { testkit.Require(v, "redis", "it is a test") })
+		ended.Wait()
+		if v.failed != fails || v.skipped == fails {
+			t.Errorf("MARKETSIM_REQUIRE=%q: failed %v, skipped %v", value, v.failed, v.skipped)
+		}
+	}
+}

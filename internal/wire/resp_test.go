@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"bufio"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadCommand(t *testing.T) {
+	for _, tc := range []struct {
+		in, name string
+		args     []string
+		err      error
+	}{
+		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", "get", []string{"a\r\n"}, nil},
+		{"PING  hello\r\n", "ping", []string{"hello"}, nil},
+		{"\r\n", "", nil, nil},
+		{"*0\r\n", "", nil, nil},
+		{"*-1\r\n", "", nil, nil},
+		{"*1\r\n$-1\r\n", "", nil, errProtocol},
+		{"*1\r\n:1\r\n", "", nil, errProtocol},
+		{"*x\r\n", "", nil, errProtocol},
+		{"*1\r\n$536870913\r\n", "", nil, errProtocol},
+		{"*2\r\n$3\r\nGET\r\n", "", nil, io.EOF},
+		{"*1\r\n$3\r\nGE", "", nil, io.ErrUnexpectedEOF},
+	} {
+		c, err := readCommand(bufio.NewReader(strings.NewReader(tc.in)))
+		if err != tc.err || c.name != tc.name || !slices.Equal(c.args, tc.args) || err == nil && string(c.raw) != tc.in {
+			t.Errorf("%q is %q %q %q, %v", tc.in, c.name, c.args, c.raw, err)
+		}
+	}
+}
+
+func TestReadReply(t *testing.T) {
+	for _, text := range []string{
+		"+OK\r\n", "-ERR x\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$5\r\na\r\nbc\r\n", "*0\r\n", "_\r\n", ",1.5\r\n", "#t\r\n",
+		"(12\r\n", "=7\r\ntxt:abc\r\n", "!3\r\nERR\r\n", "~1\r\n:1\r\n",
+		"*3\r\n*2\r\n:1\r\n$1\r\na\r\n%1\r\n+k\r\n*1\r\n_\r\n:3\r\n",
+		"|1\r\n+k\r\n*1\r\n:1\r\n:2\r\n",
+		">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
+	} {
+		in := bufio.NewReader(strings.NewReader(text + "+next\r\n"))
+		r, err := readReply(in)
+		if err != nil || string(r.raw) != text {
+			t.Errorf("%q is read as %q, %v", text, r.raw, err)
+		}
+		if next, err := readReply(in); err != nil || string(next.raw) != "+next\r\n" {
+			t.Errorf("%q is followed by %q, %v", text, next.raw, err)
+		}
+		if _, err := readReply(bufio.NewReader(strings.NewReader(text[:len(text)-1]))); err == nil {
+			t.Errorf("%q without its last byte is read", text)
+		}
+	}
+	for _, text := range []string{"?\r\n", "*x\r\n", "\r\n", "$536870913\r\n"} {
+		if _, err := readReply(bufio.NewReader(strings.NewReader(text))); err != errProtocol {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
+	var a answers
+	last := &Trap{}
+	a.expect(command{name: "subscribe", args: []string{"a", "b"}}, nil)
+	a.expect(command{name: "subscribe", args: []string{"c"}}, nil)
+	a.expect(command{name: "ping"}, []*Trap{last})
+	confirmation := reply{kind: '*', size: 3, first: "subscribe"}
+	for i, r := range []reply{confirmation, confirmation, {kind: '*', size: 3, first: "message"}, confirmation} {
+		if traps, message := a.take(r); len(traps) > 0 || message != (r.first == "message") {
+			t.Errorf("reply %d: traps %v, message %v", i, traps, message)
+		}
+		if want := []int{3, 2, 2, 1}[i]; len(a.queue) != want {
+			t.Errorf("after reply %d, %d commands wait, want %d", i, len(a.queue), want)
+		}
+	}
+	if traps, _ := a.take(reply{kind: '*', size: 2, first: "pong"}); len(traps) != 1 || traps[0] != last {
+		t.Errorf("the reply to PING belongs to %v", traps)
+	}
+}
+
+func TestRefusedSubscriptionIsAnsweredOnce(t *testing.T) {
+	var a answers
+	a.expect(command{name: "subscribe", args: []string{"a", "b"}}, nil)
+	if a.take(reply{kind: '-'}); len(a.queue) != 0 {
+		t.Errorf("%d commands wait after an error", len(a.queue))
+	}
+}

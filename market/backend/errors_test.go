@@ -1,0 +1,101 @@
+package backend_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/redis/go-redis/v9"
+)
+
+// explained checks that Explain adds a next step and keeps the cause.
+func explained(t *testing.T, err error, says string) {
+	t.Helper()
+	got := backend.Explain(err)
+	if err == nil || !errors.Is(got, err) || !strings.Contains(got.Error(), says) {
+		t.Errorf("%v is explained as %v, want it to say %q", err, got, says)
+	}
+}
+
+func TestDenied(t *testing.T) {
+	acl := filepath.Join(t.TempDir(), "users.acl")
+	rules := "user default on nopass ~* &* +@all\n" +
+		"user bob on >secret ~test:* &* +@all -zrandmember -config|get -info\n"
+	if err := os.WriteFile(acl, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.Local(t, "--aclfile", acl)
+	target := s.Target
+	target.Username, target.Password = "bob", "secret"
+	bob, err := backend.Dial(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bob.Close()
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name, command string
+		err           error
+	}{
+		{"command", "zrandmember", bob.ZRandMember(ctx, "test:z", 1).Err()},
+		{"subcommand", "config|get", bob.ConfigGet(ctx, "save").Err()},
+		{"key", "", bob.Get(ctx, "elsewhere").Err()},
+	} {
+		command, ok := backend.Denied(tc.err)
+		if !ok || command != tc.command {
+			t.Errorf("%s: %v is read as %q, %v", tc.name, tc.err, command, ok)
+		}
+		explained(t, tc.err, "ACL SETUSER <user> ")
+	}
+	if err := backend.Preflight(ctx, bob); err == nil || !strings.Contains(err.Error(), "+info") {
+		t.Errorf("Preflight says %v, want that INFO is missing", err)
+	}
+	info, err := backend.NewServer(backend.NameURL, s.Target, "", nil).Info(ctx)
+	if err != nil || info.Product != "redis" || info.Version == "" || info.Config["maxmemory"] != "0" {
+		t.Errorf("Info says %+v, %v", info, err)
+	}
+}
+
+func TestDeniedSpellings(t *testing.T) {
+	for text, want := range map[string]string{
+		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                           "get",
+		"NOPERM this user has no permissions to run the 'config|get' command":                                      "config|get",
+		"NOPERM User bob has no permissions to run the 'zadd' command":                                             "zadd",
+		"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command":                      "zadd",
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                          "",
+		"NOPERM No permissions to access a channel":                                                                "",
+		"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command": "zadd",
+	} {
+		if got, ok := backend.Denied(replyError(text)); got != want || !ok {
+			t.Errorf("%s: read as %q, %v", text, got, ok)
+		}
+	}
+	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), replyError("ERR x")} {
+		if _, ok := backend.Denied(err); ok {
+			t.Errorf("%v is taken for a denial", err)
+		}
+		if got := backend.Explain(err); got != err {
+			t.Errorf("%v is explained as %v", err, got)
+		}
+	}
+}
+
+// replyError is an error as a server sends it.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
+var _ redis.Error = replyError("")
+
+func TestExplain(t *testing.T) {
+	conn := testkit.Dial(t, testkit.Local(t, "--maxmemory", "1mb"))
+	explained(t, conn.Set(t.Context(), "k", strings.Repeat("x", 1<<20), 0).Err(), "raise maxmemory")
+	explained(t, replyError("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
+	explained(t, replyError("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
+	explained(t, replyError("LOADING Redis is loading the dataset in memory"), "try again")
+}

@@ -1,0 +1,288 @@
+package backend_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, tc := range []struct {
+		url, network, addr, user, password string
+		db                                 int
+		tls                                bool
+		shown                              string
+	}{
+		{url: "redis://host", network: "tcp", addr: "host:6379", shown: "redis://host:6379"},
+		{url: "redis://:7000", network: "tcp", addr: "localhost:7000", shown: "redis://localhost:7000"},
+		{url: "redis://[::1]:7000/2", network: "tcp", addr: "[::1]:7000", db: 2, shown: "redis://[::1]:7000/2"},
+		{url: "redis://host?db=3", network: "tcp", addr: "host:6379", db: 3, shown: "redis://host:6379/3"},
+		{url: "redis://bob:p%40ss@host/1", network: "tcp", addr: "host:6379", user: "bob", password: "p@ss", db: 1,
+			shown: "redis://bob:***@host:6379/1"},
+		{url: "redis://:pass@host", network: "tcp", addr: "host:6379", password: "pass", shown: "redis://:***@host:6379"},
+		{url: "redis://pass@host", network: "tcp", addr: "host:6379", user: "pass", shown: "redis://***@host:6379"},
+		{url: "rediss://host?skip_verify=true", network: "tcp", addr: "host:6379", tls: true, shown: "rediss://host:6379"},
+		{url: "unix:///run/redis.sock", network: "unix", addr: "/run/redis.sock", shown: "unix:///run/redis.sock"},
+		{url: "unix://bob:pass@/run/r%40.sock?db=4", network: "unix", addr: "/run/r@.sock", user: "bob", password: "pass",
+			db: 4, shown: "unix://bob:***@/run/r@.sock?db=4"},
+	} {
+		t.Run(tc.url, func(t *testing.T) {
+			got, err := backend.ParseURL(tc.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Network != tc.network || got.Addr != tc.addr || got.Username != tc.user ||
+				got.Password != tc.password || got.DB != tc.db || (got.TLS != nil) != tc.tls {
+				t.Errorf("wrong parts: %q %q %q %q %d %v", got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
+			}
+			if got.TLS != nil && (!got.TLS.InsecureSkipVerify || got.TLS.ServerName != "host") {
+				t.Error("skip_verify or the server's name is missing")
+			}
+			if got.String() != tc.shown {
+				t.Errorf("shown as %q, want %q", got.String(), tc.shown)
+			}
+		})
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	for _, tc := range []struct{ url, says string }{
+		{"", "must start with"},
+		{"host:6379", "must start with"},
+		{"http://u:SECRET@host", "must start with"},
+		{"redis://user:SECRET%zz@host", "percent-encoded"},
+		{"redis://user:12#SECRET@host", "percent-encoded"},
+		{"redis://user:12/SECRET@host", "percent-encoded"},
+		{"redis://user:12?SECRET@host", "percent-encoded"},
+		{"redis://user:SECRET/x@host", "percent-encoded"},
+		{"redis://user:SECRET", "percent-encoded"},
+		{"redis://u:SECRET@host\x7f", "percent-encoded"},
+		{"redis:host:6379", "names no host"},
+		{"redis:///1", "names no host"},
+		{"redis://host:0", "port"},
+		{"redis://host:65536", "port"},
+		{"redis://host/SECRET", "database"},
+		{"redis://host/1/2", "database"},
+		{"redis://host/-1", "database"},
+		{"redis://host?db=SECRET", "database"},
+		{"unix://host/run/redis.sock", "absolute path"},
+		{"unix://u:SECRET@", "absolute path"},
+		{"redis://host?max_retries=3", "the parameter max_retries"},
+		{"redis://host?pool_size=10", "the parameter pool_size"},
+		{"redis://host?skip_verify=true", "the parameter skip_verify"},
+		{"rediss://host?skip_verify=SECRET", "true or false"},
+		{"redis://host?SECRET=1", "a query parameter"},
+	} {
+		t.Run(tc.url, func(t *testing.T) {
+			got, err := backend.ParseURL(tc.url)
+			if !errors.Is(err, backend.ErrURL) {
+				t.Fatalf("got %v, want ErrURL", err)
+			}
+			if !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %q does not say %q", err, tc.says)
+			}
+			if strings.Contains(err.Error(), "SECRET") || got != (backend.Target{}) {
+				t.Errorf("error %q or target %v shows the secret", err, got)
+			}
+		})
+	}
+}
+
+func TestTargetIsPrintedWithoutPassword(t *testing.T) {
+	target, err := backend.ParseURL("redis://bob:SECRET@host/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"target": target, "pointer": &target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := string(text)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		out += fmt.Sprintf(format, target) + fmt.Sprintf(format, &target) + fmt.Sprintf(format, struct{ T backend.Target }{target})
+	}
+	if strings.Contains(out, "SECRET") || strings.Contains(out, fmt.Sprintf("%x", "SECRET")) {
+		t.Errorf("the password shows in %s", out)
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	const secret = "qLmZ7secret"
+	f.Add("redis://user:", "", "@host:6379/0")
+	f.Add("redis://user:12", "?", "@host")
+	f.Add("rediss://", "%zz", "#@host")
+	f.Add("unix://:", "/", "@/run/redis.sock?db=1")
+	f.Add("redis://[", "]", "@host")
+	f.Add("redis:", "//", "@@host")
+	f.Fuzz(func(t *testing.T, before, middle, after string) {
+		// The secret stands where a password would: after a user's colon, with what the user forgot to encode.
+		got, err := backend.ParseURL(before + ":" + secret + middle + secret + "@" + after)
+		if err != nil {
+			if !errors.Is(err, backend.ErrURL) || strings.Contains(err.Error(), secret) {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v %#v", got, got, got), secret) {
+			t.Errorf("target %v", got)
+		}
+	})
+}
+
+// certificate writes a self-signed certificate for 127.0.0.1, which is its own authority, and its key.
+func certificate(t testing.TB) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "marketsim test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write(t, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	write(t, key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return cert, key
+}
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tlsServer starts a server whose only port speaks TLS, and wants client certificates only if authClients is yes.
+func tlsServer(t *testing.T, cert, key, authClients string) *backend.Server {
+	t.Helper()
+	target := parse(t, "rediss://127.0.0.1")
+	if err := (backend.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target); err != nil {
+		t.Fatal(err)
+	}
+	return testkit.Start(t, backend.Local{TLS: target.TLS, Args: []string{"--tls-cert-file", cert,
+		"--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", authClients}})
+}
+
+func parse(t testing.TB, url string) backend.Target {
+	t.Helper()
+	target, err := backend.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+func TestTLS(t *testing.T) {
+	cert, key := certificate(t)
+	addr := tlsServer(t, cert, key, "no").Target.Addr
+
+	trusting := parse(t, "rediss://"+addr)
+	if err := (backend.TLSFiles{CA: cert}).Apply(&trusting); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := backend.Dial(t.Context(), trusting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := conn.Stats.Snapshot(); got.RoundTrips != 1 || got.BytesSent != int64(len("*3\r\n$3\r\nset\r\n$1\r\nk\r\n$1\r\nv\r\n")) {
+		t.Errorf("over TLS one SET counts as %+v", got)
+	}
+
+	named := trusting
+	named.TLS = named.TLS.Clone()
+	named.TLS.ServerName = "other.example"
+	skipping := parse(t, "rediss://"+addr+"?skip_verify=true")
+	for _, tc := range []struct {
+		name   string
+		target backend.Target
+		is     error
+		says   string
+	}{
+		{"plaintext to a TLS port", parse(t, "redis://"+addr), backend.ErrUnreachable, "use rediss://"},
+		{"unknown authority", parse(t, "rediss://"+addr), backend.ErrTLS, "--cacert"},
+		{"another name", named, backend.ErrTLS, "--sni"},
+		{"not verified", skipping, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) { dialFails(t, tc.target, tc.is, tc.says) })
+	}
+}
+
+func TestTLSToPlaintextPort(t *testing.T) {
+	t.Parallel()
+	addr := testkit.Local(t).Target.Addr
+	dialFails(t, parse(t, "rediss://"+addr), backend.ErrTLS, "use redis:// instead of rediss://")
+}
+
+func TestTLSClientCertificate(t *testing.T) {
+	cert, key := certificate(t)
+	s := tlsServer(t, cert, key, "yes")
+	testkit.Dial(t, s)
+	without := parse(t, "rediss://"+s.Target.Addr)
+	if err := (backend.TLSFiles{CA: cert}).Apply(&without); err != nil {
+		t.Fatal(err)
+	}
+	dialFails(t, without, backend.ErrTLS, "--cert")
+}
+
+func TestTLSFilesErrors(t *testing.T) {
+	cert, key := certificate(t)
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	write(t, empty, nil)
+	for _, tc := range []struct {
+		name  string
+		url   string
+		files backend.TLSFiles
+		is    error
+		says  string
+	}{
+		{"nothing", "redis://host", backend.TLSFiles{}, nil, ""},
+		{"no TLS", "redis://host", backend.TLSFiles{CA: cert}, backend.ErrURL, "rediss://"},
+		{"certificate without key", "rediss://host", backend.TLSFiles{Cert: cert}, backend.ErrURL, "together"},
+		{"key without certificate", "rediss://host", backend.TLSFiles{Key: key}, backend.ErrURL, "together"},
+		{"missing CA", "rediss://host", backend.TLSFiles{CA: empty + "x"}, os.ErrNotExist, empty + "x"},
+		{"empty CA", "rediss://host", backend.TLSFiles{CA: empty}, nil, empty + " holds no PEM certificate"},
+		{"bad pair", "rediss://host", backend.TLSFiles{Cert: empty, Key: key}, nil, empty},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			target := parse(t, tc.url)
+			err := tc.files.Apply(&target)
+			if tc.says == "" && err != nil {
+				t.Fatal(err)
+			}
+			if tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is)) {
+				t.Errorf("got %v, want %v saying %q", err, tc.is, tc.says)
+			}
+		})
+	}
+}

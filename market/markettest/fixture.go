@@ -1,0 +1,265 @@
+package markettest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// opTimeout bounds an operation, longer than any strategy tries by itself.
+const opTimeout = time.Minute
+
+// fixture is what one test trades with: a market of its own, the factory's workers, and a connection of the suite's.
+type fixture struct {
+	testing.TB
+	ctx     context.Context // lives until the test's cleanups are done
+	server  *backend.Server
+	factory Factory
+	keys    market.Keys
+	conn    *backend.Conn
+	opening market.Opening
+	ledgers []*market.Ledger // the first is the suite's own
+}
+
+func newFixture(t testing.TB, s *backend.Server, factory Factory, o market.Opening) *fixture {
+	t.Helper()
+	keys, err := market.NewKeys("markettest:{" + rand.Text() + "}:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{TB: t, ctx: context.WithoutCancel(t.Context()), server: s, factory: factory, keys: keys, opening: o}
+	f.conn = f.dial()
+	f.ledgers = []*market.Ledger{market.NewLedger(o.Accounts)}
+	return f
+}
+
+func (f *fixture) dial() *backend.Conn {
+	f.Helper()
+	conn, err := f.server.Dial(f.ctx)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
+	return conn
+}
+
+func (f *fixture) seed() {
+	f.Helper()
+	if err := market.Seed(f.ctx, f.conn, f.keys, f.opening); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) mint(owner market.UserID) market.ItemID {
+	f.Helper()
+	first, err := market.Mint(f.ctx, f.conn, f.keys, owner)
+	f.ledgers[0].Minted(first, owner, err)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return first
+}
+
+// close audits the market, whose workers are done, and removes it.
+func (f *fixture) close() {
+	f.Helper()
+	result, err := market.Audit(f.ctx, f.conn, f.keys, f.opening, f.ledgers...)
+	if err != nil {
+		f.Errorf("the market cannot be audited: %v", err)
+	}
+	for _, problem := range result.Problems {
+		f.Errorf("audit: %s", problem)
+	}
+	f.onlyTheMarket()
+	f.remove()
+}
+
+// remove deletes the market and whatever else is under its prefix, which should be nothing.
+func (f *fixture) remove() {
+	f.Helper()
+	made, err := market.ReadMade(f.ctx, f.conn, f.keys)
+	if err == nil {
+		locks := slices.Values[[]string](nil)
+		if f.factory.LockKeys != nil {
+			locks = f.factory.LockKeys(f.keys, made)
+		}
+		_, err = market.Remove(f.ctx, f.conn, f.keys, made, locks)
+	}
+	if err != nil {
+		f.Errorf("the market cannot be removed: %v", err)
+	}
+	if rest := f.present(); len(rest) > 0 {
+		f.Errorf("after the market was removed there is still %q", rest)
+		f.conn.Unlink(f.ctx, rest...)
+	}
+}
+
+// present lists the keys under the prefix.
+func (f *fixture) present() (keys []string) {
+	f.Helper()
+	it := f.conn.Scan(f.ctx, 0, f.keys.Prefix()+"*", 1000).Iterator()
+	for it.Next(f.ctx) {
+		keys = append(keys, it.Val())
+	}
+	if err := it.Err(); err != nil {
+		f.Fatal(err)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// onlyTheMarket checks that there is no key under the prefix but the market's own and those that last.
+func (f *fixture) onlyTheMarket() {
+	f.Helper()
+	own := []string{f.keys.Run(), f.keys.Market()}
+	for id := market.UserID(1); id <= market.UserID(f.opening.Accounts); id++ {
+		own = append(own, f.keys.User(id), f.keys.Inventory(id))
+	}
+	for _, key := range f.present() {
+		lasts := f.factory.Lasting != nil && f.factory.Lasting(key)
+		if !slices.Contains(own, key) && !lasts {
+			f.Errorf("%s was left behind", key)
+		}
+	}
+}
+
+func (f *fixture) snapshot() market.Snapshot {
+	f.Helper()
+	s, err := market.ReadSnapshot(f.ctx, f.conn, f.keys, f.opening.Accounts)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+// matches checks that the market is in a state.
+func (f *fixture) matches(want market.Snapshot) {
+	f.Helper()
+	if diff := cmp.Diff(want, f.snapshot()); diff != "" {
+		f.Errorf("the market is not in the expected state (-want +got):\n%s", diff)
+	}
+}
+
+// worker opens a Purchaser with a connection and a ledger of its own.
+func (f *fixture) worker(steps step.Observer) *worker {
+	f.Helper()
+	w := &worker{fixture: f, conn: f.dial(), ledger: market.NewLedger(f.opening.Accounts)}
+	f.ledgers = append(f.ledgers, w.ledger)
+	w.purchaser = f.factory.Open(f, Worker{
+		Conn: w.conn, Keys: f.keys, Steps: steps,
+		Dial: func(ctx context.Context) (*redis.Client, error) {
+			conn, err := f.server.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return conn.Client, nil
+		},
+	})
+	return w
+}
+
+// worker is a Purchaser whose ledger is kept.
+type worker struct {
+	fixture   *fixture
+	conn      *backend.Conn
+	purchaser market.Purchaser
+	ledger    *market.Ledger
+	receipt   market.Receipt // of its last operation
+}
+
+func (w *worker) list(ctx context.Context, l market.Listing) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	start := time.Now()
+	receipt, err := w.purchaser.List(ctx, l)
+	w.received(receipt, time.Since(start))
+	w.ledger.Listed(l, err)
+	return err
+}
+
+func (w *worker) purchase(ctx context.Context, o market.Order) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	start := time.Now()
+	receipt, err := w.purchaser.Purchase(ctx, o)
+	w.received(receipt, time.Since(start))
+	w.ledger.Purchased(o, err)
+	return err
+}
+
+// received keeps the receipt of an operation, and checks that the parts of its time are parts of the time it took.
+func (w *worker) received(r market.Receipt, took time.Duration) {
+	w.receipt = r
+	if min(r.LockWait, r.LockHold, r.Thrown) < 0 || r.LockWait+r.LockHold+r.Thrown > took {
+		w.fixture.Errorf("the receipt of an operation that took %s says %s waiting for locks, %s holding them and %s thrown "+
+			"away: none can be negative, and the sum no more than the whole", took, r.LockWait, r.LockHold, r.Thrown)
+	}
+}
+
+// lists lists an item of the seller's, which must succeed, and returns the buyer's order of it.
+func (w *worker) lists(item market.ItemID, price int64) market.Order {
+	w.fixture.Helper()
+	w.fixture.applied(w.list(w.fixture.ctx, market.Listing{Item: item, Seller: seller, Price: price}))
+	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
+}
+
+// leftNothing checks that the worker holds no lock and watches no key: writes by others to everything in the market
+// do not abort its next transaction.
+func (w *worker) leftNothing(after string) {
+	f := w.fixture
+	f.Helper()
+	f.onlyTheMarket()
+	f.touch()
+	_, err := w.conn.TxPipelined(f.ctx, func(p redis.Pipeliner) error { return p.Ping(f.ctx).Err() })
+	if errors.Is(err, redis.TxFailedErr) {
+		f.Errorf("%s left a WATCH behind on the worker's connection", after)
+	} else if err != nil {
+		f.Errorf("the worker's connection is not usable after %s: %v", after, err)
+	}
+}
+
+// touch writes to every key of the market without changing it.
+func (f *fixture) touch() {
+	f.Helper()
+	_, err := f.conn.Pipelined(f.ctx, func(p redis.Pipeliner) error {
+		p.ZAdd(f.ctx, f.keys.Market(), redis.Z{Member: "touch"})
+		p.ZRem(f.ctx, f.keys.Market(), "touch")
+		for id := market.UserID(1); id <= market.UserID(f.opening.Accounts); id++ {
+			p.HSet(f.ctx, f.keys.User(id), "touch", "")
+			p.HDel(f.ctx, f.keys.User(id), "touch")
+			p.SAdd(f.ctx, f.keys.Inventory(id), "touch")
+			p.SRem(f.ctx, f.keys.Inventory(id), "touch")
+		}
+		return nil
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// applied checks that an operation was applied.
+func (f *fixture) applied(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatalf("the operation was not applied: %v", err)
+	}
+}
+
+// refused checks that an operation was refused for a reason and that the market is as it was before.
+func (f *fixture) refused(err, why error, before market.Snapshot) {
+	f.Helper()
+	if !errors.Is(err, why) {
+		f.Errorf("the operation returned %v, want %v", err, why)
+	}
+	f.matches(before)
+}

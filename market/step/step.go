@@ -1,0 +1,137 @@
+// Package step names the points inside an operation where a worker can be observed and held.
+//
+// Strategies and locks call [Observer.At] at each of their steps. Without an observer that costs a nil check.
+// Tests and fault scenarios pass one that holds the worker (see [Gate]), so that a failure is shown at a chosen
+// point and not by luck.
+package step
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Name is a point in an operation.
+type Name string
+
+// The steps of a strategy, in order. A strategy without a lock has no Between, no Acquired and no BeforeRelease, one that
+// takes one lock an operation no Between.
+const (
+	Between       Name = "between-locks"  // some locks are held, and the next is about to be taken
+	Acquired      Name = "acquired"       // all locks are held
+	Read          Name = "read"           // price, funds or ownership are known
+	BeforeWrite   Name = "before-write"   // the decision is made; nothing is written yet
+	Written       Name = "written"        // the write was made
+	BeforeRelease Name = "before-release" // the locks are about to be released
+)
+
+// The steps inside a lock. Waiting is required of every lock whose Acquire can wait: each time the lock was found
+// held, the worker calls it just before it sleeps, polls again or waits for a message. Tests and scenarios know by it
+// that a client is kept out; without it they cannot tell a client that waits from a slow machine. The others are
+// for locks that have such a point: Looked and Half wherever a second command depends on the answer to a first, or
+// completes it.
+const (
+	Waiting Name = "waiting"    // the lock was found held, and the worker is about to wait
+	Looked  Name = "looked"     // the worker has read whose lock it is, and is about to act on that
+	Half    Name = "half-taken" // the first of two commands that take the lock was sent
+	Renewed Name = "renewed"    // the lease was renewed in the background
+)
+
+// An Observer sees each step of one worker, in the worker's own goroutine: while it has not returned, the worker is
+// held. The context is the operation's. A nil Observer sees nothing.
+type Observer func(ctx context.Context, at Name)
+
+// At tells the observer, if there is one, that the worker is at a step.
+func (o Observer) At(ctx context.Context, at Name) {
+	if o != nil {
+		o(ctx, at)
+	}
+}
+
+// A Point is where a [Gate] holds a worker.
+type Point struct {
+	At    Name
+	After Name // hold only once this step was passed; empty: at once
+}
+
+// A Gate holds a worker at each of its points, once each: the first worker that comes there, until it is let go. With
+// one point it may watch many workers, with several it is meant for one. Make one with [Hold] or [HoldEach].
+type Gate struct {
+	onHold  func(Name)
+	reached chan struct{}
+
+	mu     sync.Mutex
+	points []Point // where it has not held anybody yet
+	passed map[Name]bool
+	met    bool          // reached is closed
+	opened bool          // it holds nobody any more
+	next   chan struct{} // closed to let go who is held; nil: nobody is
+}
+
+// Hold returns a gate with one point.
+func Hold(at Name) *Gate { return HoldEach(nil, Point{At: at}) }
+
+// HoldEach returns a gate with several points, or none. It calls onHold in the worker's goroutine each time it is
+// about to hold the worker; onHold may be nil.
+func HoldEach(onHold func(Name), points ...Point) *Gate {
+	return &Gate{onHold: onHold, points: slices.Clone(points), passed: map[Name]bool{}, reached: make(chan struct{})}
+}
+
+// Observe is the gate's [Observer]. A worker whose context ends is let go.
+func (g *Gate) Observe(ctx context.Context, at Name) {
+	next := g.hold(at)
+	if next == nil {
+		return
+	}
+	if g.onHold != nil {
+		g.onHold(at)
+	}
+	select {
+	case <-next:
+	case <-ctx.Done():
+	}
+}
+
+// hold notes that a worker has come to a step, and returns a channel to wait for if the gate holds it there, else nil.
+func (g *Gate) hold(at Name) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.IndexFunc(g.points, func(p Point) bool { return p.At == at && (p.After == "" || g.passed[p.After]) })
+	g.passed[at] = true
+	if i < 0 {
+		return nil
+	}
+	g.points = slices.Delete(g.points, i, i+1)
+	if !g.met {
+		g.met = true
+		close(g.reached)
+	}
+	if g.opened {
+		return nil
+	}
+	if g.next == nil {
+		g.next = make(chan struct{})
+	}
+	return g.next
+}
+
+// Reached is closed when a worker has come to a point, for the first time.
+func (g *Gate) Reached() <-chan struct{} { return g.reached }
+
+// Next lets the worker go on to the next point. Where nobody is held it does nothing.
+func (g *Gate) Next() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next != nil {
+		close(g.next)
+		g.next = nil
+	}
+}
+
+// Open lets the worker go on, and holds nobody any more. It may be called more than once, and before anybody has come.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	g.opened = true
+	g.mu.Unlock()
+	g.Next()
+}

@@ -1,0 +1,152 @@
+package catalogue_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/lock/locktest"
+	"github.com/marketsim/marketsim/strategies/lock/redislock"
+	"github.com/marketsim/marketsim/strategies/lock/redsync"
+)
+
+// libraries are the locks of other people's libraries for Redis.
+var libraries = []struct {
+	lock.Kind
+	takes string        // the command that takes the lock
+	ttl   time.Duration // of the leases in the suite; 0: the suite's own
+}{
+	{redislock.Kind(), "evalsha", 0},
+	{redsync.Kind(), "set", 4 * time.Second}, // it gives a server 5% of the TTL to answer
+}
+
+func TestLibrariesConform(t *testing.T) {
+	for _, library := range libraries {
+		t.Run(library.Name, func(t *testing.T) {
+			t.Parallel()
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				conforms(t, locktest.Redis{Server: s, Kind: library.Kind, OwnClock: true, TTL: library.ttl})
+			})
+			t.Run("watchdog", func(t *testing.T) {
+				k, err := lock.WithWatchdog(library.Kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				conforms(t, locktest.Redis{Server: testkit.Local(t), Kind: k, Renewing: true, OwnClock: true, TTL: library.ttl})
+			})
+		})
+	}
+}
+
+// conforms runs the suite. With all hooks there, and a bubble for the clock, no promise stays unchecked.
+func conforms(t *testing.T, r locktest.Redis) {
+	t.Helper()
+	r.Parallel = true
+	if unchecked := locktest.Run(t, r.Factory(t)).Unchecked(); len(unchecked) > 0 {
+		t.Errorf("unchecked: %q", unchecked)
+	}
+}
+
+// A library polls as often as the locks of package lock do, and counts its polls.
+func TestLibrariesCountPolls(t *testing.T) {
+	for _, library := range libraries {
+		factory := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
+		holder := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: time.Minute})
+		if _, err := holder.Try(t.Context(), "item"); err != nil {
+			t.Fatal(err)
+		}
+		polls := int64(0)
+		for ms := int64(20); polls < 2; ms *= 10 { // a busy machine may be too slow for a second poll
+			timeout := time.Duration(ms) * time.Millisecond
+			waiter := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: timeout})
+			if _, err := waiter.Acquire(t.Context(), "item"); !errors.Is(err, lock.ErrTimeout) {
+				t.Fatalf("%s: acquiring a held lock: %v, want ErrTimeout", library.Name, err)
+			}
+			if polls = waiter.(lock.Poller).Polls(); polls > ms+1 || polls < 2 && ms >= 20_000 {
+				t.Fatalf("%s: %d polls in %s, want one each ms at most", library.Name, polls, timeout)
+			}
+		}
+	}
+}
+
+// A lock is free again after the reply that gave it to somebody was lost.
+func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
+	for _, library := range libraries {
+		t.Run(library.Name, func(t *testing.T) {
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				proxy := testkit.StartProxy(t, s)
+				l := locktest.Redis{Server: proxy.Server(), Kind: library.Kind}.Factory(t).Open(t, locktest.Worker{
+					TTL: time.Minute, Timeout: time.Minute,
+				})
+				again := func() {
+					lease, err := l.Try(t.Context(), "item")
+					if err != nil {
+						t.Fatalf("Try of a free lock: %v", err)
+					}
+					if err := lease.Release(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				again() // from here on the server knows the scripts
+				proxy.LoseReply(library.takes)
+				if _, err := l.Try(t.Context(), "item"); err == nil || errors.Is(err, lock.ErrHeld) {
+					t.Errorf("Try whose reply is lost: %v, want another error", err)
+				}
+				again()
+			})
+		})
+	}
+}
+
+// TestExpiry: what the locks say of their leases, by parameters of any name.
+func TestExpiry(t *testing.T) {
+	for text, want := range map[string]lock.Expiry{
+		"watch":                                 {},
+		"fine":                                  {},
+		"fine:set-px":                           {After: 10 * time.Second},
+		"fine:set-px:ttl=500ms":                 {After: 500 * time.Millisecond},
+		"fine:set-px+watchdog:ttl=500ms":        {After: 500 * time.Millisecond, Renewed: true},
+		"fine:redlock:ttl=500ms":                {After: 500 * time.Millisecond},
+		"fine:rw-hash:write-ttl=2s":             {After: 2 * time.Second},
+		"fine:rw-hash:read-ttl=4s:write-ttl=2s": {After: 4 * time.Second},
+		"fine:redisson":                         {After: 30 * time.Second, Renewed: true},
+		"fine:redisson:lease=1s":                {After: time.Second},
+		"fine:reentrant-local:ttl=2s":           {After: 2 * time.Second},
+		// It is renewed at most so often, and then runs out however alive its holder is.
+		"fine:reentrant-local:ttl=2s:renewals=4":          {After: 8 * time.Second},
+		"fine:reentrant-local:ttl=2s:renewals=3:renew=1s": {After: 4 * time.Second},
+		"fine:etcd:ttl=1s":                                {After: time.Second, Renewed: true},
+		"fine:zookeeper:ttl=1s":                           {After: time.Second, Renewed: true},
+	} {
+		spec, err := catalogue.Full().Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.Expiry(); got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// TestHolderKeys: a counter of holders and a fence say nothing of who holds a lock.
+func TestHolderKeys(t *testing.T) {
+	spec, err := catalogue.Full().Parse("coarse:fenced:fencing=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := market.NewKeys("test:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Collect(spec.LockKeys(keys, market.Made{Items: 1}))
+	holders := slices.Collect(spec.HolderKeys(keys, market.Made{Items: 1}))
+	if len(all) != 3 || !slices.Equal(holders, []string{"test:lock:market"}) {
+		t.Errorf("%q of %q say who holds it", holders, all)
+	}
+}

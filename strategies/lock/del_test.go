@@ -1,0 +1,130 @@
+package lock_test
+
+import (
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+func TestExistsSetLetsInTwoWhoLookAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		gateA, gateB := step.Hold(step.Looked), step.Hold(step.Looked)
+		tryA := b.trying(b.worker("exists-set", setting{steps: gateA.Observe}), gateA)
+		tryB := b.trying(b.worker("exists-set", setting{steps: gateB.Observe}), gateB)
+		gateA.Open()
+		gateB.Open()
+		one, other := <-tryA, <-tryB
+		if one.err != nil || other.err != nil {
+			t.Fatalf("of two who looked one was refused: %v, %v", one.err, other.err)
+		}
+
+		// The first to finish frees it for a third, and the second frees it of that one.
+		wants(t, "first release", one.lease.Release(t.Context()), nil)
+		third := b.try(b.worker("exists-set", setting{}))
+		wants(t, "second release", other.lease.Release(t.Context()), nil)
+		b.free()
+		wants(t, "third release", third.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestExistsSetExcludesWhoLooksLater(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		lease := b.try(b.worker("exists-set", setting{}))
+		_, err := b.worker("exists-set", setting{}).Try(t.Context(), name)
+		wants(t, "Try of a held lock", err, lock.ErrHeld)
+		wants(t, "release", lease.Release(t.Context()), nil)
+		b.free()
+	})
+}
+
+// The key does not say whose it is: whoever believes the holder dead frees a lock that is held.
+func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		holder := b.try(b.worker("setnx-fixed", setting{}))
+		_, err := b.worker("setnx-fixed", setting{}).Try(t.Context(), name)
+		wants(t, "Try of a held lock", err, lock.ErrHeld)
+		b.must(b.conn.Del(t.Context(), b.keys.Lock(name)).Err())
+		second := b.try(b.worker("setnx-fixed", setting{})) // beside the holder
+		wants(t, "the holder's release", holder.Release(t.Context()), nil)
+		b.free()
+		wants(t, "the second one's release", second.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+func TestSetExFixedLateHolderDeletesTheNextOnesLock(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		late := b.try(b.worker("set-ex-fixed", setting{}))
+		b.expire()
+		next := b.try(b.worker("set-ex-fixed", setting{}))
+		wants(t, "the late release", late.Release(t.Context()), nil)
+		b.free()
+
+		third := b.try(b.worker("set-ex-fixed", setting{})) // beside the next
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+		wants(t, "the third one's release", third.Release(t.Context()), lock.ErrLost)
+	})
+}
+
+// Without a token they cannot know whose the lock is: they leave their own, to expire if it does, rather than free
+// another's.
+func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
+	t.Parallel()
+	for lockName, command := range map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"} {
+		t.Run(lockName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				proxy := testkit.StartProxy(t, b.server)
+				w := b.worker(lockName, setting{through: proxy.Server()})
+				tries := func() {
+					t.Helper()
+					proxy.LoseReply(command)
+					if _, err := w.Try(t.Context(), name); err == nil {
+						t.Error("Try succeeded without a reply")
+					}
+				}
+				tries()
+				if n := b.conn.Del(t.Context(), b.keys.Lock(name)).Val(); n != 1 {
+					t.Error("the lock that nobody knows of was given back")
+				}
+				lease := b.try(b.worker(lockName, setting{}))
+				tries()
+				wants(t, "the holder's release", lease.Release(t.Context()), nil)
+			})
+		})
+	}
+}
+
+func TestSetExCompareDeletesALockTakenAfterTheComparison(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		gate := step.Hold(step.Looked)
+		released := b.releasing(b.try(b.worker("set-ex-compare", setting{steps: gate.Observe})), gate)
+		b.expire()
+		next := b.try(b.worker("set-ex-compare", setting{}))
+		gate.Open()
+		wants(t, "the late release", <-released, nil)
+		b.free()
+
+		third := b.try(b.worker("set-ex-compare", setting{})) // beside the next
+		wants(t, "the next one's release", next.Release(t.Context()), lock.ErrLost)
+		wants(t, "the third one's release", third.Release(t.Context()), nil)
+	})
+}
+
+// Without a pause between the two it does what it is meant to.
+func TestSetExCompareLeavesALockTakenBeforeTheComparison(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		late := b.try(b.worker("set-ex-compare", setting{}))
+		b.expire()
+		wants(t, "release of an expired lock", late.Release(t.Context()), lock.ErrLost)
+		next := b.try(b.worker("set-ex-compare", setting{}))
+		wants(t, "the late release", late.Release(t.Context()), lock.ErrLost)
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+	})
+}

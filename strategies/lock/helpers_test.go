@@ -1,0 +1,503 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+func TestMain(m *testing.M) {
+	testkit.MaxParallel(4)
+	testkit.VerifyNoLeaks(m)
+}
+
+// bench is where lockers meet: a server and the keys of one market.
+type bench struct {
+	testing.TB
+	server *backend.Server
+	conn   *backend.Conn // the test's own
+	keys   market.Keys
+}
+
+const name = "item"
+
+func eachServer(t *testing.T, f func(t *testing.T, b *bench)) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) { f(t, newBench(t, s)) })
+}
+
+func newBench(t testing.TB, s *backend.Server) *bench {
+	return &bench{TB: t, server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t)}
+}
+
+// locker opens a setnx that reaches the server through another one, which may be a proxy.
+func (b *bench) locker(through *backend.Server, steps step.Observer, params param.Values) lock.Locker {
+	b.Helper()
+	l, err := kind(b, "setnx").New(lock.Env{
+		Redis: testkit.Dial(b, through).Client, Key: b.keys.Lock, Params: params, Steps: steps,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+func kind(t testing.TB, name string) lock.Kind {
+	t.Helper()
+	for _, k := range lock.All() {
+		if k.Name == name {
+			return k
+		}
+	}
+	t.Fatalf("there is no lock %q", name)
+	return lock.Kind{}
+}
+
+func (b *bench) acquire(l lock.Locker) lock.Lease {
+	b.Helper()
+	lease, err := l.Acquire(b.Context(), name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return lease
+}
+
+// holder returns what the lock's key holds, or "" when the lock is free.
+func (b *bench) holder() string {
+	b.Helper()
+	token, err := b.conn.Get(b.Context(), b.keys.Lock(name)).Result()
+	if err != nil && err != redis.Nil {
+		b.Fatal(err)
+	}
+	return token
+}
+
+// A worker has a Locker and the connection under it.
+type worker struct {
+	lock.Locker
+	conn *backend.Conn
+}
+
+// setting is what a test sets of a worker.
+type setting struct {
+	through *backend.Server // by default the bench's own
+	steps   step.Observer
+	params  param.Values
+	now     func() time.Time
+	dial    func(context.Context) (*redis.Client, error) // for its connection in the background
+}
+
+// worker opens a lock, with "+watchdog" behind its name for one that is renewed in the background.
+func (b *bench) worker(lockName string, s setting) *worker {
+	b.Helper()
+	bare, watched := strings.CutSuffix(lockName, "+watchdog")
+	k := kind(b, bare)
+	if watched {
+		var err error
+		k, err = lock.WithWatchdog(k)
+		b.must(err)
+	}
+	if s.through == nil {
+		s.through = b.server
+	}
+	if s.dial == nil {
+		s.dial = func(ctx context.Context) (*redis.Client, error) {
+			c, err := s.through.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return c.Client, nil
+		}
+	}
+	conn := testkit.Dial(b, s.through)
+	l, err := k.New(lock.Env{
+		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: s.params, Steps: s.steps, Now: s.now,
+	})
+	b.must(err)
+	if c, ok := l.(io.Closer); ok {
+		b.Cleanup(func() { _ = c.Close() })
+	}
+	return &worker{l, conn}
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// try takes a lock that has to be free, or seems to be.
+func (b *bench) try(w *worker) lock.Lease {
+	b.Helper()
+	lease, err := w.Try(b.Context(), name)
+	b.must(err)
+	return lease
+}
+
+// expire makes the lock's TTL pass.
+func (b *bench) expire() {
+	b.Helper()
+	if ttl := b.ttl(); ttl <= 0 {
+		b.Fatalf("the lock never expires: its TTL is %d", ttl)
+	}
+	b.must(b.conn.Del(b.Context(), b.keys.Lock(name)).Err())
+}
+
+// The TTLs of a key that has none, and of one that does not exist.
+const (
+	endless time.Duration = -1
+	gone    time.Duration = -2
+)
+
+func (b *bench) ttl() time.Duration {
+	b.Helper()
+	ttl, err := b.conn.PTTL(b.Context(), b.keys.Lock(name)).Result()
+	b.must(err)
+	return ttl
+}
+
+// free checks that nobody holds the lock.
+func (b *bench) free() {
+	b.Helper()
+	if ttl := b.ttl(); ttl != gone {
+		b.Errorf("the lock is still held, with a TTL of %s", ttl)
+	}
+}
+
+// acquisition is what became of a Try in a goroutine of its own.
+type acquisition struct {
+	lease lock.Lease
+	err   error
+}
+
+// trying starts a Try and returns when it is held at the gate.
+func (b *bench) trying(w *worker, gate *step.Gate) <-chan acquisition {
+	b.Helper()
+	result := make(chan acquisition, 1)
+	b.Cleanup(gate.Open)
+	go func() {
+		lease, err := w.Try(b.Context(), name)
+		result <- acquisition{lease, err}
+	}()
+	select {
+	case <-gate.Reached():
+	case got := <-result:
+		b.Fatalf("Try did not come to the gate: %v", got.err)
+	}
+	return result
+}
+
+// releasing starts to release a lease and returns when that is held at the gate.
+func (b *bench) releasing(lease lock.Lease, gate *step.Gate) <-chan error {
+	b.Helper()
+	result := make(chan error, 1)
+	b.Cleanup(gate.Open)
+	go func() { result <- lease.Release(b.Context()) }()
+	select {
+	case <-gate.Reached():
+	case err := <-result:
+		b.Fatalf("the release did not come to the gate: %v", err)
+	}
+	return result
+}
+
+// cancelled waits until a lease knows that it is lost.
+func (b *bench) cancelled(lease lock.Lease) {
+	b.Helper()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(soon):
+		b.Fatal("the lease does not notice that it is lost")
+	}
+	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
+		b.Errorf("the lease ended because of %v, want %v", cause, lock.ErrLost)
+	}
+}
+
+// wants checks an error.
+func wants(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// soon is how long a test waits for what should happen at once, on a busy machine too.
+const soon = time.Minute
+
+// workers are those of one process, and take locks of one kind.
+type workers struct {
+	*bench
+	kind    lock.Kind
+	process *lock.Process
+	params  param.Values
+	through *backend.Server
+	dial    func(context.Context) (*redis.Client, error)
+}
+
+func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
+	c := &workers{bench: b, kind: kind, process: &lock.Process{}, params: params, through: b.server}
+	c.dial = func(ctx context.Context) (*redis.Client, error) {
+		conn, err := c.through.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return conn.Client, nil
+	}
+	b.Cleanup(func() {
+		if err := c.process.Close(); err != nil {
+			b.Errorf("closing the process: %v", err)
+		}
+	})
+	return c
+}
+
+// worker is one more of them. steps and now may be nil.
+func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker {
+	c.Helper()
+	l, _ := c.connected(steps, now)
+	return l
+}
+
+func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *backend.Conn) {
+	c.Helper()
+	conn := testkit.Dial(c, c.through)
+	l, err := c.kind.New(lock.Env{
+		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: c.params, Steps: steps, Now: now, Process: c.process,
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() {
+		if closer, ok := l.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				c.Errorf("closing the locker: %v", err)
+			}
+		}
+	})
+	return l, conn
+}
+
+// taking is an acquisition that goes on.
+type taking struct {
+	waits *step.Gate
+	done  chan struct{}
+	lease lock.Lease
+	err   error
+}
+
+// wait starts an acquisition by a worker of its own and returns when it waits.
+func (c *workers) wait(ctx context.Context) *taking {
+	c.Helper()
+	w := c.hold(ctx)
+	w.waits.Open()
+	return w
+}
+
+// hold is wait for a worker that is held before it waits, until waits is opened or ctx ends.
+func (c *workers) hold(ctx context.Context) *taking {
+	c.Helper()
+	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
+	l := c.worker(w.waits.Observe, nil)
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = l.Acquire(ctx, name)
+	}()
+	c.Cleanup(func() {
+		w.waits.Open()
+		<-w.done
+	})
+	select {
+	case <-w.waits.Reached():
+	case <-w.done:
+		c.Fatalf("an acquisition did not wait: %v", w.err)
+	}
+	return w
+}
+
+// taken returns the lease of an acquisition that must end soon.
+func (c *workers) taken(w *taking) lock.Lease {
+	c.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(soon):
+		c.Fatalf("the lock was not taken in %s", soon)
+	}
+	if w.err != nil {
+		c.Fatal(w.err)
+	}
+	return w.lease
+}
+
+// waits fails if an acquisition has ended.
+func (c *workers) waits(w *taking, what string) {
+	c.Helper()
+	select {
+	case <-w.done:
+		c.Errorf("%s: it took the lock (%v)", what, w.err)
+	default:
+	}
+}
+
+func release(t testing.TB, lease lock.Lease) {
+	t.Helper()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func releaseFindsItLost(t testing.TB, lease lock.Lease) {
+	t.Helper()
+	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("release: %v, want %v", err, lock.ErrLost)
+	}
+}
+
+// until waits for something that must come true soon.
+func until(t testing.TB, what string, true func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(soon); !true(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not after %s: %s", soon, what)
+		}
+	}
+}
+
+// leavesNothing fails if a lock's keys still exist.
+func (c *workers) leavesNothing() {
+	c.Helper()
+	keys := c.kind.AllKeys(c.keys.Lock(name))
+	if n, err := c.conn.Exists(context.WithoutCancel(c.Context()), keys...).Result(); err != nil || n != 0 {
+		c.Errorf("%d of %q were left behind (%v)", n, keys, err)
+	}
+}
+
+// subscribers is how many connections listen to the lock's channel.
+func (c *workers) subscribers(suffix string) int64 {
+	c.Helper()
+	channel := c.keys.Lock(name) + suffix
+	counts, err := c.conn.PubSubNumSub(c.Context(), channel).Result()
+	if err != nil {
+		c.Fatal(err)
+	}
+	return counts[channel]
+}
+
+// whenever is an observer that does something whenever its worker comes to a step.
+func whenever(at step.Name, do func()) step.Observer {
+	return func(_ context.Context, now step.Name) {
+		if now == at {
+			do()
+		}
+	}
+}
+
+// before is a hook that does something before a pipeline that starts with a command.
+type before struct {
+	command string
+	do      func()
+}
+
+func (b before) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == b.command {
+			b.do()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// sees is a hook that sees each command before it is sent.
+type sees func(cmd redis.Cmder)
+
+func (s sees) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s sees) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s sees) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+// errNoServer is what a connection meets where there is none.
+var errNoServer = errors.New("no server")
+
+// answers is a server in a function, for tests on synctest's clock: a command takes exactly as long as it sleeps. True
+// means that the lock is given, or was the caller's.
+type answers func(cmd redis.Cmder) bool
+
+// client is a connection to it, which the caller closes.
+func (a answers) client() *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		Dialer:     func(context.Context, string, string) (net.Conn, error) { return nil, errNoServer },
+		MaxRetries: -1,
+		// Otherwise a client resolves its address when it is made.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	rdb.AddHook(a)
+	return rdb
+}
+
+func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook answers SET and scripts. It stops for no context, as a server does not.
+func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		yes := a(cmd)
+		switch cmd := cmd.(type) {
+		case *redis.StatusCmd:
+			if !yes {
+				return redis.Nil
+			}
+			cmd.SetVal("OK")
+		case *redis.Cmd:
+			n := int64(0)
+			if yes {
+				n = 1
+			}
+			cmd.SetVal(n)
+		}
+		return nil
+	}
+}
+
+// open makes a Locker whose connection is a, and who can open no other.
+func (a answers) open(t testing.TB, k lock.Kind, params param.Values) lock.Locker {
+	t.Helper()
+	rdb := a.client()
+	t.Cleanup(func() { _ = rdb.Close() })
+	l, err := k.New(lock.Env{
+		Redis: rdb, Params: params, Key: func(name string) string { return name },
+		Dial: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.(io.Closer).Close() })
+	return l
+}

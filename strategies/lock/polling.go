@@ -1,0 +1,255 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// A grant is one acquisition of a lock. After take has returned true it is the lease.
+type grant interface {
+	Lease
+	// take makes one attempt: true means held, false means that someone else holds the lock. It may be called again
+	// after false. Before it returns an error it gives back what it may have taken (see Abandon), unless the key does
+	// not say whose it is, or the published code does not do it.
+	take(ctx context.Context) (bool, error)
+}
+
+// polling completes the kind of a lock that waits by trying again. grants makes the grant of one acquisition.
+func polling(k Kind, grants func(redisLease) grant) Kind {
+	k.Wakes = "poll"
+	k.New = func(env Env) (Locker, error) { return newPolled(env, k.promises(env.Params), grants), nil }
+	return k
+}
+
+// promises is what a lock promises with these parameters.
+func (k Kind) promises(v param.Values) Promises {
+	if k.PromisesWith == nil {
+		return k.Promises
+	}
+	return k.PromisesWith(v)
+}
+
+// polled is the Locker of every lock that waits by trying again.
+type polled struct {
+	locker
+	every  time.Duration
+	random bool // wait a random time of up to twice every, so that the same waiters do not meet again and again
+	grants func(redisLease) grant
+}
+
+func newPolled(env Env, promises Promises, grants func(redisLease) grant) *polled {
+	return &polled{locker: newLocker(env, promises), every: env.Params.Duration(PollParam), grants: grants}
+}
+
+// Acquire implements Locker.
+func (l *polled) Acquire(ctx context.Context, name string) (Lease, error) {
+	return l.acquire(ctx, name, l.grants(l.lease(name)))
+}
+
+func (l *polled) acquire(ctx context.Context, name string, g grant) (Lease, error) {
+	if err := l.until(ctx, g.take); err != nil {
+		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
+	}
+	return g, nil
+}
+
+// Try implements Locker.
+func (l *polled) Try(ctx context.Context, name string) (Lease, error) {
+	g := l.grants(l.lease(name))
+	l.asked = time.Now()
+	taken, err := g.take(ctx)
+	if err == nil && !taken {
+		err = ErrHeld
+	}
+	if err != nil {
+		return nil, fmt.Errorf("try lock %s: %w", name, OfContext(ctx, err))
+	}
+	return g, nil
+}
+
+// until calls attempt until it returns true or an error, at least once. It returns ErrTimeout when the time-out has
+// passed, and ctx's error when ctx ended first.
+func (l *polled) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
+	for deadline := time.Now().Add(l.timeout); ; {
+		l.asked = time.Now()
+		if taken, err := attempt(ctx); taken || err != nil {
+			return OfContext(ctx, err)
+		}
+		l.polls++
+		l.env.Steps.At(ctx, step.Waiting)
+		if !time.Now().Before(deadline) {
+			return ErrTimeout
+		}
+		every := l.every
+		if l.random {
+			every = mathrand.N(2 * every)
+		}
+		if err := l.sleep(ctx, every, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// mode is how a read-write lock is taken; it is an argument of the scripts.
+type mode string
+
+const (
+	shared    mode = "shared"
+	exclusive mode = "exclusive"
+)
+
+// pollingShared is polling for a read-write lock. grants makes the grant of a reader or a writer.
+func pollingShared(k Kind, grants func(redisLease, mode) grant) Kind {
+	k.Wakes, k.Shares = "poll", true
+	k.New = func(env Env) (Locker, error) {
+		writer := func(l redisLease) grant { return grants(l, exclusive) }
+		return &rwPolled{polled: newPolled(env, k.promises(env.Params), writer), grants: grants}, nil
+	}
+	return k
+}
+
+// rwPolled is the Locker of a read-write lock. Acquire and Try take it for a writer.
+type rwPolled struct {
+	*polled
+	grants func(redisLease, mode) grant
+}
+
+// AcquireShared implements SharedLocker.
+func (l *rwPolled) AcquireShared(ctx context.Context, name string) (Lease, error) {
+	return l.acquire(ctx, name, l.grants(l.lease(name), shared))
+}
+
+// locker is what the Locker of one worker has, whether it polls or is notified.
+type locker struct {
+	env        Env
+	made       Promises
+	background *Background
+	timeout    time.Duration
+	polls      int64
+	asked      time.Time
+	timer      *time.Timer
+}
+
+func newLocker(env Env, promises Promises) locker {
+	return locker{
+		env: env, made: promises, background: NewBackground(env), timeout: env.Params.Duration(TimeoutParam),
+	}
+}
+
+// Promises implements Locker.
+func (l *locker) Promises() Promises { return l.made }
+
+// Polls implements Poller.
+func (l *locker) Polls() int64 { return l.polls }
+
+// Asked implements Asker.
+func (l *locker) Asked() time.Time { return l.asked }
+
+// Close implements io.Closer.
+func (l *locker) Close() error { return l.background.Close() }
+
+// sleep returns when d has passed or the worker is woken. It returns ctx's error when ctx ended first. woken may be
+// nil.
+func (l *locker) sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
+	if l.timer == nil {
+		l.timer = time.NewTimer(d)
+	} else {
+		l.timer.Reset(d)
+	}
+	defer l.timer.Stop()
+	select {
+	case <-l.timer.C:
+		return nil
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lease returns the parts that the leases of locks in Redis have in common.
+func (l *locker) lease(name string) redisLease {
+	return redisLease{env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text()}
+}
+
+// redisLease is what the leases of locks in Redis have in common. Such a lease does not notice that it is lost.
+type redisLease struct {
+	env        Env
+	rdb        *redis.Client // the worker's own connection
+	background *Background
+	key        string
+	token      string // 128 random bits or more: no two holders have the same
+}
+
+// Context implements Lease.
+func (redisLease) Context() context.Context { return context.Background() }
+
+func (l *redisLease) ttl() time.Duration { return l.env.Params.Duration(TTLParam) }
+
+// releases returns what Release returns, given how many keys or entries the release found to be its own. ErrLost stays
+// recognizable.
+func (l *redisLease) releases(found int64, err error) error {
+	if err = lost(found, err); err != nil {
+		return fmt.Errorf("release %s: %w", l.key, err)
+	}
+	return nil
+}
+
+// lost is ErrLost if a release or renewal found nothing of its own.
+func lost(found int64, err error) error {
+	if err == nil && found == 0 {
+		return ErrLost
+	}
+	return err
+}
+
+// wholeSeconds reports whether a TTL can be given in seconds, the unit that articles and books use. Any other TTL is
+// given in milliseconds, so that tests can be short.
+func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
+
+// abandonTimeout bounds the attempt to give back a lock that may have been taken.
+const abandonTimeout = 2 * time.Second
+
+// Abandon is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
+// was lost. It calls release under a context of its own, for two seconds at most, and returns the cause. After an error
+// that the server answered it does not call release: the server did not give the lock away.
+func Abandon(ctx context.Context, cause error, release func(context.Context) error) error {
+	var refused redis.Error
+	if errors.As(cause, &refused) {
+		return cause
+	}
+	return GiveBack(ctx, cause, release)
+}
+
+// GiveBack is Abandon for a lock that is certainly held, whatever the server answered to a later command of taking it.
+func GiveBack(ctx context.Context, cause error, release func(context.Context) error) error {
+	cause = OfContext(ctx, cause)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+	defer cancel()
+	if err := release(ctx); err != nil && !errors.Is(err, ErrLost) {
+		return fmt.Errorf("%w (and the lock may still be held: %w)", cause, err)
+	}
+	return cause
+}
+
+// OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns
+// "i/o timeout", perhaps before the timer of ctx has fired.
+func OfContext(ctx context.Context, err error) error {
+	over := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && over == nil && !time.Now().Before(deadline) {
+		over = context.DeadlineExceeded
+	}
+	if err == nil || over == nil || errors.Is(err, over) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", over, err)
+}

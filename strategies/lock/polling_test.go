@@ -1,0 +1,225 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// An acquisition whose reply is lost gives back what it has taken. The locks of the book do so if they are told to;
+// setnx-fixed, set-ex-fixed and getset cannot know whose the lock is.
+func TestLostReplyLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	server := testkit.Local(t)
+	for _, c := range []struct{ lock, command string }{
+		{"exists-set", "exists"}, {"exists-set", "set"},
+		{"setnx", "setnx"}, {"setnx-expire-naive", "setnx"}, {"setnx-expire-naive", "expire"},
+		{"set-ex-compare", "set"},
+		{"setnx-expire", "setnx"}, {"setnx-expire", "expire"},
+		{"set-px", "set"},
+		{"reentrant", "evalsha"}, {"reentrant-local", "set"}, {"fenced", "evalsha"},
+	} {
+		t.Run(c.lock+"/"+c.command, func(t *testing.T) {
+			b := newBench(t, server)
+			proxy := testkit.StartProxy(t, server)
+			s := setting{through: proxy.Server()}
+			if strings.HasPrefix(c.lock, "setnx") {
+				s.params = released
+			}
+			w := b.worker(c.lock, s)
+			wants(t, "first release", b.try(w).Release(t.Context()), nil) // its scripts are known now
+			proxy.LoseReply(c.command)
+			if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
+				t.Errorf("Try without a reply: %v", err)
+			}
+			b.free()
+			wants(t, "next release", b.try(w).Release(t.Context()), nil)
+		})
+	}
+}
+
+// One that is cut off halfway through looking after another's lock has nothing to give back.
+func TestLostReplyLeavesAnothersLock(t *testing.T) {
+	t.Parallel()
+	server := testkit.Local(t)
+	for _, c := range []struct{ lock, command string }{
+		{"exists-set", "exists"}, {"setnx-fixed", "setnx"}, {"setnx", "setnx"}, {"setnx-expire-naive", "setnx"},
+		{"set-ex-fixed", "set"}, {"set-ex-compare", "set"},
+		{"getset", "setnx"}, {"getset", "get"}, {"setnx-expire", "setnx"}, {"setnx-expire", "pttl"}, {"set-px", "set"},
+		{"reentrant-local", "set"},
+	} {
+		t.Run(c.lock+"/"+c.command, func(t *testing.T) {
+			b := newBench(t, server)
+			lease := b.try(b.worker(c.lock, setting{}))
+			proxy := testkit.StartProxy(t, server)
+			w := b.worker(c.lock, setting{through: proxy.Server()})
+			proxy.LoseReply(c.command)
+			if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
+				t.Errorf("Try without a reply: %v", err)
+			}
+			wants(t, "the holder's release", lease.Release(t.Context()), nil)
+		})
+	}
+}
+
+// A TTL is given in seconds or in milliseconds, as it is written.
+func TestTTLIsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	server := testkit.Local(t)
+	for _, lockName := range []string{
+		"setnx-expire-naive", "set-ex-fixed", "set-ex-compare", "setnx-expire", "set-px", "reentrant",
+		"reentrant-local", "fenced",
+	} {
+		for _, text := range []string{"20s", "19.99s"} {
+			b := newBench(t, server)
+			w, start := b.worker(lockName, setting{params: param.Values{"ttl": text}}), time.Now()
+			lease := b.try(w)
+			want, _ := time.ParseDuration(text)
+			// The time since the start has passed of it at most.
+			if ttl := b.ttl(); ttl > want || ttl < want-time.Since(start)-900*time.Millisecond {
+				t.Errorf("%s:ttl=%s expires in %s", lockName, text, ttl)
+			}
+			wants(t, lockName+" is released", lease.Release(t.Context()), nil)
+			b.free()
+		}
+	}
+}
+
+// A lock without an expiry is held by a dead holder for good.
+func TestDeadHolderHoldsALockThatNeverExpires(t *testing.T) {
+	t.Parallel()
+	for _, lockName := range []string{"exists-set", "setnx-fixed", "setnx"} {
+		t.Run(lockName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				dead := b.worker(lockName, setting{})
+				b.acquire(dead)
+				b.must(dead.conn.Close())
+
+				other := b.worker(lockName, setting{params: param.Values{"timeout": "20ms"}})
+				_, err := other.Acquire(t.Context(), name)
+				wants(t, "acquisition after the holder's death", err, lock.ErrTimeout)
+				if ttl := b.ttl(); ttl != endless || other.Promises().SurvivesCrash {
+					t.Errorf("the lock expires in %s, want never; survives a crash: %v", ttl, other.Promises().SurvivesCrash)
+				}
+			})
+		})
+	}
+}
+
+// atOnce gives up after the first attempt.
+const atOnce = "0s"
+
+var rwKinds = []string{"rw-naive", "rw-keys", "rw-hash", "rw-safe"}
+
+func read(t testing.TB, l lock.Locker) lock.Lease {
+	t.Helper()
+	lease, err := l.(lock.SharedLocker).AcquireShared(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func write(t testing.TB, l lock.Locker) lock.Lease {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func noReader(t testing.TB, l lock.Locker, why string) {
+	t.Helper()
+	if _, err := l.(lock.SharedLocker).AcquireShared(t.Context(), name); !errors.Is(err, lock.ErrTimeout) {
+		t.Errorf("AcquireShared: %v, want %v: %s", err, lock.ErrTimeout, why)
+	}
+}
+
+func noWriter(t testing.TB, l lock.Locker, why string) {
+	t.Helper()
+	if _, err := l.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("Try: %v, want %v: %s", err, lock.ErrHeld, why)
+	}
+	if _, err := l.Acquire(t.Context(), name); !errors.Is(err, lock.ErrTimeout) {
+		t.Errorf("Acquire: %v, want %v: %s", err, lock.ErrTimeout, why)
+	}
+}
+
+func TestRWLocksLetReadersInTogetherAndWritersAlone(t *testing.T) {
+	t.Parallel()
+	for _, kindName := range rwKinds {
+		t.Run(kindName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+				one, other := c.worker(nil, nil), c.worker(nil, nil)
+				lease := write(t, one)
+				noWriter(t, other, "a writer has it")
+				noReader(t, other, "a writer has it")
+				release(t, lease)
+				releaseFindsItLost(t, lease)
+				c.leavesNothing()
+				lease = read(t, one)
+				noWriter(t, other, "a reader has it")
+				second := read(t, other)
+				noWriter(t, one, "two readers have it")
+				release(t, second)
+				_ = lease.Release(t.Context()) // to rw-hash it was lost when the second came, to rw-naive when it left
+				c.leavesNothing()
+				release(t, write(t, other))
+			})
+		})
+	}
+}
+
+func TestRWLocksLostReplyLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, kindName := range rwKinds[1:] { // rw-naive cannot know whose the lock is
+		t.Run(kindName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				proxy := testkit.StartProxy(t, b.server)
+				c := b.workers(kind(t, kindName), nil)
+				release(t, read(t, c.worker(nil, nil)))
+				release(t, write(t, c.worker(nil, nil))) // the server knows the scripts from here on
+				c.through = proxy.Server()
+				l := c.worker(nil, nil)
+				for what, take := range map[string]func(context.Context, string) (lock.Lease, error){
+					"Acquire": l.Acquire, "Try": l.Try, "AcquireShared": l.(lock.SharedLocker).AcquireShared,
+				} {
+					proxy.LoseReply("evalsha")
+					if _, err := take(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
+						t.Errorf("%s with a lost reply: %v", what, err)
+					}
+					c.leavesNothing()
+				}
+			})
+		})
+	}
+}
+
+func TestRWLocksContextEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for _, kindName := range rwKinds {
+		t.Run(kindName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				c := b.workers(kind(t, kindName), param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"})
+				lease := read(t, c.worker(nil, nil))
+				ctx, cancel := context.WithCancel(t.Context())
+				writer := c.wait(ctx)
+				cancel()
+				<-writer.done
+				if !errors.Is(writer.err, context.Canceled) {
+					t.Errorf("Acquire: %v, want %v", writer.err, context.Canceled)
+				}
+				release(t, lease)
+				c.leavesNothing()
+			})
+		})
+	}
+}

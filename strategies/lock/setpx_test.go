@@ -1,0 +1,126 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+func TestSetPXPausedHolderDoesNotNoticeItsLoss(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, b *bench) {
+		paused := b.try(b.worker("set-px", setting{}))
+		b.expire()
+		next := b.try(b.worker("set-px", setting{}))
+		if paused.Context().Err() != nil {
+			t.Error("the paused holder noticed the loss, which it was not promised")
+		}
+		wants(t, "the late release", paused.Release(t.Context()), lock.ErrLost)
+		wants(t, "the next one's release", next.Release(t.Context()), nil)
+	})
+}
+
+func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
+	t.Parallel()
+	for _, expiry := range []string{"pxat", "exat"} {
+		t.Run(expiry, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				slow := setting{now: showing(time.Now().Add(-hour)), params: param.Values{"expiry": expiry}}
+				one := b.try(b.worker("set-px", slow))
+				other := b.try(b.worker("set-px", setting{}))
+				wants(t, "release by the slow clock", one.Release(t.Context()), lock.ErrLost)
+				wants(t, "the other's release", other.Release(t.Context()), nil)
+			})
+		})
+	}
+}
+
+func TestSetPXFastClockHoldsTheLockTooLong(t *testing.T) {
+	t.Parallel()
+	for _, expiry := range []string{"pxat", "exat"} {
+		t.Run(expiry, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				w := b.worker("set-px", setting{now: showing(time.Now().Add(hour)), params: param.Values{"expiry": expiry}})
+				b.try(w)
+				if ttl := b.ttl(); ttl < hour || w.Promises().ClockIndependent {
+					t.Errorf("it expires in %s, want more than an hour; clock-independent: %v", ttl, w.Promises().ClockIndependent)
+				}
+			})
+		})
+	}
+}
+
+func TestSetPXRelativeExpiryNeedsNoClock(t *testing.T) {
+	t.Parallel()
+	for _, expiry := range []string{"px", "ex"} {
+		t.Run(expiry, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				w := b.worker("set-px", setting{now: showing(time.Now().Add(hour)), params: param.Values{"expiry": expiry}})
+				b.try(w)
+				if ttl := b.ttl(); ttl > 10*time.Second || ttl < time.Second || !w.Promises().ClockIndependent {
+					t.Errorf("it expires in %s, want about 10s; clock-independent: %v", ttl, w.Promises().ClockIndependent)
+				}
+			})
+		})
+	}
+}
+
+// asksTwice makes a client send SET again after its reply was lost, as libraries do unless they are told not to.
+type asksTwice struct{ sees }
+
+func (asksTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "set" {
+			cmd.SetErr(nil)
+			return next(ctx, cmd)
+		}
+		return err
+	}
+}
+
+func TestSetPXKnowsItsOwnTokenIfItAsksForIt(t *testing.T) {
+	t.Parallel()
+	for get, want := range map[string]error{"off": lock.ErrHeld, "on": nil} {
+		t.Run(get, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				s := setting{params: param.Values{"get": get}}
+				w := b.worker("set-px", s)
+				w.conn.AddHook(asksTwice{})
+				lease, err := w.Try(t.Context(), name)
+				wants(t, "Try that was sent twice", err, want)
+				_, err = b.worker("set-px", s).Try(t.Context(), name)
+				wants(t, "another's Try", err, lock.ErrHeld)
+				if lease != nil {
+					wants(t, "release", lease.Release(t.Context()), nil)
+					b.free()
+				}
+			})
+		})
+	}
+}
+
+// A server older than 7.0 refuses NX and GET together, and the error says which one is needed.
+func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, testkit.Embedded(t))
+	old, err := server.NewServer("127.0.0.1:0")
+	b.must(err)
+	t.Cleanup(old.Close)
+	b.must(old.Register("PING", func(c *server.Peer, _ string, _ []string) { c.WriteInline("PONG") }))
+	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) { c.WriteError("ERR syntax error") }))
+	through := backend.NewServer(backend.NameURL, backend.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
+	w := b.worker("set-px", setting{through: through, params: param.Values{"get": "on"}})
+	if _, err := w.Try(t.Context(), name); err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {
+		t.Errorf("Try: %v", err)
+	}
+}

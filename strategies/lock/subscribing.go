@@ -1,0 +1,338 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// subscribed is the base of a Locker whose waiters are notified: a message tells them when to try again.
+type subscribed struct {
+	locker
+	hub *hub
+	own io.Closer // the hub if this worker is alone in its process
+}
+
+func newSubscribed(env Env, promises Promises) (subscribed, error) {
+	hub, own, err := openHub(env)
+	return subscribed{locker: newLocker(env, promises), hub: hub, own: own}, err
+}
+
+// Close implements io.Closer.
+func (l *subscribed) Close() error {
+	if l.own != nil {
+		l.own.Close() // never fails
+	}
+	return l.locker.Close()
+}
+
+// until calls attempt until it returns 0, which means that the lock is taken, or an error. Any other duration is how
+// long to wait for a message before the next attempt. until returns ErrTimeout when the time-out has passed, and ctx's
+// error when ctx ended first.
+func (l *subscribed) until(ctx context.Context, channel, token string,
+	attempt func(context.Context) (time.Duration, error),
+) (err error) {
+	w := l.hub.join(channel, token)
+	defer func() { w.leave(err == nil) }()
+	for deadline := time.Now().Add(l.timeout); ; {
+		l.asked = time.Now()
+		again, err := attempt(ctx)
+		if err != nil || again == 0 {
+			return err
+		}
+		l.polls++
+		l.env.Steps.At(ctx, step.Waiting)
+		left := time.Until(deadline)
+		if left <= 0 {
+			return ErrTimeout
+		}
+		w.listen()
+		if err := l.sleep(ctx, min(again, left), w.woken); err != nil {
+			return err
+		}
+		if err := l.hub.refusal(); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	// freed is the message that a lock is free: it wakes one waiter of each process. Any other message is the token
+	// of the one waiter that it is meant for.
+	freed = "free"
+
+	hubSilence = 3 * time.Second        // after so long without a message, the hub sends a PING
+	hubRetry   = 100 * time.Millisecond // between two attempts to connect
+)
+
+// hub is the one subscription of a process. It passes each message to the one waiter that it is meant for, and
+// subscribes to a channel only while somebody waits there.
+//
+// Messages are hints. Whenever the subscription to a channel begins, also after a broken connection, the hub wakes
+// everybody who waits there. A message that is lost otherwise costs a waiter at most the time after which it tries
+// again anyway.
+type hub struct {
+	dial   func(context.Context) (*redis.Client, error)
+	ctx    context.Context // ends when the hub is closed
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	changed chan struct{} // holds one value when the set of wanted channels may have changed
+	mu      sync.Mutex
+	started bool
+	refused error                // why the server does not let it subscribe
+	waiters map[string][]*waiter // of each channel, in order of arrival
+}
+
+// openHub returns the hub of the worker's process. If the worker is alone, it also returns what closes the hub.
+func openHub(env Env) (*hub, io.Closer, error) {
+	if env.Process == nil {
+		h := newHub(env.Dial)
+		return h, h, nil
+	}
+	shared, err := env.Process.Share("subscription", func() (io.Closer, error) { return newHub(env.Dial), nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	return shared.(*hub), nil, nil
+}
+
+func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+}
+
+// Close ends the subscription. No goroutine remains.
+func (h *hub) Close() error {
+	h.cancel()
+	h.done.Wait()
+	return nil
+}
+
+// waiter is one worker that waits at a channel. A worker joins before it tries to take the lock, so that no message
+// between the attempt and the wait is missed.
+type waiter struct {
+	hub            *hub
+	channel, token string
+	woken          chan struct{} // holds one value
+	listens        bool          // guarded by hub.mu
+}
+
+// join adds a waiter. It costs no round trip: messages come at once if another waiter already listens to the channel,
+// and otherwise only after listen.
+func (h *hub) join(channel, token string) *waiter {
+	w := &waiter{hub: h, channel: channel, token: token, woken: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiters[channel] = append(h.waiters[channel], w)
+	return w
+}
+
+// listen makes the hub subscribe to the waiter's channel. If it was not subscribed, the waiter is woken once it is.
+func (w *waiter) listen() {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	if w.listens {
+		return
+	}
+	w.listens = true
+	if !w.hub.started && w.hub.ctx.Err() == nil {
+		w.hub.started = true
+		w.hub.done.Go(w.hub.run)
+	}
+	w.hub.change()
+}
+
+// leave removes the waiter. If it did not take the lock, a message may have reached it in vain: it wakes another.
+func (w *waiter) leave(taken bool) {
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rest := slices.DeleteFunc(h.waiters[w.channel], func(other *waiter) bool { return other == w })
+	h.waiters[w.channel] = rest
+	if len(rest) == 0 {
+		delete(h.waiters, w.channel)
+		h.change()
+	}
+	if !taken {
+		h.wakeOne(w.channel)
+	}
+}
+
+// wake reports whether the waiter had not been woken already.
+func (w *waiter) wake() bool {
+	select {
+	case w.woken <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// change tells the subscription that the set of wanted channels may have changed.
+func (h *hub) change() {
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wakeOne wakes the first waiter at a channel that has not been woken yet.
+func (h *hub) wakeOne(channel string) {
+	for _, w := range h.waiters[channel] {
+		if w.wake() {
+			return
+		}
+	}
+}
+
+// receive passes one message on.
+func (h *hub) receive(message any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch m := message.(type) {
+	case *redis.Subscription:
+		if m.Kind == "subscribe" {
+			for _, w := range h.waiters[m.Channel] {
+				w.wake()
+			}
+		}
+	case *redis.Message:
+		if m.Payload == freed {
+			h.wakeOne(m.Channel)
+			return
+		}
+		for _, w := range h.waiters[m.Channel] {
+			if w.token == m.Payload {
+				w.wake()
+			}
+		}
+	}
+}
+
+// refusal is why there will be no messages; nil while there may be some.
+func (h *hub) refusal() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused
+}
+
+// refuse wakes everybody to return err.
+func (h *hub) refuse(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = fmt.Errorf("subscribe: %w", err)
+	for _, waiters := range h.waiters {
+		for _, w := range waiters {
+			w.wake()
+		}
+	}
+}
+
+// run keeps a subscription until the hub is closed. It reports a missing permission and no other error: without
+// messages, waiters try again by themselves.
+func (h *hub) run() {
+	var rdb *redis.Client
+	for h.ctx.Err() == nil {
+		var err error
+		if rdb == nil {
+			rdb, err = h.dial(h.ctx)
+		}
+		if err == nil {
+			h.session(rdb)
+		}
+		select {
+		case <-time.After(hubRetry):
+		case <-h.ctx.Done():
+		}
+	}
+	if rdb != nil {
+		rdb.Close()
+	}
+}
+
+// session serves one connection until it breaks.
+func (h *hub) session(rdb *redis.Client) {
+	ctx, cancel := context.WithCancel(h.ctx)
+	subscription := rdb.Subscribe(ctx)
+	var writer sync.WaitGroup
+	writer.Go(func() { h.follow(ctx, subscription) })
+	h.listen(ctx, subscription)
+	cancel()
+	writer.Wait()
+}
+
+// follow subscribes to the channels where somebody waits, and to no others. When it ends it closes the subscription,
+// which interrupts a read too.
+func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
+	defer subscription.Close()
+	subscribed := map[string]bool{}
+	for {
+		wanted, unwanted := h.difference(subscribed)
+		if len(wanted) > 0 && subscription.Subscribe(ctx, wanted...) != nil {
+			return
+		}
+		if len(unwanted) > 0 && subscription.Unsubscribe(ctx, unwanted...) != nil {
+			return
+		}
+		select {
+		case <-h.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// difference updates subscribed, and returns the channels to subscribe to and to unsubscribe from.
+func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for channel, waiters := range h.waiters {
+		if !subscribed[channel] && slices.ContainsFunc(waiters, func(w *waiter) bool { return w.listens }) {
+			wanted = append(wanted, channel)
+			subscribed[channel] = true
+		}
+	}
+	for channel := range subscribed {
+		if len(h.waiters[channel]) == 0 {
+			unwanted = append(unwanted, channel)
+			delete(subscribed, channel)
+		}
+	}
+	return wanted, unwanted
+}
+
+// listen passes messages on until the connection breaks. A connection that is silent for hubSilence counts as broken
+// unless it answers a PING.
+func (h *hub) listen(ctx context.Context, subscription *redis.PubSub) {
+	for asked := false; ; {
+		message, err := subscription.ReceiveTimeout(ctx, hubSilence)
+		if _, denied := backend.Denied(err); denied {
+			h.refuse(err)
+			return
+		}
+		var network net.Error
+		switch {
+		case err == nil:
+			asked = false
+			h.receive(message)
+		case ctx.Err() != nil || asked || !errors.As(err, &network) || !network.Timeout():
+			return
+		default:
+			if subscription.Ping(ctx) != nil {
+				return
+			}
+			asked = true
+		}
+	}
+}
