@@ -39,38 +39,12 @@ func Run(ctx context.Context, c Config) (result.Row, error) {
 		}
 		row := m.row()
 		if err == nil {
-			err = nothingBought(&row)
+			warnOfNothing(&row)
 		}
 		var auditErr error
 		row.Audit, auditErr = workers.Audit(context.WithoutCancel(ctx))
 		return row, errors.Join(auditErr, err)
 	})
-}
-
-// ErrNothingBought is returned, wrapped, by Run for a row of a second or more in which nothing was bought for no reason
-// that lies in the row: neither were buyers out of coins, nor were sellers faster than they for as long as they tried.
-var ErrNothingBought = errors.New("nothing was bought")
-
-// enough is how long a row has to last before a purchase can be asked for.
-const enough = time.Second
-
-// nothingBought judges a complete row without a purchase.
-func nothingBought(r *result.Row) error {
-	if r.Open != nil && (r.Open.Reached > 0 || r.Open.Offered == 0) {
-		return nil
-	}
-	if r.Bought > 0 || r.Status != result.Complete || r.Refused[market.Reason(market.ErrInsufficientFunds)] > 0 {
-		return nil
-	}
-	what := fmt.Sprintf("%d items were listed, %d orders were given up under contention, and %d locks could not be released",
-		r.Listed, r.Contended, *r.FailedReleases)
-	starved := r.Contended > 0 && r.Listed > 0 && *r.FailedReleases == 0
-	if r.Seconds >= enough.Seconds() && !starved {
-		return fmt.Errorf("%w in %.1f s: %s; try a longer --duration, another lock or fewer sellers",
-			ErrNothingBought, r.Seconds, what)
-	}
-	r.Warnings = append(r.Warnings, "nothing was bought: "+what)
-	return nil
 }
 
 // A Load lets the workers of a row trade, closes them, and returns the row with its audit. They are connected.

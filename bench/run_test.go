@@ -288,40 +288,6 @@ func TestPrivateServerDies(t *testing.T) {
 	}
 }
 
-// TestNothingBought: a row of a second without a purchase is a failure, unless the buyers could not buy.
-func TestNothingBought(t *testing.T) {
-	for name, c := range map[string]struct {
-		seconds          float64
-		refused          map[string]int64
-		bought, released int64
-		fails, warns     bool
-	}{
-		"bought":               {seconds: 1, bought: 1},
-		"no reason":            {seconds: 1, fails: true},
-		"out of coins":         {seconds: 1, refused: map[string]int64{market.Reason(market.ErrInsufficientFunds): 1}},
-		"too short":            {seconds: 0.5, warns: true},
-		"sellers are faster":   {seconds: 1, refused: map[string]int64{market.Reason(market.ErrContended): 1}, warns: true},
-		"locks are not freed":  {seconds: 1, refused: map[string]int64{market.Reason(market.ErrContended): 1}, released: 1, fails: true},
-		"leases are too short": {seconds: 1, refused: map[string]int64{market.Reason(market.ErrLockLost): 1}, fails: true},
-	} {
-		row := result.Row{
-			Status: result.Complete, Seconds: c.seconds, Listed: 9, Bought: c.bought, Refused: c.refused,
-			Contended: c.refused[market.Reason(market.ErrContended)], FailedReleases: &c.released,
-		}
-		if err := nothingBought(&row); errors.Is(err, ErrNothingBought) != c.fails || (len(row.Warnings) > 0) != c.warns {
-			t.Errorf("%s: %v, warnings %q; want an error %t, a warning %t", name, err, row.Warnings, c.fails, c.warns)
-		}
-	}
-	cannotBuy := onPurchase(t, "fine", func(attempt) (market.Receipt, error) {
-		return market.Receipt{}, market.ErrNotListed
-	})
-	c := config(t, testkit.Local(t), cannotBuy)
-	c.Purchases, c.Duration = 0, enough
-	if row, err := Run(t.Context(), c); !errors.Is(err, ErrNothingBought) || row.Status != result.Incomplete {
-		t.Errorf("%s, %v; want %v", row.Status, err, ErrNothingBought)
-	}
-}
-
 // TestUndeclaredKeys: a key that the subject does not list would stay on a user's server, and is found on ours.
 func TestUndeclaredKeys(t *testing.T) {
 	s := testkit.Local(t)
