@@ -102,6 +102,7 @@ func All() []Kind {
 		reentrantLocal(),
 		redisson(),
 		queue(),
+		ticket(),
 		fenced(),
 		redlock(),
 		rwNaive(),
