@@ -37,6 +37,7 @@ type sample struct {
 	start   int64 // when the operation began, in ns since the collector was made
 	took    int64 // ns
 	retries int32 // of an order
+	tries   int32 // of an order: 1, its retries, and attempts that did not get a lock
 	wait    wait
 	counted bool // the operation is not part of the warm-up
 }
@@ -87,13 +88,14 @@ type collector struct {
 	mu        sync.Mutex // for what follows
 	rings     []*ring
 	took      [waits]*hdrhistogram.Histogram
-	clipped   int64   // times above highestWait
-	purchases int64   // those of the warm-up included
-	series    *series // nil: none is kept
+	tries     *hdrhistogram.Histogram // of purchases
+	clipped   int64                   // times above highestWait
+	purchases int64                   // those of the warm-up included
+	series    *series                 // nil: none is kept
 }
 
 func newCollector() *collector {
-	c := &collector{made: time.Now()}
+	c := &collector{made: time.Now(), tries: newHistogram()}
 	for w := range c.took {
 		c.took[w] = newHistogram()
 	}
@@ -179,6 +181,9 @@ func (c *collector) add(s *sample) {
 		}
 		_ = c.took[s.wait].RecordValue(us) // cannot fail: the value is in range
 	}
+	if s.wait == purchaseWait {
+		_ = c.tries.RecordValue(min(int64(s.tries), highestWait))
+	}
 	if c.series != nil {
 		c.series.add(time.Duration(s.start-c.from.Load()), s.wait, us, int64(s.retries))
 	}
@@ -192,8 +197,8 @@ func (c *collector) bought() int64 {
 	return c.purchases
 }
 
-// totals are the times that all workers have recorded so far.
-func (c *collector) totals() (took [waits]*hdrhistogram.Histogram, clipped int64) {
+// totals are the times and the tries that all workers have recorded so far.
+func (c *collector) totals() (took [waits]*hdrhistogram.Histogram, tries *hdrhistogram.Histogram, clipped int64) {
 	c.drain()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +206,9 @@ func (c *collector) totals() (took [waits]*hdrhistogram.Histogram, clipped int64
 		took[w] = newHistogram()
 		took[w].Merge(h)
 	}
-	return took, c.clipped
+	tries = newHistogram()
+	tries.Merge(c.tries)
+	return took, tries, c.clipped
 }
 
 // seriesOf is how a row that took so long went over time; nil: nobody noted it.

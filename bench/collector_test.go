@@ -40,7 +40,7 @@ func TestCollectorLosesNothing(t *testing.T) {
 		}
 		ended.Wait()
 		end()
-		took, _ := c.totals()
+		took, _, _ := c.totals()
 		for w := range took {
 			want := newHistogram()
 			for i := range plain {
@@ -115,7 +115,7 @@ func TestFullRing(t *testing.T) {
 	}
 	c.mu.Unlock()
 	<-handed
-	took, _ := c.totals()
+	took, _, _ := c.totals()
 	if n := took[listWait].TotalCount(); n != ringSize+1 || r.blocked != 1 {
 		t.Errorf("%d collected after %d waits, want %d after 1", n, r.blocked, ringSize+1)
 	}
@@ -126,7 +126,7 @@ func TestTotalsAgain(t *testing.T) {
 	c := newCollector()
 	r := newRecorder(c, 1)
 	for n := range int64(3) {
-		took, _ := c.totals()
+		took, _, _ := c.totals()
 		if got := took[purchaseWait].TotalCount(); got != n || c.bought() != n {
 			t.Errorf("%d collected, %d bought; want %d", got, c.bought(), n)
 		}

@@ -102,7 +102,10 @@ func (r *recorder) purchased(
 	r.history.Purchased(start, end, o, err)
 	r.ledger.Purchased(o, err)
 	at, counted := r.began(asked)
-	whole := sample{wait: noWait, start: at, took: int64(end.Sub(asked)), retries: int32(receipt.Retries), counted: counted}
+	whole := sample{
+		wait: noWait, start: at, took: int64(end.Sub(asked)), retries: int32(receipt.Retries),
+		tries: int32(1 + receipt.Retries + receipt.Polls), counted: counted,
+	}
 	switch {
 	case err == nil:
 		whole.wait = purchaseWait
@@ -182,7 +185,7 @@ func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 		Refused: map[string]int64{}, Warnings: []string{}, PerBuyer: []int64{}, Audit: noAudit(),
 	}
 	n, broke := ws.sums(r.Refused)
-	took, clipped := ws.collector.totals()
+	took, tries, clipped := ws.collector.totals()
 	r.Listed, r.Bought, r.Unknown = n[listed], n[bought], n[unknown]
 	r.Retries, r.ListRetries = n[retries], n[listRetries]
 	r.Polls, r.LeasesLost, r.FailedReleases = n[polls], n[leasesLost], &n[failedReleases]
@@ -199,6 +202,7 @@ func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 	ws.addTraffic(&r)
 	r.WaitMS, r.ListMS, r.GivenUpMS = latency(took[purchaseWait]), latency(took[listWait]), latency(took[givenUpWait])
 	r.LockWaitMS, r.BrowseMS = latency(took[lockWait]), latency(took[browseWait])
+	r.Tries = distribution(tries)
 	if ws.Rate != 0 {
 		r.Open = &result.Open{Asked: ws.Rate, Arrivals: string(ws.Arrivals), ServiceMS: latency(took[serviceWait])}
 	}
@@ -288,6 +292,14 @@ func latency(h *hdrhistogram.Histogram) result.Latency {
 		Max:   ms(h.Max()),
 		Count: &n,
 	}
+}
+
+// distribution summarizes a histogram of tries; nil: nothing was bought.
+func distribution(h *hdrhistogram.Histogram) *result.Tries {
+	if h.TotalCount() == 0 {
+		return nil
+	}
+	return &result.Tries{Mean: h.Mean(), P50: nearestRank(h, 500), P99: nearestRank(h, 990), Max: h.Max()}
 }
 
 // encode returns a histogram in V2 compressed form, in base64 as the library encodes it.

@@ -75,11 +75,11 @@ func TestStartDecides(t *testing.T) {
 		cost := traffic{market: backend.Counts{RoundTrips: 4, Commands: 9}, lockServers: backend.Counts{BytesReceived: 7}}
 		r.purchased(start, start, end, market.Order{Buyer: 1}, cost, receipt, nil)
 		l.listed(start, end, market.Listing{Item: 1, Seller: 1}, receipt, nil)
-		took, _ := collected.totals()
+		took, tries, _ := collected.totals()
 		got := [...]int64{
 			r.count[bought], r.count[retries] / 2, r.count[polls] / 5, r.count[failedReleases] / 3,
 			r.traffic.market.RoundTrips / 4, r.traffic.market.Commands / 9, r.traffic.lockServers.BytesReceived / 7,
-			took[purchaseWait].TotalCount(), took[lockWait].TotalCount(),
+			took[purchaseWait].TotalCount(), took[lockWait].TotalCount(), tries.TotalCount(), tries.Max() / 8,
 			l.count[listed], l.count[listRetries] / 2, l.count[polls] / 5, took[listWait].TotalCount(),
 		}
 		for i, n := range got {

@@ -43,6 +43,9 @@ func TestRefused(t *testing.T) {
 		if got != [...]int64{3, 1, 3, 11, 0, 1} {
 			t.Errorf("gone, contended, bought, retries, unknown, leases lost: %v", got)
 		}
+		if want := (result.Tries{Mean: 2, P50: 2, P99: 2, Max: 2}); row.Tries == nil || *row.Tries != want {
+			t.Errorf("tries %+v of the purchases, want %+v", row.Tries, want)
+		}
 		if row.GivenUpMS.Mean < 1000 || row.GivenUpMS.Mean > 1001 || row.WaitMS.Mean < 1000 || row.LockWaitMS.Mean != 1 {
 			t.Errorf("given up %v, wait %v, lock wait %v; want 1 s, 1 s, 1 ms", row.GivenUpMS, row.WaitMS, row.LockWaitMS)
 		}

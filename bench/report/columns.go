@@ -40,7 +40,8 @@ const (
 	timeTable
 	loadTable
 	openTable
-	allTables = rowsTable | detailsTable | costTable | timeTable | loadTable | openTable
+	triesTable
+	allTables = rowsTable | detailsTable | costTable | timeTable | loadTable | openTable | triesTable
 )
 
 // columns are all columns, in the order of the CSV. A new column with a name goes to the end, so that scripts that
@@ -169,6 +170,11 @@ var columns = slices.Concat(
 	nested("Little",
 		column{name: "busy_buyers", in: loadTable, head: heading{text: "busy\nbuyers", spare: 4}},
 		column{name: "throughput_times_time", in: loadTable, head: heading{text: "rate x\ntime", spare: 5}}),
+	nested("Tries",
+		column{name: "mean", in: triesTable, head: heading{text: "mean"}},
+		column{name: "p50", in: triesTable, head: heading{text: "p50"}},
+		column{name: "p99", in: triesTable, head: heading{text: "p99"}},
+		column{name: "max", in: triesTable, head: heading{text: "most"}}),
 )
 
 // behind makes the column of how many operations stand behind a distribution.

@@ -15,9 +15,9 @@ import (
 //	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
 //
 // An operation is an applied purchase. ns/op is measured time over purchases, as Go does for benchmarks that run in
-// parallel, and mean-ns, p50-ns and p99-ns are what one of them took. Rows that must not be judged, because they are
-// incomplete or failed their audit, are comments, and so are rows without a purchase and rows under faults. The name of a
-// row of an open loop has its rate, too.
+// parallel, mean-ns, p50-ns and p99-ns are what one of them took, and p50-tries, p99-tries and max-tries how often it was
+// tried. Rows that must not be judged, because they are incomplete or failed their audit, are comments, and so are rows
+// without a purchase and rows under faults. The name of a row of an open loop has its rate, too.
 const GoBench = "gobench"
 
 // goBench draws a run as lines of the Go benchmark format.
@@ -77,10 +77,15 @@ type measurement struct {
 func benchmarkValues(r result.Row) []measurement {
 	const ns = 1e6 // in a millisecond
 	bought := float64(r.Bought)
-	return []measurement{
+	values := []measurement{
 		{r.Seconds * 1e9 / bought, "ns/op"}, {r.PurchasesPerSecond, "purchases/s"},
 		{r.WaitMS.Mean * ns, "mean-ns"}, {r.WaitMS.P50 * ns, "p50-ns"}, {r.WaitMS.P99 * ns, "p99-ns"},
 		{float64(r.Retries) / bought, "retries/op"}, {r.RoundTripsPerPurchase, "round-trips/op"},
 		{r.CommandsPerPurchase, "commands/op"},
 	}
+	if t := r.Tries; t != nil {
+		values = append(values, measurement{float64(t.P50), "p50-tries"}, measurement{float64(t.P99), "p99-tries"},
+			measurement{float64(t.Max), "max-tries"})
+	}
+	return values
 }

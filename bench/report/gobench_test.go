@@ -53,6 +53,9 @@ func TestGoBench(t *testing.T) {
 				t.Errorf("%s of %s is %v, want %v", unit, r.Strategy, got, want)
 			}
 		}
+		if got, ok := line.Value("p99-tries"); ok != (r.Tries != nil) || ok && got != float64(r.Tries.P99) {
+			t.Errorf("p99-tries of %s is %v, %t; want %v", r.Strategy, got, ok, r.Tries)
+		}
 		for key, want := range map[string]string{
 			"goos": "linux", "goarch": "amd64", "cpu": "AMD EPYC 7B13", "server": "redis 7.2.4", "backend": "local",
 		} {

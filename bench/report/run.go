@@ -56,6 +56,14 @@ func Run(res *result.Run) *Document {
 			table: rowTable(res, rows, costTable),
 			notes: commandNotes(rows),
 		})
+	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Tries != nil && r.Tries.Max > 1 }) {
+		d.sections = append(d.sections, section{
+			title: "Tries",
+			lines: []string{"How often a purchase was tried until it was made: once, and once more for each transaction that " +
+				"was aborted and for each attempt that did not get a lock."},
+			table: rowTable(res, rows, triesTable),
+		})
+	}
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.TimeMS != nil }) {
 		d.sections = append(d.sections, section{
 			title: "Time",

@@ -36,6 +36,15 @@ type Open struct {
 // way when a row ends.
 func (o *Open) WasReached() bool { return o.Reached >= 0.98*o.Offered }
 
+// Tries is how often one purchase was tried until it was applied: once, and once more for each transaction that was
+// aborted and for each attempt that did not get a lock. Percentiles are by nearest rank, exact below 2,048.
+type Tries struct {
+	Mean float64 `json:"mean"`
+	P50  int64   `json:"p50"`
+	P99  int64   `json:"p99"`
+	Max  int64   `json:"max"`
+}
+
 // Cost is what one applied purchase took, everything included that buyers did for it: orders in vain as well, but not
 // browsing. Fields that could not be found out are absent.
 type Cost struct {

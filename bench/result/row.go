@@ -55,6 +55,7 @@ type Row struct {
 	Settled       *bool     `json:"settled,omitempty"`        // stock and rate had levelled off when it ended
 	Drift         *float64  `json:"drift,omitempty"`          // purchases/s of the last third over those of the first
 	Series        *Series   `json:"series,omitempty"`         // how the row went over time
+	Tries         *Tries    `json:"tries,omitempty"`          // of successful purchases
 	Cost          *Cost     `json:"cost,omitempty"`           // of a purchase
 	TimeMS        *Split    `json:"time_ms,omitempty"`        // where the mean time of a purchase goes
 	Fairness      *Fairness `json:"fairness,omitempty"`       // among the buyers
