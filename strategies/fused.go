@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -30,21 +32,27 @@ const writeFused = "fused"
 // Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set", with the
 // lock of redis.io/commands/set.
 type fused struct {
-	rdb                *redis.Client
-	keys               market.Keys
-	names              LockNames
-	steps              step.Observer
-	holds              holds
-	ttl, poll, timeout time.Duration
-	wanted             []string // the name of the operation's lock; reused
+	rdb     *redis.Client
+	keys    market.Keys
+	names   LockNames
+	steps   step.Observer
+	holds   holds
+	ttl     time.Duration
+	retries *lock.Retries
+	wanted  []string // the name of the operation's lock; reused
 }
 
 func newFused(env Env, names LockNames) (market.Purchaser, io.Closer, error) {
 	return &fused{
 		rdb: env.Redis, keys: env.Keys, names: names, steps: env.Steps, holds: holds{report: env.Holds},
-		ttl: env.Params.Duration(lock.TTLParam), poll: env.Params.Duration(lock.PollParam),
-		timeout: env.Params.Duration(lock.TimeoutParam),
+		ttl: env.Params.Duration(lock.TTLParam), retries: lock.NewRetries(lock.Env{Params: env.Params, Steps: env.Steps}),
 	}, nil, nil
+}
+
+// fusedParams are the names of the lock's parameters that fused has.
+var fusedParams = []string{
+	lock.TTLParam.Name, lock.PollParam.Name, backoff.KindParam.Name, backoff.CapParam.Name, backoff.JitterParam.Name,
+	backoff.TriesParam.Name, lock.TimeoutParam.Name,
 }
 
 // checkFused refuses what fused cannot do.
@@ -54,8 +62,7 @@ func checkFused(s Spec) error {
 	}
 	for _, p := range s.lock.Params {
 		_, given := s.params[p.Name]
-		same := p.Name == lock.TTLParam.Name || p.Name == lock.PollParam.Name || p.Name == lock.TimeoutParam.Name
-		if given && !same {
+		if given && !slices.Contains(fusedParams, p.Name) {
 			return fmt.Errorf("write=%s takes no %s: it sets and releases the lock itself", writeFused, p.Name)
 		}
 	}
@@ -107,7 +114,7 @@ func (f *fused) do(ctx context.Context, item market.ItemID, buyer market.UserID,
 
 	start := time.Now()
 	f.holds.call(f.wanted[0], false)
-	err = l.acquire(ctx, start.Add(f.timeout), &r)
+	err = l.acquire(ctx, &r)
 	since := time.Now()
 	r.LockWait = since.Sub(start)
 	if err != nil {
@@ -156,17 +163,18 @@ type fusedLease struct {
 func (*fusedLease) Context() context.Context { return context.Background() }
 
 // acquire takes the lock and reads. After an error the lock is free, as far as the server can be reached.
-func (l *fusedLease) acquire(ctx context.Context, deadline time.Time, r *market.Receipt) error {
+func (l *fusedLease) acquire(ctx context.Context, r *market.Receipt) error {
+	l.retries.Begin()
 	taken, err := l.takeAndRead(ctx)
 	for err == nil && !taken {
 		r.Polls++
-		l.steps.At(ctx, step.Waiting)
-		if !time.Now().Before(deadline) {
+		wait, gaveUp := l.retries.Next(ctx)
+		if gaveUp != nil {
 			r.Retries++
-			return errors.Join(fmt.Errorf("%w: %w", market.ErrContended, lock.ErrTimeout), l.unwatch(ctx))
+			return errors.Join(fmt.Errorf("%w: %w", market.ErrContended, gaveUp), l.unwatch(ctx))
 		}
 		select {
-		case <-time.After(l.poll):
+		case <-time.After(wait):
 			taken, err = l.take(ctx)
 		case <-ctx.Done():
 			return errors.Join(beforeWrite(ctx.Err()), l.unwatch(ctx))

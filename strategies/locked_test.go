@@ -62,14 +62,18 @@ func TestSharedAccountIsProtected(t *testing.T) {
 }
 
 func TestLockedGivesUpInTime(t *testing.T) {
-	for _, spec := range []string{"coarse", "fine", "fine-wallet"} {
-		t.Run(spec, func(t *testing.T) {
+	for _, c := range []struct{ spec, bound string }{
+		{"coarse", "timeout=50ms"}, {"fine", "timeout=50ms"}, {"fine-wallet", "timeout=50ms"},
+		{"fine", "tries=2"}, {"fine:set-px:write=fused", "tries=2"},
+	} {
+		spec := c.spec
+		t.Run(spec+":"+c.bound, func(t *testing.T) {
 			testkit.Each(t, func(t *testing.T, s *backend.Server) {
 				g := newFixture(t, s)
 				order := g.offer(0)
 				gate := step.Hold(step.BeforeWrite)
 				first := g.held(spec, gate, order)
-				r, err := g.worker(spec+":timeout=50ms", s, nil).purchase(order)
+				r, err := g.worker(spec+":"+c.bound, s, nil).purchase(order)
 				if !errors.Is(err, market.ErrContended) || r.Retries != 1 || r.Polls == 0 || r.LockHold != 0 {
 					t.Errorf("purchase: %+v, %v; want %v after 1 retry and some polls", r, err, market.ErrContended)
 				}

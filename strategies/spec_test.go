@@ -53,7 +53,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, idempotent, lost-reply, poll, timeout; did you mean "poll"?`},
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, idempotent, lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},
@@ -65,6 +65,10 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 			fenced + "), or fencing=token, which works with any lock"},
 		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
+		{"fine:tries=0", `parameter tries: "0" is not a whole number of at least 1`},
+		{"fine:jitter=1.5", `parameter jitter: "1.5" is not a number from 0 to 1`},
+		{"fine:cap=1s", "cap bounds a wait that grows: add backoff=exp, full or decorrelated"},
+		{"fine:set-px:write=fused:jitter=2", `parameter jitter: "2" is not a number from 0 to 1`},
 		{"watch:timeout=-1s", "parameter timeout: -1s is too short: at least 0s"},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)

@@ -68,6 +68,25 @@ func New(v param.Values, base time.Duration) *Waits {
 	return w
 }
 
+// Jitter makes a part of each wait random that is not random already.
+func (w *Waits) Jitter(part float64) {
+	if w.kind == None || w.kind == Exponential {
+		w.jitter = part
+	}
+}
+
+// Tries is how many tries there may be; 0: any number.
+func (w *Waits) Tries() int { return w.most }
+
+// Longest is how long a wait can be.
+func (w *Waits) Longest() time.Duration {
+	longest := w.cap
+	if w.kind == None {
+		longest = w.base
+	}
+	return longest + time.Duration(w.jitter*float64(longest))
+}
+
 // Reset begins with the first try again.
 func (w *Waits) Reset() { w.failed, w.last = 0, w.base }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/lock/redislock"
 	"github.com/marketsim/marketsim/strategies/lock/redsync"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // libraries are the locks of other people's libraries for Redis.
@@ -71,6 +72,22 @@ func TestLibrariesCountPolls(t *testing.T) {
 			if polls = waiter.(lock.Poller).Polls(); polls > ms+1 || polls < 2 && ms >= 20_000 {
 				t.Fatalf("%s: %d polls in %s, want one each ms at most", library.Name, polls, timeout)
 			}
+		}
+	}
+}
+
+// A library gives up after as many tries as there may be, as the locks of package lock do.
+func TestLibrariesCountTries(t *testing.T) {
+	for _, library := range libraries {
+		r := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
+		factory, w := r.Factory(t), locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
+		if _, err := factory.Open(t, w).Try(t.Context(), "item"); err != nil {
+			t.Fatal(err)
+		}
+		waiter := factory.Open(t, w)
+		_, err := waiter.Acquire(t.Context(), "item")
+		if polls := waiter.(lock.Poller).Polls(); !errors.Is(err, lock.ErrTimeout) || polls != 2 {
+			t.Errorf("%s: acquiring a held lock: %v after %d polls, want ErrTimeout after 2", library.Name, err, polls)
 		}
 	}
 }

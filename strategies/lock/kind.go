@@ -71,10 +71,15 @@ func (k Kind) Expiry(v param.Values) Expiry {
 	switch {
 	case k.ExpiryWith != nil:
 		return k.ExpiryWith(v)
-	case slices.ContainsFunc(k.Params, func(p param.Param) bool { return p.Name == TTLParam.Name }):
+	case k.takes(TTLParam.Name):
 		return Expiry{After: v.Duration(TTLParam)}
 	}
 	return Expiry{}
+}
+
+// takes reports whether the lock has a parameter.
+func (k Kind) takes(name string) bool {
+	return slices.ContainsFunc(k.Params, func(p param.Param) bool { return p.Name == name })
 }
 
 // HolderKeys lists the Redis keys that may say who holds the lock, given the key of its name.

@@ -25,7 +25,8 @@ var (
 	// ErrHeld is returned by Try when someone else holds the lock.
 	ErrHeld = errors.New("lock is held by someone else")
 
-	// ErrTimeout is returned by Acquire when others held the lock for the whole acquisition time-out.
+	// ErrTimeout is returned by Acquire when others held the lock for the whole acquisition time-out, or at each of as
+	// many tries as there may be.
 	ErrTimeout = errors.New("lock was not acquired in time")
 
 	// ErrLost is returned by Release and Renew when the lock is no longer held. It is also the cause with which the
@@ -47,7 +48,7 @@ var (
 // there.
 type Locker interface {
 	// Acquire takes the lock called name. It waits as long as the lock's own time-out and ctx allow; ctx bounds the
-	// acquisition only. It returns ErrTimeout when the time-out passed, and ctx's error when ctx ended first. Any other
+	// acquisition only. It returns ErrTimeout when it gave up in time, and ctx's error when ctx ended first. Any other
 	// error comes from the environment; the lock is then not held, as far as the Locker could make sure, unless its
 	// published flaw is that it does not try (see setNX).
 	Acquire(ctx context.Context, name string) (Lease, error)

@@ -5,12 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -25,7 +23,7 @@ type grant interface {
 
 // polling completes the kind of a lock that waits by trying again. grants makes the grant of one acquisition.
 func polling(k Kind, grants func(redisLease) grant) Kind {
-	k.Wakes = "poll"
+	k = Polls(k)
 	k.New = func(env Env) (Locker, error) { return newPolled(env, k.promises(env.Params), grants), nil }
 	return k
 }
@@ -41,14 +39,16 @@ func (k Kind) promises(v param.Values) Promises {
 // polled is the Locker of every lock that waits by trying again.
 type polled struct {
 	locker
-	every  time.Duration
-	random bool // wait a random time of up to twice every, so that the same waiters do not meet again and again
-	grants func(redisLease) grant
+	retries *Retries
+	grants  func(redisLease) grant
 }
 
 func newPolled(env Env, promises Promises, grants func(redisLease) grant) *polled {
-	return &polled{locker: newLocker(env, promises), every: env.Params.Duration(PollParam), grants: grants}
+	return &polled{locker: newLocker(env, promises), retries: NewRetries(env), grants: grants}
 }
+
+// Polls implements Poller.
+func (l *polled) Polls() int64 { return l.retries.Polls() }
 
 // Acquire implements Locker.
 func (l *polled) Acquire(ctx context.Context, name string) (Lease, error) {
@@ -76,24 +76,19 @@ func (l *polled) Try(ctx context.Context, name string) (Lease, error) {
 	return g, nil
 }
 
-// until calls attempt until it returns true or an error, at least once. It returns ErrTimeout when the time-out has
-// passed, and ctx's error when ctx ended first.
+// until calls attempt until it returns true or an error, at least once. It returns ErrTimeout when its Retries give up,
+// and ctx's error when ctx ended first.
 func (l *polled) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
-	for deadline := time.Now().Add(l.timeout); ; {
+	for l.retries.Begin(); ; {
 		l.asked = time.Now()
 		if taken, err := attempt(ctx); taken || err != nil {
 			return OfContext(ctx, err)
 		}
-		l.polls++
-		l.env.Steps.At(ctx, step.Waiting)
-		if !time.Now().Before(deadline) {
-			return ErrTimeout
+		wait, err := l.retries.Next(ctx)
+		if err != nil {
+			return err
 		}
-		every := l.every
-		if l.random {
-			every = mathrand.N(2 * every)
-		}
-		if err := l.sleep(ctx, every, nil); err != nil {
+		if err := l.sleep(ctx, wait, nil); err != nil {
 			return err
 		}
 	}
@@ -109,7 +104,8 @@ const (
 
 // pollingShared is polling for a read-write lock. grants makes the grant of a reader or a writer.
 func pollingShared(k Kind, grants func(redisLease, mode) grant) Kind {
-	k.Wakes, k.Shares = "poll", true
+	k = Polls(k)
+	k.Shares = true
 	k.New = func(env Env) (Locker, error) {
 		writer := func(l redisLease) grant { return grants(l, exclusive) }
 		return &rwPolled{polled: newPolled(env, k.promises(env.Params), writer), grants: grants}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -35,13 +36,12 @@ func redlock() Kind {
 		Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
 		SurvivesNodeLoss: true, NoticesLoss: true,
 	}
-	return Kind{
+	return Polls(Kind{
 		Name:     "redlock",
 		Summary:  "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:   `redis.io, "Distributed Locks with Redis"`,
-		Wakes:    "poll",
 		Promises: promises,
-		Params:   []param.Param{TTLParam, nodeTimeoutParam, randomPollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, nodeTimeoutParam, PollParam, redlockJitterParam, TimeoutParam},
 		Check:    checkNodeTimeout,
 		Needs:    NeedsMasters,
 		Renews:   true,
@@ -53,15 +53,15 @@ func redlock() Kind {
 			}
 			return newRedlockLocker(env, promises), nil
 		},
-	}
+	})
 }
 
 var (
 	nodeTimeoutParam = param.Duration("node-timeout", 50*time.Millisecond, time.Millisecond,
 		"how long one master may take to answer, at most a quarter of ttl")
-	randomPollParam = param.Param{
-		Name: PollParam.Name, Default: PollParam.Default, Normalize: PollParam.Normalize,
-		Summary: "mean wait between two attempts, each random between nothing and twice that",
+	redlockJitterParam = param.Param{
+		Name: backoff.JitterParam.Name, Default: "1", Normalize: backoff.JitterParam.Normalize,
+		Summary: "random part of the wait: 1 is from nothing to twice the wait; full and decorrelated have their own",
 	}
 )
 
@@ -88,7 +88,7 @@ func newRedlockLocker(env Env, promises Promises) *redlockLocker {
 	l.polled = newPolled(env, promises, func(lease redisLease) grant {
 		return &redlockLease{nodes: l.nodes, background: l.background, key: lease.key, token: lease.token, ttl: lease.ttl()}
 	})
-	l.random = true
+	l.retries.waits.Jitter(env.Params.Fraction(redlockJitterParam))
 	return l
 }
 

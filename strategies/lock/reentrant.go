@@ -29,13 +29,13 @@ func reentrant() Kind {
 		Name:    "reentrant",
 		Summary: "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:  "Redisson, RedissonLock",
-		Wakes:   "poll",
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
 		Renews: true,
 	}
+	k = Polls(k)
 	k.New = func(env Env) (Locker, error) {
 		in := map[string]*stay{}
 		return newPolled(env, k.Promises, func(l redisLease) grant {

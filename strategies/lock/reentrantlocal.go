@@ -39,7 +39,6 @@ func reentrantLocal() Kind {
 		Name:    "reentrant-local",
 		Summary: "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
 		Source:  "tutorials: ThreadLocal count and pool thread",
-		Wakes:   "poll",
 		Params:  []param.Param{TTLParam, renewalsParam, localRenewParam, renewByParam, PollParam, TimeoutParam},
 		Check:   checkLocalRenewal,
 		ExpiryWith: func(v param.Values) Expiry {
@@ -61,6 +60,7 @@ func reentrantLocal() Kind {
 		}
 	}
 	k.Promises = k.PromisesWith(nil)
+	k = Polls(k)
 	k.New = func(env Env) (Locker, error) {
 		l := &localLocker{in: map[string]*localStay{}, times: env.Params.Count(renewalsParam)}
 		l.polled = newPolled(env, k.promises(env.Params), func(of redisLease) grant {

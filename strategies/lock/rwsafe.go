@@ -16,7 +16,7 @@ import (
 // writer who has to wait bars new readers, as long as it keeps asking and for bar=10s at most; so those who read
 // finish, and a writer gets the lock. The readers who have come by the time that writer is done get in once, together,
 // before the next writer does. A waiter keeps its place by asking; the place of one who died lapses after three polls
-// (100 ms at least, bar at most). It promises that readers share it, that only its holder releases it, that a crashed
+// (of the longest wait; 100 ms at least, bar at most). It promises that readers share it, that only its holder releases it, that a crashed
 // holder does not hold it for good, that clients' clocks do not matter, and that writers are served.
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
@@ -32,7 +32,6 @@ func rwSafe() Kind {
 		Name:    "rw-safe",
 		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
 		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
-		Wakes:   "poll",
 		Shares:  true,
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Shared: true,
@@ -42,6 +41,7 @@ func rwSafe() Kind {
 		Keys:   rwSafeKeys,
 		Renews: true,
 	}
+	k = Polls(k)
 	k.New = func(env Env) (Locker, error) {
 		writer := func(l redisLease) grant { return &rwSafeLease{l, exclusive} }
 		return &rwSafeLocker{newPolled(env, k.Promises, writer), env.Params.Duration(barParam)}, nil
@@ -100,7 +100,9 @@ func (l *rwSafeLocker) queue(ctx context.Context, name string, how mode, place f
 }
 
 // placeLife is how long the place of a waiter that died remains.
-func (l *rwSafeLocker) placeLife() time.Duration { return max(100*time.Millisecond, 3*l.every) }
+func (l *rwSafeLocker) placeLife() time.Duration {
+	return max(100*time.Millisecond, 3*l.retries.waits.Longest())
+}
 
 type rwSafeLease struct {
 	redisLease

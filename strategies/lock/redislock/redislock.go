@@ -10,7 +10,6 @@ import (
 
 	"github.com/bsm/redislock"
 
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -21,54 +20,52 @@ import (
 // uses a clock that cannot be set, and it sends the server durations, not times.
 //
 // What breaks it: a holder that is paused for longer than the TTL, as with set-px. By default the library gives up
-// waiting after the TTL; here the parameter timeout says when.
+// waiting after the TTL; here timeout and tries say when.
 //
 // Source: github.com/bsm/redislock v0.10.0.
 func Kind() lock.Kind {
-	return lock.Kind{
+	return lock.Polls(lock.Kind{
 		Name:     "redislock",
 		Summary:  "library: a script sets a random token and its expiry; released by a compare-and-delete script",
 		Source:   "github.com/bsm/redislock",
 		OwnClock: true,
-		Wakes:    "poll",
 		Promises: promises,
 		Params:   []param.Param{lock.TTLParam, lock.PollParam, lock.TimeoutParam},
 		Renews:   true,
 		New: func(env lock.Env) (lock.Locker, error) {
-			return &locker{env: env, client: redislock.New(env.Redis), background: lock.NewBackground(env)}, nil
+			return &locker{
+				Retries: lock.NewRetries(env), env: env, client: redislock.New(env.Redis), background: lock.NewBackground(env),
+			}, nil
 		},
-	}
+	})
 }
 
 var promises = lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true}
 
 type locker struct {
+	*lock.Retries
 	env        lock.Env
 	client     *redislock.Client
 	background *lock.Background
-	polls      int64
 }
 
 // Promises implements lock.Locker.
 func (*locker) Promises() lock.Promises { return promises }
-
-// Polls implements lock.Poller.
-func (l *locker) Polls() int64 { return l.polls }
 
 // Close implements io.Closer.
 func (l *locker) Close() error { return l.background.Close() }
 
 // Acquire implements lock.Locker.
 func (l *locker) Acquire(ctx context.Context, name string) (lock.Lease, error) {
-	timeout := l.env.Params.Duration(lock.TimeoutParam)
-	patience := &patience{ctx: ctx, locker: l, until: time.Now().Add(timeout)}
 	// The library gives a context without a deadline one of its own, the TTL. This deadline never comes first.
-	bounded, cancel := context.WithTimeout(ctx, timeout+time.Hour)
+	bounded, cancel := context.WithTimeout(ctx, l.env.Params.Duration(lock.TimeoutParam)+time.Hour)
 	defer cancel()
+	l.Begin()
+	patience := &patience{ctx: ctx, retries: l.Retries}
 	lease, err := l.obtain(bounded, name, patience)
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained) && ctx.Err() == nil:
-		err = lock.ErrTimeout
+		err = patience.gaveUp
 	case errors.Is(err, redislock.ErrNotObtained):
 		err = ctx.Err()
 	}
@@ -114,21 +111,17 @@ func (l *locker) obtain(ctx context.Context, name string, retry redislock.RetryS
 	})
 }
 
-// patience is the library's retry strategy: polls at equal distances until the time-out.
+// patience is the library's retry strategy: as the parameters say, until the lock gives up.
 type patience struct {
-	ctx    context.Context
-	locker *locker
-	until  time.Time
+	ctx     context.Context
+	retries *lock.Retries
+	gaveUp  error
 }
 
-// NextBackoff implements redislock.RetryStrategy.
-func (p *patience) NextBackoff() time.Duration {
-	p.locker.polls++
-	p.locker.env.Steps.At(p.ctx, step.Waiting)
-	if !time.Now().Before(p.until) {
-		return 0
-	}
-	return p.locker.env.Params.Duration(lock.PollParam)
+// NextBackoff implements redislock.RetryStrategy. 0 ends the acquisition.
+func (p *patience) NextBackoff() (wait time.Duration) {
+	wait, p.gaveUp = p.retries.Next(p.ctx)
+	return wait
 }
 
 type lease struct {

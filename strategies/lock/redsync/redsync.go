@@ -12,7 +12,6 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -24,40 +23,40 @@ import (
 // durations, not times.
 //
 // What breaks it: a holder that is paused for longer than the TTL, as with set-px. The library waits 5 % of the TTL for
-// the reply to a command and then tries again, so it takes a server that does not answer for a lock that is held.
+// the reply to a command and then tries again, so it takes a server that does not answer for a lock that is held. By
+// default the library gives up after 32 tries, 50 to 250 ms apart at random; here timeout says when, and
+// tries=32:poll=150ms:jitter=0.67 waits as the library does.
 //
 // Source: github.com/go-redsync/redsync v4.18.0.
 func Kind() lock.Kind {
-	return lock.Kind{
+	return lock.Polls(lock.Kind{
 		Name:     "redsync",
 		Summary:  "library: SET NX with a random token and an expiry; each failed attempt is released too",
 		Source:   "github.com/go-redsync/redsync",
 		OwnClock: true,
-		Wakes:    "poll",
 		Promises: promises,
 		Params:   []param.Param{lock.TTLParam, lock.PollParam, lock.TimeoutParam},
 		Renews:   true,
 		New: func(env lock.Env) (lock.Locker, error) {
 			pool := goredis.NewPool(env.Redis)
-			return &locker{env: env, redsync: redsync.New(pool), background: lock.NewBackground(env)}, nil
+			return &locker{
+				Retries: lock.NewRetries(env), env: env, redsync: redsync.New(pool), background: lock.NewBackground(env),
+			}, nil
 		},
-	}
+	})
 }
 
 var promises = lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true}
 
 type locker struct {
+	*lock.Retries
 	env        lock.Env
 	redsync    *redsync.Redsync
 	background *lock.Background
-	polls      int64
 }
 
 // Promises implements lock.Locker.
 func (*locker) Promises() lock.Promises { return promises }
-
-// Polls implements lock.Poller.
-func (l *locker) Polls() int64 { return l.polls }
 
 // Close implements io.Closer.
 func (l *locker) Close() error { return l.background.Close() }
@@ -66,14 +65,14 @@ func (l *locker) Close() error { return l.background.Close() }
 func (l *locker) Acquire(ctx context.Context, name string) (lock.Lease, error) {
 	bounded, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	until := time.Now().Add(l.env.Params.Duration(lock.TimeoutParam))
+	l.Begin()
 	m := l.mutex(name, redsync.WithRetryDelayFunc(func(int) time.Duration {
-		l.polls++
-		l.env.Steps.At(ctx, step.Waiting)
-		if !time.Now().Before(until) {
-			stop(lock.ErrTimeout)
+		wait, err := l.Next(ctx)
+		if err != nil {
+			stop(err)
+			return time.Hour // the library waits for whichever ends first: this or the context
 		}
-		return l.env.Params.Duration(lock.PollParam)
+		return wait
 	}))
 	if err := m.LockContext(bounded); err != nil {
 		if bounded.Err() != nil {
