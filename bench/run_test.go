@@ -321,7 +321,7 @@ func TestOutOfMemory(t *testing.T) {
 	s := testkit.Local(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
 	for _, name := range []string{"fine", "coarse", "watch"} {
 		c := config(t, s, spec(t, name))
-		c.Mix, c.Purchases, c.Duration = result.Mix{Sellers: 5, Buyers: 1}, 0, time.Minute
+		c.Mix, c.Purchases, c.Duration = result.Mix{Sellers: 5, Buyers: 1}, 0, time.Hour
 		row, err := Run(t.Context(), c)
 		if err == nil || !strings.Contains(err.Error(), "OOM") || strings.Contains(err.Error(), "left behind") {
 			t.Errorf("%s: error %v, want OOM", name, err)

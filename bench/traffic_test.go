@@ -195,10 +195,11 @@ func TestSilence(t *testing.T) {
 }
 
 // A server that stands still in the middle of a row is noticed, and the row says so. Time in which the driver did not run
-// does not count, and a busy machine may leave less than a second: the server then stands still for longer.
+// does not count, and a busy machine may leave less than a second: the server then stands still for longer, or once more.
 func TestAServerThatStandsStillIsNoticed(t *testing.T) {
 	t.Parallel()
-	for _, length := range []time.Duration{silent * 5 / 4, 2 * silent, 3 * silent, 4 * silent} {
+	for try := range 12 {
+		length := []time.Duration{silent * 5 / 4, 2 * silent, 3 * silent, 4 * silent}[try%4]
 		row, err := standsStill(t, length)
 		if err == nil && *row.LongestSilenceMS >= 1000 {
 			if told := strings.Join(row.Warnings, "\n"); !strings.Contains(told, "answered nobody for ") {

@@ -60,7 +60,7 @@ func pausedFor(t *testing.T, lock string, kind FaultKind, ttl time.Duration) *re
 	s, spec := open(t), lock+":ttl="+ttl.String()
 	f := Fault{Kind: kind, Step: step.BeforeWrite, Length: 2 * ttl}
 	row, err := s.Run(t.Context(), config(t, s, spec, result.Mix{Sellers: 2, Buyers: 4}), Options{
-		Schedule: Schedule{{Faults: []Fault{f}, Rest: ttl}}, Expiry: parse(t, spec).Expiry(), Child: true,
+		Schedule: Schedule{{Faults: []Fault{f}, Rest: ttl}}, Expiry: parse(t, spec).Expiry(), Child: true, Patience: soon,
 	})
 	if err != nil || !row.Audit.Done || row.Bought == 0 {
 		t.Fatalf("%v, %+v", err, row)

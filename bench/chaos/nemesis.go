@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// patience is how long the pause of a client waits for a worker to come to its step.
-	patience = 3 * time.Second
+	// defaultPatience is Options.Patience where that is 0.
+	defaultPatience = 3 * time.Second
 	// healTimeout bounds healing, of which starting the server again takes the longest.
 	healTimeout = 30 * time.Second
 )
@@ -52,6 +53,7 @@ func newNemesis(s *Setup, o Options) *nemesis {
 	if o.OnFault == nil {
 		o.OnFault = func(Fault) {}
 	}
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	return &nemesis{Setup: s, Options: o, struck: map[string]int64{}}
 }
 
@@ -134,7 +136,7 @@ func (n *nemesis) pauseClient(ctx context.Context, f Fault) {
 	case <-h.gate.Reached():
 		n.count(f)
 		n.outlast(ctx, f, n.Expiry.Renewed)
-	case <-time.After(patience):
+	case <-time.After(n.Patience):
 	case <-ctx.Done():
 	}
 }
@@ -167,7 +169,7 @@ func (n *nemesis) pauseProcess(ctx context.Context, f Fault) (err error) {
 		if !ok {
 			return n.child.failure()
 		}
-	case <-time.After(patience):
+	case <-time.After(n.Patience):
 		return nil
 	case <-ctx.Done():
 		return nil

@@ -49,9 +49,11 @@ type Options struct {
 	// Frees enumerates the keys that say who holds the subject's lock, if that stays taken when its holder could not give
 	// it back; nil: it does not. The driver does what an operator would: it deletes them, between two rounds, when nobody
 	// holds a lock.
-	Frees   func(market.Keys, market.Made) iter.Seq[string]
-	OnFault func(Fault)      // gets each fault as it strikes; may be nil
-	OnRound func(result.Row) // gets the row as it is after each round, with its audit; may be nil
+	Frees func(market.Keys, market.Made) iter.Seq[string]
+	// Patience is how long the pause of a client or a process waits for a worker to come to its step; 0: 3 s.
+	Patience time.Duration
+	OnFault  func(Fault)      // gets each fault as it strikes; may be nil
+	OnRound  func(result.Row) // gets the row as it is after each round, with its audit; may be nil
 }
 
 // Run runs one row through the faults of a schedule. Errors do not end it: its workers count them, connect anew and go

@@ -201,9 +201,9 @@ func TestInterruptedFaults(t *testing.T) {
 var longRuns = []string{
 	"faults --lock watch,set-px,redlock,zookeeper,etcd,fenced:fencing=on --scenario crash-holding,pause,restart-empty," +
 		"failover,redlock-1-down,redlock-restart,leader-killed,stuck-goroutine --out",
-	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd --mix 2x2 --duration 20s --backend local --out",
-	"reproduce --duration 20s --backend local --out",
-	"run --strategy fine:fenced:ttl=500ms:fencing=on --mix 2x2 --chaos --duration 1m --out",
+	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd --mix 2x2 --duration 10m --backend local --out",
+	"reproduce --duration 10m --backend local --out",
+	"run --strategy fine:fenced:ttl=500ms:fencing=on --mix 2x2 --chaos --duration 10m --out",
 }
 
 // TestInterruptedAtRandom interrupts commands at moments drawn from a seed: what was found is stored, in faults every

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -47,12 +48,19 @@ func newBench(t testing.TB, s *backend.Server) *bench {
 func (b *bench) locker(through *backend.Server, steps step.Observer, params param.Values) lock.Locker {
 	b.Helper()
 	l, err := kind(b, "setnx").New(lock.Env{
-		Redis: testkit.Dial(b, through).Client, Key: b.keys.Lock, Params: params, Steps: steps,
+		Redis: testkit.Dial(b, through).Client, Key: b.keys.Lock, Params: unhurried(params), Steps: steps,
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	return l
+}
+
+// unhurried lets acquisitions take as long as a busy machine needs, unless the test says how long.
+func unhurried(params param.Values) param.Values {
+	all := param.Values{lock.TimeoutParam.Name: soon.String()}
+	maps.Copy(all, params)
+	return all
 }
 
 func kind(t testing.TB, name string) lock.Kind {
@@ -124,7 +132,7 @@ func (b *bench) worker(lockName string, s setting) *worker {
 	}
 	conn := testkit.Dial(b, s.through)
 	l, err := k.New(lock.Env{
-		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: s.params, Steps: s.steps, Now: s.now,
+		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: unhurried(s.params), Steps: s.steps, Now: s.now,
 	})
 	b.must(err)
 	if c, ok := l.(io.Closer); ok {
@@ -277,7 +285,7 @@ func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Loc
 	c.Helper()
 	conn := testkit.Dial(c, c.through)
 	l, err := c.kind.New(lock.Env{
-		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: c.params, Steps: steps, Now: now, Process: c.process,
+		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: unhurried(c.params), Steps: steps, Now: now, Process: c.process,
 	})
 	if err != nil {
 		c.Fatal(err)

@@ -200,9 +200,12 @@ const (
 func workersExcludeEachOther(f *fixture) {
 	name := f.name()
 	var inside, overlaps, counter atomic.Int64
+	lockers := make([]lock.Locker, contenders) // opened first: a worker that cannot be opened ends the check
+	for i := range lockers {
+		lockers[i] = f.worker()
+	}
 	var workers sync.WaitGroup
-	for range contenders {
-		l := f.worker()
+	for _, l := range lockers {
 		workers.Go(func() {
 			for range rounds {
 				lease, err := l.Acquire(f.ctx, name)
