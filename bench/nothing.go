@@ -23,10 +23,13 @@ func warnOfNothing(r *result.Row) {
 	}
 }
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase, and one that lasted
-// for a second or more has no reason for it: neither were its buyers out of coins, nor were sellers faster than they for
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were to
+// last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were sellers faster than they for
 // as long as they tried. Something is then wrong with the strategy, its lock or its parameters.
-func NothingBought(rows []result.Row) error {
+func NothingBought(rows []result.Row, planned time.Duration) error {
+	if planned < enough {
+		return nil // a row that took longer stood still
+	}
 	bought := map[string]bool{}
 	for _, r := range rows {
 		bought[r.Strategy] = bought[r.Strategy] || r.Bought > 0

@@ -35,16 +35,20 @@ func TestNothingBought(t *testing.T) {
 		}
 		warnOfNothing(&row)
 		other := result.Row{Strategy: "other", Status: result.Complete, Bought: 1}
-		err := NothingBought([]result.Row{row, other})
+		err := NothingBought([]result.Row{row, other}, enough)
 		if errors.Is(err, ErrNothingBought) != c.fails || (len(row.Warnings) > 0) != c.warns {
 			t.Errorf("%s: %v, warnings %q; want an error %t, a warning %t", name, err, row.Warnings, c.fails, c.warns)
 		}
 		other.Strategy = row.Strategy
-		if err := NothingBought([]result.Row{row, other}); err != nil {
+		if err := NothingBought([]result.Row{row, other}, enough); err != nil {
 			t.Errorf("%s, and a round with a purchase: %v", name, err)
 		}
 	}
-	if err := NothingBought(nil); err != nil {
+	stoodStill := result.Row{Strategy: "some", Status: result.Complete, Seconds: 3}
+	if err := NothingBought([]result.Row{stoodStill}, enough/2); err != nil {
+		t.Errorf("a short row on a machine that stood still: %v", err)
+	}
+	if err := NothingBought(nil, enough); err != nil {
 		t.Errorf("no rows: %v", err)
 	}
 }
@@ -60,7 +64,7 @@ func TestRowsGoOn(t *testing.T) {
 	if err != nil || row.Status != result.Complete || !strings.Contains(strings.Join(row.Warnings, "; "), "nothing was bought: ") {
 		t.Errorf("%s, %v, warnings %q; want a complete row with a warning", row.Status, err, row.Warnings)
 	}
-	if err := NothingBought([]result.Row{row}); !errors.Is(err, ErrNothingBought) {
+	if err := NothingBought([]result.Row{row}, enough); !errors.Is(err, ErrNothingBought) {
 		t.Errorf("%v; want %v", err, ErrNothingBought)
 	}
 }

@@ -341,7 +341,7 @@ func (s *session) end(status result.Status, failure error) error {
 	}
 	failed := s.incomplete(status, failure)
 	if status == result.Complete {
-		failed = bench.NothingBought(s.result.Rows)
+		failed = bench.NothingBought(s.result.Rows, s.config.base.Duration)
 	}
 	return errors.Join(s.wrong, failed, finished)
 }

@@ -6,7 +6,9 @@
 package testkit
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"flag"
 	"os"
 	"slices"
@@ -72,10 +74,13 @@ func Required(name string) bool {
 	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
-// Dial connects to s.
+// Dial connects to s. It tries again for as long as a busy machine may take to answer.
 func Dial(t testing.TB, s *backend.Server) *backend.Conn {
 	t.Helper()
 	c, err := s.Dial(t.Context())
+	for deadline := time.Now().Add(answersWithin); errors.Is(err, context.DeadlineExceeded) && time.Now().Before(deadline); {
+		c, err = s.Dial(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +114,9 @@ func VerifyNoLeaks(m *testing.M) {
 	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	goleak.VerifyTestMain(patient{m, redials}, redials)
 }
+
+// answersWithin is how long a server may take to answer a test.
+const answersWithin = 30 * time.Second
 
 // endsWithin is how long goroutines may take to end after the tests. It passes only if one does not.
 const endsWithin = 30 * time.Second

@@ -47,7 +47,8 @@ func newBench(t testing.TB, addrs []string) *bench {
 }
 
 func (b *bench) env() lock.Env {
-	return lock.Env{Key: b.keys.Lock, Servers: lock.Servers{Etcd: b.addrs}}
+	// A lease lasts as long as a busy machine may stop.
+	return lock.Env{Key: b.keys.Lock, Servers: lock.Servers{Etcd: b.addrs}, Params: param.Values{ttlParam.Name: "1m0s"}}
 }
 
 func (b *bench) open(env lock.Env) *locker {

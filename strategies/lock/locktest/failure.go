@@ -28,12 +28,12 @@ func crashedHolderIsSucceeded(f *fixture) {
 // abandonedLeaseExpires neither renews nor releases a lease. The holder of one that renews itself has to crash for
 // that.
 func abandonedLeaseExpires(f *fixture) {
-	name, holder, other := f.name(), f.open(Worker{TTL: f.ttl()}), f.open(Worker{TTL: f.ttl()})
+	name, holder, other := f.name(), f.open(Worker{TTL: f.ttl()}), f.worker()
 	f.acquire(holder, name)
 	if f.factory.Renewing {
 		f.needsCrash()(f.TB, holder)
 	}
-	_ = f.expired(other, name, "a lease that was neither renewed nor released").Release(f.ctx) // its TTL is short too
+	f.release(f.expired(other, name, "a lease that was neither renewed nor released"))
 }
 
 func crashedWaiterIsPassedOver(f *fixture) {

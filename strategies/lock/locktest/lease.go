@@ -67,7 +67,7 @@ func readerFreesOnlyItself(f *fixture) {
 
 // attempts is how often a check of a short TTL is made, each time with twice the TTL, because the machine may stop for
 // about as long.
-const attempts = 5
+const attempts = 7
 
 func renewalKeepsTheLock(f *fixture) {
 	f.outlives(func(ctx context.Context, lease lock.Lease) error {
