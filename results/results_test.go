@@ -2,9 +2,10 @@ package results
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/report"
@@ -72,19 +73,28 @@ func text(t *testing.T, path string) string {
 
 func readRun(t *testing.T, path string) *result.Run {
 	t.Helper()
-	return read(t, path, result.ReadRun)
+	res, err := result.ReadRun(strings.NewReader(text(t, path)))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return res
 }
+
+// storedFaults reads the table once: pages tell of hundreds of its findings.
+var storedFaults = sync.OnceValues(func() (*result.Faults, error) {
+	f, err := os.Open(filepath.Join(faultsFolder, "faults.json"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return result.ReadFaults(f)
+})
 
 func readFaults(t *testing.T) *result.Faults {
 	t.Helper()
-	return read(t, filepath.Join(faultsFolder, "faults.json"), result.ReadFaults)
-}
-
-func read[T any](t *testing.T, path string, decode func(io.Reader) (*T, error)) *T {
-	t.Helper()
-	res, err := decode(bytes.NewReader([]byte(text(t, path))))
+	res, err := storedFaults()
 	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+		t.Fatal(err)
 	}
 	return res
 }

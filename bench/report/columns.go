@@ -275,22 +275,28 @@ func rowTable(res *result.Run, lines [][]result.Row, which tables) *table {
 	t := &table{rows: make([][]cell, len(lines))}
 	for _, c := range here {
 		t.header = append(t.header, c.head)
-		for i, group := range lines {
-			t.rows[i] = append(t.rows[i], c.cell(group, res))
+	}
+	for i, group := range lines {
+		r := row{group[0], res}
+		if len(group) > 1 {
+			r.Row = medianRow(group)
+		}
+		for _, c := range here {
+			t.rows[i] = append(t.rows[i], c.cell(r, group))
 		}
 	}
 	return t
 }
 
-// cell is what a table shows of a column for a row, or for those of several rounds.
-func (c column) cell(group []result.Row, res *result.Run) cell {
+// cell is what a table shows of a column for a row, or for those of several rounds and their median.
+func (c column) cell(r row, rounds []result.Row) cell {
 	switch {
-	case len(group) > 1:
-		return medianCell(c, group, res)
+	case len(rounds) > 1:
+		return medianCell(c, r, rounds)
 	case c.shown != nil:
-		return readable(c.shown(row{group[0], res}))
+		return readable(c.shown(r))
 	}
-	return readable(c.value(row{group[0], res}))
+	return readable(c.value(r))
 }
 
 // exact is a value as a CSV has it.

@@ -81,8 +81,9 @@ func TestOlderRunsDraw(t *testing.T) {
 		if err != nil || res.Schema != 1 {
 			t.Fatalf("%s: schema %d, %v", file, res.Schema, err)
 		}
+		d := Run(res)
 		for _, format := range Formats() {
-			text := drawn(t, Run(res), format, Options{})
+			text := drawn(t, d, format, Options{})
 			if format == CSV {
 				older += lacking(t, text, res)
 			}

@@ -91,9 +91,9 @@ func reach(i compare.Interval) string {
 	return fmt.Sprintf("±%2.0f%%", 100*max(i.High-i.Center, i.Center-i.Low)/i.Center)
 }
 
-// medianCell is a column's median over the rows of several rounds.
-func medianCell(c column, rows []result.Row, res *result.Run) cell {
-	middle := row{medianRow(rows), res}
+// medianCell is a column's median over the rows of several rounds, whose median row is middle.
+func medianCell(c column, middle row, rows []result.Row) cell {
+	res := middle.run
 	draw := c.value
 	if c.shown != nil {
 		draw = c.shown
