@@ -171,10 +171,8 @@ var columns = slices.Concat(
 		column{name: "busy_buyers", in: loadTable, head: heading{text: "busy\nbuyers", spare: 4}},
 		column{name: "throughput_times_time", in: loadTable, head: heading{text: "rate x\ntime", spare: 5}}),
 	nested("Tries",
-		column{name: "mean", in: triesTable, head: heading{text: "mean"}},
-		column{name: "p50", in: triesTable, head: heading{text: "p50"}},
-		column{name: "p99", in: triesTable, head: heading{text: "p99"}},
-		column{name: "max", in: triesTable, head: heading{text: "most"}}),
+		column{name: "mean", in: triesTable, head: heading{text: "mean"}}, column{name: "p50", in: triesTable, head: heading{text: "p50"}},
+		column{name: "p99", in: triesTable, head: heading{text: "p99"}}, column{name: "max", in: triesTable, head: heading{text: "most"}}),
 )
 
 // behind makes the column of how many operations stand behind a distribution.
@@ -372,10 +370,6 @@ func refused(r row) any {
 		n += k
 	}
 	return n
-}
-
-func severalTrials(rows []result.Row) bool {
-	return slices.ContainsFunc(rows, func(r result.Row) bool { return r.Trial > 1 })
 }
 
 func mix(r result.Row) string { return result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String() }

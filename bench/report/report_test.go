@@ -35,6 +35,7 @@ func TestGolden(t *testing.T) {
 		{"run.json", JSON, Run(complete())},
 		{"reproduction.txt", Text, Run(reproduced())},
 		{"reproduction.md", Markdown, Run(reproduced())},
+		{"backoff.txt", Text, Run(backedOff())},
 		{"rounds.txt", Text, Run(inRounds(9))},
 		{"rounds.md", Markdown, Run(inRounds(9))},
 		{"rounds-interrupted.txt", Text, Run(inRounds(4))},
@@ -137,7 +138,7 @@ func TestTextWidth(t *testing.T) {
 	long := complete()
 	long.Rows[0].Strategy = "fine:set-px+watchdog:ttl=500ms:renew=100ms"
 	for _, d := range []*Document{
-		Run(complete()), Run(reproduced()), Run(partial()), Run(embedded()), Run(violated()), Run(long),
+		Run(complete()), Run(reproduced()), Run(partial()), Run(embedded()), Run(violated()), Run(long), Run(backedOff()),
 		Faults(everyVerdict()), Faults(cutShort()),
 	} {
 		for line := range strings.Lines(drawn(t, d, Text, Options{})) {

@@ -147,10 +147,14 @@ func started(t time.Time) string {
 	return "; started " + t.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// claimSection is the claims of the book with how each was judged.
+// claimSection is the claims of what was reproduced, with how each was judged.
 func claimSection(res *result.Run) section {
-	t := &table{header: headings(6, "id", "claim", "book", "measured", "holds if", "holds")}
-	summary := tally(res.Claims)
+	of := "book"
+	if ofBackoff(res) {
+		of = "blog"
+	}
+	t := &table{header: headings(6, "id", "claim", of, "measured", "holds if", "holds")}
+	summary := tally(res.Claims, of)
 	var prose [][]cell
 	for _, line := range wrap(summary, Width) {
 		prose = append(prose, cells(line))
@@ -164,7 +168,7 @@ func claimSection(res *result.Run) section {
 			clean(c.Tolerance)), verdict))
 		prose = append(prose, append(cells(fmt.Sprintf("%d. %s: ", c.ID, clean(c.Text))), verdict))
 		for _, part := range []struct{ name, text string }{
-			{"book", c.Published}, {"measured", c.Measured}, {"holds if", c.Tolerance},
+			{of, c.Published}, {"measured", c.Measured}, {"holds if", c.Tolerance},
 		} {
 			label := part.name
 			for _, line := range wrap(clean(part.text), Width-len("   measured  ")) {
@@ -195,7 +199,7 @@ func holds(c result.Claim) cell {
 
 // tally counts how the claims were judged: "Of 11 claims of the book: 6 hold, 1 does not, 1 not decided, 3 not
 // judged." What nobody has is left out, but for those that hold and those that do not.
-func tally(claims []result.Claim) string {
+func tally(claims []result.Claim, of string) string {
 	var yes, no, undecided, unjudged int
 	basis := ""
 	for _, c := range claims {
@@ -213,7 +217,7 @@ func tally(claims []result.Claim) string {
 			basis = " In one trial, no interval."
 		}
 	}
-	text := fmt.Sprintf("Of %s of the book: %d %s, %d %s", count(int64(len(claims)), "claim"),
+	text := fmt.Sprintf("Of %s of the %s: %d %s, %d %s", count(int64(len(claims)), "claim"), of,
 		yes, agree(yes, "holds", "hold"), no, agree(no, "does not", "do not"))
 	if undecided > 0 {
 		text += fmt.Sprintf(", %d not decided", undecided)
@@ -245,6 +249,10 @@ func notes(rows []result.Row) []string {
 		texts[i] = strings.Join(about[text], ", ") + ": " + text
 	}
 	return texts
+}
+
+func severalTrials(rows []result.Row) bool {
+	return slices.ContainsFunc(rows, func(r result.Row) bool { return r.Trial > 1 })
 }
 
 func rowNotes(r result.Row) []string {

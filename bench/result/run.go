@@ -71,7 +71,8 @@ type Config struct {
 	Wallets         int      `json:"wallets"` // 0: every buyer has an account of its own
 	Prefix          string   `json:"prefix"`
 	Target          string   `json:"target"`               // the server's address, secrets removed
-	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ..., or "backoff"
+	AtOnce          bool     `json:"at_once,omitempty"`    // all buyers begin at once to buy one item each, again and again
 
 	Browsers         int       `json:"browsers,omitempty"`
 	Trials           int       `json:"trials,omitempty"`             // rounds: how often each row is measured
@@ -95,7 +96,7 @@ type LockServers struct {
 	EtcdVersion      string `json:"etcd_version,omitempty"`
 }
 
-// Claim is one claim of the book and whether the measurement bears it out.
+// Claim is one claim of what is reproduced and whether the measurement bears it out.
 type Claim struct {
 	ID        int    `json:"id"`
 	Text      string `json:"text"`

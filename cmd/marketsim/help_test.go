@@ -128,7 +128,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"check", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 		{[]string{"run", "--mix", ""}, "1x1\n5x1\n5x5\n"},
 		{[]string{"run", "--backend", ""}, "url\n" + strings.Join(private(), "\n") + "\n"},
-		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\n"},
+		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\nbackoff\n"},
 		{[]string{"faults", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 		{[]string{"report", "--format", ""}, "text\nmarkdown\ncsv\njson\ngobench\nhgrm\n"},
 	} {

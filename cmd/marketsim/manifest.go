@@ -20,7 +20,8 @@ func (s *session) describe() {
 		Config: result.Config{
 			DurationSeconds: base.Duration.Seconds(), WarmupSeconds: base.Warmup.Seconds(),
 			WarmupMaxSeconds: base.LongestWarmup().Seconds(), Funds: base.Funds,
-			Wallets: base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables, Browsers: base.Browsers,
+			Wallets: base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables,
+			AtOnce: s.config.atOnce, Browsers: base.Browsers,
 			Trials: s.config.trials, Margin: s.config.margin,
 			Rates: s.config.open.rates, Arrivals: string(s.config.open.arrivals),
 			SLOMS: float64(s.config.open.slo) / float64(time.Millisecond),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
 )
 
@@ -102,5 +103,18 @@ func TestTrials(t *testing.T) {
 	found, err := history.Find(dir)
 	if err != nil || len(found) != 12 || found[0] != filepath.Join(dir, "round-01", "01-watch-1x1") {
 		t.Errorf("%v, histories in %q", err, found)
+	}
+}
+
+// TestRowsAtOnce: every strategy under every mix, so that a round of --tables backoff can be complete.
+func TestRowsAtOnce(t *testing.T) {
+	rows, err := rowsAtOnce()
+	if err != nil || len(rows) != len(bench.AtOnceStrategies())*len(bench.AtOnceMixes()) {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, name := range bench.AtOnceStrategies() {
+		if got := rows[i*len(bench.AtOnceMixes())].spec.String(); got != name {
+			t.Errorf("row of %s is named %s: the claims would not find it", name, got)
+		}
 	}
 }

@@ -108,7 +108,8 @@ type sessionConfig struct {
 	trials      int          // how many rounds there are
 	open        rateConfig   // whether the loops are open
 	history     string       // the folder into which operations are recorded, or empty
-	tables      []string     // of the book, if this reproduces them
+	tables      []string     // of the book, or reference.Backoff, if this reproduces them
+	atOnce      bool         // all buyers begin at once
 	margin      *float64     // of no difference, if this compares strategies
 	chaos       *chaosConfig // nil: the rows are measured
 }
@@ -122,13 +123,12 @@ type driver interface {
 	judge(ctx context.Context, c bench.Config, row *result.Row, failure error) error
 }
 
-// measuring is the driver of rows that are measured. Their histories are judged later, by 'marketsim check'.
-type measuring struct{}
+// measuring is the driver of rows that are measured, by bench.Run or bench.AtOnce. Their histories are judged later, by
+// 'marketsim check'.
+type measuring func(context.Context, bench.Config) (result.Row, error)
 
-func (measuring) run(ctx context.Context, c *bench.Config) (result.Row, error) {
-	return bench.Run(ctx, *c)
-}
-func (measuring) judge(context.Context, bench.Config, *result.Row, error) error { return nil }
+func (m measuring) run(ctx context.Context, c *bench.Config) (result.Row, error) { return m(ctx, *c) }
+func (measuring) judge(context.Context, bench.Config, *result.Row, error) error  { return nil }
 
 // session runs the rows of a config on servers that it starts, and reports.
 type session struct {
@@ -155,7 +155,10 @@ func (p *program) measure(ctx context.Context, config sessionConfig) (err error)
 	if err := prepareHistory(config.history); err != nil {
 		return err
 	}
-	s := &session{program: p, config: config, driver: measuring{}, rows: config.rows()}
+	s := &session{program: p, config: config, driver: measuring(bench.Run), rows: config.rows()}
+	if config.atOnce {
+		s.driver = measuring(bench.AtOnce)
+	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.describe()
 	for _, begin := range []func(context.Context) error{s.start, s.vacant, s.rehearse, s.describeServers} {

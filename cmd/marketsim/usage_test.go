@@ -36,6 +36,8 @@ func TestUsageErrors(t *testing.T) {
 		{"unknown command far from any", []string{"qqqqqq"}, `unknown command "qqqqqq" (see`},
 		{"unknown flag", with("--frobnicate"), "unknown flag: --frobnicate"},
 		{"word that is no flag", []string{"run", "fine"}, `takes flags only, and "fine" is none`},
+		{"back-off among the book's tables", []string{"reproduce", "--tables", "6-1,backoff"}, "a run of its own"},
+		{"longest warm-up of back-off", []string{"reproduce", "--tables", "backoff", "--warmup-max", "1s"}, "never steady"},
 		{"missing strategy", []string{"run"}, "give --strategy with one or more of " + known},
 		{"unknown strategy, names", []string{"run", "--strategy", "wathc"}, "known: " + known},
 		{"unknown strategy, nearest", []string{"run", "--strategy", "wathc"}, `did you mean "watch"?`},

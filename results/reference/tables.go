@@ -21,6 +21,10 @@ var shown = []struct {
 	{"6-3", []string{"watch", "coarse", "fine"}},
 }
 
+// Backoff is the name of what is reproduced of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. It
+// prints no table: its numbers are those of its simulator.
+const Backoff = "backoff"
+
 // Tables returns the names of the book's tables, in its order.
 func Tables() []string {
 	names := make([]string, 0, len(shown))
