@@ -16,19 +16,22 @@ import (
 // setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
 // deletes the key only if it still holds the token (compare-and-delete). The expiry is relative (px, ex) or a time by
 // the client's clock (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds: a client whose library
-// sent the command twice finds its own token, and holds the lock. It promises that only its holder releases it and that
+// sent the command twice finds its own token, and holds the lock. With wait=N it is held only once N replicas have it
+// too; if fewer have it in time it is given back, and tried again. It promises that only its holder releases it and that
 // a crashed holder does not hold it for good.
 //
 // What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
 // the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
 // holder only a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for
 // too long or hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost
-// reply takes its own token for another's (resent-acquire).
+// reply takes its own token for another's (resent-acquire). Its master may die before a replica has it (failover). wait=N
+// narrows that window and does not close it: another replica than those N may be promoted (failover-wait), unless N is
+// all of them, and then one that is down keeps everybody out. Nor does anybody wait for renewals to be replicated.
 //
 // Of the other options of SET, XX is for a renewal that does not compare (see reentrantLocal), and KEEPTTL for a value
 // that changes while the lock is held, which that of no lock here does.
 //
-// Source: redis.io/commands/set, "Patterns".
+// Source: redis.io/commands/set, "Patterns"; for wait, redis.io/commands/wait.
 func setPX() Kind {
 	promises := func(v param.Values) Promises {
 		expiry := v.Text(expiryParam)
@@ -42,8 +45,8 @@ func setPX() Kind {
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Promises: promises(nil), PromisesWith: promises,
-		Params: []param.Param{TTLParam, expiryParam, getParam, PollParam, TimeoutParam},
-		Check:  checkExpiry,
+		Params: []param.Param{TTLParam, expiryParam, getParam, waitParam, waitTimeoutParam, PollParam, TimeoutParam},
+		Check:  checkSetPX,
 		Renews: true,
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
@@ -51,7 +54,10 @@ func setPX() Kind {
 			"+watchdog",    // renewed as long as its process lives
 		},
 	}, func(l redisLease) grant {
-		return &setPXLease{l, l.env.Params.Text(expiryParam), l.env.Params.Text(getParam) == "on"}
+		return &setPXLease{
+			redisLease: l, expiry: l.env.Params.Text(expiryParam), get: l.env.Params.Text(getParam) == "on",
+			replicas: l.env.Params.Count(waitParam),
+		}
 	})
 }
 
@@ -61,13 +67,13 @@ var expiryParam = param.Choice("expiry",
 var getParam = param.Choice("get",
 	"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
 
-// checkExpiry refuses an expiry in seconds that is not whole seconds.
-func checkExpiry(v param.Values) error {
+// checkSetPX refuses an expiry in seconds that is not whole seconds, and what checkWait refuses.
+func checkSetPX(v param.Values) error {
 	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
 	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
 		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
 	}
-	return nil
+	return checkWait(v)
 }
 
 //go:embed compare_delete.lua
@@ -83,14 +89,29 @@ var (
 
 type setPXLease struct {
 	redisLease
-	expiry string
-	get    bool // SET answers what the key held
+	expiry   string
+	get      bool // SET answers what the key held
+	replicas int  // that must have it
 }
 
 // take implements grant.
 func (l *setPXLease) take(ctx context.Context) (bool, error) {
+	if l.replicas > 0 {
+		return l.takeReplicated(ctx)
+	}
+	taken, err := l.ask(ctx, l.rdb)
+	if err != nil {
+		return false, Abandon(ctx, err, l.Release)
+	}
+	return taken, nil
+}
+
+// ask sends SET, and says whether the lock is taken.
+func (l *setPXLease) ask(ctx context.Context, conn interface {
+	Process(context.Context, redis.Cmder) error
+}) (bool, error) {
 	cmd := l.set(ctx)
-	err := l.rdb.Process(ctx, cmd)
+	err := conn.Process(ctx, cmd)
 	var refused redis.Error
 	switch none := errors.Is(err, redis.Nil); {
 	case l.get && none:
@@ -100,7 +121,7 @@ func (l *setPXLease) take(ctx context.Context) (bool, error) {
 	case none:
 		return false, nil
 	case err != nil:
-		return false, Abandon(ctx, err, l.Release)
+		return false, err
 	case l.get:
 		return cmd.Val() == l.token, nil // it was sent twice
 	}
