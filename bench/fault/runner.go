@@ -175,10 +175,8 @@ func (c cell) stopped(why string) result.Finding {
 // runCell runs a scenario with a scheme. An error means that the environment failed, not the scheme.
 func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
 	f := result.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: result.NotApplicable}
-	if c.scenario.Applies != nil {
-		if f.Why = c.scenario.Applies(c.scheme); f.Why != "" {
-			return f, nil
-		}
+	if f.Why = c.cannotHappen(); f.Why != "" {
+		return f, nil
 	}
 	o, err := r.runEverywhere(ctx, c)
 	var why inapplicable

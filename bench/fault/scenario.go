@@ -21,6 +21,8 @@ type Scenario struct {
 	Needs string
 	// Lease is how long locks last in it; 0 means TTL.
 	Lease time.Duration
+	// Replicas is how many the Redis of the locks has, at least, whenever a lock is taken.
+	Replicas int
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
 	Promise string
 
@@ -95,6 +97,17 @@ func (sc Scenario) broken(scheme Scheme, v result.Verdict) string {
 		}
 	}
 	return ""
+}
+
+// cannotHappen says why the scenario cannot happen to a scheme, as far as is known beforehand; empty if it can.
+func (c cell) cannotHappen() string {
+	if n := c.scheme.replicas(); n > c.scenario.Replicas {
+		return fmt.Sprintf("wait=%d asks for more replicas than the %d of its server here", n, c.scenario.Replicas)
+	}
+	if c.scenario.Applies == nil {
+		return ""
+	}
+	return c.scenario.Applies(c.scheme)
 }
 
 // An inapplicable says why a scenario cannot happen to a scheme, where that is found out in a run only.

@@ -233,7 +233,7 @@ func representative(table *result.Faults, cells []cell) []cell {
 				continue // no longer there: TestTableHasEverything reports it
 			}
 			c := cells[i]
-			if c.scenario.Applies != nil && c.scenario.Applies(c.scheme) != "" {
+			if c.cannotHappen() != "" {
 				chosen = append(chosen, c)
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -185,6 +186,17 @@ func (s Scheme) lasting(d time.Duration) Scheme {
 // hasParam reports whether the scheme's lock takes a parameter.
 func (s Scheme) hasParam(name string) bool {
 	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return p.Name == name })
+}
+
+// replicas is how many replicas the scheme's lock waits for.
+func (s Scheme) replicas() int {
+	spec, ok := s.Purchasing.(strategies.Spec)
+	if !ok {
+		return 0
+	}
+	wait, _ := spec.Value("wait")
+	n, _ := strconv.Atoi(wait) // it is "" where the lock has no such parameter
+	return n
 }
 
 // need is what the scheme's lock needs besides Redis.

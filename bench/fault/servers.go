@@ -37,7 +37,7 @@ func serverFaults() []Scenario {
 		{
 			Name:  "failover-wait",
 			Title: "one of two replicas has the lock for sure (WAIT 1), the master dies, and the other is promoted",
-			Needs: "redis-server", Lease: restartLease, Applies: needsOneRedis, run: failoverWait,
+			Needs: "redis-server", Lease: restartLease, Applies: needsOneRedis, Replicas: 1, run: failoverWait,
 		},
 		redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
 		redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
@@ -185,9 +185,9 @@ func failover(s *setup) observed {
 
 // failoverWait gives the locks a master with two replicas, one of which falls behind.
 func failoverWait(s *setup) observed {
-	master := s.redis("--repl-diskless-sync-delay", "0") // replicas need not wait for each other
-	link := s.started(wire.Start(master.Target.Addr))    // between the master and the replica that falls behind
-	s.redis(replicaOf(master.Target)...)
+	master := s.redis(syncAtOnce...)
+	link := s.started(wire.Start(master.Target.Addr)) // between the master and the replica that falls behind
+	ahead := s.redis(replicaOf(master.Target)...)
 	behind := s.redis(replicaOf(link.Target())...)
 	conn, err := master.Dial(s.ctx)
 	s.check(err)
@@ -213,11 +213,27 @@ func failoverWait(s *setup) observed {
 		s.check(err)
 		s.own(promoted)
 		s.check(promoted.Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
+		if s.scheme.replicas() > 0 { // nobody would get its lock without one
+			s.follow(ahead, promoted, behind.Target)
+		}
 		s.locksAt(behind.Target) // for those who come now
 		s.config.Replicas = 0
 	}
 	return besideHolder(s, fallBehind, promote, "the replica that has the lock is not the one that is promoted: another "+
 		"gets in beside the holder")
+}
+
+// follow makes a server the replica of a new master.
+func (s *setup) follow(replica *backend.Server, master *backend.Conn, at backend.Target) {
+	conn, err := replica.Dial(s.ctx)
+	s.check(err)
+	defer conn.Close()
+	host, port, _ := net.SplitHostPort(at.Addr)
+	s.check(conn.Do(s.ctx, "REPLICAOF", host, port).Err())
+	n, err := master.Wait(s.ctx, 1, clientTimeout).Result()
+	if s.check(err); n < 1 {
+		s.fail(fmt.Errorf("%w: the new master has no replica", errLate))
+	}
 }
 
 // redis starts a Redis for the locks, apart from the market's, that ends with the setup.
@@ -230,10 +246,13 @@ func (s *setup) redis(args ...string) *backend.Server {
 	return server
 }
 
+// syncAtOnce lets a replica not wait for others before it synchronizes.
+var syncAtOnce = []string{"--repl-diskless-sync-delay", "0"}
+
 // replicaOf are the arguments that make a Redis a replica.
 func replicaOf(t backend.Target) []string {
 	host, port, _ := net.SplitHostPort(t.Addr)
-	return []string{"--replicaof", host, port}
+	return append([]string{"--replicaof", host, port}, syncAtOnce...)
 }
 
 // redlockDown is a scenario with n of Redlock's five masters down.

@@ -34,8 +34,8 @@ func replicated(t *testing.T) (master, replica *backend.Server, link *wire.Proxy
 	return master, replica, link
 }
 
-// unhurried is wait=1 with a time-out that a busy machine makes.
-var unhurried = param.Values{"wait": "1", "wait-timeout": "1m0s", "ttl": "1h0m0s"}
+// waitsLong is wait=1 with a time-out that a busy machine makes.
+var waitsLong = param.Values{"wait": "1", "wait-timeout": "1m0s", "ttl": "1h0m0s"}
 
 func TestReplicasHaveTheLockOnceItIsHeld(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestReplicasHaveTheLockOnceItIsHeld(t *testing.T) {
 	other := testkit.Dial(t, replica)
 	for _, get := range []string{"off", "on"} {
 		params := param.Values{"get": get}
-		for name, value := range unhurried {
+		for name, value := range waitsLong {
 			params[name] = value
 		}
 		lease := b.try(b.worker("set-px", setting{params: params}))
@@ -93,7 +93,7 @@ func TestWaitParametersThatDoNotGoTogether(t *testing.T) {
 			t.Errorf("%v is accepted", v)
 		}
 	}
-	for _, v := range []param.Values{{"ttl": "100ms"}, {"wait": "1"}, unhurried} {
+	for _, v := range []param.Values{{"ttl": "100ms"}, {"wait": "1"}, waitsLong} {
 		if err := check(v); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}

@@ -51,6 +51,7 @@ func setPX() Kind {
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
+			":wait=1",      // a replica has it too
 			"+watchdog",    // renewed as long as its process lives
 		},
 	}, func(l redisLease) grant {
