@@ -79,7 +79,7 @@ func (p *Proxy) Hold(m Match) *Trap { return p.set(&Trap{match: m}) }
 // HoldReply holds the command's reply, and what the server says after it on the same connection.
 func (p *Proxy) HoldReply(m Match) *Trap { return p.set(&Trap{match: m, reply: true}) }
 
-// DropMessages drops the messages of subscriptions that are published from now on, until Heal; all else passes.
+// DropMessages drops the messages of subscriptions and of client tracking from now on, until Heal; all else passes.
 func (p *Proxy) DropMessages() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

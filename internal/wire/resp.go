@@ -166,7 +166,7 @@ func (a *answers) expect(c command, traps []*Trap) {
 }
 
 // take returns the traps of the command that the reply belongs to, and whether the reply is a message of a
-// subscription.
+// subscription or of client tracking.
 func (a *answers) take(r reply) (traps []*Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,7 +176,7 @@ func (a *answers) take(r reply) (traps []*Trap, message bool) {
 		return nil, true
 	}
 	if len(a.queue) == 0 || unasked && !(subscription(r.first) && subscription(a.queue[0].name)) {
-		return nil, false // of another kind of push, such as invalidation, or a farewell
+		return nil, false // of another kind of push, or a farewell
 	}
 	w := a.queue[0]
 	if traps, w.traps = w.traps, nil; w.name == "hello" {
@@ -189,7 +189,7 @@ func (a *answers) take(r reply) (traps []*Trap, message bool) {
 }
 
 func isMessage(r reply) bool {
-	return r.size == 3 && (r.first == "message" || r.first == "smessage") || r.size == 4 && r.first == "pmessage"
+	return r.kind == '>' && r.first == "invalidate" || r.size == 3 && (r.first == "message" || r.first == "smessage") || r.size == 4 && r.first == "pmessage"
 }
 
 func subscription(name string) bool {
