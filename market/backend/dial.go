@@ -140,8 +140,28 @@ func (d *dialer) options() *redis.Options {
 	}
 }
 
+// besideKey is the key under which DialBeside tells dial that go-redis does not ask.
+type besideKey struct{}
+
+// DialBeside opens one more connection to the server of a client that Dial made, for a library that brings a client of
+// its own: TCP or a socket, and TLS where the server wants it. Logging in is left to the library (see the client's
+// Options), and is counted like all else: with what the client's own connection carries. Its errors are those of Dial.
+func DialBeside(ctx context.Context, client *redis.Client) (net.Conn, error) {
+	o := client.Options()
+	return o.Dialer(context.WithValue(ctx, besideKey{}, true), o.Network, o.Addr)
+}
+
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if ctx.Value(besideKey{}) != nil {
+		beside := dialer{target: d.target, meter: &meter{Stats: d.meter.Stats}}
+		beside.meter.start()
+		conn, err := beside.connect(ctx)
+		if err != nil {
+			return nil, explainDial(ctx, d.target, err)
+		}
+		return conn, nil
+	}
 	d.meter.live.Store(false)
 	if first := d.first.Swap(nil); first != nil {
 		return *first, nil

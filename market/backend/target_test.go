@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -218,6 +219,7 @@ func TestTLS(t *testing.T) {
 	if got := conn.Stats.Snapshot(); got.RoundTrips != 1 || got.BytesSent != int64(len("*3\r\n$3\r\nset\r\n$1\r\nk\r\n$1\r\nv\r\n")) {
 		t.Errorf("over TLS one SET counts as %+v", got)
 	}
+	answersBeside(t, conn)
 
 	named := trusting
 	named.TLS = named.TLS.Clone()
@@ -235,6 +237,31 @@ func TestTLS(t *testing.T) {
 		{"not verified", skipping, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) { dialFails(t, tc.target, tc.is, tc.says) })
+	}
+}
+
+// answersBeside checks that a connection beside a client's reaches the same server and is counted with it.
+func answersBeside(t *testing.T, conn *backend.Conn) {
+	t.Helper()
+	before := conn.Stats.Snapshot()
+	beside, err := backend.DialBeside(t.Context(), conn.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	answer := make([]byte, len("+PONG\r\n"))
+	if _, err = beside.Write([]byte("PING\r\n")); err == nil {
+		_, err = io.ReadFull(beside, answer)
+	}
+	if err != nil || string(answer) != "+PONG\r\n" {
+		t.Errorf("a connection beside the client's answers %q, %v", answer, err)
+	}
+	want := backend.Counts{RoundTrips: 1, Commands: 1, BytesSent: 6, BytesReceived: 7}
+	if got := conn.Stats.Snapshot().Sub(before); got != want {
+		t.Errorf("a PING beside counts as %+v, want %+v", got, want)
+	}
+	if err := conn.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
 	}
 }
 

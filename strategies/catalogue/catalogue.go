@@ -7,6 +7,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
 	"github.com/marketsim/marketsim/strategies/lock/redislock"
 	"github.com/marketsim/marketsim/strategies/lock/redsync"
+	"github.com/marketsim/marketsim/strategies/lock/rueidislock"
 	"github.com/marketsim/marketsim/strategies/lock/zklock"
 )
 
@@ -18,6 +19,7 @@ func Full() strategies.Catalogue {
 		etcdlock.Kind(),
 		redsync.Kind(),
 		redislock.Kind(),
+		rueidislock.Kind(),
 	)
 	return c
 }
