@@ -2,6 +2,7 @@ package strategies_test
 
 import (
 	"context"
+	"flag"
 	"strings"
 	"testing"
 
@@ -15,7 +16,13 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) {
+	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on two servers.
+	if err := flag.Set("rapid.checks", "30"); err != nil {
+		panic(err)
+	}
+	testkit.VerifyNoLeaks(m)
+}
 
 func TestStrategiesConform(t *testing.T) {
 	for _, strategy := range strategies.All() {

@@ -83,7 +83,7 @@ func TestUnsafeIsCaught(t *testing.T) {
 // Money that cannot be made is not a reason to fail: the row ends when it is spent.
 func TestBuyersGoBroke(t *testing.T) {
 	t.Parallel()
-	marketsim(t, "run", "--strategy", "fine-wallet", "--mix", "2x2", "--funds", "300", "--wallets", "1", "--duration", "30s",
+	marketsim(t, "run", "--strategy", "fine-wallet", "--mix", "2x2", "--funds", "300", "--wallets", "1", "--duration", "10m",
 		"--warmup", "0s", "--backend", "embedded").exits(t, exitFine).
 		says(t, "every buyer ran out of coins", "all buyers share 1")
 }
