@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	ServeChild(func(name string) (bench.Subject, error) { return catalogue.Full().Parse(name) })
 	backend.QuietLogs()
+	testkit.MaxParallel(5)
 	testkit.VerifyNoLeaks(m)
 }
 
