@@ -109,16 +109,18 @@ func (m *measurement) account(r *result.Row) {
 	m.judgeClient(r, server, client)
 }
 
-// cost is what one of the row's purchases took.
+// cost is what one of the row's purchases took, as far as it can be told.
 func (m *measurement) cost(r *result.Row, aborted backend.Counts) *result.Cost {
 	var all traffic
 	for _, w := range m.buyers {
 		all.market = all.market.Add(w.recorder.traffic.market)
 		all.lockServers = all.lockServers.Add(w.recorder.traffic.lockServers)
 	}
-	c := &result.Cost{Market: bill(all.market, r.Bought)}
-	inVain := bill(aborted, r.Bought)
-	c.Aborted = &inVain
+	c := &result.Cost{}
+	if m.shared.Load() == nil {
+		inVain := bill(aborted, r.Bought)
+		c.Market, c.Aborted = bill(all.market, r.Bought), &inVain
+	}
 	if all.lockServers != (backend.Counts{}) {
 		locks := bill(all.lockServers, r.Bought)
 		c.LockServers = &locks

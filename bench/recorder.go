@@ -211,9 +211,10 @@ func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 	return r
 }
 
-// addTraffic adds what a purchase cost on the connections, that of the orders in vain included.
+// addTraffic adds what a purchase cost on the connections, that of the orders in vain included. On a connection that
+// workers share nobody can tell.
 func (ws *Workers) addTraffic(r *result.Row) {
-	if r.Bought == 0 {
+	if r.Bought == 0 || ws.shared.Load() != nil {
 		return
 	}
 	var all traffic

@@ -300,7 +300,9 @@ func (m *measurement) row() result.Row {
 	r := m.Row(m.stop.status, m.stop.at.Sub(m.from))
 	if r.Seconds > 0 {
 		r.BackgroundPerSecond = shared(m.stopped.background.Sub(m.warmed.background), r.Seconds)
-		r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
+		if m.shared.Load() == nil {
+			r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
+		}
 	}
 	m.addCourse(&r)
 	m.account(&r)

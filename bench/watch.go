@@ -57,10 +57,14 @@ func (m *measurement) observe() (all observed) {
 
 // answers is what has been received from the market's server, and whether somebody waits for more.
 func (m *measurement) answers() (received int64, awaited bool) {
+	conns := []*backend.Conn{m.shared.Load()}
 	for _, w := range m.All() {
-		if w.conn != nil {
-			received += w.conn.Stats.Snapshot().BytesReceived
-			awaited = awaited || w.conn.Awaits()
+		conns = append(conns, w.conn)
+	}
+	for _, c := range conns {
+		if c != nil {
+			received += c.Stats.Snapshot().BytesReceived
+			awaited = awaited || c.Awaits()
 		}
 	}
 	return received, awaited

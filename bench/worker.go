@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,7 +34,8 @@ const (
 type Workers struct {
 	rowMarket
 	sellers, buyers, browsers []*Worker
-	process                   lock.Process // what the workers' locks share
+	process                   lock.Process                 // what the workers' locks share
+	shared                    atomic.Pointer[backend.Conn] // to the market, of all workers; nil: each has its own only
 	history                   *history.Writer
 	collector                 *collector
 }
@@ -179,6 +181,9 @@ func (w *Worker) env(conn *backend.Conn) strategies.Env {
 			if err != nil {
 				return nil, err
 			}
+			if more.Shared() {
+				w.row.shared.Store(more)
+			}
 			return more.Client, nil
 		},
 		Thrown: func() { w.thrown = w.traffic() },
@@ -285,7 +290,7 @@ func (w *Worker) look(ctx context.Context, o market.Order) (market.Sighting, err
 }
 
 // traffic is what a worker has exchanged with the market's server, and what its locks have with servers of their own.
-// What goes on in the background is not in it.
+// What goes on in the background is not in it, nor what goes over a connection that workers share.
 type traffic struct{ market, lockServers backend.Counts }
 
 func (t traffic) sub(b traffic) traffic {

@@ -286,7 +286,11 @@ func serverTime(run *result.Run) string {
 		name := r.Strategy + " " + result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String()
 		if of[name] == nil {
 			strategy, mix, _ := strings.Cut(name, " ")
-			table = append(table, []string{strategy, mix, "", fmt.Sprintf("%.1f", r.CommandsPerPurchase)})
+			commands := "-"
+			if r.CommandsPerPurchase > 0 {
+				commands = fmt.Sprintf("%.1f", r.CommandsPerPurchase)
+			}
+			table = append(table, []string{strategy, mix, "", commands})
 		}
 		of[name] = append(of[name], *r.Cost.ServerUS)
 	}

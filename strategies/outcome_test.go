@@ -77,7 +77,7 @@ func (g *fixture) traffic(spec string) *traffic {
 	g.Helper()
 	r := &traffic{}
 	w := g.worker(spec, g.server, r.observe)
-	w.conn.AddHook(r)
+	w.hook(r)
 	for n := range 2 {
 		r.after, r.sent = "", map[step.Name][][]string{}
 		order := g.offer(8 + n)
@@ -363,7 +363,7 @@ func TestScriptThatIsSentTwice(t *testing.T) {
 				g.traffic(spec) // the server knows the scripts from here on
 				twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
 				w := g.worker(spec, s, twice.observe)
-				w.conn.AddHook(twice)
+				w.hook(twice)
 				order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
 				_, err := w.list(market.Listing{Item: order.Item, Seller: seller, Price: price})
 				g.must(err)

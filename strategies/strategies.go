@@ -81,6 +81,7 @@ func All() []Strategy {
 		fine(),
 		fineWallet(),
 		lua(),
+		luaShared(),
 		walletUnordered(),
 		claim(),
 		unsafe(),

@@ -149,6 +149,7 @@ func (g *fixture) offer(n int) market.Order {
 type worker struct {
 	fixture   *fixture
 	conn      *backend.Conn
+	hooks     []redis.Hook // of the connections that it opens later
 	purchaser market.Purchaser
 	ledger    *market.Ledger
 }
@@ -159,8 +160,24 @@ func (g *fixture) worker(spec string, through *backend.Server, steps step.Observ
 	conn := testkit.Dial(g, through)
 	w := &worker{fixture: g, conn: conn, ledger: market.NewLedger(g.opening.Accounts)}
 	g.ledgers = append(g.ledgers, w.ledger)
-	w.purchaser = open(g, parse(g, spec), strategies.Env{Redis: conn.Client, Keys: g.keys, Steps: steps})
+	dial := func(ctx context.Context) (*redis.Client, error) {
+		more, err := through.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range w.hooks {
+			more.AddHook(h)
+		}
+		return more.Client, nil
+	}
+	w.purchaser = open(g, parse(g, spec), strategies.Env{Redis: conn.Client, Dial: dial, Keys: g.keys, Steps: steps})
 	return w
+}
+
+// hook sees the commands of a worker that has sent none yet.
+func (w *worker) hook(h redis.Hook) {
+	w.conn.AddHook(h)
+	w.hooks = append(w.hooks, h)
 }
 
 func (w *worker) list(l market.Listing) (market.Receipt, error) {

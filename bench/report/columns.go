@@ -95,11 +95,9 @@ var columns = slices.Concat(
 		{name: "polls", in: detailsTable, head: heading{text: "polls of\nbuyers +\nsellers", spare: 3},
 			value: func(r row) any { return r.Polls }, shown: pollsApart},
 		{name: "round_trips_per_purchase", in: costTable, head: heading{text: "round\ntrips"},
-			value: func(r row) any { return r.RoundTripsPerPurchase },
-			shown: func(r row) any { return ofPurchases(r, r.RoundTripsPerPurchase) }},
+			value: func(r row) any { return ofPurchases(r, r.RoundTripsPerPurchase) }},
 		{name: "commands_per_purchase", in: costTable, head: heading{text: "commands", spare: 2},
-			value: func(r row) any { return r.CommandsPerPurchase },
-			shown: func(r row) any { return ofPurchases(r, r.CommandsPerPurchase) }},
+			value: func(r row) any { return ofPurchases(r, r.CommandsPerPurchase) }},
 		{in: detailsTable, head: heading{text: "bought by\neach buyer", spare: 4},
 			value: func(r row) any { return spread(r.PerBuyer) }},
 		{in: rowsTable, head: heading{text: "audit", left: true}, order: 2, value: func(r row) any { return audit(r.Audit) }},
@@ -348,9 +346,10 @@ func askedFor(r row) any {
 // retriesPerPurchase is not a number, and so not drawn as one, where nothing was bought.
 func retriesPerPurchase(r row) any { return float64(r.Retries) / float64(r.Bought) }
 
-// ofPurchases is a number of each purchase; there is none where nothing was bought.
+// ofPurchases is what each purchase took on the connections. There is no such number where nothing was bought, and none
+// is zero but where nobody could count.
 func ofPurchases(r row, value float64) any {
-	if r.Bought == 0 {
+	if r.Bought == 0 || value == 0 {
 		return nil
 	}
 	return value

@@ -80,8 +80,11 @@ func benchmarkValues(r result.Row) []measurement {
 	values := []measurement{
 		{r.Seconds * 1e9 / bought, "ns/op"}, {r.PurchasesPerSecond, "purchases/s"},
 		{r.WaitMS.Mean * ns, "mean-ns"}, {r.WaitMS.P50 * ns, "p50-ns"}, {r.WaitMS.P99 * ns, "p99-ns"},
-		{float64(r.Retries) / bought, "retries/op"}, {r.RoundTripsPerPurchase, "round-trips/op"},
-		{r.CommandsPerPurchase, "commands/op"},
+		{float64(r.Retries) / bought, "retries/op"},
+	}
+	if r.CommandsPerPurchase > 0 { // or nobody could count
+		values = append(values, measurement{r.RoundTripsPerPurchase, "round-trips/op"},
+			measurement{r.CommandsPerPurchase, "commands/op"})
 	}
 	if t := r.Tries; t != nil {
 		values = append(values, measurement{float64(t.P50), "p50-tries"}, measurement{float64(t.P99), "p99-tries"},

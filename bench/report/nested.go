@@ -51,8 +51,9 @@ func leaves(t reflect.Type, name string, of func(row) reflect.Value) []column {
 	case reflect.Struct:
 		var all []column
 		for i := range t.NumField() {
+			mayLack := strings.HasSuffix(t.Field(i).Tag.Get("json"), ",omitzero")
 			all = append(all, leaves(t.Field(i).Type, name+"_"+jsonName(t.Field(i)), func(r row) reflect.Value {
-				if v := of(r); v.IsValid() {
+				if v := of(r); v.IsValid() && !(mayLack && v.Field(i).IsZero()) {
 					return v.Field(i)
 				}
 				return reflect.Value{}

@@ -48,7 +48,7 @@ type Tries struct {
 // Cost is what one applied purchase took, everything included that buyers did for it: orders in vain as well, but not
 // browsing. Fields that could not be found out are absent.
 type Cost struct {
-	Market      Bill  `json:"market"`                 // with the market's server
+	Market      Bill  `json:"market,omitzero"`        // with the market's server
 	LockServers *Bill `json:"lock_servers,omitempty"` // with servers that only locks use
 	// Aborted is the part of Market that went into tries which changed nothing: orders that were refused, and tries
 	// that were thrown away and made again.

@@ -25,14 +25,16 @@ type Row struct {
 	Refused     map[string]int64 `json:"refused"`      // operations certainly not applied, by reason
 	LeasesLost  int64            `json:"leases_lost"`  // locks found lost after the write was made
 
-	PurchasesPerSecond    float64 `json:"purchases_per_second"`
-	WaitMS                Latency `json:"wait_ms"`                  // of successful purchases, release included
-	ListMS                Latency `json:"list_ms"`                  // of successful listings
-	GivenUpMS             Latency `json:"given_up_ms"`              // of orders that were refused
-	LockWaitMS            Latency `json:"lock_wait_ms"`             // of successful purchases: waiting for locks
-	Polls                 int64   `json:"polls"`                    // failed attempts to take a lock
-	RoundTripsPerPurchase float64 `json:"round_trips_per_purchase"` // buyers' round trips, browsing excluded, over bought
-	CommandsPerPurchase   float64 `json:"commands_per_purchase"`
+	PurchasesPerSecond float64 `json:"purchases_per_second"`
+	WaitMS             Latency `json:"wait_ms"`      // of successful purchases, release included
+	ListMS             Latency `json:"list_ms"`      // of successful listings
+	GivenUpMS          Latency `json:"given_up_ms"`  // of orders that were refused
+	LockWaitMS         Latency `json:"lock_wait_ms"` // of successful purchases: waiting for locks
+	Polls              int64   `json:"polls"`        // failed attempts to take a lock
+	// RoundTripsPerPurchase are the buyers' round trips, browsing excluded, over Bought. They and the commands are zero, and
+	// absent in JSON, where nothing was bought or where workers share a connection.
+	RoundTripsPerPurchase float64 `json:"round_trips_per_purchase,omitzero"`
+	CommandsPerPurchase   float64 `json:"commands_per_purchase,omitzero"`
 	Browsers              int     `json:"browsers,omitempty"`   // workers who looked at listings under a shared lock
 	Browsed               int64   `json:"browsed,omitempty"`    // listings they looked at
 	TornReads             int64   `json:"torn_reads,omitempty"` // times that they saw an item in no place or in several
@@ -44,7 +46,8 @@ type Row struct {
 	FailedReleases         *int64   `json:"failed_releases,omitempty"`           // locks that could not be given back, lost ones excluded
 	BytesPerPurchase       *float64 `json:"bytes_per_purchase,omitempty"`        // sent and received, as RoundTripsPerPurchase
 	LockServersPerPurchase *Traffic `json:"lock_servers_per_purchase,omitempty"` // the same, with servers that only locks use
-	// CommandsPerSecond is what all workers sent to the market's server, minting and browsing included.
+	// CommandsPerSecond is what all workers sent to the market's server, minting and browsing included. It is absent where
+	// they share a connection.
 	CommandsPerSecond *float64 `json:"commands_per_second,omitempty"`
 	// BackgroundPerSecond is what renewals, subscriptions and heartbeats of all workers exchange with any server.
 	BackgroundPerSecond *Traffic `json:"background_per_second,omitempty"`

@@ -27,6 +27,20 @@
 //
 // The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to count
 // for itself and none can forget. Several connections count together where [CountInto] says so.
+//
+// # The one exception
+//
+// Under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline:
+//
+//   - PipelinePoolSize 1 in place of -1: without a pool for pipelines go-redis quietly turns FullDuplex off, and each
+//     batch waits for the one before it. [FullDuplex] makes the AutoPipeline, and fails where it is off. A client has
+//     one: whoever asks for it first chooses its options. Its Close does not close the client.
+//   - MaxRetries stays -1. A pipeline sends all that was not answered again otherwise, whole batches of purchases.
+//   - A batch does not end with the context of somebody whose command is in it. What was handed over is sent, though
+//     nobody may wait for it any more: its outcome is unknown.
+//   - When the connection breaks, the outcome of every command that was on its way is unknown, of all workers.
+//   - Commands are not counted, because go-redis starts a goroutine for each command that a hook sees. Bytes and round
+//     trips are, but nobody can say which worker they belong to.
 package backend
 
 import (
@@ -63,6 +77,9 @@ type Conn struct {
 	meter *meter
 }
 
+// Shared reports whether it was dialled under [Pipelining].
+func (c *Conn) Shared() bool { return c.meter.shared }
+
 // Awaits reports whether a reply is awaited: nothing was read since the last write.
 func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 
@@ -75,7 +92,7 @@ func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 func Dial(ctx context.Context, t Target) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d := &dialer{target: t, meter: &meter{Stats: statsOf(ctx)}}
+	d := &dialer{target: t, meter: newMeter(ctx)}
 	first, err := d.connect(bounded)
 	if err != nil {
 		return nil, explainDial(ctx, t, err)
@@ -85,8 +102,12 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 
 	d.first.Store(&first)
 	client := redis.NewClient(d.options())
-	client.AddHook(counter{d.meter})
-	err = client.Ping(bounded).Err()
+	if d.meter.shared {
+		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error { return p.Ping(bounded).Err() })
+	} else {
+		client.AddHook(counter{d.meter})
+		err = client.Ping(bounded).Err()
+	}
 	if !release() { // the time is up, and what err says follows from the closed connection
 		err = bounded.Err()
 	}
@@ -114,7 +135,10 @@ type dialer struct {
 
 // options is what the package comment explains.
 func (d *dialer) options() *redis.Options {
-	t := d.target
+	t, pipelines := d.target, -1
+	if d.meter.shared {
+		pipelines = 1
+	}
 	return &redis.Options{
 		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
 		Dialer: d.dial,
@@ -125,7 +149,7 @@ func (d *dialer) options() *redis.Options {
 		MaxRetries:            -1,
 		DialerRetries:         1,
 		PoolSize:              1,
-		PipelinePoolSize:      -1,
+		PipelinePoolSize:      pipelines,
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
 		ConnMaxIdleTime:       -1,

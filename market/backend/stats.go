@@ -82,10 +82,19 @@ func (s *Stats) Count(c Counts) {
 // meter is where one Conn counts.
 type meter struct {
 	*Stats
+	shared  bool         // by workers, none of whom it counts for; its commands are not counted
 	started atomic.Bool  // Dial is over
 	live    atomic.Bool  // false during a handshake
 	wrote   atomic.Bool  // whether the last transfer was a write
 	calls   atomic.Int32 // commands under way that counter sees
+}
+
+// newMeter counts where the context of Dial says.
+func newMeter(ctx context.Context) *meter {
+	if pipelining(ctx) {
+		return &meter{Stats: &Stats{}, shared: true}
+	}
+	return &meter{Stats: statsOf(ctx)}
 }
 
 func (m *meter) start() {
@@ -139,7 +148,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 		if turned {
 			c.meter.roundTrips.Add(1)
 		}
-		if c.meter.calls.Load() == 0 {
+		if !c.meter.shared && c.meter.calls.Load() == 0 {
 			c.meter.commands.Add(1)
 		}
 		c.meter.sent.Add(int64(n))
