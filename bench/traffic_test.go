@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -234,4 +237,50 @@ func standsStill(t *testing.T, length time.Duration) (result.Row, error) {
 		t.Errorf("bought %d, want %d", row.Bought, c.Purchases)
 	}
 	return row, err
+}
+
+// What goes over a connection that workers share is nobody's: a row says that it does not know, and not that it was
+// nothing. That the server is silent is seen all the same, and what was bought is right.
+func TestASharedConnectionIsNoBuyers(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		c := config(t, s, spec(t, "lua-shared"))
+		c.Mix, c.Purchases, c.History = result.Mix{Sellers: 3, Buyers: 3}, 200, t.TempDir()+"/history"
+		row, err := Run(t.Context(), c)
+		if err != nil || !row.Audit.OK || row.Bought < 200 {
+			t.Fatalf("%v, audit %+v, %d bought", err, row.Audit, row.Bought)
+		}
+		if row.CommandsPerPurchase != 0 || row.RoundTripsPerPurchase != 0 || row.BytesPerPurchase != nil ||
+			row.CommandsPerSecond != nil || row.Cost.Market != (result.Bill{}) || row.Cost.Aborted != nil {
+			t.Errorf("it counts %+v, %v commands/s", row.Cost, row.CommandsPerSecond)
+		}
+		if b := row.BackgroundPerSecond; b != nil && b.Commands > 0 {
+			t.Errorf("in the background %+v", b)
+		}
+		recorded, err := history.Read(c.History)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
+			t.Errorf("the history is %s: %+v", checked.Answer, checked)
+		}
+	})
+}
+
+// An answer that is awaited on the connection that workers share is awaited by the row.
+func TestSilenceOfASharedConnection(t *testing.T) {
+	s := testkit.Embedded(t)
+	m := fakeMeasurement(Config{Mix: mix1x1}, nothing, nothing)
+	conn, err := s.Dial(backend.Pipelining(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m.shared.Store(conn)
+	before, _ := m.answers()
+	if _, err := conn.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() }); err != nil {
+		t.Fatal(err)
+	}
+	if after, awaited := m.answers(); after <= before || awaited {
+		t.Errorf("%d bytes received after %d, awaited: %t", after, before, awaited)
+	}
 }

@@ -187,7 +187,11 @@ func Explain(err error) error {
 		return nil
 	}
 	if command, ok := Denied(err); ok {
-		if command == "" {
+		switch {
+		case command == "" && strings.Contains(err.Error(), "can't run this command"):
+			return fmt.Errorf("%w; this server does not say which command of the script it is: grant all that it may be with: "+
+				"ACL SETUSER <user> +@hash +@set +@sortedset +@string", err)
+		case command == "":
 			return fmt.Errorf("%w; grant its keys and channels with: ACL SETUSER <user> '~marketsim:*' '&marketsim:*' "+
 				"(or the prefix in use)", err)
 		}
