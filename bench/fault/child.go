@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,12 +69,13 @@ type command struct {
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports; one of its fields is set.
+// event is what a child reports; one of its fields is set, and Late beside Error.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
 	Error string // it cannot go on
+	Late  bool   // Error is a time-out, which a faster machine does not meet
 }
 
 // Outcome is what a client's operation returned.
@@ -211,7 +213,8 @@ func (c *served) work(cmd command) {
 	case doDraw:
 		err := c.draw(ctx, cmd)
 		if err != nil && !errors.Is(err, lock.ErrHeld) {
-			c.report(event{Error: err.Error()})
+			late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+			c.report(event{Error: err.Error(), Late: late})
 			return
 		}
 		c.report(event{Done: outcomeOf(market.Receipt{}, err)})

@@ -252,6 +252,8 @@ func (c *client) next(within time.Duration) (event, bool) {
 		switch {
 		case !ok:
 			c.setup.fail(fmt.Errorf("client %s ended: %s", c.name, c.process.Log()))
+		case e.Late:
+			c.setup.fail(fmt.Errorf("%w: client %s: %s", errLate, c.name, e.Error))
 		case e.Error != "":
 			c.setup.fail(fmt.Errorf("client %s: %s", c.name, e.Error))
 		case e.Done != nil:

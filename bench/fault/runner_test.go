@@ -147,6 +147,15 @@ func TestClientThatIsRefusedLate(t *testing.T) {
 	}
 }
 
+// TestClientThatTimesOut: a lock whose own time-out has passed tells of the machine, too.
+func TestClientThatTimesOut(t *testing.T) {
+	c := &client{name: "A", setup: &setup{ctx: t.Context()}, events: make(chan event, 1)}
+	c.events <- event{Error: "try lock draw: i/o timeout", Late: true}
+	if err := c.setup.guard(func() { c.next(time.Minute) }); !errors.Is(err, errLate) {
+		t.Errorf("%v, want errLate", err)
+	}
+}
+
 // TestEnvironmentThatLacksSomething is a finding; any other failure is an error.
 func TestEnvironmentThatLacksSomething(t *testing.T) {
 	r := startRunner(t)
