@@ -27,7 +27,7 @@ type Catalogue struct {
 // Builtin returns the catalogue of this module's light strategies and locks.
 func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
 
-// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... It returns ErrSpec, wrapped, for an unknown
+// Parse reads a spec of the form strategy[:lock[+watchdog][+local]][:key=value]... It returns ErrSpec, wrapped, for an unknown
 // strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
 // none, and a lock and parameters that do not go together.
 func (c Catalogue) Parse(text string) (Spec, error) {
@@ -96,17 +96,23 @@ func (c Catalogue) orLock(name string, err error) error {
 	return fmt.Errorf("%w; %s is a lock, written %s:%s", err, near, under, near)
 }
 
-// lock finds a lock by its name, which "+watchdog" may follow for one that is renewed in the background.
+// lock finds a lock by its name, which modifiers may follow in any order, each once: see lock.Modifiers.
 func (c Catalogue) lock(text string) (lock.Kind, error) {
-	name, modifier, modified := strings.Cut(text, "+")
+	parts := strings.Split(text, "+")
+	name, modifiers := parts[0], parts[1:]
 	kind, err := find("lock", name, c.Locks, func(k lock.Kind) string { return k.Name })
-	switch {
-	case err != nil || !modified:
+	if err != nil {
 		return kind, err
-	case modifier != "watchdog":
-		return lock.Kind{}, errors.New(Unknown("lock modifier", modifier, []string{"watchdog"}))
 	}
-	return lock.WithWatchdog(kind)
+	for i, m := range modifiers {
+		switch {
+		case !slices.Contains(lock.Modifiers(), m):
+			return lock.Kind{}, errors.New(Unknown("lock modifier", m, lock.Modifiers()))
+		case slices.Contains(modifiers[:i], m):
+			return lock.Kind{}, fmt.Errorf("lock modifier %s is given twice", m)
+		}
+	}
+	return lock.WithModifiers(kind, modifiers...)
 }
 
 // find returns the element with a name. Its error lists the names that there are.

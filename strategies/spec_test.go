@@ -26,6 +26,7 @@ func TestParseGivesTheCanonicalForm(t *testing.T) {
 		"fine:write=multi:idempotent=off":   "fine",
 		"fine:idempotent=on:fencing=off":    "fine:fencing=off:idempotent=on",
 		"fine:fenced+watchdog:fencing=on":   "fine:fenced+watchdog:fencing=on",
+		"fine:set-px+local+watchdog":        "fine:set-px+watchdog+local",
 	} {
 		spec, err := strategies.Builtin().Parse(text)
 		if err != nil || spec.String() != want {
@@ -65,6 +66,9 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 			fenced + "), or fencing=token, which works with any lock"},
 		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
+		{"fine:set-px+local+local", "lock modifier local is given twice"},
+		{"fine:set-px+locale", `unknown lock modifier "locale"; known: watchdog, local; did you mean "local"?`},
+		{"fine:queue+local", "there is nothing to queue for: queue"},
 		{"fine:tries=0", `parameter tries: "0" is not a whole number of at least 1`},
 		{"fine:jitter=1.5", `parameter jitter: "1.5" is not a number from 0 to 1`},
 		{"fine:cap=1s", "cap bounds a wait that grows: add backoff=exp, full or decorrelated"},

@@ -22,7 +22,7 @@
 //
 // # Strategies
 //
-// A strategy is written strategy[:lock[+watchdog]][:key=value]..., for example coarse, fine:redlock,
+// A strategy is written strategy[:lock[+watchdog][+local]][:key=value]..., for example coarse, fine:redlock,
 // fine:set-px+watchdog:ttl=500ms or watch:timeout=1s. Locks that need servers besides Redis get private ones, or yours:
 // --redlock URL,URL,URL, --zookeeper HOST:PORT,... and --etcd HOST:PORT,...
 //

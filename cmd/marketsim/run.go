@@ -17,7 +17,7 @@ import (
 )
 
 // specSyntax explains how a strategy is written.
-const specSyntax = `A strategy is written strategy[:lock[+watchdog]][:key=value]...; what you leave out has its default.
+const specSyntax = `A strategy is written strategy[:lock[+watchdog][+local]][:key=value]...; what you leave out has its default.
 fine, fine:set-px, fine:poll=2ms and coarse:set-px+watchdog:ttl=500ms:renew=100ms are examples.`
 
 // runFlags are the flags of the command run.

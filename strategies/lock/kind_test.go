@@ -31,7 +31,7 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:set-px+watchdog:renew=1m", "renew=1m0s is too late for a lock that expires after 10s"},
 		{"fine:set-px+watchdog:renew=often", `parameter renew: "often" is not a duration such as 500ms or 10s`},
 		{"fine:set-px+watchdog:renew=1us", "parameter renew: 1µs is too short: at least 1ms"},
-		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog`},
+		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog, local`},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)
 		if !errors.Is(err, strategies.ErrSpec) || !strings.Contains(err.Error(), c.says) {

@@ -47,6 +47,9 @@ func newPolled(env Env, promises Promises, grants func(redisLease) grant) *polle
 	return &polled{locker: newLocker(env, promises), retries: NewRetries(env), grants: grants}
 }
 
+// Spend tells the Retries.
+func (l *polled) Spend(d time.Duration) { l.retries.Spend(d) }
+
 // Polls implements Poller.
 func (l *polled) Polls() int64 { return l.retries.Polls() }
 

@@ -42,6 +42,7 @@ type Retries struct {
 	waits         *backoff.Waits
 	poll, timeout time.Duration
 	deadline      time.Time
+	spent         time.Duration // of the next acquisition's time-out
 	polls         int64
 }
 
@@ -55,9 +56,13 @@ func NewRetries(env Env) *Retries {
 
 // Begin begins an acquisition, before its first attempt.
 func (r *Retries) Begin() {
-	r.deadline = time.Now().Add(r.timeout)
+	r.deadline = time.Now().Add(r.timeout - r.spent)
+	r.spent = 0
 	r.waits.Reset()
 }
+
+// Spend says that a part of the next acquisition's time-out has passed already.
+func (r *Retries) Spend(d time.Duration) { r.spent = d }
 
 // Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait before the next
 // one: more than nothing. It returns ErrTimeout when the time-out has passed or there were as many tries as may be.

@@ -109,6 +109,13 @@ func (w *watched) Polls() int64 {
 	return 0
 }
 
+// Spend tells the Locker under it, if it polls.
+func (w *watched) Spend(d time.Duration) {
+	if s, ok := w.Locker.(spender); ok {
+		s.Spend(d)
+	}
+}
+
 // Close implements io.Closer.
 func (w *watched) Close() error {
 	if c, ok := w.Locker.(io.Closer); ok {
