@@ -43,6 +43,9 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 	if err := (&rowMarket{Config: c}).removable(ctx); err != nil {
 		return err
 	}
+	if err := supported(ctx, c); err != nil {
+		return err
+	}
 	_, err = drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 		err := errors.Join(ws.rehearse(allowed, &gates), ws.Close())
 		if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
@@ -116,6 +119,24 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	}
 	// A key that nobody uses, because others may be opening a market.
 	return conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err()
+}
+
+// supported returns ErrConfig, wrapped, if the server lacks a command that the subject needs.
+func supported(ctx context.Context, c Config) error {
+	spec, ok := c.Subject.(strategies.Spec)
+	if !ok {
+		return nil
+	}
+	conn, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	err = spec.CheckServer(ctx, conn.Client, c.Keys)
+	if errors.Is(err, backend.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return err
 }
 
 // rehearse takes one item from the seller to the buyer.

@@ -1,6 +1,7 @@
 package strategies
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/agext/levenshtein"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -265,6 +267,20 @@ func (s Spec) Expiry() lock.Expiry {
 		return lock.Expiry{}
 	}
 	return s.lock.Expiry(s.params)
+}
+
+// CheckServer tries the commands that the spec sends and that not every server has, where they do nothing. It returns
+// backend.ErrUnavailable, wrapped, if the server lacks one.
+func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
+	if s.lock == nil {
+		return nil
+	}
+	for _, c := range s.lock.NewerCommands(s.params) {
+		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
 }
 
 // Open makes a Purchaser for one worker. Env.Locker and Env.Params are filled in from the spec. Close the closer

@@ -110,6 +110,9 @@ func (s *setup) prepare() {
 	s.check(err)
 	s.conn, err = s.runner.redis.Dial(s.ctx)
 	s.check(err)
+	if spec, ok := s.scheme.Purchasing.(strategies.Spec); ok {
+		s.check(spec.CheckServer(s.ctx, s.conn.Client, s.keys))
+	}
 	opening := market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
 	s.check(market.Seed(s.ctx, s.conn.Client, s.keys, opening))
 	s.first, err = market.Mint(s.ctx, s.conn.Client, s.keys, seller)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/market"
@@ -67,11 +68,30 @@ func Require(t testing.TB, name, why string) {
 }
 
 // Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
-// redis, docker, zookeeper, etcd, signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks
-// and proc (Linux's /proc).
+// redis, newer (a server with a command that not every one has), docker, zookeeper, etcd, signals (the Unix signals that
+// pause a process), terminal (a pseudo-terminal), symlinks and proc (Linux's /proc).
 func Required(name string) bool {
 	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
 	return slices.Contains(required, "all") || slices.Contains(required, name)
+}
+
+// Newer starts a redis-server or else a valkey-server of PATH that has what a test needs: has returns nil. The test needs
+// "newer", see [Require].
+func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backend.Server {
+	t.Helper()
+	var lacking []string
+	for _, program := range []string{"redis-server", "valkey-server"} {
+		s, err := backend.Local{Program: program}.Start(t.Context())
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close() })
+			if err = has(t.Context(), Dial(t, s).Client); err == nil {
+				return s
+			}
+		}
+		lacking = append(lacking, err.Error())
+	}
+	Require(t, "newer", strings.Join(lacking, "; "))
+	return nil
 }
 
 // Dial connects to s. It tries again for as long as a busy machine may take to answer.

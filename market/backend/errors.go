@@ -41,8 +41,8 @@ var (
 	// ErrChoice is returned by Start for a name that is not a backend.
 	ErrChoice = errors.New("unknown backend")
 
-	// ErrUnavailable is returned by a Starter whose program or engine is not on this machine, and by Start when
-	// no Starter succeeded.
+	// ErrUnavailable is returned by a Starter whose program or engine is not on this machine, by Start when no Starter
+	// succeeded, and for a command that a server lacks (see lock.Command).
 	ErrUnavailable = errors.New("not available")
 
 	// ErrNotOurs is returned by Kill and Restart for a server that marketsim did not start as a process of its own.

@@ -1,9 +1,13 @@
 package lock_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
@@ -22,7 +26,7 @@ func TestLocksConform(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for _, k := range lock.All() {
-			if k.Needs != lock.NeedsNothing {
+			if k.Needs != lock.NeedsNothing || len(k.NewerCommands(nil)) > 0 {
 				continue
 			}
 			conforms(t, locktest.Redis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
@@ -76,6 +80,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 		{"getset", "release", "in-time", 0},
 		{"set-px", "expiry", "pxat", 0},
 		{"set-px", "get", "on", 0},
+		{"set-px", "release", "watch", 0},
 		{"reentrant-local", "renewals", "4", 0},
 		{"redisson", "lease", "2s", 2 * time.Second}, // which does not grow with the TTL when the suite tries again
 	} {
@@ -86,6 +91,50 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Locks by commands that not every server has, on one that has them. No server that can be had has DELEX: miniredis does.
+func TestLocksByNewerCommandsConform(t *testing.T) {
+	t.Parallel()
+	watched, err := lock.WithWatchdog(kind(t, "set-px"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind   lock.Kind
+		params param.Values
+		server backend.Name
+	}{
+		{kind(t, "set-px"), param.Values{"release": "delex"}, backend.NameEmbedded},
+		{kind(t, "hash-field"), nil, backend.NameEmbedded},
+		{kind(t, "hash-field"), nil, backend.NameLocal},
+		{kind(t, "set-px"), param.Values{"release": "delifeq"}, backend.NameLocal},
+		{watched, param.Values{"renew-by": "ifeq", "release": "delifeq"}, backend.NameLocal},
+	} {
+		t.Run(fmt.Sprintf("%s/%s %v", c.server, c.kind.Name, c.params), func(t *testing.T) {
+			t.Parallel()
+			var s *backend.Server
+			if c.server == backend.NameEmbedded {
+				s = testkit.Embedded(t)
+			} else {
+				s = newer(t, c.kind, c.params)
+			}
+			conforms(t, locktest.Redis{Server: s, Kind: c.kind, Params: c.params, Renewing: c.kind.Name == "set-px+watchdog"})
+		})
+	}
+}
+
+// newer starts a server that has the commands that a lock needs.
+func newer(t *testing.T, k lock.Kind, v param.Values) *backend.Server {
+	t.Helper()
+	return testkit.Newer(t, func(ctx context.Context, rdb *redis.Client) error {
+		for _, c := range k.NewerCommands(v) {
+			if err := c.Check(ctx, rdb, "preflight"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Workers of one process share what redisson shares. One of them alone cannot crash.

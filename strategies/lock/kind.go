@@ -36,6 +36,8 @@ type Kind struct {
 	Counters func(key string) []string
 	// Needs is the servers that it needs besides the market's Redis.
 	Needs Need
+	// Commands are those that it sends with these parameters and that not every server has. Nil: none.
+	Commands func(param.Values) []Command
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
 	// exclude each other.
 	Shares bool
@@ -56,6 +58,14 @@ func (k Kind) AllKeys(key string) []string {
 		return []string{key}
 	}
 	return k.Keys(key)
+}
+
+// NewerCommands are those that the lock sends with these parameters and that not every server has.
+func (k Kind) NewerCommands(v param.Values) []Command {
+	if k.Commands == nil {
+		return nil
+	}
+	return k.Commands(v)
 }
 
 // An Expiry says when a lock that its holder does not release becomes free.
@@ -103,6 +113,7 @@ func All() []Kind {
 		setNX(),
 		setNXExpire(),
 		setPX(),
+		hashField(),
 		reentrant(),
 		reentrantLocal(),
 		redisson(),

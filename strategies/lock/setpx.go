@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,11 @@ import (
 // sent the command twice finds its own token, and holds the lock. With wait=N it is held only once N replicas have it
 // too; if fewer have it in time it is given back, and tried again. It promises that only its holder releases it and that
 // a crashed holder does not hold it for good.
+//
+// Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one command
+// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). A server that lacks the command is refused before
+// a run. release=watch is the transaction by which the book releases setnx. What happens in a failure is the same with
+// each. DELEX is tested on miniredis alone.
 //
 // What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
 // the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
@@ -45,9 +51,12 @@ func setPX() Kind {
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Promises: promises(nil), PromisesWith: promises,
-		Params: []param.Param{TTLParam, expiryParam, getParam, waitParam, waitTimeoutParam, PollParam, TimeoutParam},
-		Check:  checkSetPX,
-		Renews: true,
+		Params: []param.Param{
+			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, waitParam, waitTimeoutParam, PollParam, TimeoutParam,
+		},
+		Check:    checkSetPX,
+		Renews:   true,
+		Commands: setPXCommands,
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
@@ -55,9 +64,10 @@ func setPX() Kind {
 			"+watchdog",    // renewed as long as its process lives
 		},
 	}, func(l redisLease) grant {
+		v := l.env.Params
 		return &setPXLease{
-			redisLease: l, expiry: l.env.Params.Text(expiryParam), get: l.env.Params.Text(getParam) == "on",
-			replicas: l.env.Params.Count(waitParam),
+			redisLease: l, expiry: v.Text(expiryParam), get: v.Text(getParam) == "on", replicas: v.Count(waitParam),
+			release: v.Text(releaseParam), renewBy: v.Text(ifEqParam),
 		}
 	})
 }
@@ -67,6 +77,38 @@ var expiryParam = param.Choice("expiry",
 
 var getParam = param.Choice("get",
 	"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
+
+// Words of releaseParam and ifEqParam.
+const (
+	byScript  = "script"
+	byWatch   = "watch"
+	byDelEx   = "delex"
+	byDelIfEq = "delifeq"
+	byIfEq    = "ifeq"
+)
+
+var (
+	releaseParam = param.Choice("release",
+		"what compares the token and deletes: a script, WATCH and MULTI, DELEX (Redis 8.4) or DELIFEQ (Valkey 9.0)",
+		byScript, byWatch, byDelEx, byDelIfEq)
+	ifEqParam = param.Choice("renew-by",
+		"what renews it, if it is renewed: a script that compares the token, or SET IFEQ (Redis 8.4, Valkey 8.1)",
+		byScript, byIfEq)
+)
+
+// setPXCommands are the commands that replace a script.
+func setPXCommands(v param.Values) (commands []Command) {
+	switch v.Text(releaseParam) {
+	case byDelEx:
+		commands = append(commands, delEx)
+	case byDelIfEq:
+		commands = append(commands, delIfEq)
+	}
+	if v.Text(ifEqParam) == byIfEq {
+		commands = append(commands, setIfEq)
+	}
+	return commands
+}
 
 // checkSetPX refuses an expiry in seconds that is not whole seconds, and what checkWait refuses.
 func checkSetPX(v param.Values) error {
@@ -91,8 +133,10 @@ var (
 type setPXLease struct {
 	redisLease
 	expiry   string
-	get      bool // SET answers what the key held
-	replicas int  // that must have it
+	get      bool   // SET answers what the key held
+	replicas int    // that must have it
+	release  string // what deletes the key; empty: a script
+	renewBy  string // what renews it; empty: a script
 }
 
 // take implements grant.
@@ -148,12 +192,16 @@ func (l *setPXLease) set(ctx context.Context) *redis.StatusCmd {
 }
 
 // overwrite is a renewal that does not ask whose the lock is, if only somebody holds it.
-func (l *setPXLease) overwrite(ctx context.Context) error {
+func (l *setPXLease) overwrite(ctx context.Context) error { return l.setAgain(ctx, "xx") }
+
+// setAgain is a renewal by SET under a condition.
+func (l *setPXLease) setAgain(ctx context.Context, condition ...any) error {
 	rdb, err := l.background.Connection(ctx)
 	if err != nil {
 		return err
 	}
-	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", l.key, l.token, "xx", "px", l.ttl().Milliseconds()))
+	args := slices.Concat([]any{"set", l.key, l.token}, condition, []any{"px", l.ttl().Milliseconds()})
+	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
 	if errors.Is(err, redis.Nil) {
 		return ErrLost
 	}
@@ -162,6 +210,19 @@ func (l *setPXLease) overwrite(ctx context.Context) error {
 
 // Release implements Lease.
 func (l *setPXLease) Release(ctx context.Context) error {
+	var native *redis.IntCmd
+	switch l.release {
+	case byWatch:
+		return (&setNXLease{l.redisLease}).Release(ctx)
+	case byDelEx:
+		native = redis.NewIntCmd(ctx, "delex", l.key, "ifeq", l.token)
+	case byDelIfEq:
+		native = redis.NewIntCmd(ctx, "delifeq", l.key, l.token)
+	}
+	if native != nil {
+		err := l.rdb.Process(ctx, native)
+		return l.releases(native.Val(), err)
+	}
 	return l.releases(compareDelete.Run(ctx, l.rdb, []string{l.key}, l.token).Int64())
 }
 
@@ -174,5 +235,8 @@ func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string
 
 // Renew implements Renewer.
 func (l *setPXLease) Renew(ctx context.Context) error {
+	if l.renewBy == byIfEq {
+		return l.setAgain(ctx, "ifeq", l.token)
+	}
 	return l.background.renew(ctx, compareExpire, []string{l.key}, l.token, l.ttl().Milliseconds())
 }
