@@ -41,6 +41,10 @@ import (
 func BenchmarkLock(b *testing.B) {
 	server := bench.StartServer(b)
 	for _, kind := range catalogue.Full().Locks {
+		if len(kind.NewerCommands(nil)) > 0 {
+			b.Logf("lock %s is left out: it needs a newer server", kind.Name)
+			continue
+		}
 		servers, masters, ok := serversFor(b, kind)
 		if !ok {
 			continue

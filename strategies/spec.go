@@ -277,7 +277,7 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	}
 	for _, c := range s.lock.NewerCommands(s.params) {
 		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+			return err
 		}
 	}
 	return nil

@@ -23,6 +23,9 @@ func TestEveryLockTrades(t *testing.T) {
 	}
 	groups := map[group][]string{}
 	for _, k := range catalogue.Full().Locks {
+		if len(k.NewerCommands(nil)) > 0 { // see TestNewerCommands
+			continue
+		}
 		g := group{k.Needs, k.Promises.Exclusive}
 		groups[g] = append(groups[g], "coarse:"+k.Name)
 	}
