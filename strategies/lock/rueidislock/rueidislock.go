@@ -43,8 +43,7 @@ import (
 // no next server. Acquire is the library's TryWithContext, again after each message, and an attempt that fails ends it.
 // The library's WithContext waits for a message then, too, and with one key it may forget that it waits: the goroutine
 // of a failed attempt may run before the failure is counted (9 of 4,163 attempts with the race detector, none of
-// 264,543 without). The library wakes all waiters, in the order of their connections: with ten on one lock the last may
-// not get it for seconds.
+// 264,543 without). A message wakes all waiters: of ten on one lock, one may not get it for seconds.
 //
 // valkeylock (github.com/valkey-io/valkey-go v1.0.79) is the same code under other names, so it has no lock of its own
 // here.
