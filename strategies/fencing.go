@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -115,7 +116,7 @@ func checkFencing(s Spec, c Catalogue) error {
 		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", s.params.Text(writeParam),
 			fencingNone, fencing)
 	}
-	if err := checkFused(s); err != nil {
+	if err := errors.Join(checkFused(s), checkTogether(s)); err != nil {
 		return err
 	}
 	if s.params.Text(fencingParam) != fencingOn || kind.Promises.Fenced {

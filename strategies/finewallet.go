@@ -1,9 +1,11 @@
 package strategies
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/market"
 )
@@ -20,6 +22,16 @@ func fineWallet() Strategy {
 		Source:   "correction of Redis in Action, section 6.2.4",
 		Protects: Protection{Items: true, Accounts: true},
 	}, itemAndAccount())
+}
+
+// checkTogether refuses modifiers of locks that one command takes: a modifier takes each by itself.
+func checkTogether(s Spec) error {
+	name, modifiers, modified := strings.Cut(s.lock.Name, "+")
+	if take, _ := s.Value("take"); modified && take == "msetex" {
+		return fmt.Errorf("take=msetex takes the locks of an operation together, and +%s takes one at a time: "+
+			"leave it out (%s:%s:take=msetex)", modifiers, s.strategy.Name, name)
+	}
+	return nil
 }
 
 // walletUnordered is fine-wallet with a mistake: every second purchase of a worker takes the account first and the item

@@ -1,12 +1,17 @@
 package strategies_test
 
 import (
+	"context"
 	"errors"
+	"strconv"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/market/step"
 )
 
@@ -48,4 +53,29 @@ func TestLocksInChangingOrderDeadlock(t *testing.T) {
 			g.sound(0, 0)
 		}
 	})
+}
+
+// fine-wallet takes an item's lock and an account's by one command, all or none.
+func TestLocksTakenTogether(t *testing.T) {
+	const spec = "fine-wallet:set-px:take=msetex"
+	s := testkit.Newer(t, func(ctx context.Context, rdb *redis.Client) error {
+		return parse(t, spec).CheckServer(ctx, rdb, testkit.Keys(t))
+	})
+	markettest.Run(t, s, factory(parse(t, spec)))
+	g := newFixture(t, s)
+	order := g.offer(0)
+	g.must(g.conn.Set(g.ctx, g.keys.Lock("users:2"), "somebody", 0).Err())
+	waiting := step.Hold(step.Waiting)
+	t.Cleanup(waiting.Open)
+	bought := g.worker(spec, s, waiting.Observe).start(order)
+	<-waiting.Reached()
+	if n := g.conn.Exists(g.ctx, g.keys.Lock(strconv.Itoa(int(order.Item)))).Val(); n != 0 {
+		t.Error("it holds the item's lock while somebody has the account's")
+	}
+	g.must(g.conn.Del(g.ctx, g.keys.Lock("users:2")).Err())
+	waiting.Open()
+	if r := <-bought; r.err != nil || r.receipt.Polls != 1 {
+		t.Errorf("%v after %d attempts in vain, want one", r.err, r.receipt.Polls)
+	}
+	g.sound(0, 0)
 }

@@ -193,24 +193,17 @@ func (k *locked) guarded(ctx context.Context, read, write func() error) error {
 	return nil
 }
 
-// acquire takes the wanted locks in order, or none of them.
+// acquire takes the wanted locks in order, or all at once where the lock can, or none of them.
 func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 	take func(context.Context, string) (lock.Lease, error), shared bool,
 ) error {
 	start, polls := time.Now(), k.polls()
-	var err error
 	k.held = k.held[:0]
-	for _, name := range k.wanted {
-		if len(k.held) > 0 {
-			k.steps.At(ctx, step.Between)
-		}
-		var lease lock.Lease
-		k.holds.call(name, shared)
-		if lease, err = take(ctx, name); err != nil {
-			break
-		}
-		k.holds.acquired(lease)
-		k.held = append(k.held, lease)
+	var err error
+	if all, ok := k.locker.(lock.Together); ok && len(k.wanted) > 1 {
+		err = k.takeTogether(ctx, all)
+	} else {
+		err = k.takeEach(ctx, take, shared)
 	}
 	k.since = time.Now()
 	r.LockWait, r.Polls = k.since.Sub(start), int(k.polls()-polls)
@@ -224,6 +217,39 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		return fmt.Errorf("%w: %w", market.ErrContended, err)
 	}
 	return beforeWrite(err)
+}
+
+// takeEach takes the wanted locks one after the other, until one cannot be taken.
+func (k *locked) takeEach(ctx context.Context, take func(context.Context, string) (lock.Lease, error), shared bool,
+) error {
+	for _, name := range k.wanted {
+		if len(k.held) > 0 {
+			k.steps.At(ctx, step.Between)
+		}
+		k.holds.call(name, shared)
+		lease, err := take(ctx, name)
+		if err != nil {
+			return err
+		}
+		k.holds.acquired(lease)
+		k.held = append(k.held, lease)
+	}
+	return nil
+}
+
+// takeTogether takes all wanted locks by one command.
+func (k *locked) takeTogether(ctx context.Context, all lock.Together) error {
+	called := time.Now()
+	leases, err := all.AcquireTogether(ctx, k.wanted)
+	if err != nil {
+		return err
+	}
+	for i, lease := range leases {
+		k.holds.next = lock.Holding{Name: k.wanted[i], Called: called}
+		k.holds.acquired(lease)
+		k.held = append(k.held, lease)
+	}
+	return nil
 }
 
 // release gives the held locks back, last first, even if the operation's context has ended, and reports whether one

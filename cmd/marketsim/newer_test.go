@@ -21,6 +21,7 @@ func TestNewerCommands(t *testing.T) {
 		"fine:hash-field":                    {"HSETEX is not available", "needs Redis 8.0 or Valkey 9.0"},
 		"fine:set-px:release=delex":          {"DELEX is not available", "needs Redis 8.4"},
 		"fine:set-px:release=delifeq":        {"DELIFEQ is not available", "needs Valkey 9.0"},
+		"fine-wallet:set-px:take=msetex":     {"MSETEX is not available", "needs Redis 8.4 or Valkey 9.1"},
 		"fine:set-px+watchdog:renew-by=ifeq": {"SET IFEQ is not available", "needs Redis 8.4 or Valkey 8.1"},
 	} {
 		if has(t, s.conn.Client, newerSpec(t, text)) == nil {

@@ -109,6 +109,7 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 		{kind(t, "hash-field"), nil, backend.NameEmbedded},
 		{kind(t, "hash-field"), nil, backend.NameLocal},
 		{kind(t, "set-px"), param.Values{"release": "delifeq"}, backend.NameLocal},
+		{kind(t, "set-px"), param.Values{"take": "msetex"}, backend.NameLocal},
 		{watched, param.Values{"renew-by": "ifeq", "release": "delifeq"}, backend.NameLocal},
 	} {
 		t.Run(fmt.Sprintf("%s/%s %v", c.server, c.kind.Name, c.params), func(t *testing.T) {

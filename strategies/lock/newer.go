@@ -52,6 +52,9 @@ var (
 	delIfEq = Command{"DELIFEQ", "Valkey 9.0", func(key string) []any {
 		return []any{"delifeq", key, "x"}
 	}}
+	mSetEx = Command{"MSETEX", "Redis 8.4 or Valkey 9.1", func(key string) []any {
+		return []any{"msetex", 1, key, "x", "xx", "px", 1}
+	}}
 	hSetEx = Command{"HSETEX", "Redis 8.0 or Valkey 9.0", func(key string) []any {
 		return []any{"hsetex", key, "fxx", "px", 1, "fields", 1, "x", "x"}
 	}}

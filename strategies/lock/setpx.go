@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,9 +21,10 @@ import (
 // a crashed holder does not hold it for good.
 //
 // Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one command
-// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). A server that lacks the command is refused before
-// a run. release=watch is the transaction by which the book releases setnx. What happens in a failure is the same with
-// each. DELEX is tested on miniredis alone.
+// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). With take=msetex (Redis 8.4, Valkey 9.1) one
+// command takes both locks of fine-wallet. A server that lacks the command is refused before a run. release=watch is the
+// transaction by which the book releases setnx. What happens in a failure is the same with each. DELEX is tested on
+// miniredis alone.
 //
 // What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
 // the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
@@ -46,13 +46,14 @@ func setPX() Kind {
 			ClockIndependent: expiry != "pxat" && expiry != "exat",
 		}
 	}
-	return polling(Kind{
+	k := polling(Kind{
 		Name:     "set-px",
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Promises: promises(nil), PromisesWith: promises,
 		Params: []param.Param{
-			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, waitParam, waitTimeoutParam, PollParam, TimeoutParam,
+			TTLParam, expiryParam, takeParam, getParam, releaseParam, ifEqParam, waitParam, waitTimeoutParam, PollParam,
+			TimeoutParam,
 		},
 		Check:    checkSetPX,
 		Renews:   true,
@@ -67,9 +68,18 @@ func setPX() Kind {
 		v := l.env.Params
 		return &setPXLease{
 			redisLease: l, expiry: v.Text(expiryParam), get: v.Text(getParam) == "on", replicas: v.Count(waitParam),
-			release: v.Text(releaseParam), renewBy: v.Text(ifEqParam),
+			release: v.Text(releaseParam), renewBy: v.Text(ifEqParam), together: v.Text(takeParam) == byMSetEx,
 		}
 	})
+	open := k.New
+	k.New = func(env Env) (Locker, error) {
+		l, err := open(env)
+		if err == nil && env.Params.Text(takeParam) == byMSetEx {
+			return together{l.(*polled)}, nil
+		}
+		return l, err
+	}
+	return k
 }
 
 var expiryParam = param.Choice("expiry",
@@ -107,16 +117,19 @@ func setPXCommands(v param.Values) (commands []Command) {
 	if v.Text(ifEqParam) == byIfEq {
 		commands = append(commands, setIfEq)
 	}
+	if v.Text(takeParam) == byMSetEx {
+		commands = append(commands, mSetEx)
+	}
 	return commands
 }
 
-// checkSetPX refuses an expiry in seconds that is not whole seconds, and what checkWait refuses.
+// checkSetPX refuses an expiry in seconds that is not whole seconds, and what checkWait and checkTogether refuse.
 func checkSetPX(v param.Values) error {
 	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
 	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
 		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
 	}
-	return checkWait(v)
+	return errors.Join(checkWait(v), checkTogether(v))
 }
 
 //go:embed compare_delete.lua
@@ -137,11 +150,15 @@ type setPXLease struct {
 	replicas int    // that must have it
 	release  string // what deletes the key; empty: a script
 	renewBy  string // what renews it; empty: a script
+	together bool   // it is taken by MSETEX
 }
 
 // take implements grant.
 func (l *setPXLease) take(ctx context.Context) (bool, error) {
-	if l.replicas > 0 {
+	switch {
+	case l.together:
+		return takeTogether(ctx, l)
+	case l.replicas > 0:
 		return l.takeReplicated(ctx)
 	}
 	taken, err := l.ask(ctx, l.rdb)
@@ -174,21 +191,10 @@ func (l *setPXLease) ask(ctx context.Context, conn interface {
 }
 
 func (l *setPXLease) set(ctx context.Context) *redis.StatusCmd {
-	var when int64
-	switch ttl := l.ttl(); l.expiry {
-	case "px":
-		when = ttl.Milliseconds()
-	case "ex":
-		when = int64(ttl / time.Second)
-	case "pxat":
-		when = l.env.now().Add(ttl).UnixMilli()
-	case "exat":
-		when = l.env.now().Add(ttl).Unix()
-	}
 	if l.get {
-		return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "get", l.expiry, when)
+		return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "get", l.expiry, l.when())
 	}
-	return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", l.expiry, when)
+	return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", l.expiry, l.when())
 }
 
 // overwrite is a renewal that does not ask whose the lock is, if only somebody holds it.
