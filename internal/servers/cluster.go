@@ -43,7 +43,7 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 		err = c.join(ctx, cli)
 	}
 	if err != nil {
-		return nil, errors.Join(startError(ctx, "a Redis Cluster", err), c.Close())
+		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", backend.OfContext(ctx, err)), c.Close())
 	}
 	return c, nil
 }

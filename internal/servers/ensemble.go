@@ -48,7 +48,7 @@ func startEnsemble(ctx context.Context, p product, program string, n int) (*Ense
 		return err
 	})
 	if err != nil {
-		return nil, startError(ctx, p.name, err)
+		return nil, fmt.Errorf("starting %s: %w", p.name, backend.OfContext(ctx, err))
 	}
 	return e, nil
 }

@@ -19,7 +19,7 @@ type Masters struct{ redises }
 func StartMasters(ctx context.Context, n int) (*Masters, error) {
 	started, err := startRedises(ctx, n, backend.Local{}.Start)
 	if err != nil {
-		return nil, errors.Join(startError(ctx, fmt.Sprintf("%d masters", n), err), started.Close())
+		return nil, errors.Join(fmt.Errorf("starting %d masters: %w", n, backend.OfContext(ctx, err)), started.Close())
 	}
 	return &Masters{started}, nil
 }

@@ -59,7 +59,7 @@ func StartSentinel(ctx context.Context) (*Sentinel, error) {
 	defer cancel()
 	s := &Sentinel{watchers: make([]*member, sentinels)}
 	if err := s.start(ctx, program); err != nil {
-		return nil, errors.Join(startError(ctx, "a master with Sentinel", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("starting a master with Sentinel: %w", backend.OfContext(ctx, err)), s.Close())
 	}
 	return s, nil
 }

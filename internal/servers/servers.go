@@ -37,16 +37,6 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// startError is the error of a Start function. A connection ends at its context's deadline, and its time-out can come a
-// moment before the context says that it has ended.
-func startError(ctx context.Context, what string, err error) error {
-	end, ok := ctx.Deadline()
-	if ok && !time.Now().Before(end) && !errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
-	}
-	return fmt.Errorf("starting %s: %w", what, err)
-}
-
 // find finds the first of several programs in PATH; pack is the Debian package that installs one.
 func find(pack string, programs ...string) (string, error) {
 	for _, program := range programs {

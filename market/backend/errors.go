@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -221,4 +222,17 @@ func answered(err error, code string) bool {
 	}
 	text := reply.Error()
 	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
+}
+
+// OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns
+// "i/o timeout", perhaps before the timer of ctx has fired.
+func OfContext(ctx context.Context, err error) error {
+	over := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && over == nil && !time.Now().Before(deadline) {
+		over = context.DeadlineExceeded
+	}
+	if err == nil || over == nil || errors.Is(err, over) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", over, err)
 }

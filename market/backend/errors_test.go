@@ -1,11 +1,13 @@
 package backend_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
@@ -98,4 +100,19 @@ func TestExplain(t *testing.T) {
 	explained(t, replyError("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
 	explained(t, replyError("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
 	explained(t, replyError("LOADING Redis is loading the dataset in memory"), "try again")
+}
+
+// late is a context whose deadline has passed and that has not ended yet.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestConnectionTimesOutBeforeTheContext(t *testing.T) {
+	err := backend.OfContext(late{t.Context()}, os.ErrDeadlineExceeded)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a time-out at the context's deadline: %v", err)
+	}
+	if err = backend.OfContext(t.Context(), os.ErrDeadlineExceeded); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a time-out of the connection's own: %v", err)
+	}
 }

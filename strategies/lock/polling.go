@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -74,7 +75,7 @@ func (l *polled) Try(ctx context.Context, name string) (Lease, error) {
 		err = ErrHeld
 	}
 	if err != nil {
-		return nil, fmt.Errorf("try lock %s: %w", name, OfContext(ctx, err))
+		return nil, fmt.Errorf("try lock %s: %w", name, backend.OfContext(ctx, err))
 	}
 	return g, nil
 }
@@ -85,7 +86,7 @@ func (l *polled) until(ctx context.Context, attempt func(context.Context) (bool,
 	for l.retries.Begin(); ; {
 		l.asked = time.Now()
 		if taken, err := attempt(ctx); taken || err != nil {
-			return OfContext(ctx, err)
+			return backend.OfContext(ctx, err)
 		}
 		wait, err := l.retries.Next(ctx)
 		if err != nil {
@@ -231,24 +232,11 @@ func Abandon(ctx context.Context, cause error, release func(context.Context) err
 
 // GiveBack is Abandon for a lock that is certainly held, whatever the server answered to a later command of taking it.
 func GiveBack(ctx context.Context, cause error, release func(context.Context) error) error {
-	cause = OfContext(ctx, cause)
+	cause = backend.OfContext(ctx, cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
 	if err := release(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("%w (and the lock may still be held: %w)", cause, err)
 	}
 	return cause
-}
-
-// OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns
-// "i/o timeout", perhaps before the timer of ctx has fired.
-func OfContext(ctx context.Context, err error) error {
-	over := ctx.Err()
-	if deadline, ok := ctx.Deadline(); ok && over == nil && !time.Now().Before(deadline) {
-		over = context.DeadlineExceeded
-	}
-	if err == nil || over == nil || errors.Is(err, over) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", over, err)
 }

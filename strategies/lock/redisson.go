@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -132,7 +133,7 @@ func (l *redissonLocker) again(ctx context.Context, name string) (*redissonStay,
 		delete(l.in, key)
 		return nil, nil
 	}
-	return s, OfContext(ctx, err)
+	return s, backend.OfContext(ctx, err)
 }
 
 // redissonStay is one holder's time with the lock, from its first entry to its last release. As a Lease it is the whole

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -85,7 +86,7 @@ func (l *ticketLocker) Try(ctx context.Context, name string) (Lease, error) {
 		err = ErrHeld
 	}
 	if err != nil {
-		return nil, fmt.Errorf("try lock %s: %w", name, OfContext(ctx, err))
+		return nil, fmt.Errorf("try lock %s: %w", name, backend.OfContext(ctx, err))
 	}
 	g.number = number
 	return g, nil

@@ -256,7 +256,7 @@ func (l *locker) take(ctx context.Context, name string) (*lease, error) {
 		case errors.As(err, &refused):
 			err = refusal{err}
 		}
-		return nil, lock.OfContext(ctx, err)
+		return nil, backend.OfContext(ctx, err)
 	}
 	s.held, s.release = held, func() { release(); end() }
 	s.context, s.lost = context.WithCancelCause(context.Background())
