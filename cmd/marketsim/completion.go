@@ -9,6 +9,7 @@ import (
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // complete offers fixed words for a flag in shell completion.
@@ -74,10 +75,14 @@ func specOffers(c strategies.Catalogue, typed string, alone bool) []string {
 	return offers
 }
 
-// lockOffers are the locks of a strategy, with a watchdog where they can have one.
+// lockOffers are the locks of a strategy, and each with every modifier that it can have.
 func lockOffers(c strategies.Catalogue, strategy string) (offers []string) {
 	for _, kind := range c.Locks {
-		for _, name := range []string{kind.Name, kind.Name + "+watchdog"} {
+		names := []string{kind.Name}
+		for _, modifier := range lock.Modifiers() {
+			names = append(names, kind.Name+"+"+modifier)
+		}
+		for _, name := range names {
 			if _, err := c.Parse(strategy + ":" + name); err == nil {
 				offers = append(offers, strategy+":"+name)
 			}
