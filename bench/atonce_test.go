@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,17 +42,11 @@ func TestAtOnce(t *testing.T) {
 
 // TestAtOnceOverlaps: no buyer ends before all have begun.
 func TestAtOnceOverlaps(t *testing.T) {
-	begun, all := make(chan struct{}, 5), make(chan struct{})
-	go func() {
-		for range cap(begun) {
-			<-begun
-		}
-		close(all)
-	}()
+	var begun atomic.Int32
+	all := make(chan struct{})
 	c := batch(t, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
-		select {
-		case begun <- struct{}{}:
-		case <-all: // once more
+		if begun.Add(1) == 5 {
+			close(all)
 		}
 		<-all
 		return next()

@@ -69,13 +69,14 @@ type command struct {
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports; one of its fields is set, and Late beside Error.
+// event is what a child reports; one of its fields is set, and Late or Lacks beside Error.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
 	Error string // it cannot go on
 	Late  bool   // Error is a time-out, which a faster machine does not meet
+	Lacks bool   // Error is that the lock does not work on these servers
 }
 
 // Outcome is what a client's operation returned.
@@ -141,7 +142,7 @@ func serve(in io.Reader, out io.Writer, schemes func(string) (Purchasing, error)
 	}
 	closer, err := c.open(config, schemes)
 	if err != nil {
-		c.report(event{Error: err.Error()})
+		c.report(event{Error: err.Error(), Lacks: errors.Is(err, lock.ErrServers)})
 		return err
 	}
 	c.report(event{Ready: true})

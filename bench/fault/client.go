@@ -8,6 +8,7 @@ import (
 	"github.com/marketsim/marketsim/internal/child"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -252,6 +253,8 @@ func (c *client) next(within time.Duration) (event, bool) {
 		switch {
 		case !ok:
 			c.setup.fail(fmt.Errorf("client %s ended: %s", c.name, c.process.Log()))
+		case e.Lacks:
+			c.setup.fail(fmt.Errorf("%w: client %s: %s", backend.ErrUnavailable, c.name, e.Error))
 		case e.Late:
 			c.setup.fail(fmt.Errorf("%w: client %s: %s", errLate, c.name, e.Error))
 		case e.Error != "":
