@@ -40,15 +40,15 @@ func BenchmarkScript(b *testing.B) {
 	for _, name := range []string{"lua", "lua-shared"} {
 		for _, buyers := range []int{5, 50} {
 			b.Run(fmt.Sprintf("strategy=%s/against=bare/buyers=%d", name, buyers), func(b *testing.B) {
-				s := newStall(b, server, name, buyers)
+				s := newStocked(b, server, name, buyers)
 				pairs(b, s.driver, s.bare)
 			})
 		}
 		b.Run(fmt.Sprintf("strategy=%s/against=redis-benchmark/buyers=50", name), func(b *testing.B) {
 			if _, err := exec.LookPath("redis-benchmark"); err != nil {
-				b.Skip(err)
+				testkit.Require(b, "redis-benchmark", err.Error())
 			}
-			s := newStall(b, server, name, 50)
+			s := newStocked(b, server, name, 50)
 			puts := s.puttingBack(b)
 			pairs(b, s.driver, func(b *testing.B) float64 { return s.redisBenchmark(b, puts) })
 		})
@@ -75,8 +75,8 @@ func pairs(b *testing.B, driver, other func(*testing.B) float64) {
 	b.ReportMetric(median(others), "other/s")
 }
 
-// stall is a market in which one account offers all there is, and the connections of those who buy it.
-type stall struct {
+// stocked is a market in which one account offers all there is, and the connections of those who buy it.
+type stocked struct {
 	Config
 	server     *backend.Server
 	conns      []*backend.Conn
@@ -87,8 +87,8 @@ type stall struct {
 // inStock is how many items are listed when a row begins. A buyer then seldom comes too late.
 const inStock = 50_000
 
-func newStall(b *testing.B, server *backend.Server, strategy string, buyers int) *stall {
-	s := &stall{server: server, Config: Config{
+func newStocked(b *testing.B, server *backend.Server, strategy string, buyers int) *stocked {
+	s := &stocked{server: server, Config: Config{
 		Mix: result.Mix{Sellers: 1, Buyers: buyers}, Duration: 2 * slice, Keys: testkit.Keys(b), Funds: DefaultFunds,
 		Dial: server.Dial, Subject: spec(b, strategy),
 	}}
@@ -124,7 +124,7 @@ func newStall(b *testing.B, server *backend.Server, strategy string, buyers int)
 	return s
 }
 
-func (s *stall) open(b *testing.B, subject Subject, conn *backend.Conn, process *lock.Process) market.Purchaser {
+func (s *stocked) open(b *testing.B, subject Subject, conn *backend.Conn, process *lock.Process) market.Purchaser {
 	p, closer, err := subject.Open(strategies.Env{
 		Redis: conn.Client, Keys: s.Keys, Process: process,
 		Dial: func(ctx context.Context) (*redis.Client, error) {
@@ -161,7 +161,7 @@ func (l *lastScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 }
 
 // restock lists new items for one coin each, in place of those that were bought.
-func (s *stall) restock(b *testing.B) {
+func (s *stocked) restock(b *testing.B) {
 	ctx, rdb := b.Context(), s.conns[0].Client
 	listed, err := rdb.ZCard(ctx, s.Keys.Market()).Result()
 	for ; err == nil && listed < inStock; listed += market.BatchSize {
@@ -182,7 +182,7 @@ func (s *stall) restock(b *testing.B) {
 }
 
 // driver returns the purchases a second that the driver makes.
-func (s *stall) driver(b *testing.B) float64 {
+func (s *stocked) driver(b *testing.B) float64 {
 	s.restock(b)
 	m := fakeMeasurement(s.Config, nothing, nothing)
 	m.sellers = nil
@@ -198,7 +198,7 @@ func (s *stall) driver(b *testing.B) float64 {
 }
 
 // bare returns the purchases a second that loops of nothing but go-redis calls make.
-func (s *stall) bare(b *testing.B) float64 {
+func (s *stocked) bare(b *testing.B) float64 {
 	s.restock(b)
 	var stop atomic.Bool
 	var bought atomic.Int64
@@ -218,7 +218,7 @@ func (s *stall) bare(b *testing.B) float64 {
 	return float64(bought.Load()) / time.Since(start).Seconds()
 }
 
-func (s *stall) buyer(ctx context.Context, rdb *redis.Client, id market.UserID, stop *atomic.Bool) (bought int64, err error) {
+func (s *stocked) buyer(ctx context.Context, rdb *redis.Client, id market.UserID, stop *atomic.Bool) (bought int64, err error) {
 	keys := []string{s.Keys.User(1), s.Keys.User(id), s.Keys.Inventory(id), s.Keys.Market()}
 	for !stop.Load() {
 		listings, err := rdb.ZRandMemberWithScores(ctx, s.Keys.Market(), browseSize).Result()
@@ -247,7 +247,7 @@ func (s *stall) buyer(ctx context.Context, rdb *redis.Client, id market.UserID, 
 
 // puttingBack lists items whose numbers are written as redis-benchmark writes them, and returns the hash of a script
 // that makes a purchase of one, and undoes it.
-func (s *stall) puttingBack(b *testing.B) string {
+func (s *stocked) puttingBack(b *testing.B) string {
 	var text strings.Builder
 	for _, part := range []string{"../strategies/refused.lua", "local function buy()\n", "../strategies/lua_purchase.lua"} {
 		if strings.HasSuffix(part, ".lua") {
@@ -292,10 +292,10 @@ return answer`)
 }
 
 // putBack is the key of a market from which nothing is taken for good.
-func (s *stall) putBack() string { return s.Keys.Lock("put-back") }
+func (s *stocked) putBack() string { return s.Keys.Lock("put-back") }
 
 // redisBenchmark returns the purchases a second that redis-benchmark makes.
-func (s *stall) redisBenchmark(b *testing.B, script string) float64 {
+func (s *stocked) redisBenchmark(b *testing.B, script string) float64 {
 	b.Helper()
 	if s.server.Target.Network != "tcp" || s.server.Target.TLS != nil || s.server.Target.Password != "" {
 		b.Skip("redis-benchmark is run here without TLS and without a password")
