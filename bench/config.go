@@ -64,6 +64,9 @@ type Config struct {
 	Rate     float64
 	Arrivals Arrivals
 
+	// Workload is in what the market differs from the book's. A hot one has no sellers.
+	result.Workload
+
 	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
 	// Purchaser must be a market.Browser whose lock can be shared.
 	Browsers int
@@ -140,7 +143,7 @@ func (c Config) LongestWarmup() time.Duration {
 }
 
 // Name tells the row from the others of its trial, as result.Row.Name does.
-func (c Config) Name() string { return result.RowName(c.Subject.String(), c.Mix, c.Rate) }
+func (c Config) Name() string { return result.RowName(c.Subject.String(), c.Mix, c.Workload, c.Rate) }
 
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {

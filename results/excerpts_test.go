@@ -283,7 +283,7 @@ func serverTime(run *result.Run) string {
 		if r.Cost == nil || r.Cost.ServerUS == nil {
 			continue
 		}
-		name := r.Strategy + " " + result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String()
+		name := r.Strategy + " " + r.Mix().String()
 		if of[name] == nil {
 			strategy, mix, _ := strings.Cut(name, " ")
 			commands := "-"

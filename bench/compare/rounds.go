@@ -34,7 +34,7 @@ func Rounds(run *result.Run) []result.Comparison {
 	}
 	rows := map[place]result.Row{}
 	for _, r := range run.Rows {
-		rows[place{r.Strategy, result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String(), r.Trial}] = r
+		rows[place{r.Strategy, r.Mix().String(), r.Trial}] = r
 	}
 	var all []result.Comparison
 	for _, mix := range c.Mixes {

@@ -93,7 +93,7 @@ func grouped(run *result.Run) (rows map[string][]result.Row, names, left []strin
 func unpaired(old, new *result.Run, before, after []result.Row, margin float64) result.Comparison {
 	r := before[0]
 	c := result.Comparison{
-		A: r.Strategy, B: r.Strategy, Mix: result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String(),
+		A: r.Strategy, B: r.Strategy, Mix: r.Mix().String(),
 		Rounds: min(len(before), len(after)), Confidence: Confidence, Verdict: result.Undecided,
 		Reason: cmp.Or(unknown("old", old.Status, before), unknown("new", new.Status, after)),
 	}

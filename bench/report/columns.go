@@ -371,7 +371,7 @@ func refused(r row) any {
 	return n
 }
 
-func mix(r result.Row) string { return result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}.String() }
+func mix(r result.Row) string { return r.Mix().String() }
 
 // audit is the verdict on a row's market in words.
 func audit(a result.Audit) cell {

@@ -64,7 +64,7 @@ func ladders(rows [][]result.Row) [][]result.Row {
 
 // closedName is the name of a row without its rate.
 func closedName(r result.Row) string {
-	return result.RowName(r.Strategy, result.Mix{Sellers: r.Sellers, Buyers: r.Buyers}, 0)
+	return result.RowName(r.Strategy, r.Mix(), r.Workload, 0)
 }
 
 // knee says which is the highest rate of a ladder that was reached and whose 99th percentile stays under slo, in

@@ -14,6 +14,7 @@ type Row struct {
 	Trial    int     `json:"trial"` // from 1
 	Status   Status  `json:"status"`
 	Seconds  float64 `json:"seconds"` // measured time, warm-up and drain excluded
+	Workload
 
 	Listed      int64            `json:"listed"`
 	Bought      int64            `json:"bought"`
@@ -75,21 +76,28 @@ type Row struct {
 	Warnings   []string   `json:"warnings"`
 }
 
-// Name tells a row from the others of its trial: its strategy, its mix and the rate that it was asked for if its loop was
-// open, as in "fine 5x5" or "fine 5x5 at 2500/s".
+// Name tells a row from the others of its trial: its strategy, its mix, its workload where that is not the book's, and
+// the rate that it was asked for if its loop was open, as in "fine 5x5", "fine 0x5 hot=1" or "fine 5x5 at 2500/s".
 func (r Row) Name() string {
 	if r.Open == nil {
-		return RowName(r.Strategy, Mix{r.Sellers, r.Buyers}, 0)
+		return RowName(r.Strategy, r.Mix(), r.Workload, 0)
 	}
-	return RowName(r.Strategy, Mix{r.Sellers, r.Buyers}, r.Open.Asked)
+	return RowName(r.Strategy, r.Mix(), r.Workload, r.Open.Asked)
 }
 
+// Mix is the row's mix.
+func (r Row) Mix() Mix { return Mix{r.Sellers, r.Buyers} }
+
 // RowName is the name of a row that is not measured yet. A rate of 0 means that its loop is closed.
-func RowName(strategy string, mix Mix, rate float64) string {
-	if rate == 0 {
-		return strategy + " " + mix.String()
+func RowName(strategy string, mix Mix, workload Workload, rate float64) string {
+	name := strategy + " " + mix.String()
+	if workload != (Workload{}) {
+		name += " " + workload.String()
 	}
-	return strategy + " " + mix.String() + " at " + strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
+	if rate != 0 {
+		name += " at " + strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
+	}
+	return name
 }
 
 // Mix is how many workers sell and how many buy, written 5x1.

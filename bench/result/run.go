@@ -82,6 +82,10 @@ type Config struct {
 	Arrivals         string    `json:"arrivals,omitempty"`           // of the orders of an open loop: poisson or constant
 	SLOMS            float64   `json:"slo_ms,omitempty"`             // what the 99th percentile of an open loop should stay under
 
+	Workload
+	// Axes are what a sweep varies, each of its points a market of its own; Mixes is then empty.
+	Axes []Axis `json:"axes,omitempty"`
+
 	LockServers LockServers `json:"lock_servers,omitzero"`
 }
 
@@ -154,6 +158,11 @@ func (r *Run) check() error {
 	if err := r.Status.check(); err != nil {
 		return err
 	}
+	for _, axis := range r.Manifest.Config.Axes {
+		if err := axis.check(); err != nil {
+			return err
+		}
+	}
 	if r.Rows == nil {
 		return errors.New("it has no list of rows")
 	}
@@ -162,7 +171,7 @@ func (r *Run) check() error {
 	}
 	seen := map[string]bool{}
 	for i, row := range r.Rows {
-		mix := Mix{row.Sellers, row.Buyers}
+		mix := row.Mix()
 		name := fmt.Sprintf("%s, trial %d", row.Name(), row.Trial)
 		switch err := row.Status.check(); {
 		case reflect.ValueOf(row).IsZero():
@@ -171,7 +180,7 @@ func (r *Run) check() error {
 			return fmt.Errorf("row %d: %w", i+1, err)
 		case row.Strategy == "":
 			return fmt.Errorf("row %d names no strategy", i+1)
-		case mix.Sellers < 1 || mix.Buyers < 1:
+		case mix.Buyers < 1 || mix.Sellers < 1 && row.Hot == 0:
 			return fmt.Errorf("row %d: mix %s: at least one seller and one buyer are needed", i+1, mix)
 		case seen[name]:
 			return fmt.Errorf("row %d: %s is there twice", i+1, name)
@@ -202,7 +211,10 @@ func negative(v reflect.Value, path string) error {
 	case reflect.Struct:
 		for field, value := range v.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name != "" && name != "funds" {
+			switch {
+			case field.Anonymous: // its fields are stored beside the others
+				errs = append(errs, negative(value, path))
+			case name != "" && name != "funds":
 				errs = append(errs, negative(value, strings.TrimPrefix(path+"."+name, ".")))
 			}
 		}

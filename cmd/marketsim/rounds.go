@@ -32,7 +32,9 @@ func (r rowSpec) subject() bench.Subject {
 	return renamed{r.spec, r.as}
 }
 
-func (r rowSpec) String() string { return result.RowName(r.subject().String(), r.mix, r.rate) }
+func (r rowSpec) String() string {
+	return result.RowName(r.subject().String(), r.mix, result.Workload{}, r.rate)
+}
 
 // renamed is a strategy that is compared with itself, under a second name.
 type renamed struct {
