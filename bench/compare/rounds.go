@@ -22,11 +22,11 @@ func Fewest(pairs int) int {
 // confidence is that of each of so many intervals which all hold at once with Confidence.
 func confidence(pairs int) float64 { return 1 - (1-Confidence)/float64(max(1, pairs)) }
 
-// Pairs is how many pairs there are of so many strategies under so many mixes.
-func Pairs(strategies, mixes int) int { return strategies * (strategies - 1) / 2 * mixes }
+// Pairs is how many pairs there are of so many strategies under so many mixes, or at so many points of a sweep.
+func Pairs(strategies, places int) int { return strategies * (strategies - 1) / 2 * places }
 
-// Rounds compares each two strategies of a run under each of its mixes. It returns nil if the run was not made for that:
-// its configuration has no margin then.
+// Rounds compares each two strategies of a run under each of its mixes, or at each of its points if it is a sweep. It
+// returns nil if the run was not made for that: its configuration has no margin then.
 func Rounds(run *result.Run) []result.Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
@@ -34,22 +34,23 @@ func Rounds(run *result.Run) []result.Comparison {
 	}
 	rows := map[place]result.Row{}
 	for _, r := range run.Rows {
-		rows[place{r.Strategy, r.Mix().String(), r.Trial}] = r
+		rows[place{r.Strategy, c.PlaceOf(r), r.Trial}] = r
 	}
+	places := c.Places()
 	var all []result.Comparison
-	for _, mix := range c.Mixes {
+	for _, mix := range places {
 		for i, a := range c.Strategies {
 			for _, b := range c.Strategies[i+1:] {
 				p := pair{a: a, b: b, mix: mix}
 				p.measure(rows, c.Trials)
-				all = append(all, p.judge(c.Trials, Pairs(len(c.Strategies), len(c.Mixes)), *c.Margin))
+				all = append(all, p.judge(c.Trials, Pairs(len(c.Strategies), len(places)), *c.Margin))
 			}
 		}
 	}
 	return all
 }
 
-// A place is where a row stands in a run.
+// A place is where a row stands in a run. Its mix is a point, if that is a sweep.
 type place struct {
 	strategy, mix string
 	round         int

@@ -37,7 +37,7 @@ type Difference struct {
 // faster or slower only where the 95% intervals of its two medians are disjoint. The error, if there is no such row,
 // wraps ErrNothing.
 func Stored(old, new *result.Run, margin float64) (Runs, error) {
-	runs := Runs{Margin: margin, Differ: differences(old.Manifest, new.Manifest)}
+	runs := Runs{Margin: margin, Differ: Differences(old.Manifest, new.Manifest)}
 	before, names, left := grouped(old)
 	after, others, leftToo := grouped(new)
 	runs.LeftOut = slices.Compact(slices.Sorted(slices.Values(append(left, leftToo...))))
@@ -135,8 +135,8 @@ func rates(rows []result.Row) []float64 {
 	return all
 }
 
-// differences are the settings and circumstances in which two runs differ, strategies and seed excepted.
-func differences(old, new result.Manifest) []Difference {
+// Differences are the settings and circumstances in which two runs differ, strategies and seed excepted.
+func Differences(old, new result.Manifest) []Difference {
 	var all []Difference
 	differ := func(what, a, b string) {
 		if a != b {

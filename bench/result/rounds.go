@@ -20,7 +20,7 @@ func (r *Run) Rounds() [][]Row {
 		return [][]Row{r.Rows}
 	}
 	c := r.Manifest.Config
-	size := len(c.Strategies) * len(c.Mixes) * max(1, len(c.Rates))
+	size := len(c.Strategies) * len(c.Places()) * max(1, len(c.Rates))
 	byTrial := map[int][]Row{}
 	for _, row := range r.Rows {
 		if row.Status == Complete {
@@ -37,7 +37,7 @@ func (r *Run) Rounds() [][]Row {
 }
 
 // Same groups rows that differ in nothing but their round. The groups are in the order in which the run was asked for
-// them, by strategy, mix and rate, whatever the order of the rows.
+// them, by strategy, mix or point, and rate, whatever the order of the rows.
 func (r *Run) Same(rows []Row) [][]Row {
 	c := r.Manifest.Config
 	var groups [][]Row
@@ -51,16 +51,20 @@ func (r *Run) Same(rows []Row) [][]Row {
 		}
 		groups[i] = append(groups[i], row)
 	}
-	asked := func(row Row) (strategy, mix, rate int) {
+	places := map[string]int{}
+	for i, place := range c.Places() {
+		places[place] = i + 1
+	}
+	asked := func(row Row) (strategy, place, rate int) {
 		if row.Open != nil {
 			rate = slices.Index(c.Rates, row.Open.Asked)
 		}
-		return slices.Index(c.Strategies, row.Strategy), slices.Index(c.Mixes, Mix{row.Sellers, row.Buyers}.String()), rate
+		return slices.Index(c.Strategies, row.Strategy), places[c.PlaceOf(row)], rate
 	}
 	slices.SortStableFunc(groups, func(a, b []Row) int {
-		s1, m1, r1 := asked(a[0])
-		s2, m2, r2 := asked(b[0])
-		return cmp.Or(cmp.Compare(s1, s2), cmp.Compare(m1, m2), cmp.Compare(r1, r2))
+		s1, p1, r1 := asked(a[0])
+		s2, p2, r2 := asked(b[0])
+		return cmp.Or(cmp.Compare(s1, s2), cmp.Compare(p1, p2), cmp.Compare(r1, r2))
 	})
 	return groups
 }

@@ -90,10 +90,7 @@ func (r Row) Mix() Mix { return Mix{r.Sellers, r.Buyers} }
 
 // RowName is the name of a row that is not measured yet. A rate of 0 means that its loop is closed.
 func RowName(strategy string, mix Mix, workload Workload, rate float64) string {
-	name := strategy + " " + mix.String()
-	if workload != (Workload{}) {
-		name += " " + workload.String()
-	}
+	name := strategy + " " + place(mix, workload)
 	if rate != 0 {
 		name += " at " + strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
 	}

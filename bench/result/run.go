@@ -41,6 +41,8 @@ type Run struct {
 
 	// Comparisons are of each two strategies under each mix, if the run was made to compare them.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
+
+	Sweep *Sweep `json:"sweep,omitempty"` // what a sweep came to; nil: the run is none, or none of its rounds is complete
 }
 
 // Manifest says what was measured, where and with which settings. Passwords are not in it.
@@ -83,8 +85,10 @@ type Config struct {
 	SLOMS            float64   `json:"slo_ms,omitempty"`             // what the 99th percentile of an open loop should stay under
 
 	Workload
-	// Axes are what a sweep varies, each of its points a market of its own; Mixes is then empty.
-	Axes []Axis `json:"axes,omitempty"`
+	// Axes are what a sweep varies, each of its points a market of its own; Mixes is then empty. What is not an axis has one
+	// value: Clients, or that of Workload.
+	Axes    []Axis `json:"axes,omitempty"`
+	Clients int    `json:"clients,omitempty"`
 
 	LockServers LockServers `json:"lock_servers,omitzero"`
 }
@@ -158,10 +162,8 @@ func (r *Run) check() error {
 	if err := r.Status.check(); err != nil {
 		return err
 	}
-	for _, axis := range r.Manifest.Config.Axes {
-		if err := axis.check(); err != nil {
-			return err
-		}
+	if err := r.Manifest.Config.checkAxes(); err != nil {
+		return err
 	}
 	if r.Rows == nil {
 		return errors.New("it has no list of rows")
@@ -200,7 +202,7 @@ func (s Status) check() error {
 }
 
 // negative refuses a number below zero anywhere in v, which is stored under the name path. Only the coins that an audit
-// found may be one: accounts can be overdrawn.
+// found may be one, because accounts can be overdrawn, and R2, where a law fits badly.
 func negative(v reflect.Value, path string) error {
 	var errs []error
 	switch v.Kind() {
@@ -214,7 +216,7 @@ func negative(v reflect.Value, path string) error {
 			switch {
 			case field.Anonymous: // its fields are stored beside the others
 				errs = append(errs, negative(value, path))
-			case name != "" && name != "funds":
+			case name != "" && name != "funds" && name != "r2":
 				errs = append(errs, negative(value, strings.TrimPrefix(path+"."+name, ".")))
 			}
 		}

@@ -1,0 +1,238 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// A Sweep is what a run says about its points, judged when it ended: which strategy is best at each, where one passes
+// another, and how throughput grows with clients. It is drawn as it is; a report decides nothing.
+type Sweep struct {
+	// Findings are what came out, a sentence each, what matters most first.
+	Findings  []string     `json:"findings"`
+	Points    []SweepPoint `json:"points"` // in the order of Config.Points
+	Crossings []Crossing   `json:"crossings,omitempty"`
+	Laws      []Law        `json:"laws,omitempty"` // one for each strategy and each line along the axis clients
+}
+
+// A SweepPoint is what is known about one point of a sweep.
+type SweepPoint struct {
+	At          []float64    `json:"at"`                    // its value on each of Config.Axes
+	Place       string       `json:"place"`                 // as Point.String
+	Strategies  []Measured   `json:"strategies"`            // in the order of Config.Strategies; those without a row are missing
+	Comparisons []Comparison `json:"comparisons,omitempty"` // of each two strategies; Mix is Place
+	// Best are the strategies that none is known to beat here: one, if the best is known.
+	Best []string `json:"best,omitempty"`
+	Loss *Loss    `json:"loss,omitempty"` // of the worst choice; nil: fewer than two strategies bought something
+}
+
+// Measured is a strategy at a point: the medians of its rounds, with their 95% intervals.
+type Measured struct {
+	Strategy  string   `json:"strategy"`
+	Rounds    int      `json:"rounds"` // complete ones that stand behind it
+	PerSecond Estimate `json:"purchases_per_second"`
+	P99MS     Estimate `json:"p99_ms"` // of the waits
+	// Commands are those to the market's server for each purchase, and ServerUS the server's CPU time. They are nil where
+	// they could not be found out.
+	Commands *Estimate `json:"commands_per_purchase,omitempty"`
+	ServerUS *Estimate `json:"server_us,omitempty"`
+	// Problem says why the numbers must not be judged, as in "failed its audit in round 2"; empty: they may be.
+	Problem string `json:"problem,omitempty"`
+}
+
+// An Estimate is the median of the rounds, and where its 95% interval ends. Low and High are nil where rounds are too few
+// for one, or some are missing.
+type Estimate struct {
+	Median float64  `json:"median"`
+	Low    *float64 `json:"low,omitempty"`
+	High   *float64 `json:"high,omitempty"`
+}
+
+// Loss is what the choice of the slowest strategy costs at a point: its purchases/s over those of the fastest, by their
+// medians, divided inside each round. The interval is that of their Comparison.
+type Loss struct {
+	Worst string   `json:"worst"`
+	Best  string   `json:"best"`
+	Ratio float64  `json:"ratio"` // at most 1, but for chance
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+	Sure  bool     `json:"sure"` // the worst is known to be slower
+}
+
+// A Line is the points of a sweep along one of its axes, at one value of the other if there is one.
+type Line struct {
+	Axis       AxisName `json:"axis"`
+	Other      AxisName `json:"other,omitempty"` // empty: the sweep has one axis
+	OtherValue float64  `json:"other_value,omitempty"`
+}
+
+// A Crossing is where strategy A, known to be slower than B before it, is known to be faster after it.
+type Crossing struct {
+	Line
+	A      string  `json:"a"`
+	B      string  `json:"b"`
+	Before float64 `json:"before"` // the last value of the axis at which A is known to be slower
+	After  float64 `json:"after"`  // the first at which A is known to be faster
+	Until  float64 `json:"until"`  // and the last such value without a gap
+	// Between are the measured values between Before and After: which of the two is faster there is not decided, or it makes
+	// no difference.
+	Between []float64 `json:"between,omitempty"`
+}
+
+// Law is the universal scalability law fitted to the medians of a strategy along the axis clients:
+// X(N) = Lambda*N / (1 + Sigma*(N-1) + Kappa*N*(N-1)).
+//
+// Source: N. J. Gunther, "Guerrilla Capacity Planning", Springer, 2007.
+type Law struct {
+	Line
+	Strategy string  `json:"strategy"`
+	Points   int     `json:"points"`     // that it was fitted to
+	Lambda   float64 `json:"lambda"`     // purchases/s of one client
+	Sigma    float64 `json:"sigma"`      // contention: the part of the work that only one client can do at a time
+	Kappa    float64 `json:"kappa"`      // coherence: what each pair of clients costs
+	R2       float64 `json:"r2"`         // of X, not of N/X; below 0 it fits worse than the mean of the points would
+	Peak     float64 `json:"peak_n"`     // clients at which X is largest; 0: it grows for ever
+	PeakX    float64 `json:"peak_x"`     // purchases/s there; 0 as well
+	Why      string  `json:"why_not"`    // why nothing was fitted; then all numbers but Points are 0
+	MaxN     float64 `json:"measured_n"` // the most clients that were measured
+}
+
+// X is the throughput that the law gives for n clients; 0 if it was not fitted.
+func (l Law) X(n float64) float64 {
+	return l.Lambda * n / (1 + l.Sigma*(n-1) + l.Kappa*n*(n-1))
+}
+
+// A Point of a sweep is the load and the market that its rows have in common.
+type Point struct {
+	At  []float64 // its value on each of Config.Axes
+	Mix Mix
+	Workload
+}
+
+// String names the point as its rows do: "5x5", or "0x5 hot=1 hold=2ms" where the market is not the book's.
+func (p Point) String() string { return place(p.Mix, p.Workload) }
+
+// place is what the name of a row says besides its strategy and its rate.
+func place(mix Mix, w Workload) string {
+	if w == (Workload{}) {
+		return mix.String()
+	}
+	return mix.String() + " " + w.String()
+}
+
+// MaxSweepPoints is how many points a sweep has at most.
+const MaxSweepPoints = 5000
+
+// Points are the points of a sweep, the last of its axes varying fastest. Nil: the run is no sweep.
+func (c Config) Points() []Point {
+	if len(c.Axes) == 0 {
+		return nil
+	}
+	type setting struct {
+		at      []float64
+		clients int
+		Workload
+	}
+	all := []setting{{clients: c.Clients, Workload: c.Workload}}
+	for _, axis := range c.Axes {
+		var longer []setting
+		for _, s := range all {
+			for _, v := range axis.Values {
+				next := s
+				next.at = append(slices.Clone(s.at), v)
+				switch axis.Name {
+				case Clients:
+					next.clients = int(v)
+				case Hot:
+					next.Hot = int(v)
+				case Hold:
+					next.HoldMS = v
+				case RTT:
+					next.RTTMS = v
+				}
+				longer = append(longer, next)
+			}
+		}
+		all = longer
+	}
+	points := make([]Point, 0, len(all))
+	for _, s := range all {
+		mix := Mix{Sellers: s.clients, Buyers: s.clients}
+		if s.Hot > 0 {
+			mix.Sellers = 0
+		}
+		points = append(points, Point{At: s.at, Mix: mix, Workload: s.Workload})
+	}
+	return points
+}
+
+// Places are the loads under which a run compares strategies: its mixes, or the points of a sweep. PlaceOf names that of a
+// row in the same way.
+func (c Config) Places() []string {
+	if len(c.Axes) == 0 {
+		return c.Mixes
+	}
+	var all []string
+	for _, p := range c.Points() {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+// PlaceOf is which of Places a row was measured at.
+func (c Config) PlaceOf(r Row) string {
+	if len(c.Axes) == 0 {
+		return r.Mix().String()
+	}
+	return place(r.Mix(), r.Workload)
+}
+
+// Say is a value of the axis in words, as in "8 clients", "1 hot item", "a hold of 10 ms" and "a delay of 0.2 ms".
+func (a AxisName) Say(v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	several := ""
+	if v != 1 {
+		several = "s"
+	}
+	switch a {
+	case Clients:
+		return text + " client" + several
+	case Hot:
+		return text + " hot item" + several
+	case Hold:
+		return "a hold of " + text + " ms"
+	case RTT:
+		return "a delay of " + text + " ms"
+	}
+	return text
+}
+
+// checkAxes refuses axes that no sweep has. Several thousand points bound what a file can make a reader compute.
+func (c Config) checkAxes() error {
+	points := 1
+	for i, axis := range c.Axes {
+		if err := axis.check(); err != nil {
+			return err
+		}
+		for j, v := range axis.Values {
+			whole := axis.Name == Clients || axis.Name == Hot
+			if v < 0 || v > 1e9 || whole && (v != math.Trunc(v) || v == 0) || j > 0 && v <= axis.Values[j-1] {
+				return fmt.Errorf("the axis %s has the values %v: they ascend from 0, and numbers of clients and items are whole",
+					axis.Name, axis.Values)
+			}
+		}
+		if slices.ContainsFunc(c.Axes[:i], func(other Axis) bool { return other.Name == axis.Name }) {
+			return fmt.Errorf("the axis %s is there twice", axis.Name)
+		}
+		if points *= len(axis.Values); points > MaxSweepPoints {
+			return fmt.Errorf("the axes have more than %d points", MaxSweepPoints)
+		}
+	}
+	if len(c.Axes) > 2 {
+		return errors.New("it has more than two axes")
+	}
+	return nil
+}
