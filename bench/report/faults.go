@@ -24,8 +24,18 @@ func Faults(res *result.Faults) *Document {
 
 // faultsHead says what was run where. What would make a reader distrust it comes first.
 func faultsHead(res *result.Faults) []string {
-	m, cells := res.Manifest, len(res.Scenarios)*len(res.Subjects)
-	var lines []string
+	m := res.Manifest
+	return append(faultsWarnings(res),
+		fmt.Sprintf("marketsim %s on %s %s (%s), %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS))),
+		fmt.Sprintf("%s, %s: %s", count(int64(len(res.Scenarios)), "scenario"), count(int64(len(res.Subjects)), "subject"),
+			tallied(res.Findings, outcomes(), outcome)),
+		"others kept out: "+tallied(res.Findings, keptOuts(), keptOut))
+}
+
+// faultsWarnings says what would make a reader distrust findings.
+func faultsWarnings(res *result.Faults) (lines []string) {
+	cells := len(res.Scenarios) * len(res.Subjects)
 	found := fmt.Sprintf("this is what was found until then, %d of %s.", res.Found(), count(int64(cells), "finding"))
 	switch res.Status {
 	case result.Incomplete:
@@ -37,15 +47,10 @@ func faultsHead(res *result.Faults) []string {
 		lines = append(lines, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s, %s.",
 			clean(f.Subject), clean(f.Broken), clean(f.Scenario), f.Verdict, clean(f.Why)))
 	}
-	if m.Backend == "embedded" {
+	if res.Manifest.Backend == "embedded" {
 		lines = append(lines, "EMBEDDED MINIREDIS: this is not Redis's behaviour.")
 	}
-	return append(lines,
-		fmt.Sprintf("marketsim %s on %s %s (%s), %s", known(m.Version), known(m.Server), known(m.ServerVersion),
-			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS))),
-		fmt.Sprintf("%s, %s: %s", count(int64(len(res.Scenarios)), "scenario"), count(int64(len(res.Subjects)), "subject"),
-			tallied(res.Findings, outcomes(), outcome)),
-		"others kept out: "+tallied(res.Findings, keptOuts(), keptOut))
+	return lines
 }
 
 // outcome says what happened to money and items: the harm, or why there is none to tell. Results that hold no harm tell
@@ -310,7 +315,7 @@ func matrix(res *result.Faults) []section {
 			}
 			t.rows = append(t.rows, row)
 		}
-		sections = append(sections, section{lines: []string{fmt.Sprintf("Scenarios %d to %d:", from+1, to)}, table: t})
+		sections = append(sections, section{lines: []string{fmt.Sprintf("Scenarios %d to %d:", from+1, to)}, table: t, matrix: true})
 		from = to
 	}
 	if len(sections) > 0 {

@@ -149,6 +149,8 @@ type section struct {
 	table *table
 	notes []string
 
+	matrix bool // it is a piece of the matrix of findings, as wide as a text
+
 	// prose is what a text has in place of the lines, the table and the notes, where the table is too wide for a
 	// terminal. A line is cells without anything between them.
 	prose [][]cell

@@ -97,7 +97,16 @@ func margin(res *result.Run) float64 {
 // runHead says what was measured where. What would make a reader distrust the numbers comes first.
 func runHead(res *result.Run) []string {
 	m := res.Manifest
-	var lines []string
+	return append(runWarnings(res),
+		fmt.Sprintf("marketsim %s on %s %s (%s), %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS), clean(m.Kernel))),
+		fmt.Sprintf("%s, %s; %s s a row after %s s of warm-up%s; seed %d%s%s", known(m.CPU), count(int64(m.CPUs), "CPU"),
+			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), rounds(res), m.Seed,
+			wallets(m.Config.Wallets), started(m.Started)))
+}
+
+// runWarnings says what would make a reader distrust a run.
+func runWarnings(res *result.Run) (lines []string) {
 	switch res.Status {
 	case result.Complete:
 	case result.Incomplete:
@@ -111,15 +120,10 @@ func runHead(res *result.Run) []string {
 		lines = append(lines, fmt.Sprintf("AUDIT FAILED in %s of %s: items or money went wrong.",
 			thousands(int64(wrong)), count(int64(len(res.Rows)), "row")))
 	}
-	if m.Backend == "embedded" {
+	if res.Manifest.Backend == "embedded" {
 		lines = append(lines, "EMBEDDED MINIREDIS: these are not Redis's numbers.")
 	}
-	return append(lines,
-		fmt.Sprintf("marketsim %s on %s %s (%s), %s", known(m.Version), known(m.Server), known(m.ServerVersion),
-			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS), clean(m.Kernel))),
-		fmt.Sprintf("%s, %s; %s s a row after %s s of warm-up%s; seed %d%s%s", known(m.CPU), count(int64(m.CPUs), "CPU"),
-			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), rounds(res), m.Seed,
-			wallets(m.Config.Wallets), started(m.Started)))
+	return lines
 }
 
 func auditsFailed(rows []result.Row) int {
