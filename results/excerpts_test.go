@@ -36,7 +36,10 @@ var excerpts = map[string]func(t *testing.T, folder, now string) string{
 	"chaos-2026-11-21-redis-7.0.15":      chaosTable,
 	"fencing-2026-11-22-redis-7.0.15":    comparisonTables,
 	"locks-2026-11-22-redis-7.0.15":      comparisonTables,
-	"strategies-2026-11-22-redis-7.0.15": comparisonTables,
+	"strategies-2026-11-22-redis-7.0.15": comparedWith("fine"),
+	"watch-2026-11-22-redis-7.0.15":      comparedWith("watch"),
+	"waiting-2026-11-22-redis-7.0.15":    comparedWith("coarse:set-px"),
+	"backoff-2026-11-22-redis-7.0.15":    claimsTable,
 }
 
 var (
@@ -86,15 +89,7 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 			part := command.FindStringSubmatch(now)
 			return part[1] + told(finding(t, part[2], part[3]))
 		})
-		if before == after {
-			continue
-		}
-		if !*update {
-			t.Errorf("%s does not show what is stored; 'go test ./results -update' writes it:\n%s", path,
-				difference(before, after))
-		} else if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
-			t.Error(err)
-		}
+		rewrite(t, path, before, after)
 	}
 	for folder := range excerpts {
 		if !shown[folder] {
@@ -113,6 +108,19 @@ func TestDocsTellOfEveryScenario(t *testing.T) {
 		if !strings.Contains(docs, "--scenario "+sc.Name+" ") {
 			t.Errorf("docs/faults.md does not tell of %s", sc.Name)
 		}
+	}
+}
+
+// rewrite fails where a page does not show what is stored. With -update it writes the page.
+func rewrite(t *testing.T, path, before, after string) {
+	t.Helper()
+	if before == after {
+		return
+	}
+	if !*update {
+		t.Errorf("%s does not show what is stored; 'go test ./results -update' writes it:\n%s", path, difference(before, after))
+	} else if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -143,6 +151,15 @@ func bookTable(t *testing.T, folder, _ string) string {
 		t.Fatal("the report has no table 6-3, or no claims")
 	}
 	return table + "\n\n" + claims + "\n"
+}
+
+// claimsTable is what a run says about the claims of what it reproduces.
+func claimsTable(t *testing.T, folder, _ string) string {
+	table := [][]string{{"id", "claim", "published", "measured", "verdict"}}
+	for _, c := range readRun(t, filepath.Join(folder, "run.json")).Claims {
+		table = append(table, []string{strconv.Itoa(c.ID), c.Text, c.Published, c.Measured, string(c.Verdict)})
+	}
+	return markdown(table)
 }
 
 // faultsTable fills the cells of a table in anew; its scenarios and locks are chosen by whoever wrote the page.
@@ -253,6 +270,17 @@ func chaosTable(t *testing.T, folder, _ string) string {
 // comparisonTables are the comparisons of the runs below a folder, each with what a purchase cost the server: the median
 // of the rounds.
 func comparisonTables(t *testing.T, folder, _ string) string {
+	return comparisonsOf(t, folder, func(result.Comparison) bool { return true })
+}
+
+// comparedWith makes the same of the comparisons with one of the strategies.
+func comparedWith(strategy string) func(t *testing.T, folder, now string) string {
+	return func(t *testing.T, folder, _ string) string {
+		return comparisonsOf(t, folder, func(c result.Comparison) bool { return c.A == strategy || c.B == strategy })
+	}
+}
+
+func comparisonsOf(t *testing.T, folder string, wanted func(result.Comparison) bool) string {
 	var all []string
 	pattern := folder + "/run.json"
 	if _, err := os.Stat(pattern); err != nil {
@@ -260,6 +288,7 @@ func comparisonTables(t *testing.T, folder, _ string) string {
 	}
 	for _, path := range glob(t, pattern) {
 		run := readRun(t, path)
+		run.Comparisons = slices.DeleteFunc(run.Comparisons, func(c result.Comparison) bool { return !wanted(c) })
 		var drawn bytes.Buffer
 		if err := report.Run(run).Write(&drawn, report.Markdown, report.Options{}); err != nil {
 			t.Fatal(err)
@@ -278,24 +307,24 @@ func comparisonTables(t *testing.T, folder, _ string) string {
 // serverTime is the CPU time that the market's server spent on a purchase, for each strategy and mix.
 func serverTime(run *result.Run) string {
 	table := [][]string{{"strategy", "mix", "server us/purchase", "commands/purchase"}}
-	of := map[string][]float64{}
-	for _, r := range run.Rows {
-		if r.Cost == nil || r.Cost.ServerUS == nil {
-			continue
-		}
-		name := r.Strategy + " " + r.Mix().String()
-		if of[name] == nil {
-			strategy, mix, _ := strings.Cut(name, " ")
-			commands := "-"
-			if r.CommandsPerPurchase > 0 {
-				commands = fmt.Sprintf("%.1f", r.CommandsPerPurchase)
+	for _, rows := range run.Same(run.Rows) {
+		var us, commands []float64
+		for _, r := range rows {
+			if r.Cost != nil && r.Cost.ServerUS != nil {
+				us = append(us, *r.Cost.ServerUS)
 			}
-			table = append(table, []string{strategy, mix, "", commands})
+			if r.CommandsPerPurchase > 0 {
+				commands = append(commands, r.CommandsPerPurchase)
+			}
 		}
-		of[name] = append(of[name], *r.Cost.ServerUS)
-	}
-	for _, line := range table[1:] {
-		line[2] = fmt.Sprintf("%.0f", compare.Median(of[line[0]+" "+line[1]]).Center)
+		line := []string{rows[0].Strategy, rows[0].Mix().String(), "-", "-"}
+		if len(us) > 0 {
+			line[2] = fmt.Sprintf("%.0f", compare.Median(us).Center)
+		}
+		if len(commands) > 0 {
+			line[3] = fmt.Sprintf("%.1f", compare.Median(commands).Center)
+		}
+		table = append(table, line)
 	}
 	return markdown(table)
 }
