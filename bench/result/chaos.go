@@ -22,7 +22,22 @@ type Chaos struct {
 	// BlockedSeconds is for how long, until a lock was freed between two rounds, no operation at all was applied.
 	BlockedSeconds *float64 `json:"blocked_seconds,omitempty"`
 	NotTested      []string `json:"not_tested,omitempty"` // what could not fail, or was not struck, in words
+	// Times are when faults struck and when there were none because the market was audited, the first MostTimes of them.
+	Times []FaultTime `json:"times,omitempty"`
 }
+
+// A FaultTime is when one fault struck, on the clock of the row's Series.
+type FaultTime struct {
+	Kind  string  `json:"kind"` // as in Chaos.Faults, or Quiet
+	Start float64 `json:"start_seconds"`
+	End   float64 `json:"end_seconds"` // when it was healed
+}
+
+// Quiet is the kind of the time between two rounds: everything is healed, no worker trades, and the market is audited.
+const Quiet = "quiet"
+
+// MostTimes is how many times a row keeps, which are those of some hours.
+const MostTimes = 20_000
 
 // MarketState is what faults have made of a market's coins and items, as audits and the history show.
 type MarketState string

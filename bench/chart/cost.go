@@ -1,0 +1,81 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// A price is what a purchase costs, as far as a run tells it of most rows.
+type price struct {
+	name, unit string
+	of         func(result.Row) (float64, bool)
+}
+
+func prices() []price {
+	return []price{
+		{"CPU time of the server for a purchase", " us", func(r result.Row) (float64, bool) {
+			if r.Cost == nil || r.Cost.ServerUS == nil {
+				return 0, false
+			}
+			return *r.Cost.ServerUS, *r.Cost.ServerUS > 0
+		}},
+		{"commands for a purchase", " commands", func(r result.Row) (float64, bool) {
+			return r.CommandsPerPurchase, r.CommandsPerPurchase > 0
+		}},
+	}
+}
+
+// costs is what a purchase costs the server, against the purchases that are made: the best is at the top left.
+func costs(run *result.Run, all []group) []Figure {
+	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool {
+		v := g.median(perSecond)
+		return g.rows[0].Open != nil || g.rows[0].Chaos != nil || v.n == 0 || v.center == 0
+	})
+	if isSweep(run) || run.Manifest.Config.AtOnce {
+		return nil
+	}
+	var best price
+	var drawn []group
+	for _, p := range prices() {
+		have := slices.DeleteFunc(slices.Clone(all), func(g group) bool { return g.median(p.of).n == 0 })
+		if len(have) > len(drawn) {
+			best, drawn = p, have
+		}
+	}
+	if len(drawn) == 0 {
+		return nil
+	}
+	var xs, ys []float64
+	for _, g := range drawn {
+		xs, ys = append(xs, g.median(best.of).ends()...), append(ys, g.median(perSecond).ends()...)
+	}
+	say := func(v float64) string { return short(v) + best.unit }
+	x, y := logAxis(best.name+" (log scale)", short, xs...), logAxis("", short, ys...)
+	var parts []part
+	var says []string
+	for _, place := range places(drawn) {
+		here := sorted(at(drawn, place), func(g group) value { return g.median(perSecond) })
+		for i, some := range together(here) {
+			head := inWords(here[0])
+			if i > 0 {
+				head += ", the slower ones"
+			}
+			p, ks := panel{x: x, y: y, height: 150}, []key{}
+			for _, g := range some {
+				cost, rate := g.median(best.of), g.median(perSecond)
+				l := line{look: g.look, points: []point{{x: cost.center, y: rate.center, low: rate.low, high: rate.high,
+					sure: rate.sure, doubtful: g.problem != ""}}}
+				p.lines = append(p.lines, l)
+				k := l.key(g.strategy, say(cost.center)+", "+short(rate.center)+"/s")
+				k.line = nil
+				ks = append(ks, k)
+				says = append(says, fmt.Sprintf("%s %s, %s/s", g.name(), say(cost.center), short(rate.center)))
+			}
+			parts = append(parts, words(headType, head), p.part(), keys(ks...), space(8))
+		}
+	}
+	about := "Purchases a second over " + best.name + ", both scales log: cheap and fast is at the top left; " + basis(run)
+	return []Figure{figure(run, "cost", "What a purchase costs", about, about+": "+told(says), parts...)}
+}

@@ -1,0 +1,166 @@
+package chart
+
+import (
+	"cmp"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A panel is lines in a frame: how something changes with what stands on the horizontal axis.
+type panel struct {
+	x, y    axis
+	height  vg.Length // of the frame
+	left    vg.Length // room for labels at its left; 0: gutter
+	lines   []line
+	regions []region // shaded, behind the lines
+	levels  []level
+}
+
+// A line is one line of a panel. Points that an axis cannot show leave a gap.
+type line struct {
+	look
+	points []point
+	bare   bool // without marks
+	spread bool // low to high is a band, and not a whisker at each point
+	behind bool // thin and grey: it is there to compare the others with
+}
+
+// A point is one place of a line. Its interval is low to high, if that is known.
+type point struct {
+	x, y      float64
+	low, high float64
+	sure      bool
+	doubtful  bool // drawn as a ring
+}
+
+// A region is a part of the horizontal axis.
+type region struct {
+	span2
+	shade
+}
+
+// A level is a value of the vertical axis that is marked with a line and a name.
+type level struct {
+	y    float64
+	text string
+}
+
+func (p panel) part() part { return part{p.height + p.x.height() + 8, p.draw} }
+
+func (p panel) draw(c draw.Canvas) {
+	g := newPlot()
+	for _, l := range p.lines {
+		p.add(g, l)
+	}
+	p.x.apply(&g.X)
+	p.y.apply(&g.Y)
+	area := draw.Crop(c, margin+cmp.Or(p.left, gutter), -margin-6, p.x.height(), -8)
+	data := g.DataCanvas(area)
+	x, y := g.Transforms(&data)
+	for _, r := range p.regions {
+		from, to := x(p.x.within(r.from)), x(p.x.within(r.to))
+		if to-from < 1 {
+			to = from + 1 // a short one is seen, too
+		}
+		c.FillPolygon(r.faint(0x38), []vg.Point{{X: from, Y: data.Min.Y}, {X: to, Y: data.Min.Y}, {X: to, Y: data.Max.Y}, {X: from, Y: data.Max.Y}})
+	}
+	p.y.drawLevels(data, y)
+	for _, l := range p.levels {
+		if p.y.shows(l.y) {
+			data.StrokeLine2(draw.LineStyle{Color: ink.color(), Width: 1, Dashes: []vg.Length{4, 3}}, data.Min.X, y(l.y), data.Max.X, y(l.y))
+			noteType.write(c, data.Max.X, y(l.y)+3, 1, l.text)
+		}
+	}
+	g.Draw(area)
+	p.x.drawTicks(c, data, x)
+}
+
+// add adds a line to a plot.
+func (p panel) add(g *plot.Plot, l line) {
+	style, glyph := l.line(), l.glyph()
+	if l.behind {
+		style = draw.LineStyle{Color: grid.color(), Width: 1}
+	}
+	for _, piece := range p.pieces(l.points) {
+		if l.spread && len(piece) > 1 {
+			g.Add(p.spread(l, piece))
+		}
+		if len(piece) > 1 {
+			g.Add(&plotter.Line{XYs: piece.places(), LineStyle: style})
+		}
+	}
+	if l.bare || l.behind {
+		return
+	}
+	for _, piece := range p.pieces(l.points) {
+		for _, at := range piece {
+			if at.sure && !l.spread {
+				g.Add(&plotter.YErrorBars{
+					XYs:       plotter.XYs{{X: at.x, Y: at.y}},
+					YErrors:   plotter.YErrors{{Low: at.y - p.y.within(at.low), High: p.y.within(at.high) - at.y}},
+					LineStyle: draw.LineStyle{Color: l.color(), Width: 1.25}, CapWidth: 6,
+				})
+			}
+			mark := glyph
+			if at.doubtful {
+				mark.Shape = ring{}
+			}
+			g.Add(&plotter.Scatter{XYs: plotter.XYs{{X: at.x, Y: at.y}}, GlyphStyle: mark})
+		}
+	}
+}
+
+// piece is a part of a line without a gap.
+type piece []point
+
+func (p piece) places() plotter.XYs {
+	var all plotter.XYs
+	for _, at := range p {
+		all = append(all, plotter.XY{X: at.x, Y: at.y})
+	}
+	return all
+}
+
+// pieces are the parts of a line that the axes can show.
+func (p panel) pieces(points []point) []piece {
+	var all []piece
+	var now piece
+	for _, at := range points {
+		if p.x.shows(at.x) && p.y.shows(at.y) {
+			now = append(now, at)
+			continue
+		}
+		if len(now) > 0 {
+			all, now = append(all, now), nil
+		}
+	}
+	if len(now) > 0 {
+		all = append(all, now)
+	}
+	return all
+}
+
+// spread is the band between the lows and the highs of a piece.
+func (p panel) spread(l line, of piece) *plotter.Polygon {
+	var outline plotter.XYs
+	for _, at := range of {
+		outline = append(outline, plotter.XY{X: at.x, Y: p.y.within(at.high)})
+	}
+	for i := len(of) - 1; i >= 0; i-- {
+		outline = append(outline, plotter.XY{X: of[i].x, Y: p.y.within(of[i].low)})
+	}
+	return &plotter.Polygon{XYs: []plotter.XYs{outline}, Color: l.faint(0x38)}
+}
+
+// key is the line in words.
+func (l line) key(text, note string) key {
+	style, glyph := l.look.line(), l.glyph()
+	k := key{glyph: &glyph, line: &style, text: text, note: note}
+	if l.bare {
+		k.glyph = nil
+	}
+	return k
+}
