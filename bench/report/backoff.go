@@ -35,5 +35,6 @@ func backoffTable(res *result.Run) section {
 		s.table.rows = append(s.table.rows, append(cells(fmt.Sprint(rows[0].Buyers), clean(rows[0].Strategy), each,
 			whole(buyers*tries.Center), time), audit(medianRow(rows).Audit)))
 	}
+	s.meaning = backoffMeaning(look(res))
 	return s
 }

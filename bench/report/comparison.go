@@ -28,6 +28,7 @@ func comparisonSection(all []result.Comparison, margin float64) section {
 		s.table.rows = append(s.table.rows, append(cells(clean(c.A), clean(c.B), clean(c.Mix)), figures(c)...))
 		s.notes = append(s.notes, sentence(c, margin))
 	}
+	s.meaning = comparisonMeaning(all)
 	return onlySentences(s)
 }
 
@@ -110,9 +111,10 @@ func Runs(oldName, newName string, runs compare.Runs) *Document {
 			t.rows = append(t.rows, cells(clean(diff.What), known(diff.Old), known(diff.New)))
 		}
 		d.sections = append(d.sections, onlyLines(section{
-			title: "The runs differ",
-			lines: []string{"Each of these could be the cause of a difference, or hide one."},
-			table: t,
+			title:   "The runs differ",
+			lines:   []string{"Each of these could be the cause of a difference, or hide one."},
+			table:   t,
+			meaning: differMeaning(runs),
 		}))
 	}
 	d.sections = append(d.sections, runsSection(runs))
@@ -165,6 +167,7 @@ func runsSection(runs compare.Runs) section {
 			s.notes = append(s.notes, fmt.Sprintf("%s: %s.", alone.what, clean(strings.Join(alone.names, ", "))))
 		}
 	}
+	s.meaning = runsMeaning(runs.Rows)
 	return onlySentences(s)
 }
 

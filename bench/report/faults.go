@@ -14,7 +14,9 @@ import (
 func Faults(res *result.Faults) *Document {
 	d := &Document{head: faultsHead(res), records: findings(res), stored: res}
 	for i, sc := range res.Scenarios {
-		s := scenarioSection(groups(res.Of(sc.Name)))
+		found := res.Of(sc.Name)
+		s := scenarioSection(groups(found))
+		s.meaning = scenarioMeaning(found)
 		s.title = fmt.Sprintf("%d. %s: %s", i+1, clean(sc.Name), clean(sc.Title))
 		d.sections = append(d.sections, s)
 	}
@@ -315,7 +317,8 @@ func matrix(res *result.Faults) []section {
 			}
 			t.rows = append(t.rows, row)
 		}
-		sections = append(sections, section{lines: []string{fmt.Sprintf("Scenarios %d to %d:", from+1, to)}, table: t, matrix: true})
+		sections = append(sections, section{lines: []string{fmt.Sprintf("Scenarios %d to %d:", from+1, to)}, table: t, matrix: true,
+			meaning: matrixMeaning(res, res.Scenarios[from:to])})
 		from = to
 	}
 	if len(sections) > 0 {

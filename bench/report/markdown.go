@@ -47,6 +47,9 @@ func markdownSection(b *bytes.Buffer, s section) error {
 		}
 		fmt.Fprintf(b, "- %s\n", escape(n))
 	}
+	if s.meaning != "" {
+		fmt.Fprintf(b, "\n**%s**%s\n", strings.TrimSpace(inWords), " "+escape(s.meaning))
+	}
 	return nil
 }
 

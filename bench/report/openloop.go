@@ -31,6 +31,7 @@ func openSection(res *result.Run, rows [][]result.Row) section {
 			s.notes = append(s.notes, text)
 		}
 	}
+	s.meaning = openMeaning(look(res), ladders(rows))
 	return s
 }
 
@@ -78,19 +79,11 @@ func knee(steps []result.Row, slo float64) string {
 	if slo == 0 && len(steps) == 1 {
 		return ""
 	}
-	good := func(r result.Row) bool {
-		return r.Open.WasReached() && r.Bought > 0 && (slo == 0 || r.WaitMS.P99 < slo)
-	}
 	what := "was reached"
 	if slo > 0 {
 		what += " with a 99th percentile under " + number(slo) + " ms"
 	}
-	best := -1
-	for i, r := range steps {
-		if good(r) {
-			best = i
-		}
-	}
+	best, good := highest(steps, slo)
 	switch {
 	case best < 0:
 		return fmt.Sprintf("%s: no rate %s; at %s", name, what, step(steps[0]))
@@ -100,6 +93,21 @@ func knee(steps []result.Row, slo float64) string {
 	}
 	return fmt.Sprintf("%s: %s/s is the highest rate that %s; at %s; at %s", name, number(steps[best].Open.Asked), what,
 		step(steps[best]), step(steps[best+1])) + but(steps[:best], good)
+}
+
+// highest is the last step of a ladder that was reached with its 99th percentile under slo, in milliseconds, or -1; and
+// what says so of a step. An slo of 0 asks only that it was reached.
+func highest(steps []result.Row, slo float64) (best int, good func(result.Row) bool) {
+	good = func(r result.Row) bool {
+		return r.Open.WasReached() && r.Bought > 0 && (slo == 0 || r.WaitMS.P99 < slo)
+	}
+	best = -1
+	for i, r := range steps {
+		if good(r) {
+			best = i
+		}
+	}
+	return best, good
 }
 
 // step is what a rate was like: "2,000/s it was 8.21 ms".

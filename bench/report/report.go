@@ -142,12 +142,14 @@ func Several(names []string, parts []*Document) *Document {
 // stored is a result that can be stored as JSON.
 type stored interface{ Write(io.Writer) error }
 
-// A section is a titled part of a report: lines, then a table, then notes. Any of them may be missing.
+// A section is a titled part of a report: lines, then a table, then notes, then what the table means. Any of them may be
+// missing.
 type section struct {
-	title string
-	lines []string
-	table *table
-	notes []string
+	title   string
+	lines   []string
+	table   *table
+	notes   []string
+	meaning string // in plain words, made from the numbers of the table
 
 	matrix bool // it is a piece of the matrix of findings, as wide as a text
 

@@ -66,6 +66,7 @@ func bookTable(name string, published []reference.Row, res *result.Run) section 
 		s.lines = []string{line}
 	}
 	s.table = t
+	s.meaning = bookMeaning(published, look(res))
 	return s
 }
 

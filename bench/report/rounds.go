@@ -15,7 +15,8 @@ import (
 // SoFar is the table of a run that is under way: the medians of what was measured until now. Nothing is decided
 // before the last round.
 func SoFar(res *result.Run) *Document {
-	return &Document{sections: []section{{table: rowTable(res, res.Same(res.Rows), rowsTable)}}}
+	meaning := fmt.Sprintf("%d of %d rounds are complete, and nothing is decided before the last.", len(res.Rounds()), res.Planned())
+	return &Document{sections: []section{{table: rowTable(res, res.Same(res.Rows), rowsTable), meaning: meaning}}}
 }
 
 // lines are the rows that a report draws, those of one strategy, mix and rate together: of a run with rounds the rows

@@ -25,7 +25,7 @@ func Run(res *result.Run) *Document {
 		d.sections = append(d.sections, section{title: "Rows", lines: []string{"No row was measured."}})
 		return d
 	}
-	rows := lines(res)
+	seen, rows := look(res), lines(res)
 	noted := notes(res.Rows)
 	if res.Planned() > 1 {
 		noted = roundNotes(res.Rows)
@@ -34,16 +34,17 @@ func Run(res *result.Run) *Document {
 		noted = append(noted, note)
 	}
 	details := section{
-		title: "Details",
-		lines: []string{"gone: someone else was first. given up: time spent on orders that were refused."},
-		table: rowTable(res, rows, detailsTable),
+		title:   "Details",
+		lines:   []string{"gone: someone else was first. given up: time spent on orders that were refused."},
+		table:   rowTable(res, rows, detailsTable),
+		meaning: detailsMeaning(seen),
 	}
 	if note := rankNote(rows, "p99.9", 999); note != "" {
 		details.notes = []string{note}
 	}
-	d.sections = append(d.sections,
-		section{title: joined(": ", "Rows", medians(res)), table: rowTable(res, rows, rowsTable), notes: noted})
-	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Open != nil }) {
+	d.sections = append(d.sections, section{title: joined(": ", "Rows", medians(res)), table: rowTable(res, rows, rowsTable),
+		notes: noted, meaning: rowsMeaning(seen)})
+	if seen.open() {
 		d.sections = append(d.sections, openSection(res, rows))
 	}
 	d.sections = append(d.sections,
@@ -53,37 +54,51 @@ func Run(res *result.Run) *Document {
 			lines: []string{"What the orders exchanged with the market's server, and with servers that only locks use, for " +
 				"each purchase; and what renewals, subscriptions and heartbeats of all workers did beside that in a second. " +
 				"In vain: for orders that were refused and tries that were thrown away."},
-			table: rowTable(res, rows, costTable),
-			notes: commandNotes(rows),
+			table:   rowTable(res, rows, costTable),
+			notes:   commandNotes(rows),
+			meaning: costMeaning(seen),
 		})
+	d.sections = append(d.sections, sometimes(res, rows, seen)...)
+	if len(res.Comparisons) > 0 {
+		compared := comparisonSection(res.Comparisons, margin(res))
+		if seen.embedded() {
+			compared.meaning = seen.undecidable()
+		}
+		d.sections = append(d.sections, compared)
+	}
+	return d
+}
+
+// sometimes are the sections for which not every run has numbers.
+func sometimes(res *result.Run, rows [][]result.Row, seen view) (sections []section) {
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Tries != nil && r.Tries.Max > 1 }) {
-		d.sections = append(d.sections, section{
+		sections = append(sections, section{
 			title: "Tries",
 			lines: []string{"How often a purchase was tried until it was made: once, and once more for each transaction that " +
 				"was aborted and for each attempt that did not get a lock."},
-			table: rowTable(res, rows, triesTable),
+			table:   rowTable(res, rows, triesTable),
+			meaning: triesMeaning(seen),
 		})
 	}
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.TimeMS != nil }) {
-		d.sections = append(d.sections, section{
-			title: "Time",
-			lines: []string{"Where the mean time of a purchase goes."},
-			table: rowTable(res, rows, timeTable),
+		sections = append(sections, section{
+			title:   "Time",
+			lines:   []string{"Where the mean time of a purchase goes."},
+			table:   rowTable(res, rows, timeTable),
+			meaning: timeMeaning(seen),
 		})
 	}
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Fairness != nil }) {
-		d.sections = append(d.sections, section{
+		sections = append(sections, section{
 			title: "Buyers and client",
 			lines: []string{"Jain's index: 1 if all buyers bought the same. gap: without a purchase of a buyer's. client: " +
 				"this process; its CPU time of what its cores offer, the part of that for garbage collection, and how long its " +
 				"goroutines waited for a core. rate x time: what should be busy buyers by Little's law."},
-			table: rowTable(res, rows, loadTable),
+			table:   rowTable(res, rows, loadTable),
+			meaning: loadMeaning(seen),
 		})
 	}
-	if len(res.Comparisons) > 0 {
-		d.sections = append(d.sections, comparisonSection(res.Comparisons, margin(res)))
-	}
-	return d
+	return sections
 }
 
 // margin is what counts as no difference in a run.
@@ -181,7 +196,7 @@ func claimSection(res *result.Run) section {
 			}
 		}
 	}
-	return section{title: "Claims", lines: []string{summary}, table: t, prose: prose}
+	return section{title: "Claims", lines: []string{summary}, table: t, prose: prose, meaning: claimsMeaning(res.Claims, of)}
 }
 
 // holds says how a claim was judged.

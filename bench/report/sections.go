@@ -9,12 +9,14 @@ import (
 // What follows lets renderers of other packages read a document. Its texts are clean: a renderer escapes what its format
 // gives a meaning, and nothing else.
 
-// A Section is a titled part of a document: lines, then a table, then notes. Any of them may be missing.
+// A Section is a titled part of a document: lines, then a table, then notes, then what the table means. Any of them may be
+// missing.
 type Section struct {
-	Title string
-	Lines []string
-	Table *Table
-	Notes []string
+	Title   string
+	Lines   []string
+	Table   *Table
+	Notes   []string
+	Meaning string // what the numbers of the table say, in plain words
 }
 
 // A Table is a table in words. Every row has a cell for each heading.
@@ -85,7 +87,8 @@ func (d *Document) Sections() []Section {
 		if s.matrix {
 			continue
 		}
-		all = append(all, Section{Title: s.title, Lines: slices.Clone(s.lines), Table: s.table.read(), Notes: slices.Clone(s.notes)})
+		all = append(all, Section{Title: s.title, Lines: slices.Clone(s.lines), Table: s.table.read(), Notes: slices.Clone(s.notes),
+			Meaning: s.meaning})
 	}
 	return all
 }

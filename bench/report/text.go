@@ -73,6 +73,7 @@ func (p textPainter) section(b *bytes.Buffer, s section) error {
 			}
 			b.WriteByte('\n')
 		}
+		p.meaning(b, s)
 		return nil
 	}
 	p.paragraphs(b, s.lines...)
@@ -86,7 +87,15 @@ func (p textPainter) section(b *bytes.Buffer, s section) error {
 		}
 	}
 	p.paragraphs(b, s.notes...)
+	p.meaning(b, s)
 	return nil
+}
+
+// meaning ends a section.
+func (p textPainter) meaning(b *bytes.Buffer, s section) {
+	if s.meaning != "" {
+		p.paragraphs(b, inWords+s.meaning)
+	}
 }
 
 // paint colors a verdict.

@@ -137,7 +137,7 @@ func verdictList(verdicts []judged) *report.Document {
 				[]string{v.Dir, v.Subject, v.Mix, p.Name, string(p.Answer), strconv.Itoa(p.Wrong), p.Checked})
 		}
 	}
-	return report.Records(lines, records, verdicts)
+	return report.Records(lines, records, verdicts).InWords(verdictsInWords(verdicts))
 }
 
 // draw stores the picture of the first violation that can be drawn, if one was asked for.

@@ -68,23 +68,28 @@ func listed(c strategies.Catalogue, names []string, locks, scenarios bool) (*rep
 	if len(found) == 0 {
 		return nil, errors.New(strategies.Unknown("name", quotable(names[0]), entryNames(all)))
 	}
-	var lines []string
+	var lines, words []string
 	for _, e := range found {
-		lines = append(lines, e.lines()...)
+		lines, words = append(lines, e.lines()...), append(words, e.inWords())
 	}
-	return report.Records(lines, entryRecords(found), nil), nil
+	return report.Records(lines, entryRecords(found), nil).InWords(strings.Join(words, " ")), nil
 }
 
 // An entry is a strategy, a lock or a scenario, as far as a list tells of it.
 type entry struct {
 	kind, name, summary, source, wakes, needs string
-	promises                                  []string
+	promises, missing                         []string // those that are made, and of a lock those that are not
 	params                                    []param.Param
+	protects                                  strategies.Protection
 }
+
+// wrong reports whether it is a lock that is wrong on purpose.
+func (e entry) wrong() bool { return e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG") }
 
 func entries(c strategies.Catalogue) (all []entry) {
 	for _, s := range c.Strategies {
-		all = append(all, entry{kind: "strategy", name: s.Name, summary: s.Summary, source: s.Source, params: s.Params})
+		all = append(all, entry{kind: "strategy", name: s.Name, summary: s.Summary, source: s.Source, params: s.Params,
+			protects: s.Protects})
 	}
 	for _, k := range c.Locks {
 		e := entry{kind: "lock", name: k.Name, summary: k.Summary, source: k.Source, wakes: k.Wakes, params: k.Params,
@@ -92,6 +97,8 @@ func entries(c strategies.Catalogue) (all []entry) {
 		for _, p := range k.Promises.List() {
 			if p.Made {
 				e.promises = append(e.promises, p.Name)
+			} else {
+				e.missing = append(e.missing, p.Name)
 			}
 		}
 		all = append(all, e)
@@ -174,7 +181,7 @@ func overview(all []entry) *report.Document {
 		case e.kind == "strategy":
 			lines = append(lines, fmt.Sprintf("  %-12s %s", e.name, shortened(e.summary, report.Width-15)))
 		case e.kind == "scenario": // --scenarios lists them
-		case strings.HasPrefix(e.summary, "WRONG"):
+		case e.wrong():
 			wrong = append(wrong, e.name)
 		default:
 			good = append(good, e.name)
@@ -194,7 +201,7 @@ func overview(all []entry) *report.Document {
 		}
 	}
 	return report.Records(append(lines, "'marketsim list NAME' tells all of one; --locks says what each lock promises,",
-		"--scenarios what 'marketsim faults' can run"), entryRecords(all), nil)
+		"--scenarios what 'marketsim faults' can run"), entryRecords(all), nil).InWords(overviewInWords(all))
 }
 
 // shortened is a text that is cut at a space where it is longer than width.
@@ -224,7 +231,7 @@ func promiseList(kinds []lock.Kind) *report.Document {
 	}
 	numbers, _ := twwarp.WrapString("Promises: "+strings.Join(legend, ", ")+".", report.Width)
 	note, _ := twwarp.WrapString(ensembleNote, report.Width)
-	return report.Records(slices.Concat(numbers, aligned(short), note), records, nil)
+	return report.Records(slices.Concat(numbers, aligned(short), note), records, nil).InWords(promisesInWords(kinds))
 }
 
 const ensembleNote = "* with three servers or more (--zookeeper, --etcd); " +
@@ -253,7 +260,7 @@ func scenarioList() *report.Document {
 		records = append(records, []string{sc.Name, sc.Title, cmp.Or(sc.Promise, "-"), cmp.Or(sc.Needs, "-")})
 		short = append(short, []string{sc.Name, shortened(sc.Title, report.Width-longest-2)})
 	}
-	return report.Records(aligned(short), records, nil)
+	return report.Records(aligned(short), records, nil).InWords(scenariosInWords(fault.All()))
 }
 
 // aligned are the lines of a table, two spaces between its columns.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench/report"
@@ -130,5 +131,6 @@ func records(content []byte) (*report.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.Records(nil, all, nil), nil
+	return report.Records(nil, all, nil).InWords(fmt.Sprintf("%s as stored: nothing was measured or judged here.",
+		english.Plural(len(all)-1, "line", ""))), nil
 }

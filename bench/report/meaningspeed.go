@@ -1,0 +1,408 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// rowsMeaning says which way is how fast, and how often purchases were tried again.
+func rowsMeaning(v view) string {
+	switch {
+	case v.chaos():
+		return brief(chaosMeaning(v)...)
+	case len(v.fit()) == 0:
+		return brief(append(v.doubts(), "There is no other row.")...)
+	case v.open():
+		return v.say(append(v.doubts(), "Purchases/s are what was asked for: the open loop says how far each way goes."), v.retried())
+	}
+	doubts, remarks := v.doubts(), v.speed()
+	if why := v.undecidable(); why != "" {
+		doubts, remarks = append(doubts, why), nil
+	}
+	return v.say(doubts, append(remarks, v.retried())...)
+}
+
+// speed says what is known about the purchases/s of the ways.
+func (v view) speed() []string {
+	if places := v.standings(); len(places) > 0 {
+		return places.remarks(v.when() != "")
+	}
+	fastest, found := v.most(purchases)
+	if !found || fastest.Center <= 0 {
+		return []string{"nothing was bought"}
+	}
+	w := fastest.way
+	return []string{
+		fmt.Sprintf("%s %s %s purchases/s at %s, each after %s on average", w.name, v.verb("made", "makes"), two(fastest.Center),
+			w.load, span(w.middle.WaitMS.Mean)),
+		"with one way at each load there is nothing to compare it with",
+	}
+}
+
+// fewRetries is up to how many retries a purchase they are not worth a remark.
+const fewRetries = 0.1
+
+// retried names the way with the most retries, if there are any to speak of.
+func (v view) retried() string {
+	w, found := v.most(retriesEach)
+	if !found || w.Center < fewRetries {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s retries a purchase at %s", w.name, v.verb("took", "takes"), two(w.Center), w.load)
+}
+
+// nearly is how far apart two numbers of one round have to be before they are called different: chance moves the ratio of
+// two rows by as much.
+const nearly = 1.15
+
+// A runner is a way under a load, with its median purchases/s.
+type runner struct {
+	name      string
+	perSecond float64
+}
+
+// A duel says what is known about the purchases/s of one way and another under the same load, and their ratio.
+type duel func(a, b string) (result.Compared, float64)
+
+// A standing is what is known about the ways under one load.
+type standing struct {
+	load       string
+	ahead      []string // the fastest, and those that are not known to be slower
+	behind     []string // those that are known to be slower than the first of ahead, the slowest last
+	next, last float64  // what the first of ahead makes of the purchases/s of the first and the last of behind
+	same       bool     // between those ahead there is known to be no difference
+	slower     bool     // those behind are known to be slower than each of those ahead
+}
+
+type standings []standing
+
+// standings are those of each load under which there are several ways that may be judged.
+func (v view) standings() (places standings) {
+	byLoad := map[string][]rated{}
+	var loads []string
+	for _, r := range v.rate(purchases) {
+		if r.Center <= 0 {
+			continue
+		}
+		if byLoad[r.load] == nil {
+			loads = append(loads, r.load)
+		}
+		byLoad[r.load] = append(byLoad[r.load], r)
+	}
+	for _, load := range loads {
+		var runners []runner
+		for _, r := range byLoad[load] {
+			runners = append(runners, runner{r.name, r.Center})
+		}
+		if len(runners) > 1 {
+			places = append(places, rank(load, runners, v.duel(byLoad[load])))
+		}
+	}
+	return places
+}
+
+// duel judges by the comparisons of a run that was made to compare, and else by intervals; in one round by the size of
+// the difference.
+func (v view) duel(ways []rated) duel {
+	find := func(name string) rated {
+		return ways[slices.IndexFunc(ways, func(w rated) bool { return w.name == name })]
+	}
+	comparisons := v.comparisons()
+	compared := duelOf(comparisons, v.res.Manifest.Config.PlaceOf(ways[0].middle))
+	return func(a, b string) (result.Compared, float64) {
+		x, y := find(a), find(b)
+		if len(comparisons) > 0 {
+			if verdict, ratio := compared(a, b); !math.IsNaN(ratio) {
+				return verdict, ratio
+			}
+		}
+		ratio := x.Center / y.Center
+		different := v.apart(x.Interval, y.Interval)
+		if v.evidence == oneRound {
+			different = max(ratio, 1/ratio) >= nearly
+		}
+		switch {
+		case different && ratio > 1:
+			return result.Faster, ratio
+		case different:
+			return result.Slower, ratio
+		}
+		return result.Undecided, ratio
+	}
+}
+
+// comparisons are those of a run that was made to compare, or of the points of a sweep.
+func (v view) comparisons() []result.Comparison {
+	if v.res.Sweep == nil {
+		return v.res.Comparisons
+	}
+	var all []result.Comparison
+	for _, p := range v.res.Sweep.Points {
+		all = append(all, p.Comparisons...)
+	}
+	return all
+}
+
+// duelOf are the verdicts of comparisons under a mix. The ratio is NaN where there is none.
+func duelOf(all []result.Comparison, mix string) duel {
+	return func(a, b string) (result.Compared, float64) {
+		for _, c := range all {
+			switch {
+			case c.Mix != mix || c.Ratio == nil:
+			case clean(c.A) == a && clean(c.B) == b:
+				return c.Verdict, *c.Ratio
+			case clean(c.A) == b && clean(c.B) == a:
+				return turned(c.Verdict), 1 / *c.Ratio
+			}
+		}
+		return result.Undecided, math.NaN()
+	}
+}
+
+// turned is a verdict on B and A.
+func turned(verdict result.Compared) result.Compared {
+	switch verdict {
+	case result.Faster:
+		return result.Slower
+	case result.Slower:
+		return result.Faster
+	}
+	return verdict
+}
+
+// rank finds who is ahead: the way that no other is known to be faster than and that made the most, and whoever is not
+// known to be slower than it.
+func rank(load string, runners []runner, judge duel) standing {
+	runners = slices.Clone(runners)
+	slices.SortStableFunc(runners, func(a, b runner) int { return cmp.Compare(b.perSecond, a.perSecond) })
+	verdict := func(a, b runner) result.Compared { v, _ := judge(a.name, b.name); return v }
+	first := max(0, slices.IndexFunc(runners, func(w runner) bool {
+		return !slices.ContainsFunc(runners, func(o runner) bool { return o != w && verdict(o, w) == result.Faster })
+	}))
+	fastest := runners[first]
+	s := standing{load: load, ahead: []string{fastest.name}, same: true, slower: true}
+	var behind []runner
+	for _, w := range slices.Delete(slices.Clone(runners), first, first+1) {
+		switch verdict(fastest, w) {
+		case result.Faster:
+			behind = append(behind, w)
+			s.behind = append(s.behind, w.name)
+			continue
+		case result.NoDifference:
+		default:
+			s.same = false
+		}
+		s.ahead = append(s.ahead, w.name)
+	}
+	if len(behind) > 0 {
+		_, s.next = judge(fastest.name, behind[0].name)
+		_, s.last = judge(fastest.name, behind[len(behind)-1].name)
+	}
+	for _, w := range behind {
+		for _, a := range s.ahead {
+			v, _ := judge(a, w.name)
+			s.slower = s.slower && v == result.Faster
+		}
+	}
+	return s
+}
+
+// remarks are about each group of loads under which the same ways are ahead; seen says that they are about one round.
+func (places standings) remarks(seen bool) (said []string) {
+	for len(places) > 0 {
+		first := places[0]
+		alike := func(s standing) bool {
+			return slices.Equal(s.ahead, first.ahead) && (len(s.ahead) == 1 || slices.Equal(s.behind, first.behind)) &&
+				s.same == first.same && s.slower == first.slower
+		}
+		var here, others standings
+		for _, s := range places {
+			if alike(s) {
+				here = append(here, s)
+			} else {
+				others = append(others, s)
+			}
+		}
+		if len(first.ahead) == 1 {
+			said = append(said, here.winner(seen))
+		} else {
+			said = append(said, here.tie(seen))
+		}
+		places = others
+	}
+	return said
+}
+
+// tie is about loads under which several ways are ahead.
+func (places standings) tie(seen bool) string {
+	s, at := places[0], places.loads()
+	rest := ""
+	if len(s.behind) > 0 && s.slower {
+		rest = fmt.Sprintf(", and %s %s slower", listing(s.behind), agree(len(s.behind), "is", "are"))
+	}
+	switch {
+	case seen && rest != "":
+		return fmt.Sprintf("%s made about the same purchases/s at %s, and %s fewer", listing(s.ahead), at, listing(s.behind))
+	case seen:
+		return fmt.Sprintf("%s made about the same purchases/s at %s", listing(s.ahead), at)
+	case s.same:
+		return fmt.Sprintf("between %s there is no difference at %s%s", listing(s.ahead), at, rest)
+	case len(s.ahead) == 2 && len(s.behind) == 0:
+		return fmt.Sprintf("whether %s or %s is faster at %s is not decided", s.ahead[0], s.ahead[1], at)
+	}
+	return fmt.Sprintf("whether %s is the fastest at %s is not decided%s", or(s.ahead), at, rest)
+}
+
+// winner is about loads under which one way is ahead of all others.
+func (places standings) winner(seen bool) string {
+	s, at := places[0], places.loads()
+	least, most, twoWays := s.next, s.next, true
+	for _, p := range places {
+		least, most = min(least, p.next), max(most, p.next)
+		twoWays = twoWays && slices.Equal(p.behind, s.behind) && len(p.behind) == 1
+	}
+	times := fromTo(least, most, multiple) + " times"
+	switch {
+	case twoWays && seen:
+		return fmt.Sprintf("%s made %s the purchases/s of %s at %s", s.ahead[0], times, s.behind[0], at)
+	case twoWays:
+		return fmt.Sprintf("%s is faster than %s at %s: %s the purchases/s", s.ahead[0], s.behind[0], at, times)
+	}
+	begin := fmt.Sprintf("%s is the fastest at %s", s.ahead[0], at)
+	if seen {
+		begin = fmt.Sprintf("%s made the most purchases/s at %s", s.ahead[0], at)
+	}
+	if len(places) > 1 {
+		return fmt.Sprintf("%s: %s those of the next", begin, times)
+	}
+	return fmt.Sprintf("%s: %s those of %s and %s times those of %s", begin, times, s.behind[0], multiple(s.last),
+		s.behind[len(s.behind)-1])
+}
+
+// loads names them, or says how many there are.
+func (places standings) loads() string {
+	var names []string
+	for _, s := range places {
+		names = append(names, s.load)
+	}
+	if len(names) > mostNamed {
+		return count(int64(len(names)), "load")
+	}
+	return listing(names)
+}
+
+// or is listing with another word between the last two.
+func or(names []string) string {
+	text := listing(names)
+	if i := strings.LastIndex(text, " and "); i >= 0 {
+		text = text[:i] + " or " + text[i+len(" and "):]
+	}
+	return text
+}
+
+// comparisonMeaning says who is ahead under each mix, and first what could not be judged.
+func comparisonMeaning(all []result.Comparison) string {
+	var sentences, mixes []string
+	names := map[string]bool{}
+	for _, c := range all {
+		names[clean(c.A)], names[clean(c.B)] = true, true
+		if not := fmt.Sprintf("Not compared: %s.", clean(c.Reason)); c.Ratio == nil && !slices.Contains(sentences, not) {
+			sentences = append(sentences, not)
+		}
+		if !slices.Contains(mixes, c.Mix) {
+			mixes = append(mixes, c.Mix)
+		}
+	}
+	if i := slices.IndexFunc(all, func(c result.Comparison) bool { return c.Ratio != nil && c.Reason != "" }); i >= 0 {
+		return brief(append(sentences, fmt.Sprintf("Nothing is decided: %s.", clean(all[i].Reason)))...)
+	}
+	var places standings
+	for _, mix := range mixes {
+		if runners := runnersOf(all, mix); len(runners) > 1 {
+			places = append(places, rank(clean(mix), runners, duelOf(all, mix)))
+		}
+	}
+	return say(brief(sentences...), "", names, places.remarks(false)...)
+}
+
+// runnersOf are the ways of comparisons that have a ratio under a mix.
+func runnersOf(all []result.Comparison, mix string) (runners []runner) {
+	for _, c := range all {
+		if c.Mix != mix || c.Ratio == nil {
+			continue
+		}
+		for _, r := range []runner{{clean(c.A), c.PerSecondA}, {clean(c.B), c.PerSecondB}} {
+			if !slices.ContainsFunc(runners, func(o runner) bool { return o.name == r.name }) {
+				runners = append(runners, r)
+			}
+		}
+	}
+	return runners
+}
+
+// runsMeaning says what is known about the rows of two runs.
+func runsMeaning(rows []result.Comparison) string {
+	names := map[result.Compared][]string{}
+	for _, c := range rows {
+		name := clean(c.A) + " " + clean(c.Mix)
+		switch c.Verdict {
+		case result.Faster:
+			name += " (" + multiple(*c.Ratio) + " times)"
+		case result.Slower:
+			name += " (" + two(*c.Ratio) + " times)"
+		}
+		names[c.Verdict] = append(names[c.Verdict], name)
+	}
+	var said []string
+	for _, part := range []struct {
+		verdict result.Compared
+		begin   string
+	}{
+		{result.Faster, "Faster in the new run"}, {result.Slower, "Slower in the new run"},
+		{result.NoDifference, "No different"}, {result.Undecided, "Not decided"},
+	} {
+		if len(names[part.verdict]) > 0 {
+			said = append(said, fmt.Sprintf("%s: %s.", part.begin, listing(names[part.verdict])))
+		}
+	}
+	return brief(said...)
+}
+
+// chaosMeaning says what the faults did to items and coins.
+func chaosMeaning(v view) []string {
+	said := some(v.wrong())
+	for _, w := range v.ways {
+		c := w.rounds[0].Chaos
+		if c == nil || auditsFailed(w.rounds) > 0 {
+			continue
+		}
+		state := "no item and no coin was lost or made"
+		switch {
+		case c.Market == result.MarketWrong:
+			state = "items or coins went wrong"
+		case c.Market == result.MarketUndecided || !w.rounds[0].Audit.Done:
+			state = "whether items and coins are right is not decided"
+		}
+		text := fmt.Sprintf("%s went through %s: %s", w.name, count(c.Struck(), "fault"), state)
+		if c.HeldByTwo != nil && *c.HeldByTwo > 0 && c.Market == result.MarketRight {
+			text += fmt.Sprintf(", though two held a lock %s", count(*c.HeldByTwo, "time"))
+		}
+		said = append(said, text+".")
+	}
+	return append(said, "The faults took most of the time: how many were bought says nothing of speed.")
+}
+
+// differMeaning says what two runs differ in.
+func differMeaning(runs compare.Runs) string {
+	var what []string
+	for _, d := range runs.Differ {
+		what = append(what, clean(d.What))
+	}
+	return fmt.Sprintf("What is faster or slower below may be due to the %s, and not to what was changed.", listing(what))
+}
