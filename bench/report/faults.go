@@ -12,7 +12,7 @@ import (
 
 // Faults is the report of what scenarios found: scenario by scenario, then a matrix of subjects and scenarios.
 func Faults(res *result.Faults) *Document {
-	d := &Document{head: faultsHead(res), records: findings(res), stored: res}
+	d := &Document{head: faultsHead(res), findings: FaultFindings(res), records: findings(res), stored: res}
 	for i, sc := range res.Scenarios {
 		found := res.Of(sc.Name)
 		s := scenarioSection(groups(found))

@@ -8,6 +8,9 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
+// inShort begins them in a text.
+const inShort = "In short: "
+
 // mostFindings is in how many sentences a whole result is told.
 const mostFindings = 3
 

@@ -20,6 +20,9 @@ func drawMarkdown(b *bytes.Buffer, d *Document) error {
 	if len(d.head) > 0 {
 		b.WriteByte('\n')
 	}
+	if len(d.findings) > 0 {
+		fmt.Fprintf(b, "\n**%s** %s\n", strings.TrimSpace(inShort), escape(strings.Join(d.findings, " ")))
+	}
 	for _, s := range d.sections {
 		if err := markdownSection(b, s); err != nil {
 			return err

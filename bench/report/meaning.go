@@ -341,7 +341,16 @@ func fromTo(least, most float64, say func(float64) string) string {
 	if low == high {
 		return low
 	}
-	return low + " to " + high
+	return spared(low, high) + " to " + high
+}
+
+// spared is a number with its unit, without the unit if another has the same.
+func spared(text, other string) string {
+	number, unit, _ := strings.Cut(text, " ")
+	if _, same, _ := strings.Cut(other, " "); same == unit {
+		return number
+	}
+	return text
 }
 
 // listing lists names: "a", "a and b", "a, b and c", "a, b and 3 others".

@@ -56,9 +56,10 @@ func TestRowsInWords(t *testing.T) {
 		want string
 	}{
 		"decided":      {planted(map[string][]float64{"a": around(1000), "b": around(310)}), "a is faster than b at 5x5: 3.2 times the purchases/s."},
-		"three":        {planted(map[string][]float64{"a": around(1000), "b": around(310), "c": around(50)}), "a is the fastest at 5x5: 3.2 times those of b and 20 times those of c."},
+		"three":        {planted(map[string][]float64{"a": around(1000), "b": around(310), "c": around(50)}), "a is the fastest at 5x5: 3.2 times the purchases/s of b and 20 times those of c."},
 		"not decided":  {planted(map[string][]float64{"a": around(1000), "b": around(980)}), "Whether a or b is faster at 5x5 is not decided."},
 		"two ahead":    {planted(map[string][]float64{"a": around(1000), "b": around(980), "c": around(50)}), "Whether a or b is the fastest at 5x5 is not decided, and c is slower."},
+		"one between":  {planted(map[string][]float64{"a": around(1000), "b": {990, 400, 800, 500, 1100, 900}, "c": around(600)}), "Whether a or b is the fastest at 5x5 is not decided, and c is slower than a."},
 		"one round":    {planted(map[string][]float64{"a": {1000}, "b": {310}}), "In this one round a made 3.2 times the purchases/s of b at 5x5."},
 		"by chance":    {planted(map[string][]float64{"a": {1000}, "b": {980}}), "In this one round a and b made about the same purchases/s at 5x5."},
 		"too few":      {planted(map[string][]float64{"a": {1000, 1001}, "b": {310, 311}}), "So few rounds give no interval, which takes 6: which way is faster is not decided."},
@@ -74,6 +75,45 @@ func TestRowsInWords(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestTablesInWords: the lines of the other tables.
+func TestTablesInWords(t *testing.T) {
+	several := costed()
+	lua := several.Rows[1]
+	lua.Strategy, lua.RoundTripsPerPurchase = "lua", 1
+	cost, us := *lua.Cost, 91.2
+	cost.ServerUS, cost.Aborted = &us, nil
+	lua.Cost, lua.TimeMS = &cost, &result.Split{Rest: 0.44}
+	lua.Fairness = &result.Fairness{Jain: 0.7, Fewest: 100, Most: 512}
+	lua.Client = &result.Client{}
+	several.Rows = append(several.Rows, lua)
+	alike := costed()
+	alike.Rows = alike.Rows[:1]
+	for name, c := range map[string]struct{ got, want string }{
+		"cost":           {costMeaning(look(several)), "In this one round a purchase cost the server 31 us with fine and 91 with lua at 5x5; it took 1 round trip with lua and 4.0 round trips with fine."},
+		"cost of one":    {costMeaning(look(alike)), "In this one round a purchase cost the server 31 us with watch at 5x1; it took 27 round trips; 91% of the round trips of watch were in vain at 5x1."},
+		"nothing costed": {costMeaning(look(&result.Run{Rows: []result.Row{{Strategy: "a", Status: result.Complete, Seconds: 1, Audit: result.Audit{Done: true, OK: true}}}})), "What a purchase costs was not recorded, or nothing was bought."},
+		"time":           {timeMeaning(look(several)), "In this one round the largest part of a purchase's time at 5x5 went into holding locks with fine (50%); its own commands with lua (100%)."},
+		"fairness":       {loadMeaning(look(several)), "In fine 5x5 the client was the limit, and not the server. In this one round one buyer made 5.1 times the purchases of another with lua at 5x5."},
+		"one buyer":      {loadMeaning(look(alike)), "In this one round a single buyer shares with nobody."},
+		"tries":          {triesMeaning(look(complete())), "In this one round a purchase with watch took 41 tries at 5x5, and 99 of 100 at most 187."},
+		"details":        {detailsMeaning(look(complete())), "In this one round waits reached 408 ms with watch at 5x5, 20 times the average there."},
+		"back-off":       {backoffTable(backedOff()).meaning, "A client needs 12 tries with watch:backoff=decorrelated and 27 with watch at 1x100; all end in 210 ms with watch and 6.3 s with watch:backoff=exp."},
+		"table 6-1":      {reproduction(inRounds(9))[0].meaning, "watch takes 0.39 retries a purchase at 1x1 and 38 at 5x5 (in the book 3.0 and more than 268)."},
+		"table 6-3":      {reproduction(inRounds(9))[2].meaning, "fine buys 33 times as much as watch and 3.3 times as much as coarse at 5x5 (in the book more than 185 and 5.4 times)."},
+		"not measured":   {reproduction(partial())[0].meaning, "Nothing is compared with the book: coarse was not measured at 5x5, or may not be judged."},
+		"claims":         {claimsMeaning(inRounds(9).Claims, "book"), "What the book says holds here, but for claims 4, 7 and 9. Not judged: claim 11."},
+		"no claim":       {claimsMeaning(inRounds(4).Claims, "book"), "Nothing that the book says is decided here."},
+		"comparison":     {comparisonMeaning(compared("fine", "coarse", "fine:poll=1ms", "watch").Comparisons), "Whether watch, fine or fine:poll=1ms is the fastest at 5x5 is not decided, and coarse is slower."},
+		"one scenario":   {scenarioMeaning(everyVerdict().Findings[2:3]), "It does harm with set-px: sold twice; others were kept out until the lease ran out."},
+		"a scenario":     {scenarioMeaning(everyVerdict().Findings[:10]), "set-px:expiry=pxat broke a promise. Harm to 8 of the 9 it can happen to, but not to watch."},
+		"no harm":        {scenarioMeaning(everyVerdict().Findings[20:30]), "No harm to any of the 10 it can happen to."},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, c.got, c.want)
+		}
 	}
 }
 
@@ -133,7 +173,10 @@ func drawnRun(t *rapid.T) *result.Run {
 var (
 	fasterThan = regexp.MustCompile(`(\w) is faster than (\w) at ([^:]+): `)
 	theFastest = regexp.MustCompile(`\b(\w) is the fastest at ([^:,]+): `)
-	andSlower  = regexp.MustCompile(`whether (.+) is the fastest at (.+) is not decided, and (.+) (?:is|are) slower`)
+	andSlower  = regexp.MustCompile(`whether (.+) is the fastest at (.+) is not decided, and (.+) (?:is|are) slower[.;]`)
+	behindOne  = regexp.MustCompile(`is the fastest at (.+) is not decided, and (.+) (?:is|are) slower than (\w)`)
+	makesMore  = regexp.MustCompile(`\b(\w) makes [0-9.,]+ purchases/s at ([^ ,]+), and (\w) `)
+	takesMore  = regexp.MustCompile(`purchase takes [0-9.,]+ round trips? with (\w) and [0-9.,]+ with (\w) at ([^ ;.]+)`)
 	madeMore   = regexp.MustCompile(`(\w) made (the most purchases/s|[0-9.,]+(?: to [0-9.,]+)? times the purchases/s of)`)
 )
 
@@ -144,16 +187,21 @@ func faster(res *result.Run, a, b, mix string) bool {
 			return c.Verdict == map[bool]result.Compared{true: result.Faster, false: result.Slower}[c.A == a]
 		}
 	}
-	of := func(name string) compare.Interval {
+	return larger(res, a, b, mix, func(r result.Row) float64 { return r.PurchasesPerSecond })
+}
+
+// larger reports whether the interval of a number lies above that of another way.
+func larger(res *result.Run, a, b, mix string, of func(result.Row) float64) bool {
+	interval := func(name string) compare.Interval {
 		var all []float64
 		for _, r := range res.Rows {
 			if r.Strategy == name && r.Mix().String() == mix && r.Audit.OK {
-				all = append(all, r.PurchasesPerSecond)
+				all = append(all, of(r))
 			}
 		}
 		return compare.Median(all)
 	}
-	x, y := of(a), of(b)
+	x, y := interval(a), interval(b)
 	return x.N == res.Planned() && y.N == res.Planned() && x.Known() && y.Known() && x.Low > y.High
 }
 
@@ -220,6 +268,19 @@ func checkClaims(t *rapid.T, res *result.Run, failed map[string]bool, text strin
 			for _, b := range names(m[3]) {
 				claim(a, b, m[2])
 			}
+		}
+	}
+	for _, m := range behindOne.FindAllStringSubmatch(text, -1) {
+		for _, b := range names(m[2]) {
+			claim(m[3], b, m[1])
+		}
+	}
+	for _, m := range makesMore.FindAllStringSubmatch(text, -1) {
+		claim(m[1], m[3], m[2])
+	}
+	for _, m := range takesMore.FindAllStringSubmatch(text, -1) {
+		if !larger(res, m[2], m[1], m[3], func(r result.Row) float64 { return r.RoundTripsPerPurchase }) {
+			t.Fatalf("that %s takes more round trips than %s at %s is not known: %s", m[2], m[1], m[3], text)
 		}
 	}
 	if m := madeMore.FindStringSubmatch(text); m != nil && (res.Planned() > 1 || !strings.Contains(text, "In this one round")) {

@@ -75,6 +75,12 @@ func bookMeaning(published []reference.Row, v view) string {
 			others = append(others, row)
 		}
 	}
+	for _, row := range append(others, first, last) {
+		if _, measured := v.measuredAs(row); !measured {
+			return brief(append(doubts, fmt.Sprintf("Nothing is compared with the book: %s was not measured at %s, or may not be judged.",
+				row.Locking, row.Mix()))...)
+		}
+	}
 	if len(others) == 0 {
 		return v.say(doubts, bookGrowth(first, last, v))
 	}
@@ -93,11 +99,8 @@ func (v view) measuredAs(row reference.Row) (rated, bool) {
 
 // bookGrowth says what becomes of the retries between the lightest load of a table and its heaviest.
 func bookGrowth(light, heavy reference.Row, v view) string {
-	a, hasA := v.measuredAs(light)
-	b, hasB := v.measuredAs(heavy)
-	if !hasA || !hasB || light.Mix() == heavy.Mix() {
-		return fmt.Sprintf("%s cannot be compared with the book, because not all of it was measured and may be judged", heavy.Locking)
-	}
+	a, _ := v.measuredAs(light)
+	b, _ := v.measuredAs(heavy)
 	few, many := over(a.rounds, retriesEach), over(b.rounds, retriesEach)
 	if v.evidence == intervals && !v.apart(few, many) {
 		return fmt.Sprintf("whether retries grow from %s to %s with %s is not decided", light.Mix(),
@@ -110,20 +113,15 @@ func bookGrowth(light, heavy reference.Row, v view) string {
 
 // bookRatios says how much more one of the book's strategies buys than others under the same load.
 func bookRatios(of reference.Row, others []reference.Row, v view) (said []string) {
-	w, found := v.measuredAs(of)
-	var ways []rated
+	w, _ := v.measuredAs(of)
+	ways := []rated{w}
 	for _, row := range others {
-		if o, measured := v.measuredAs(row); measured {
-			ways = append(ways, o)
-		}
+		o, _ := v.measuredAs(row)
+		ways = append(ways, o)
 	}
-	if !found || len(ways) < len(others) {
-		return []string{fmt.Sprintf("%s cannot be compared with the book at %s, because not all was measured and may be judged",
-			of.Locking, of.Mix())}
-	}
-	judge := v.duel(append(ways, w))
+	judge := v.duel(ways)
 	var here, book, open []string
-	for i, o := range ways {
+	for i, o := range ways[1:] {
 		verdict, ratio := judge(w.name, o.name)
 		if verdict == result.Undecided || verdict == result.NoDifference {
 			open = append(open, o.name)
@@ -136,8 +134,12 @@ func bookRatios(of reference.Row, others []reference.Row, v view) (said []string
 		said = append(said, fmt.Sprintf("%s %s %s at %s (in the book %s times)", w.name, v.verb("bought", "buys"),
 			strings.Join(here, " and "), w.load, strings.Join(book, " and ")))
 	}
-	if len(open) > 0 {
-		said = append(said, fmt.Sprintf("that %s differs from %s at %s is not decided", w.name, listing(open), w.load))
+	switch {
+	case len(open) == 0:
+	case v.evidence == oneRound:
+		said = append(said, fmt.Sprintf("%s and %s bought about the same at %s", w.name, listing(open), w.load))
+	default:
+		said = append(said, fmt.Sprintf("whether %s buys more than %s at %s is not decided", w.name, or(open), w.load))
 	}
 	return said
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,17 +16,24 @@ func costMeaning(v view) string {
 	if len(v.fit()) == 0 {
 		return nothingJudged
 	}
-	microseconds := func(us float64) string { return span(us / 1000) }
-	cpu := v.between(serverTime, microseconds, "a purchase "+v.verb("cost", "costs")+" the server")
+	cpu, at := v.between(serverTime, microseconds, "a purchase "+v.verb("cost", "costs")+" the server", "")
 	subject := "it "
 	if cpu == "" {
 		subject = "a purchase "
 	}
-	trips := v.between(roundTrips, number2("round trip", "round trips"), subject+v.verb("took", "takes"))
+	trips, _ := v.between(roundTrips, number2("round trip", "round trips"), subject+v.verb("took", "takes"), at)
 	if cpu == "" && trips == "" {
 		return "What a purchase costs was not recorded, or nothing was bought."
 	}
 	return v.say(nil, cpu, trips, v.inVain())
+}
+
+// microseconds prints a time in microseconds with its unit.
+func microseconds(us float64) string {
+	if us < 999.5 {
+		return two(us) + " us"
+	}
+	return span(us / 1000)
 }
 
 // serverTime is the server's CPU time for a purchase, in microseconds.
@@ -67,24 +73,31 @@ func (v view) inVain() string {
 }
 
 // between says the least and the most of a number under one load, where they are known to differ, after a subject and a
-// verb.
-func (v view) between(of trait, say func(float64) string, begin string) string {
+// verb. It returns the load, too, and leaves out one that was named before.
+func (v view) between(of trait, say func(float64) string, begin, before string) (remark, load string) {
 	ways := v.heaviest(of)
 	if len(ways) == 0 {
-		return ""
+		return "", before
 	}
 	least, most := ways[0], ways[len(ways)-1]
-	spread := fromTo(least.Center, most.Center, say)
-	switch {
-	case len(ways) == 1:
-		return fmt.Sprintf("%s %s with %s at %s", begin, spread, least.name, least.load)
-	case v.apart(least.Interval, most.Interval), v.evidence == oneRound && most.Center >= nearly*least.Center:
-		return fmt.Sprintf("%s %s with %s and %s with %s at %s", begin, say(least.Center), least.name, say(most.Center), most.name,
-			least.load)
-	case v.evidence == oneRound:
-		return fmt.Sprintf("%s about the same with each way at %s: %s", begin, least.load, spread)
+	low, high, spread := say(least.Center), say(most.Center), fromTo(least.Center, most.Center, say)
+	at := " at " + least.load
+	if least.load == before {
+		at = ""
 	}
-	return fmt.Sprintf("%s %s at %s, and no difference is decided", begin, spread, least.load)
+	switch {
+	case len(ways) == 1 && at == "":
+		return begin + " " + spread, least.load
+	case len(ways) == 1:
+		return fmt.Sprintf("%s %s with %s%s", begin, spread, least.name, at), least.load
+	case low == high:
+		return fmt.Sprintf("%s %s with each way%s", begin, low, at), least.load
+	case v.apart(least.Interval, most.Interval), v.evidence == oneRound && most.Center >= nearly*least.Center:
+		return fmt.Sprintf("%s %s with %s and %s with %s%s", begin, low, least.name, spared(high, low), most.name, at), least.load
+	case v.evidence == oneRound:
+		return fmt.Sprintf("%s about the same with each way%s: %s", begin, at, spread), least.load
+	}
+	return fmt.Sprintf("%s %s%s, and no difference is decided", begin, spread, at), least.load
 }
 
 // number2 prints how many of something there are, with two digits.
@@ -184,17 +197,25 @@ func timeMeaning(v view) string {
 	if len(ways) == 0 {
 		return nothingJudged
 	}
-	var shares []share
-	for _, w := range ways {
-		shares = append(shares, largest(w.name, *w.middle.TimeMS))
-	}
-	slices.SortStableFunc(shares, func(a, b share) int { return cmp.Compare(b.of, a.of) })
 	var parts []string
-	for _, s := range shares[:min(len(shares), mostNamed)] {
-		parts = append(parts, fmt.Sprintf("%s with %s (%s)", s.part, s.name, wholePercent(s.of)))
+	shares := map[string][]share{}
+	for _, w := range slices.Backward(ways) { // the slowest first
+		s := largest(w.name, *w.middle.TimeMS)
+		if shares[s.part] == nil {
+			parts = append(parts, s.part)
+		}
+		shares[s.part] = append(shares[s.part], s)
 	}
-	return v.say(nil, append([]string{fmt.Sprintf("the largest part of a purchase's time at %s %s into %s", ways[0].load,
-		v.verb("went", "goes"), parts[0])}, parts[1:]...)...)
+	for i, part := range parts {
+		var names []string
+		least, most := math.Inf(1), 0.0
+		for _, s := range shares[part] {
+			names, least, most = append(names, s.name), min(least, s.of), max(most, s.of)
+		}
+		parts[i] = fmt.Sprintf("%s with %s (%s)", part, listing(names), fromTo(least, most, wholePercent))
+	}
+	parts[0] = fmt.Sprintf("the largest part of a purchase's time at %s %s into %s", ways[0].load, v.verb("went", "goes"), parts[0])
+	return v.say(nil, parts...)
 }
 
 // largest is the largest part of a way's time.
@@ -229,7 +250,7 @@ func (v view) saturated() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In %s this client was the limit: the server could have done more.", listing(names))
+	return fmt.Sprintf("In %s the client was the limit, and not the server.", listing(names))
 }
 
 // even is up to which ratio of the most to the fewest purchases buyers are said to have bought alike.
@@ -295,7 +316,7 @@ func backoffMeaning(v view) string {
 	}
 	tries := func(r result.Row) float64 { return float64(r.Bought+r.Retries) / float64(r.Bought) }
 	finished := func(r result.Row) float64 { return 1000 * r.Seconds * float64(r.Buyers) / float64(r.Bought) }
-	return v.say(some(v.wrong()),
-		v.between(tries, number2("try", "tries"), "a client "+v.verb("took", "takes")),
-		v.between(finished, span, "all "+v.verb("had", "have")+" finished after"))
+	each, at := v.between(tries, number2("try", "tries"), "a client "+v.verb("needed", "needs"), "")
+	time, _ := v.between(finished, span, "all "+v.verb("ended", "end")+" in", at)
+	return v.say(some(v.wrong()), each, time)
 }

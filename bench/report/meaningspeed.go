@@ -22,6 +22,9 @@ func rowsMeaning(v view) string {
 		return v.say(append(v.doubts(), "Purchases/s are what was asked for: the open loop says how far each way goes."), v.retried())
 	}
 	doubts, remarks := v.doubts(), v.speed()
+	if len(v.comparisons()) > 0 {
+		remarks = v.rates() // who is faster, the comparison says
+	}
 	if why := v.undecidable(); why != "" {
 		doubts, remarks = append(doubts, why), nil
 	}
@@ -43,6 +46,21 @@ func (v view) speed() []string {
 			w.load, span(w.middle.WaitMS.Mean)),
 		"with one way at each load there is nothing to compare it with",
 	}
+}
+
+// rates says how many purchases/s the slowest way and the fastest make under one load.
+func (v view) rates() []string {
+	ways := v.heaviest(purchases)
+	if len(ways) == 0 {
+		return nil
+	}
+	least, most := ways[0], ways[len(ways)-1]
+	if verdict, _ := v.duel(ways)(most.name, least.name); len(ways) == 1 || verdict != result.Faster {
+		return []string{fmt.Sprintf("%s purchases/s %s made at %s", fromTo(least.Center, most.Center, two), v.verb("were", "are"),
+			least.load)}
+	}
+	return []string{fmt.Sprintf("%s %s %s purchases/s at %s, and %s %s", most.name, v.verb("made", "makes"), two(most.Center),
+		most.load, least.name, two(least.Center))}
 }
 
 // fewRetries is up to how many retries a purchase they are not worth a remark.
@@ -243,8 +261,11 @@ func (places standings) remarks(seen bool) (said []string) {
 func (places standings) tie(seen bool) string {
 	s, at := places[0], places.loads()
 	rest := ""
-	if len(s.behind) > 0 && s.slower {
+	if len(s.behind) > 0 {
 		rest = fmt.Sprintf(", and %s %s slower", listing(s.behind), agree(len(s.behind), "is", "are"))
+		if !s.slower {
+			rest += " than " + s.ahead[0]
+		}
 	}
 	switch {
 	case seen && rest != "":
@@ -274,14 +295,14 @@ func (places standings) winner(seen bool) string {
 	case twoWays:
 		return fmt.Sprintf("%s is faster than %s at %s: %s the purchases/s", s.ahead[0], s.behind[0], at, times)
 	}
-	begin := fmt.Sprintf("%s is the fastest at %s", s.ahead[0], at)
+	begin, what := fmt.Sprintf("%s is the fastest at %s", s.ahead[0], at), "the purchases/s"
 	if seen {
-		begin = fmt.Sprintf("%s made the most purchases/s at %s", s.ahead[0], at)
+		begin, what = fmt.Sprintf("%s made the most purchases/s at %s", s.ahead[0], at), "those"
 	}
 	if len(places) > 1 {
-		return fmt.Sprintf("%s: %s those of the next", begin, times)
+		return fmt.Sprintf("%s: %s %s of the next", begin, times, what)
 	}
-	return fmt.Sprintf("%s: %s those of %s and %s times those of %s", begin, times, s.behind[0], multiple(s.last),
+	return fmt.Sprintf("%s: %s %s of %s and %s times those of %s", begin, times, what, s.behind[0], multiple(s.last),
 		s.behind[len(s.behind)-1])
 }
 

@@ -63,6 +63,7 @@ type Options struct {
 // A Document is a report before it is drawn.
 type Document struct {
 	head     []string // what was measured where
+	findings []string // what was found, in a few sentences
 	sections []section
 	records  [][]string // of the CSV, the names of its columns first
 	stored   stored

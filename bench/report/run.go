@@ -14,7 +14,7 @@ import (
 // Run is the report of a run: the book's tables and claims if it was asked for them, then all rows, what went wrong in
 // them, and what they cost.
 func Run(res *result.Run) *Document {
-	d := &Document{head: runHead(res), records: records(res), stored: res, run: res}
+	d := &Document{head: runHead(res), findings: Findings(res), records: records(res), stored: res, run: res}
 	if len(res.Manifest.Config.Reproduces) > 0 {
 		d.sections = reproduction(res)
 	}

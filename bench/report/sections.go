@@ -62,6 +62,9 @@ func (d *Document) Faults() *result.Faults {
 	return faults
 }
 
+// Findings are what was found, in at most three sentences: see [Findings] and [FaultFindings].
+func (d *Document) Findings() []string { return slices.Clone(d.findings) }
+
 // Warnings say what would make a reader distrust the document: that a run was cut short, or failed its audit.
 func (d *Document) Warnings() []string {
 	if d.run != nil {

@@ -19,6 +19,9 @@ import (
 func drawText(b *bytes.Buffer, d *Document, opts Options) error {
 	p := textPainter{color: opts.Color && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 	p.paragraphs(b, d.head...)
+	if len(d.findings) > 0 {
+		p.paragraphs(b, "", inShort+strings.Join(d.findings, " "))
+	}
 	for _, s := range d.sections {
 		if err := p.section(b, s); err != nil {
 			return err
