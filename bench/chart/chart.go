@@ -41,7 +41,7 @@ func Of(run *result.Run) []Figure {
 	all := groupsOf(run)
 	var figures []Figure
 	for _, of := range []func(*result.Run, []group) []Figure{
-		atOnce, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
+		sweeps, atOnce, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
 	} {
 		figures = append(figures, of(run, all)...)
 	}
@@ -99,6 +99,13 @@ func (f Figure) PNG(w io.Writer, pixels int) error {
 
 // space is empty.
 func space(height vg.Length) part { return part{height, func(draw.Canvas) {}} }
+
+// heading is the name of a part of a figure.
+func heading(text string) part {
+	p := words(headType, text)
+	p.height += 3
+	return p
+}
 
 // words is a text in as many lines as it needs.
 func words(t typeface, text string) part {

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,30 +35,35 @@ func comparisons(run *result.Run, _ []group) []Figure {
 	ax := logAxis("purchases/s of the first over those of the second (log scale)", times, ends...)
 	var parts []part
 	var says []string
+	var verdicts []result.Compared
 	left := 0
 	for _, mix := range mixes {
 		pairs := pairsOf(run.Comparisons, mix)
-		head, shown := clean(mix), pairs
+		head, shown := clean(mix), slices.Clone(pairs)
 		fastest := fastestOf(pairs)
 		if len(pairs) > mostPairs {
 			head += ": " + clean(fastest) + ", the fastest, to"
 			shown = slices.DeleteFunc(slices.Clone(pairs), func(c result.Comparison) bool { return c.A != fastest && c.B != fastest })
 			left += len(pairs) - len(shown)
 		}
+		slices.SortStableFunc(shown, func(a, b result.Comparison) int { return cmp.Compare(ratioOf(a).center, ratioOf(b).center) })
 		l := list{axis: ax, bands: []span2{{1 / (1 + margin), 1 + margin}}, lines: []float64{1}}
 		for _, c := range shown {
 			e, text := pairEntry(c, len(pairs) > mostPairs)
 			l.entries = append(l.entries, e)
 			says = append(says, text)
+			if !slices.Contains(verdicts, c.Verdict) {
+				verdicts = append(verdicts, c.Verdict)
+			}
 		}
-		parts = append(parts, words(headType, head), l.part(), space(8))
+		parts = append(parts, heading(head), l.part(), space(8))
 	}
 	about := fmt.Sprintf("Ratios made inside each round: the median and its interval, on a log scale. Shaded: within %s, which "+
 		"counts as no difference.", percent(margin))
 	if left > 0 {
 		about += fmt.Sprintf(" %d pairs without the fastest are not drawn.", left)
 	}
-	parts = append(parts, verdictKeys())
+	parts = append(parts, verdictKeys(verdicts))
 	return []Figure{figure(run, "comparison", "How many times as fast", about, about+" "+told(says), parts...)}
 }
 
@@ -158,11 +164,13 @@ func verdictGlyph(v result.Compared) draw.GlyphStyle {
 	return g
 }
 
-func verdictKeys() part {
+// verdictKeys explains the dots of the verdicts that there are.
+func verdictKeys(there []result.Compared) part {
 	var all []key
-	for _, v := range []result.Compared{result.Faster, result.NoDifference, result.Undecided} {
-		g := verdictGlyph(v)
-		all = append(all, key{glyph: &g, text: string(v)})
+	for _, v := range []result.Compared{result.Faster, result.Slower, result.NoDifference, result.Undecided} {
+		if g := verdictGlyph(v); slices.Contains(there, v) {
+			all = append(all, key{glyph: &g, text: string(v)})
+		}
 	}
 	return keys(all...)
 }

@@ -63,17 +63,21 @@ func costs(run *result.Run, all []group) []Figure {
 				head += ", the slower ones"
 			}
 			p, ks := panel{x: x, y: y, height: 150}, []key{}
-			for _, g := range some {
+			for _, g := range here {
 				cost, rate := g.median(best.of), g.median(perSecond)
 				l := line{look: g.look, points: []point{{x: cost.center, y: rate.center, low: rate.low, high: rate.high,
 					sure: rate.sure, doubtful: g.problem != ""}}}
-				p.lines = append(p.lines, l)
+				l.behind = !slices.ContainsFunc(some, func(s group) bool { return s.name() == g.name() })
+				if p.lines = append(p.lines, l); l.behind {
+					continue
+				}
 				k := l.key(g.strategy, say(cost.center)+", "+short(rate.center)+"/s")
 				k.line = nil
 				ks = append(ks, k)
 				says = append(says, fmt.Sprintf("%s %s, %s/s", g.name(), say(cost.center), short(rate.center)))
 			}
-			parts = append(parts, words(headType, head), p.part(), keys(ks...), space(8))
+			p.behindFirst()
+			parts = append(parts, heading(head), p.part(), keys(ks...), space(8))
 		}
 	}
 	about := "Purchases a second over " + best.name + ", both scales log: cheap and fast is at the top left; " + basis(run)

@@ -15,8 +15,14 @@ import (
 // mostTogether is how many lines one panel has: of more, the eye finds none.
 const mostTogether = 6
 
-// together are groups in panels of at most so many.
-func together(all []group) [][]group { return slices.Collect(slices.Chunk(all, mostTogether)) }
+// together are groups in panels of at most so many, and about as many in each.
+func together(all []group) [][]group { return slices.Collect(slices.Chunk(all, evenly(len(all)))) }
+
+// evenly is how many of n lines are in a panel.
+func evenly(n int) int {
+	panels := max(1, (n+mostTogether-1)/mostTogether)
+	return max(1, (n+panels-1)/panels)
+}
 
 // enoughAbove is how many purchases have to lie above a percentile: another run would have another one.
 const enoughAbove = 10
@@ -65,8 +71,8 @@ func percentiles(run *result.Run, all []group) []Figure {
 				ks = append(ks, l.key(g.strategy, milliseconds(p99)))
 				says = append(says, fmt.Sprintf("%s p50 %s, p99 %s", g.name(), milliseconds(p50), milliseconds(p99)))
 			}
-			slices.SortStableFunc(p.lines, func(a, b line) int { return rank(b.behind) - rank(a.behind) })
-			parts = append(parts, words(headType, head), p.part(), keys(ks...), space(8))
+			p.behindFirst()
+			parts = append(parts, heading(head), p.part(), keys(ks...), space(8))
 		}
 	}
 	from := "from the first try"
@@ -76,13 +82,6 @@ func percentiles(run *result.Run, all []group) []Figure {
 	about := "Time of a purchase " + from + ", log scale, by the part of purchases that took no longer. All rounds together; a " +
 		fmt.Sprintf("line ends where fewer than %d purchases are left. The number is the 99th percentile.", enoughAbove)
 	return []Figure{figure(run, "latency", "How long a purchase takes", about, "Waits of purchases by percentile: "+told(says), parts...)}
-}
-
-func rank(first bool) int {
-	if first {
-		return 1
-	}
-	return 0
 }
 
 // merged are the waits of a group's rows, all rounds together; nil: none can be read.
@@ -123,15 +122,25 @@ func quantile(h *hdrhistogram.Histogram, percent float64) float64 {
 	return float64(max(1, h.ValueAtQuantile(percent))) / 1000
 }
 
-// percentileLine is the waits of a group over the axis of nines, on which a percentile p lies at -log10(1-p).
+// percentileLine is the waits of a group over the axis of nines, on which a percentile p lies at -log10(1-p), with marks at
+// the percentiles that the axis names.
 func percentileLine(g group, h *hdrhistogram.Histogram) line {
 	l := line{look: g.look, bare: true}
 	last := math.Log10(float64(h.TotalCount()) / enoughAbove)
-	const step = 0.1
-	for x := step / 2; x < last+step; x += step {
-		x := min(x, last)
-		l.points = append(l.points, point{x: x, y: quantile(h, 100*(1-math.Pow(10, -x)))})
+	at := func(x float64, marked bool) {
+		if x <= last {
+			l.points = append(l.points, point{x: x, y: quantile(h, 100*(1-math.Pow(10, -x))), marked: marked})
+		}
 	}
+	const steps = 10 // between two nines
+	for i := 1; float64(i)/steps < last; i++ {
+		x := float64(i) / steps
+		at(x, i%steps == 0)
+		if median := math.Log10(2); x < median && median < x+1.0/steps {
+			at(median, true)
+		}
+	}
+	at(last, false)
 	return l
 }
 
@@ -196,7 +205,7 @@ func rates(run *result.Run, all []group) []Figure {
 				ks = append(ks, l.key(first.strategy, note))
 				says = append(says, ladderInWords(l, first.strategy+" "+mix, note))
 			}
-			parts = append(parts, words(headType, mix), p.part(), keys(ks...), space(8))
+			parts = append(parts, heading(mix), p.part(), keys(ks...), space(8))
 		}
 	}
 	about := "99th percentile of the latency of purchases, from when the order was due, both scales log; " + basis(run) +

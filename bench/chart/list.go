@@ -159,6 +159,7 @@ type key struct {
 	line  *draw.LineStyle  // through it; nil: none
 	text  string
 	note  string // at the right
+	small string // more of it, below
 }
 
 // keys is the part of a figure that explains its marks.
@@ -172,7 +173,7 @@ func keys(all ...key) part {
 			room -= bodyType.wide(k.note) + 8
 		}
 		lines[i] = bodyType.wrap(k.text, max(room, inner/3))
-		h += vg.Length(max(1, len(lines[i])))*bodyType.leading() + 1
+		h += k.height(lines[i])
 	}
 	return part{h, func(c draw.Canvas) {
 		top := c.Max.Y - 2
@@ -189,7 +190,17 @@ func keys(all ...key) part {
 				bodyType.write(c, c.Min.X+margin+indent, base-vg.Length(j)*bodyType.leading(), 0, line)
 			}
 			bodyType.write(c, c.Max.X-margin, base, 1, k.note)
-			top -= vg.Length(max(1, len(lines[i])))*bodyType.leading() + 1
+			top -= k.height(lines[i])
+			noteType.write(c, c.Min.X+margin+indent, top+5, 0, k.small)
 		}
 	}}
+}
+
+// height is that of a key whose text has these lines.
+func (k key) height(lines []string) vg.Length {
+	h := vg.Length(max(1, len(lines)))*bodyType.leading() + 1
+	if k.small != "" {
+		h += noteType.leading() + 1
+	}
+	return h
 }

@@ -29,7 +29,7 @@ func overTime(run *result.Run, all []group) []Figure {
 	for i, g := range drawn {
 		points, end := course(g)
 		if i == 0 || g.place != drawn[i-1].place {
-			parts = append(parts, words(headType, inWords(g)))
+			parts = append(parts, heading(inWords(g)))
 		}
 		ends := []float64{}
 		low, high := points[0], points[0]

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"cmp"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -23,7 +24,8 @@ type panel struct {
 type line struct {
 	look
 	points []point
-	bare   bool // without marks
+	bare   bool // with marks only where a point wants one
+	apart  bool // nothing joins its points
 	spread bool // low to high is a band, and not a whisker at each point
 	behind bool // thin and grey: it is there to compare the others with
 }
@@ -34,6 +36,7 @@ type point struct {
 	low, high float64
 	sure      bool
 	doubtful  bool // drawn as a ring
+	marked    bool // on a bare line
 }
 
 // A region is a part of the horizontal axis.
@@ -78,25 +81,47 @@ func (p panel) draw(c draw.Canvas) {
 	p.x.drawTicks(c, data, x)
 }
 
+// behindFirst has the lines that are behind drawn before the others.
+func (p panel) behindFirst() {
+	slices.SortStableFunc(p.lines, func(a, b line) int {
+		switch {
+		case a.behind == b.behind:
+			return 0
+		case a.behind:
+			return -1
+		}
+		return 1
+	})
+}
+
 // add adds a line to a plot.
 func (p panel) add(g *plot.Plot, l line) {
 	style, glyph := l.line(), l.glyph()
 	if l.behind {
-		style = draw.LineStyle{Color: grid.color(), Width: 1}
+		style = draw.LineStyle{Color: muted.faint(0x60), Width: 1}
 	}
 	for _, piece := range p.pieces(l.points) {
 		if l.spread && len(piece) > 1 {
 			g.Add(p.spread(l, piece))
 		}
-		if len(piece) > 1 {
+		if len(piece) > 1 && !l.apart {
 			g.Add(&plotter.Line{XYs: piece.places(), LineStyle: style})
 		}
 	}
-	if l.bare || l.behind {
+	if l.behind {
+		for _, piece := range p.pieces(l.points) {
+			if len(piece) == 1 {
+				faint := draw.GlyphStyle{Color: muted.faint(0x60), Radius: 2.5, Shape: draw.CircleGlyph{}}
+				g.Add(&plotter.Scatter{XYs: piece.places(), GlyphStyle: faint})
+			}
+		}
 		return
 	}
 	for _, piece := range p.pieces(l.points) {
 		for _, at := range piece {
+			if l.bare && !at.marked {
+				continue
+			}
 			if at.sure && !l.spread {
 				g.Add(&plotter.YErrorBars{
 					XYs:       plotter.XYs{{X: at.x, Y: at.y}},
@@ -158,9 +183,5 @@ func (p panel) spread(l line, of piece) *plotter.Polygon {
 // key is the line in words.
 func (l line) key(text, note string) key {
 	style, glyph := l.look.line(), l.glyph()
-	k := key{glyph: &glyph, line: &style, text: text, note: note}
-	if l.bare {
-		k.glyph = nil
-	}
-	return k
+	return key{glyph: &glyph, line: &style, text: text, note: note}
 }

@@ -53,8 +53,8 @@ func groupsOf(run *result.Run) []group {
 	return all
 }
 
-// isSweep reports whether the rows of a run are points of a sweep, which has figures of its own.
-func isSweep(run *result.Run) bool { return len(run.Manifest.Config.Axes) > 0 }
+// isSweep reports whether the rows of a run are points of a sweep that was judged: it has figures of its own.
+func isSweep(run *result.Run) bool { return run.Sweep != nil }
 
 // name tells the group from all others.
 func (g group) name() string { return g.strategy + " " + g.place }

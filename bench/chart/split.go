@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/plot/vg"
@@ -43,7 +44,7 @@ func split(run *result.Run, all []group) []Figure {
 	for _, g := range byPlace(drawn) {
 		times, total := splitOf(g)
 		if g.place != last {
-			bars = append(bars, space(4), words(headType, inWords(g)))
+			bars = append(bars, space(4), heading(inWords(g)))
 			last = g.place
 		}
 		bars = append(bars, bar(g.strategy, milliseconds(total), times, total))
@@ -154,7 +155,7 @@ func tries(run *result.Run, all []group) []Figure {
 				name: g.strategy, note: short(m.center) + ", p99 " + short(p.center), marks: []mark{{p, far}, {m, dot}}})
 			says = append(says, fmt.Sprintf("%s mean %s, p99 %s", g.name(), short(m.center), short(p.center)))
 		}
-		parts = append(parts, words(headType, inWords(here[0])), l.part(), space(8))
+		parts = append(parts, heading(inWords(here[0])), l.part(), space(8))
 	}
 	about := "How often a purchase was tried until it was made: once, and once more for each aborted transaction and each " +
 		"attempt that did not get a lock; " + basis(run)
@@ -180,7 +181,7 @@ func fairness(run *result.Run, all []group) []Figure {
 			l.entries = append(l.entries, entry{name: g.strategy, note: digits(v.center) + perBuyer(g), marks: []mark{{v, dotOf(g, v)}}})
 			says = append(says, g.name()+" "+digits(v.center)+perBuyer(g))
 		}
-		parts = append(parts, words(headType, inWords(here[0])), l.part(), space(8))
+		parts = append(parts, heading(inWords(here[0])), l.part(), space(8))
 	}
 	about := "Jain's index: 1 if all buyers bought the same, 1/n if one of n bought everything; beside it the purchases of the " +
 		"buyers who made the fewest and the most; " + basis(run)
@@ -218,5 +219,5 @@ func perBuyer(g group) string {
 	if least.n == 0 || most.n == 0 {
 		return ""
 	}
-	return "; " + short(least.center) + " to " + short(most.center)
+	return "; " + short(math.Round(least.center)) + " to " + short(math.Round(most.center))
 }

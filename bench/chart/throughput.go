@@ -17,7 +17,7 @@ func throughput(run *result.Run, all []group) []Figure {
 	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool {
 		return g.rows[0].Open != nil || g.rows[0].Chaos != nil
 	})
-	if len(all) == 0 || run.Manifest.Config.AtOnce {
+	if len(all) == 0 || isSweep(run) || run.Manifest.Config.AtOnce {
 		return nil
 	}
 	var ends []float64
@@ -43,7 +43,7 @@ func throughput(run *result.Run, all []group) []Figure {
 			l.entries = append(l.entries, e)
 			says = append(says, text)
 		}
-		parts = append(parts, words(headType, inWords(here[0])), l.part(), space(8))
+		parts = append(parts, heading(inWords(here[0])), l.part(), space(8))
 	}
 	about := "Log scale; " + basis(run)
 	alt := "Purchases a second as dots on a log scale, " + basis(run) + ": " + told(says)
