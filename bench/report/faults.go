@@ -317,7 +317,11 @@ func matrix(res *result.Faults) []section {
 			}
 			t.rows = append(t.rows, row)
 		}
-		sections = append(sections, section{lines: []string{fmt.Sprintf("Scenarios %d to %d:", from+1, to)}, table: t, matrix: true,
+		title := fmt.Sprintf("Scenarios %d to %d:", from+1, to)
+		if to == from+1 {
+			title = fmt.Sprintf("Scenario %d:", to)
+		}
+		sections = append(sections, section{lines: []string{title}, table: t, matrix: true,
 			meaning: matrixMeaning(res, res.Scenarios[from:to])})
 		from = to
 	}

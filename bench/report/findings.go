@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/marketsim/marketsim/bench/result"
 )
@@ -67,7 +66,23 @@ func (v view) tally() string {
 	if ofBackoff(v.res) {
 		of = "blog"
 	}
-	text, _, _ := strings.Cut(tally(v.res.Claims, of), ". ")
+	var holds, not []string
+	for _, c := range v.res.Claims {
+		switch {
+		case c.Holds != nil && *c.Holds:
+			holds = append(holds, fmt.Sprint(c.ID))
+		case c.Holds != nil:
+			not = append(not, fmt.Sprint(c.ID))
+		}
+	}
+	text := fmt.Sprintf("Of %s of the %s %d %s here", count(int64(len(v.res.Claims)), "claim"), of, len(holds),
+		agree(len(holds), "holds", "hold"))
+	if len(not) > 0 {
+		text += fmt.Sprintf(", and %s %s not", claimIDs(not), agree(len(not), "does", "do"))
+	}
+	if open := len(v.res.Claims) - len(holds) - len(not); open > 0 {
+		text += fmt.Sprintf("; %d %s not decided or not judged", open, agree(open, "is", "are"))
+	}
 	return text + "."
 }
 

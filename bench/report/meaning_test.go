@@ -108,7 +108,7 @@ func TestTablesInWords(t *testing.T) {
 		"no claim":       {claimsMeaning(inRounds(4).Claims, "book"), "Nothing that the book says is decided here."},
 		"comparison":     {comparisonMeaning(compared("fine", "coarse", "fine:poll=1ms", "watch").Comparisons), "Whether watch, fine or fine:poll=1ms is the fastest at 5x5 is not decided, and coarse is slower."},
 		"one scenario":   {scenarioMeaning(everyVerdict().Findings[2:3]), "It does harm with set-px: sold twice; others were kept out until the lease ran out."},
-		"a scenario":     {scenarioMeaning(everyVerdict().Findings[:10]), "set-px:expiry=pxat broke a promise. Harm to 8 of the 9 it can happen to, but not to watch."},
+		"a scenario":     {scenarioMeaning(everyVerdict().Findings[:10]), "set-px:expiry=pxat broke a promise. Harm (mostly sold twice) to 8 of the 9 it can happen to; not to watch."},
 		"no harm":        {scenarioMeaning(everyVerdict().Findings[20:30]), "No harm to any of the 10 it can happen to."},
 	} {
 		if c.got != c.want {
@@ -338,7 +338,7 @@ func TestFindings(t *testing.T) {
 		"decided":   {planted(map[string][]float64{"a": around(1000), "b": around(310)}), []string{"A is faster", "A purchase takes", "Clients and server"}},
 		"one round": {complete(), []string{"In this one round fine", "In this one round a purchase", "It was measured once"}},
 		"wrong":     {violated(), []string{"The audit of unsafe 5x5 failed in 1 of 2 rows", "There is no row"}},
-		"embedded":  {embedded(), []string{"The embedded server", "Of 11 claims of the book: 0 hold", "The server was an embedded one"}},
+		"embedded":  {embedded(), []string{"The embedded server", "Of 11 claims of the book 0 hold", "The server was an embedded one"}},
 		"cut short": {inRounds(4), []string{"The run ended after 3 of 9 rounds", "Of 11 claims", "The run was interrupted"}},
 		"open":      {openRun(), []string{"In this one round watch 5x5 kept 99% of waits under 10 ms at up to 500/s; fine 5x5", "", ""}},
 		"no row":    {&result.Run{}, []string{"No row was measured."}},

@@ -41,28 +41,44 @@ func scenarioMeaning(found []result.Finding) string {
 	case 1:
 		return brief(aloneMeaning(all[0]), promiseMeaning(all))
 	}
+	return brief(promiseMeaning(all), extentMeaning(all), shutMeaning(all))
+}
+
+// extentMeaning says to how many there was harm, of which kind for the most part, and who was spared.
+func extentMeaning(all []result.Finding) string {
 	hurt := subjects(all, harmed)
 	spared := subjects(all, func(f result.Finding) bool { return !harmed(f) })
-	said := []string{promiseMeaning(all)}
-	switch {
-	case len(hurt) == 0:
-		said = append(said, fmt.Sprintf("No harm to any of the %d it can happen to.", len(all)))
-	case len(spared) == 0:
-		said = append(said, fmt.Sprintf("Harm to all %d it can happen to.", len(all)))
-	default:
-		text := fmt.Sprintf("Harm to %d of the %d it can happen to", len(hurt), len(all))
-		switch {
-		case len(spared) <= mostNamed:
-			text += ", but not to " + or(spared)
-		case len(hurt) <= mostNamed:
-			text += ": " + listing(hurt)
+	if len(hurt) == 0 {
+		return fmt.Sprintf("No harm to any of the %d it can happen to.", len(all))
+	}
+	times := map[result.Verdict]int{}
+	var kinds []result.Verdict
+	for _, f := range all {
+		if times[f.Verdict]++; harmed(f) && times[f.Verdict] == 1 {
+			kinds = append(kinds, f.Verdict)
 		}
-		said = append(said, text+".")
 	}
-	if shut := subjects(all, shutOut); len(shut) > 0 {
-		said = append(said, fmt.Sprintf("Nobody else got in any more with %s.", listing(shut)))
+	worst := slices.MaxFunc(kinds, func(a, b result.Verdict) int { return cmp.Compare(times[a], times[b]) })
+	what := string(worst)
+	if len(kinds) > 1 {
+		what = "mostly " + what
 	}
-	return brief(said...)
+	switch {
+	case len(spared) == 0:
+		return fmt.Sprintf("Harm (%s) to all %d it can happen to.", what, len(all))
+	case len(hurt) <= mostNamed:
+		return fmt.Sprintf("Harm (%s) to %d of the %d it can happen to: %s.", what, len(hurt), len(all), listing(hurt))
+	}
+	return fmt.Sprintf("Harm (%s) to %d of the %d it can happen to; not to %s.", what, len(hurt), len(all), or(spared))
+}
+
+// shutMeaning names those with whom everybody else stayed shut out, or is empty.
+func shutMeaning(all []result.Finding) string {
+	names := subjects(all, shutOut)
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Everybody else stays shut out with %s.", listing(names))
 }
 
 // nobodyPlayed says why a scenario has nothing to tell.
@@ -84,7 +100,7 @@ func aloneMeaning(f result.Finding) string {
 	case result.AtOnce:
 		kept = "; others got in at once"
 	case result.NeverIn:
-		kept = "; nobody else got in any more"
+		kept = "; everybody else stayed shut out"
 	default:
 		kept = "; others were kept out " + string(f.KeptOut)
 	}
@@ -112,33 +128,30 @@ func matrixMeaning(res *result.Faults, scenarios []result.Scenario) string {
 	if len(all) == 0 {
 		return "Nothing of this could happen, or it was not tried."
 	}
-	return brief(append([]string{promiseMeaning(all)}, harmMeaning(all)...)...)
+	return brief(append(append([]string{promiseMeaning(all)}, harmMeaning(all)...), shutMeaning(all))...)
 }
 
-// harmMeaning says how often there was harm, and who was never harmed.
+// harmMeaning says how often there was harm, and who was harmed never, or least often.
 func harmMeaning(all []result.Finding) []string {
 	hurt := subjects(all, harmed)
 	if len(hurt) == 0 {
 		return []string{fmt.Sprintf("No harm in any of %s.", count(int64(len(all)), "case"))}
 	}
-	times := map[string]int{}
+	times, tried := map[string]int{}, map[string]int{}
 	cases := 0
 	for _, f := range all {
+		tried[clean(f.Subject)]++
 		if harmed(f) {
 			times[clean(f.Subject)]++
 			cases++
 		}
 	}
-	spared := subjects(all, func(f result.Finding) bool { return times[clean(f.Subject)] == 0 })
-	most := slices.MaxFunc(hurt, func(a, b string) int { return cmp.Compare(times[a], times[b]) })
-	said := []string{fmt.Sprintf("Harm in %s of %s.", thousands(int64(cases)), count(int64(len(all)), "case"))}
-	if len(spared) == 0 {
-		said = append(said, fmt.Sprintf("None of the %d is never harmed.", len(hurt)))
-	} else {
-		said = append(said, fmt.Sprintf("Never harmed: %s.", listing(spared)))
+	said := fmt.Sprintf("Harm in %s of %s.", thousands(int64(cases)), count(int64(len(all)), "case"))
+	if spared := subjects(all, func(f result.Finding) bool { return times[clean(f.Subject)] == 0 }); len(spared) > 0 {
+		return []string{said, fmt.Sprintf("Never harmed: %s.", listing(spared))}
 	}
-	if times[most] > 1 {
-		said = append(said, fmt.Sprintf("Most often harmed: %s (%d times).", most, times[most]))
-	}
-	return said
+	often := func(name string) float64 { return float64(times[name]) / float64(tried[name]) }
+	least := slices.MinFunc(hurt, func(a, b string) int { return cmp.Compare(often(a), often(b)) })
+	return []string{said, fmt.Sprintf("Each of the %d comes to harm in at least one, most rarely %s (in %d of %d).", len(hurt), least,
+		times[least], tried[least])}
 }

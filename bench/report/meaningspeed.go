@@ -231,8 +231,10 @@ func rank(load string, runners []runner, judge duel) standing {
 	return s
 }
 
-// remarks are about each group of loads under which the same ways are ahead; seen says that they are about one round.
+// remarks are about each group of loads under which the same ways are ahead, those with one way ahead first; seen says that
+// they are about one round.
 func (places standings) remarks(seen bool) (said []string) {
+	var ties []string
 	for len(places) > 0 {
 		first := places[0]
 		alike := func(s standing) bool {
@@ -250,11 +252,11 @@ func (places standings) remarks(seen bool) (said []string) {
 		if len(first.ahead) == 1 {
 			said = append(said, here.winner(seen))
 		} else {
-			said = append(said, here.tie(seen))
+			ties = append(ties, here.tie(seen))
 		}
 		places = others
 	}
-	return said
+	return append(said, ties...)
 }
 
 // tie is about loads under which several ways are ahead.
@@ -329,19 +331,21 @@ func or(names []string) string {
 
 // comparisonMeaning says who is ahead under each mix, and first what could not be judged.
 func comparisonMeaning(all []result.Comparison) string {
-	var sentences, mixes []string
+	var mixes, sentences, aside []string
+	if text, audit := notCompared(all); audit {
+		sentences = append(sentences, text)
+	} else {
+		aside = some(text)
+	}
 	names := map[string]bool{}
 	for _, c := range all {
 		names[clean(c.A)], names[clean(c.B)] = true, true
-		if not := fmt.Sprintf("Not compared: %s.", clean(c.Reason)); c.Ratio == nil && !slices.Contains(sentences, not) {
-			sentences = append(sentences, not)
-		}
 		if !slices.Contains(mixes, c.Mix) {
 			mixes = append(mixes, c.Mix)
 		}
 	}
 	if i := slices.IndexFunc(all, func(c result.Comparison) bool { return c.Ratio != nil && c.Reason != "" }); i >= 0 {
-		return brief(append(sentences, fmt.Sprintf("Nothing is decided: %s.", clean(all[i].Reason)))...)
+		return brief(append(append(sentences, fmt.Sprintf("Nothing is decided: %s.", clean(all[i].Reason))), aside...)...)
 	}
 	var places standings
 	for _, mix := range mixes {
@@ -349,7 +353,35 @@ func comparisonMeaning(all []result.Comparison) string {
 			places = append(places, rank(clean(mix), runners, duelOf(all, mix)))
 		}
 	}
-	return say(brief(sentences...), "", names, places.remarks(false)...)
+	return brief(append([]string{say(brief(sentences...), "", names, places.remarks(false)...)}, aside...)...)
+}
+
+// notCompared names a way whose pairs have no ratio, one that failed its audit before others, and says whether it is such a
+// one. It is empty where all pairs have a ratio.
+func notCompared(all []result.Comparison) (text string, audit bool) {
+	var names, why []string
+	for _, c := range all {
+		name := c.A
+		if strings.HasPrefix(c.Reason, c.B+" ") {
+			name = c.B
+		}
+		if c.Ratio != nil || slices.Contains(names, clean(name)+" "+clean(c.Mix)) {
+			continue
+		}
+		names = append(names, clean(name)+" "+clean(c.Mix))
+		why = append(why, clean(strings.TrimPrefix(c.Reason, name+" ")))
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	first := slices.IndexFunc(why, func(s string) bool { return strings.Contains(s, "audit") })
+	audit = first >= 0
+	first = max(0, first)
+	text = fmt.Sprintf("Not compared is %s: it %s", names[first], why[first])
+	if others := len(names) - 1; others > 0 {
+		text += fmt.Sprintf("; nor %s", agree(others, "is another", fmt.Sprintf("are %d others", others)))
+	}
+	return text + ".", audit
 }
 
 // runnersOf are the ways of comparisons that have a ratio under a mix.

@@ -9,6 +9,9 @@
 // The numbers of a row come from one table of columns, in columns.go: a new number is one entry there, and then stands
 // in the CSV, in the text and in the Markdown.
 //
+// A report opens with what was found, in at most three sentences (findings.go), and each of its tables ends with a line that
+// says in plain words what its numbers mean (meaning.go).
+//
 // A result may come from a file that somebody else wrote. Text from it is stripped of control characters, and numbers
 // that cannot be (negative counts, waits of 1e300 ms) are printed and not trusted.
 package report
