@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
 )
 
@@ -38,7 +39,7 @@ type openLoop struct {
 	began    time.Time // the schedule's zero
 	stock    stock
 	buyers   []*openBuyer // as those of the row
-	alarms   func() alarm
+	alarms   func() alarm.Alarm
 
 	sellersPause time.Duration // of a seller, where there is enough stock
 }
@@ -48,7 +49,7 @@ func newOpenLoop(c Config) *openLoop {
 		return nil
 	}
 	return &openLoop{
-		schedule: schedule{arrivals: c.Arrivals, rate: c.Rate, seed: c.Seed}, alarms: newAlarm,
+		schedule: schedule{arrivals: c.Arrivals, rate: c.Rate, seed: c.Seed}, alarms: alarm.New,
 		sellersPause: min(longestPause, time.Duration(c.Mix.Sellers)*time.Second/stockLooks),
 	}
 }
@@ -100,7 +101,7 @@ func (m *measurement) stockUp(ctx context.Context) {
 type openBuyer struct {
 	*measurement
 	worker  *Worker
-	alarm   alarm
+	alarm   alarm.Alarm
 	offers  []market.Order // listings that it has not tried yet
 	due     int64          // orders that it took and that fell due
 	done    int64          // those that bought something, were given up, or ended with the row's failure
@@ -118,7 +119,7 @@ func (o *openLoop) begin(m *measurement) {
 
 // run takes order after order from the schedule and makes it when it is due, until the row stops.
 func (b *openBuyer) run(ctx context.Context) {
-	defer b.alarm.close()
+	defer b.alarm.Close()
 	for !b.stop.asked.Load() {
 		due := b.open.began.Add(b.open.schedule.take())
 		if len(b.offers) == 0 && time.Until(due) > 0 {
@@ -156,7 +157,7 @@ func (b *openBuyer) await(due time.Time) bool {
 		case left <= 0:
 			return true
 		}
-		b.alarm.sleep(left, b.stop.done)
+		b.alarm.Sleep(left, b.stop.done)
 	}
 }
 

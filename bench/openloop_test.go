@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -19,7 +20,7 @@ import (
 func ordered(ctx context.Context, c Config, purchase func(context.Context, market.Order) (market.Receipt, error),
 ) (*measurement, result.Row) {
 	m := fakeMeasurement(c, nothing, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
-	m.open.alarms = newTimerAlarm
+	m.open.alarms = alarm.NewTimer
 	end := m.collector.run()
 	m.work(ctx)
 	end()
@@ -180,7 +181,7 @@ func TestOpenBuyerAllocatesNothing(t *testing.T) {
 	m := fakeMeasurement(Config{Mix: mix1x1, Rate: 1000, Arrivals: Poisson}, nothing, nothing)
 	m.open.begin(m)
 	b := m.open.buyers[0]
-	defer b.alarm.close()
+	defer b.alarm.Close()
 	orders := func() {
 		for range 1_000 {
 			m.open.schedule.take()

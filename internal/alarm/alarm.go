@@ -1,0 +1,29 @@
+// Package alarm wakes one goroutine at an exact time, on Linux to about 0.05 ms, also where nothing else runs.
+package alarm
+
+import "time"
+
+// An Alarm wakes one goroutine. Using it allocates nothing.
+type Alarm interface {
+	// Sleep returns after so long, or earlier; once done is closed, or a value can be received from it, it returns within a
+	// few milliseconds.
+	Sleep(d time.Duration, done <-chan struct{})
+	// Close frees what the alarm holds. Nobody may sleep meanwhile or after it.
+	Close()
+}
+
+// timerAlarm is an alarm that uses Go's timer.
+type timerAlarm struct{ timer *time.Timer }
+
+// NewTimer makes an alarm that is as exact as Go's timers.
+func NewTimer() Alarm { return timerAlarm{time.NewTimer(time.Hour)} }
+
+func (a timerAlarm) Sleep(d time.Duration, done <-chan struct{}) {
+	a.timer.Reset(d)
+	select {
+	case <-a.timer.C:
+	case <-done:
+	}
+}
+
+func (a timerAlarm) Close() { a.timer.Stop() }
