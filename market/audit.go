@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,9 @@ type auditor struct {
 	deltas  []int64         // by account
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
+
+	circulation *Circulation // nil: each item is listed once and bought once
+	moved       []uint64     // else its sums, by item, with operations that were settled
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
@@ -87,7 +91,12 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
 	}
-	a.found = make([]place, len(a.minters)*BatchSize+1)
+	for _, l := range ledgers {
+		a.circulation = cmp.Or(a.circulation, l.circulation)
+	}
+	items := len(a.minters)*BatchSize + 1
+	a.moved = a.circulation.snapshot(items)
+	a.found = make([]place, max(items, len(a.moved)))
 	a.prices, a.asked, a.buyers = make([]float64, len(a.found)), make([]float64, len(a.found)), make([]place, len(a.found))
 	for _, l := range ledgers {
 		a.join(l)
@@ -218,6 +227,10 @@ func (a *auditor) see(id ItemID, at place) {
 // the rest of the audit treats them like any other.
 func (a *auditor) settle() {
 	a.settleMints()
+	if a.circulation != nil {
+		a.settleCirculating()
+		return
+	}
 	for _, l := range a.ledgers {
 		for _, x := range l.unsureListings {
 			a.settleListing(x)
@@ -269,6 +282,10 @@ func (a *auditor) settleOrder(o Order) {
 
 // judgeItems compares where each item lies with where the ledgers say it should.
 func (a *auditor) judgeItems() {
+	if a.circulation != nil {
+		a.judgeCirculating()
+		return
+	}
 	for id := ItemID(1); int(id) < len(a.found); id++ {
 		minter, buyer, at := a.minter(id), a.buyers[id], a.found[id]
 		if minter == 0 || a.bad[id] {

@@ -7,7 +7,7 @@ import (
 
 // A Ledger is what one client knows: every operation that was applied for certain, and those whose outcome is unknown.
 // Each worker keeps one, from its first operation to its last (warm-up and drain included); Audit joins them. It
-// assumes that an item is listed once and bought once, as in a run.
+// assumes that an item is listed once and bought once, as in a run, unless it is made to Circulate.
 //
 // It grows by a price and one or two bits per item, not by a record per operation, and only by the batches that its client
 // trades in: a thousand clients have a thousand ledgers.
@@ -20,6 +20,7 @@ type Ledger struct {
 	minted         []mint
 	unsureListings []Listing
 	unsureOrders   []Order
+	circulation    *Circulation // nil: each item is listed once and bought once
 }
 
 type mint struct {
@@ -66,10 +67,16 @@ func NewLedger(accounts int) *Ledger {
 	return &Ledger{accounts: accounts, bought: map[UserID]places{}, asked: map[int]*asked{}}
 }
 
+// Circulate lets the ledger note in c what becomes of items, which may then be listed and bought any number of times. All
+// ledgers of a market share one. Nothing must have been listed or bought before.
+func (l *Ledger) Circulate(c *Circulation) { l.circulation = c }
+
 // Minted notes a batch of BatchSize items; err is what Mint returned.
 func (l *Ledger) Minted(first ItemID, owner UserID, err error) {
 	if first > 0 {
-		l.batch(first) // makes room now, where nothing is measured
+		if l.circulation == nil {
+			l.batch(first) // makes room now, where nothing is measured
+		}
 		l.minted = append(l.minted, mint{first, owner, err != nil})
 	}
 }
@@ -85,6 +92,8 @@ func (l *Ledger) LastMinted() (last ItemID) {
 // Listed notes what List returned for a listing.
 func (l *Ledger) Listed(x Listing, err error) {
 	switch {
+	case err == nil && l.circulation != nil:
+		l.circulation.listed(x)
 	case err == nil:
 		batch := l.batch(x.Item)
 		batch.listed.set(inBatch(x.Item))
@@ -112,7 +121,9 @@ func (l *Ledger) Purchased(o Order, err error) {
 			l.deltas = make([]int64, l.accounts+1)
 		}
 		transfer(l.deltas, o)
-		if l.marksOf(o).set(inBatch(o.Item)) {
+		if l.circulation != nil {
+			l.circulation.purchased(o)
+		} else if l.marksOf(o).set(inBatch(o.Item)) {
 			l.again = append(l.again, o)
 		}
 	case !Refused(err):
