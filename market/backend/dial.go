@@ -26,7 +26,8 @@
 //   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
 //
 // The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to count
-// for itself and none can forget. Several connections count together where [CountInto] says so.
+// for itself and none can forget. Several connections count together where [CountInto] says so, and under [Delaying] they
+// are as slow as over a network.
 //
 // # The one exception
 //
@@ -53,6 +54,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/marketsim/marketsim/internal/alarm"
 )
 
 const (
@@ -92,7 +95,7 @@ func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 func Dial(ctx context.Context, t Target) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d := &dialer{target: t, meter: newMeter(ctx)}
+	d := &dialer{target: t, meter: newMeter(ctx), delay: delayOf(ctx)}
 	first, err := d.connect(bounded)
 	if err != nil {
 		return nil, explainDial(ctx, t, err)
@@ -130,6 +133,7 @@ func QuietLogs() { logging.Disable() }
 type dialer struct {
 	target Target
 	meter  *meter
+	delay  time.Duration // of what is received
 	first  atomic.Pointer[net.Conn]
 }
 
@@ -178,7 +182,7 @@ func DialBeside(ctx context.Context, client *redis.Client) (net.Conn, error) {
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if ctx.Value(besideKey{}) != nil {
-		beside := dialer{target: d.target, meter: &meter{Stats: d.meter.Stats}}
+		beside := dialer{target: d.target, meter: &meter{Stats: d.meter.Stats}, delay: d.delay}
 		beside.meter.start()
 		conn, err := beside.connect(ctx)
 		if err != nil {
@@ -199,7 +203,7 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if d.target.TLS == nil {
-		return count(plain, d.meter), nil
+		return d.wrap(plain), nil
 	}
 	config := d.target.TLS.Clone()
 	if config.ServerName == "" {
@@ -210,5 +214,10 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 		plain.Close()
 		return nil, handshakeError{err}
 	}
-	return count(secure, d.meter), nil
+	return d.wrap(secure), nil
+}
+
+// wrap adds to a connection what the dialer wants of each.
+func (d *dialer) wrap(conn net.Conn) net.Conn {
+	return count(delayed(conn, d.delay, alarm.New), d.meter)
 }

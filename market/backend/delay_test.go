@@ -1,0 +1,240 @@
+package backend
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/alarm"
+)
+
+const late = 10 * time.Millisecond // the delay in these tests
+
+// inDelay runs f with the two ends of a connection, the first of which hears everything late, on a clock of its own. No
+// goroutine may be left afterwards.
+func inDelay(t *testing.T, f func(t *testing.T, here, there net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		here := delayed(near, late, alarm.NewTimer)
+		defer here.Close()
+		defer far.Close()
+		f(t, here, far)
+	})
+}
+
+// say writes from a goroutine of its own, as an operating system would.
+func say(t *testing.T, conn net.Conn, text string) {
+	go func() {
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Errorf("say %q: %v", text, err)
+		}
+	}()
+	synctest.Wait()
+}
+
+// hear reads text, which has to come that long after start and not earlier or later.
+func hear(t *testing.T, conn net.Conn, text string, start time.Time, after time.Duration) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != text {
+		t.Fatalf("heard %q, %v; want %q", got, err, text)
+	}
+	if took := time.Since(start); took != after {
+		t.Errorf("%q came after %s, want %s", text, took, after)
+	}
+}
+
+// What comes in several pieces close together is late once, whether or not somebody reads meanwhile.
+func TestDelayDoesNotAddUp(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		start := time.Now()
+		say(t, there, "one")
+		time.Sleep(4 * time.Millisecond)
+		say(t, there, "two")
+		say(t, there, "three")
+		hear(t, here, "one", start, late)
+		time.Sleep(time.Millisecond)
+		hear(t, here, "twothree", start, late+4*time.Millisecond)
+		time.Sleep(time.Second)
+		say(t, there, "four")
+		hear(t, here, "four", start, time.Second+2*late+4*time.Millisecond)
+	})
+}
+
+// One Read hands over all that is due, and nothing that is not.
+func TestDelayHandsOverWhatIsDue(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		say(t, there, "ab")
+		say(t, there, "cd")
+		time.Sleep(late)
+		say(t, there, "ef")
+		for _, want := range []string{"abc", "d", "ef"} {
+			got := make([]byte, 3)
+			if n, err := here.Read(got); err != nil || string(got[:n]) != want {
+				t.Errorf("read %q, %v; want %q", got[:n], err, want)
+			}
+		}
+	})
+}
+
+// What is sent is not late, so that a round trip takes one delay.
+func TestDelayOfARoundTrip(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		go func() { _, _ = io.Copy(there, there) }()
+		start := time.Now()
+		for n := range 100 {
+			say(t, here, "ping")
+			hear(t, here, "ping", start, time.Duration(n+1)*late)
+		}
+	})
+}
+
+// Full duplex: who sends on without waiting hears everything in order, each piece late by the same.
+func TestDelayOfAStream(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		const pieces = 1000
+		start := time.Now()
+		var sender sync.WaitGroup
+		sender.Go(func() {
+			for i := range pieces {
+				if _, err := there.Write(bytes.Repeat([]byte{byte(i)}, 300)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+		})
+		for i := range pieces {
+			hear(t, here, string(bytes.Repeat([]byte{byte(i)}, 300)), start, late+time.Duration(i)*100*time.Microsecond)
+		}
+		sender.Wait()
+	})
+}
+
+// A connection that has read as much ahead as it may goes on when something is taken from it.
+func TestDelayReadsAheadSoFar(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		all := bytes.Repeat([]byte("0123456789abcdef"), mostAhead/8)
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			if _, err := there.Write(all); err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(time.Second)
+		select {
+		case <-sent:
+			t.Error("all was read ahead")
+		default:
+		}
+		got := make([]byte, len(all))
+		if _, err := io.ReadFull(here, got); err != nil || !bytes.Equal(got, all) {
+			t.Errorf("%v, and the same bytes: %t", err, bytes.Equal(got, all))
+		}
+	})
+}
+
+// The end of a connection is as late as what came before it, and comes after that.
+func TestDelayOfTheEnd(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		start := time.Now()
+		say(t, there, "last")
+		there.Close()
+		got, err := io.ReadAll(here)
+		if took := time.Since(start); string(got) != "last" || err != nil || took != late {
+			t.Errorf("%q, %v after %s; want %q and the end after %s", got, err, took, "last", late)
+		}
+	})
+}
+
+// A deadline ends a Read whether or not something is on its way, and what is due later is there afterwards.
+func TestDelayAndDeadlines(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		ends := func(after time.Duration) {
+			t.Helper()
+			start := time.Now()
+			n, err := here.Read(make([]byte, 8))
+			var timeout net.Error
+			if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() ||
+				time.Since(start) != after {
+				t.Errorf("%d bytes, %v after %s; want a time-out after %s", n, err, time.Since(start), after)
+			}
+		}
+		here.SetReadDeadline(time.Now().Add(5 * time.Second))
+		ends(5 * time.Second)
+		ends(0) // and stays so
+		here.SetDeadline(time.Now().Add(late / 2))
+		start := time.Now()
+		say(t, there, "late")
+		ends(late / 2)
+		here.SetReadDeadline(time.Time{})
+		hear(t, here, "late", start, late)
+		time.AfterFunc(3*time.Second, func() { here.SetReadDeadline(time.Unix(1, 0)) }) // as who wants to interrupt a Read
+		ends(3 * time.Second)
+		here.SetDeadline(time.Now().Add(-time.Second))
+		if _, err := here.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a write after its deadline: %v", err)
+		}
+	})
+}
+
+// Close ends a Read that waits for something to come, or for something to be due, and is no harm twice.
+func TestDelayCloses(t *testing.T) {
+	for name, on := range map[string]string{"nothing": "", "something": "on its way"} {
+		inDelay(t, func(t *testing.T, here, there net.Conn) {
+			if on != "" {
+				say(t, there, on)
+			}
+			time.AfterFunc(late/2, func() { here.Close() })
+			start := time.Now()
+			n, err := here.Read(make([]byte, 8))
+			if n != 0 || !errors.Is(err, net.ErrClosed) || time.Since(start) != late/2 {
+				t.Errorf("%s: %d bytes, %v after %s; want %v", name, n, err, time.Since(start), net.ErrClosed)
+			}
+			if n, err := here.Read(make([]byte, 8)); n != 0 || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: then %d bytes, %v", name, n, err)
+			}
+			here.Close()
+			if err := here.SetReadDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%s: a deadline after the end: %v", name, err)
+			}
+		})
+	}
+}
+
+// Close ends a connection that has read as much ahead as it may.
+func TestDelayClosesWhenFull(t *testing.T) {
+	inDelay(t, func(t *testing.T, here, there net.Conn) {
+		go func() { _, _ = there.Write(make([]byte, 2*mostAhead)) }()
+		time.Sleep(time.Second)
+		here.Close()
+	})
+}
+
+// Reading what came late allocates nothing, also where there is always something on its way.
+func TestDelayAllocatesNothing(t *testing.T) {
+	near, far := net.Pipe()
+	here := delayed(near, time.Microsecond, alarm.New)
+	defer here.Close()
+	defer far.Close()
+	sent, got := make([]byte, 100), make([]byte, 100)
+	trip := func() {
+		if _, err := far.Write(sent); err != nil {
+			t.Fatal(err)
+		}
+		here.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := io.ReadFull(here, got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trip()
+	if n := testing.AllocsPerRun(1000, trip); n >= 1 {
+		t.Errorf("%v allocations a round trip", n)
+	}
+}
