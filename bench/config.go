@@ -64,7 +64,8 @@ type Config struct {
 	Rate     float64
 	Arrivals Arrivals
 
-	// Workload is in what the market differs from the book's. A hot one has no sellers.
+	// Workload is in what the market differs from the book's. A hot one has no sellers, no Rate and no Pool, and Funds that
+	// pay for any item. Replies are not delayed to locks that are kept elsewhere than in Redis.
 	result.Workload
 
 	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
@@ -103,7 +104,7 @@ type Config struct {
 // validate returns ErrConfig, wrapped, for what cannot be run.
 func (c Config) validate() error {
 	switch {
-	case c.Mix.Sellers < 1 || c.Mix.Buyers < 1:
+	case c.Mix.Sellers < 0 || c.Mix.Sellers == 0 && c.Hot == 0 || c.Mix.Buyers < 1:
 		return fmt.Errorf("%w: mix %s: at least one seller and one buyer are needed", ErrConfig, c.Mix)
 	case c.Purchases == 0 && c.Duration <= 0:
 		return fmt.Errorf("%w: duration %s must be positive", ErrConfig, c.Duration)
@@ -127,6 +128,9 @@ func (c Config) validate() error {
 			c.Purchases)
 	case c.Pool != 0 && (c.Pool < 2 || c.Wallets != 0):
 		return fmt.Errorf("%w: a pool of %d accounts: want two or more, and no wallets", ErrConfig, c.Pool)
+	}
+	if err := c.checkWorkload(); err != nil {
+		return err
 	}
 	if c.Rate != 0 {
 		return checkRate(c.Rate, c.Arrivals)
@@ -177,8 +181,11 @@ func (c Config) account(r Role, i int) market.UserID {
 // MaxWorkers bounds the workers of a row: beyond it one process does not measure Redis, but itself.
 const MaxWorkers = 1_000
 
-// writtenMix is how a mix is written.
-var writtenMix = regexp.MustCompile(`^([1-9][0-9]*)x([1-9][0-9]*)$`)
+// writtenMix is how a mix is written, and writtenHotMix how that of a hot market is.
+var (
+	writtenMix    = regexp.MustCompile(`^([1-9][0-9]*)x([1-9][0-9]*)$`)
+	writtenHotMix = regexp.MustCompile(`^(0)x([1-9][0-9]*)$`)
+)
 
 // ParseMix reads a mix such as "5x1". It returns ErrConfig, wrapped, when the text is not one, and for a mix of more than
 // MaxWorkers.
@@ -188,6 +195,21 @@ func ParseMix(text string) (result.Mix, error) {
 		return result.Mix{}, fmt.Errorf("%w: mix %q: want SELLERSxBUYERS with at least one of each, such as 5x1",
 			ErrConfig, text)
 	}
+	return parseMix(text, parts)
+}
+
+// ParseHotMix reads the mix of a market whose items circulate, which has no sellers, such as "0x5". Its errors are those
+// of ParseMix.
+func ParseHotMix(text string) (result.Mix, error) {
+	parts := writtenHotMix.FindStringSubmatch(text)
+	if parts == nil {
+		return result.Mix{}, fmt.Errorf("%w: mix %q: where hot items circulate nobody but buyers sells: want 0xBUYERS, "+
+			"such as 0x5", ErrConfig, text)
+	}
+	return parseMix(text, parts)
+}
+
+func parseMix(text string, parts []string) (result.Mix, error) {
 	sellers, err1 := strconv.Atoi(parts[1])
 	buyers, err2 := strconv.Atoi(parts[2])
 	if err1 != nil || err2 != nil || max(sellers, buyers) > MaxWorkers || sellers+buyers > MaxWorkers {

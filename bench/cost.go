@@ -20,6 +20,7 @@ type spent struct {
 	waited, lockWait, lockHold, thrown time.Duration
 
 	browsing time.Duration // looking at listings
+	listing  time.Duration // in a hot market
 	idle     time.Duration // waiting because there were none
 	from, to time.Time     // from the start of the first of all these, refused orders among them, to the end of the last
 
@@ -66,6 +67,11 @@ func (s *spent) browsed(start, end time.Time) {
 	s.browsing += end.Sub(start)
 }
 
+func (s *spent) listed(start, end time.Time) {
+	s.busy(start, end)
+	s.listing += end.Sub(start)
+}
+
 func (s *spent) idled(start, end time.Time) {
 	s.busy(start, end)
 	s.idle += end.Sub(start)
@@ -89,6 +95,7 @@ func (ws *Workers) total() (all spent) {
 		all.lockHold += s.lockHold
 		all.thrown += s.thrown
 		all.browsing += s.browsing
+		all.listing += s.listing
 		all.idle += s.idle
 	}
 	return all
@@ -196,7 +203,7 @@ const littleOff = 0.05
 
 // little compares the row's numbers with Little's law, by which purchases a second, times the mean time that one takes,
 // are as many as there are busy buyers. The time is that of the row's distributions, and of all that a buyer does:
-// purchases, orders that are refused, browsing. How long buyers were busy is observed apart from them. A time that no
+// purchases, orders that are refused, browsing, and listing again in a hot market. How long buyers were busy is observed apart from them. A time that no
 // distribution holds, or that holds what was not spent, sets them apart.
 func (m *measurement) little(r *result.Row, all spent) {
 	// In an open loop an order also waits without a buyer.
@@ -208,7 +215,7 @@ func (m *measurement) little(r *result.Row, all spent) {
 		busy += w.spent.to.Sub(w.spent.from) - w.spent.idle
 	}
 	perSecond := float64(r.Bought) / r.Seconds
-	mean := (inAll(r.WaitMS) + inAll(r.GivenUpMS) + all.browsing.Seconds()) / float64(r.Bought)
+	mean := (inAll(r.WaitMS) + inAll(r.GivenUpMS) + (all.browsing + all.listing).Seconds()) / float64(r.Bought)
 	r.Little = &result.Little{BusyBuyers: busy.Seconds() / r.Seconds, ThroughputTimesTime: perSecond * mean}
 	if off := r.Little.ThroughputTimesTime/r.Little.BusyBuyers - 1; math.Abs(off) > littleOff {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the recorded times are %+.0f%% off what buyers were busy for "+

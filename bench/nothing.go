@@ -24,8 +24,9 @@ func warnOfNothing(r *result.Row) {
 }
 
 // NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were to
-// last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were sellers faster than they for
-// as long as they tried. Something is then wrong with the strategy, its lock or its parameters.
+// last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were sellers
+// faster than they for as long as they tried. Of a hot market the latter is no reason: without sellers, whoever keeps a
+// buyer from buying has bought. Something is then wrong with the strategy, its lock or its parameters.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	if planned < enough {
 		return nil // a row that took longer stood still
@@ -35,13 +36,21 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 		bought[r.Strategy] = bought[r.Strategy] || r.Bought > 0
 	}
 	for _, r := range rows {
-		starved := r.Contended > 0 && r.Listed > 0 && unreleased(r) == 0
+		starved := r.Hot == 0 && r.Contended > 0 && r.Listed > 0 && unreleased(r) == 0
 		if !bought[r.Strategy] && withoutPurchase(r) && r.Seconds >= enough.Seconds() && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %s; try a longer --duration, another lock "+
-				"or fewer sellers", ErrNothingBought, r.Strategy, r.Seconds, r.Name(), instead(r))
+				"or fewer %s", ErrNothingBought, r.Strategy, r.Seconds, r.Name(), instead(r), others(r))
 		}
 	}
 	return nil
+}
+
+// others are the workers who may keep a row's buyers from buying.
+func others(r result.Row) string {
+	if r.Hot > 0 {
+		return "buyers"
+	}
+	return "sellers"
 }
 
 // withoutPurchase reports whether a complete row should have a purchase and has none.

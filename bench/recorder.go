@@ -31,6 +31,8 @@ const (
 	unknown // operations whose outcome the client does not know
 	leasesLost
 	polls
+	orderPolls // of polls, those for orders
+	listPolls  // and those for listings
 	browsed
 	torn
 	failedReleases
@@ -88,6 +90,7 @@ func (r *recorder) listed(start, end time.Time, l market.Listing, receipt market
 		return
 	}
 	r.count[listRetries] += int64(receipt.Retries)
+	r.count[listPolls] += int64(receipt.Polls)
 	r.operation(receipt, err)
 	if err == nil {
 		r.count[listed]++
@@ -117,6 +120,7 @@ func (r *recorder) purchased(
 		return
 	}
 	r.count[retries] += int64(receipt.Retries)
+	r.count[orderPolls] += int64(receipt.Polls)
 	r.traffic.market = r.traffic.market.Add(cost.market)
 	r.traffic.lockServers = r.traffic.lockServers.Add(cost.lockServers)
 	r.operation(receipt, err)
@@ -181,7 +185,7 @@ func (r *recorder) hand(s sample) {
 func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 	r := result.Row{
 		Strategy: ws.Subject.String(), Sellers: ws.Mix.Sellers, Buyers: ws.Mix.Buyers, Browsers: ws.Browsers,
-		Trial: max(ws.Trial, 1), Status: status, Seconds: max(0, loaded.Seconds()),
+		Workload: ws.Workload, Trial: max(ws.Trial, 1), Status: status, Seconds: max(0, loaded.Seconds()),
 		Refused: map[string]int64{}, Warnings: []string{}, PerBuyer: []int64{}, Audit: noAudit(),
 	}
 	n, broke := ws.sums(r.Refused)
@@ -189,7 +193,7 @@ func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 	r.Listed, r.Bought, r.Unknown = n[listed], n[bought], n[unknown]
 	r.Retries, r.ListRetries = n[retries], n[listRetries]
 	r.Polls, r.LeasesLost, r.FailedReleases = n[polls], n[leasesLost], &n[failedReleases]
-	r.BuyerPolls, r.SellerPolls = pollsOf(ws.buyers), pollsOf(ws.sellers)
+	r.BuyerPolls, r.SellerPolls = &n[orderPolls], &n[listPolls]
 	r.Browsed, r.TornReads = n[browsed], n[torn]
 	for _, w := range ws.buyers {
 		r.PerBuyer = append(r.PerBuyer, w.recorder.count[bought])
@@ -235,15 +239,6 @@ func shared(c backend.Counts, by float64) *result.Traffic {
 		RoundTrips: float64(c.RoundTrips) / by, Commands: float64(c.Commands) / by,
 		Bytes: float64(c.BytesSent+c.BytesReceived) / by,
 	}
-}
-
-// pollsOf are the polls of workers of one role.
-func pollsOf(workers []*Worker) *int64 {
-	var n int64
-	for _, w := range workers {
-		n += w.recorder.count[polls]
-	}
-	return &n
 }
 
 // sums joins what the workers counted, and adds what was refused. broke is how many of them ran out of coins.

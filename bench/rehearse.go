@@ -32,7 +32,7 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 			err = fmt.Errorf("rehearse %s: %w", c.Subject, err)
 		}
 	}()
-	c.Mix, c.Wallets, c.Pool = result.Mix{Sellers: 1, Buyers: 1}, 0, 0
+	c.Mix, c.Wallets, c.Pool, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, 0, result.Workload{}
 	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
 	c.Keep, c.History = false, ""
 	var gates rehearsalGates

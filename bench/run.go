@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	// grace is how long an operation in flight may go on after the end of a row: longer than any strategy's time-out,
-	// so that none is cut short by the driver.
-	grace = 12 * time.Second
-	// failedGrace is the same after the environment failed: a worker that waits for a lock then waits in vain.
+	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a lock
+	// then waits in vain.
 	failedGrace = time.Second
 	// idle is how long a buyer waits for the first listings. It is not measured.
 	idle = time.Millisecond
@@ -77,6 +75,11 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 	}
 	if err == nil {
 		workers, err = connect(ctx, m)
+	}
+	if err == nil && c.Hot > 0 {
+		if err = workers.stockHot(ctx); err != nil {
+			err = errors.Join(err, workers.Close(), workers.history.Abandon())
+		}
 	}
 	if err != nil { // nothing was measured
 		row = (&Workers{rowMarket: m, collector: newCollector()}).Row(result.Incomplete, 0)
@@ -182,7 +185,7 @@ func (m *measurement) work(ctx context.Context) {
 		m.stop.set(result.Complete, nil)
 	}()
 	<-watching
-	limit := grace
+	limit := m.grace()
 	if m.stop.status == result.Incomplete {
 		limit = failedGrace
 	}
@@ -229,9 +232,12 @@ func (m *measurement) buy(ctx context.Context, w *Worker) {
 				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
 			}
 			allowed = err != nil // what was not bought is tried again
+			if err == nil && m.Hot > 0 {
+				m.relist(ctx, w, o.Item)
+			}
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
-		if short && m.broke(ctx, w) {
+		if short && m.Hot == 0 && m.broke(ctx, w) {
 			if allowed {
 				m.quota.giveBack()
 			}
@@ -276,7 +282,8 @@ func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
 	return orders
 }
 
-// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so.
+// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so, but in a hot market,
+// where they earn as well.
 func (m *measurement) broke(ctx context.Context, w *Worker) bool {
 	funds, err := w.supply.funds(ctx, w.account)
 	if err != nil {
@@ -311,7 +318,7 @@ func (m *measurement) row() result.Row {
 		m.open.report(r.Open, m.from, m.stop.at, m.stopped.withoutStock-m.warmed.withoutStock)
 	}
 	longest := float64(m.silence.longest.Microseconds()) / 1000
-	if r.LongestSilenceMS = &longest; m.silence.longest >= silent {
+	if r.LongestSilenceMS = &longest; m.silence.longest >= silent+m.rtt() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the market's server answered nobody for %.1f s, %.1f s after the "+
 			"warm-up: the waits hold that time", m.silence.longest.Seconds(), m.silence.at.Sub(m.from).Seconds()))
 	}

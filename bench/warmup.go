@@ -67,13 +67,14 @@ func (m *measurement) pause(d time.Duration) bool {
 	}
 }
 
-// unreadable is a number of listings that could not be read: there is no server, or it did not answer in time. Purchases alone
-// then say whether trade is steady.
+// unreadable is a number of listings that could not be read: there is no server, or it did not answer in time. Of a hot
+// market it is not read, because it is the same from the start but for what buyers have just bought. Purchases alone then
+// say whether trade is steady.
 const unreadable = -1
 
 // onMarket is how many listings are on the market. It does not wait for the answer longer than until.
 func (m *measurement) onMarket(ctx context.Context, until time.Time) int64 {
-	if m.usage.conn == nil {
+	if m.usage.conn == nil || m.Hot > 0 {
 		return unreadable
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)

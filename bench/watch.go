@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// silenceWatch is how often a row looks for answers of the market's server, and silent how long there must be none
-	// for the report to say so.
+	// silenceWatch is how often a row looks for answers of the market's server, and silent how long there must be none,
+	// besides a delay of the row's own, for the report to say so.
 	silenceWatch = 50 * time.Millisecond
 	silent       = time.Second
 )

@@ -43,6 +43,7 @@ type Workers struct {
 // newWorkers makes the workers of a row. They are not connected yet.
 func newWorkers(c Config) *Workers {
 	ws := &Workers{rowMarket: rowMarket{Config: c}, collector: newCollector()}
+	circulation := c.circulation()
 	add := func(r Role, workers *[]*Worker, count int) {
 		for i := range count {
 			*workers = append(*workers, &Worker{
@@ -50,6 +51,7 @@ func newWorkers(c Config) *Workers {
 				recorder: newRecorder(ws.collector, c.opening().Accounts),
 				random:   rand.New(rand.NewPCG(c.Seed, uint64(len(ws.All())))),
 			})
+			(*workers)[i].recorder.ledger.Circulate(circulation)
 		}
 	}
 	add(Seller, &ws.sellers, c.Mix.Sellers)
@@ -88,7 +90,7 @@ func (ws *Workers) lastMinted() (last market.ItemID) {
 	if ws == nil {
 		return 0
 	}
-	for _, w := range ws.sellers {
+	for _, w := range ws.All() {
 		last = max(last, w.recorder.ledger.LastMinted())
 	}
 	return last
@@ -115,6 +117,7 @@ func (ws *Workers) Close() error {
 
 // dial connects a worker.
 func (ws *Workers) dial(ctx context.Context) (*backend.Conn, error) {
+	ctx = ws.delayed(ctx)
 	if ws.DialWorker != nil {
 		return ws.DialWorker(ctx)
 	}
@@ -134,6 +137,7 @@ type Worker struct {
 	supply    supply
 	recorder  *recorder
 	spent     spent
+	work      *otherWork // nil: none
 	random    *rand.Rand
 
 	lockServers backend.Stats // what its locks exchange with servers of their own
@@ -156,6 +160,7 @@ func (w *Worker) Connect(ctx context.Context) error {
 	}
 	purchaser, closer, err := w.open(conn)
 	if err != nil {
+		w.endWork()
 		return errors.Join(err, conn.Close())
 	}
 	w.conn, w.purchaser, w.closer = conn, purchaser, closer
@@ -174,7 +179,7 @@ func (w *Worker) open(conn *backend.Conn) (market.Purchaser, io.Closer, error) {
 // env is what the worker's Purchaser works with.
 func (w *Worker) env(conn *backend.Conn) strategies.Env {
 	env := strategies.Env{
-		Redis: conn.Client, Keys: w.row.Keys, Servers: w.row.Servers, Process: &w.row.process,
+		Redis: conn.Client, Keys: w.row.Keys, Servers: w.row.lockServers(), Process: &w.row.process,
 		Traffic: lock.Traffic{Servers: &w.lockServers, Background: &w.background},
 		Dial: func(ctx context.Context) (*redis.Client, error) {
 			more, err := w.row.dial(backend.CountInto(ctx, &w.background))
@@ -186,10 +191,7 @@ func (w *Worker) env(conn *backend.Conn) strategies.Env {
 			}
 			return more.Client, nil
 		},
-		Thrown: func() { w.thrown = w.traffic() },
-	}
-	if w.row.Steps != nil {
-		env.Steps = w.row.Steps(w.role)
+		Thrown: func() { w.thrown = w.traffic() }, Steps: w.observe(),
 	}
 	if w.recorder.history != nil {
 		env.Holds = w.recorder.history.Held
@@ -203,6 +205,7 @@ func (w *Worker) close() error {
 		return nil
 	}
 	err := errors.Join(w.closer.Close(), w.conn.Close())
+	w.endWork()
 	w.conn, w.purchaser, w.closer = nil, nil, nil
 	return err
 }
@@ -215,21 +218,36 @@ func (w *Worker) List(ctx context.Context) error {
 			return err
 		}
 	}
-	l := market.Listing{Item: w.next, Seller: w.account, Price: minPrice + w.random.Int64N(maxPrice-minPrice+1)}
 	w.next++
+	return w.list(ctx, w.next-1)
+}
+
+// list offers an item of the worker's at a random price.
+func (w *Worker) list(ctx context.Context, item market.ItemID) error {
+	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()
 	receipt, err := w.purchaser.List(ctx, l)
-	w.recorder.listed(start, time.Now(), l, receipt, err)
+	end := time.Now()
+	w.recorder.listed(start, end, l, receipt, err)
+	if w.recorder.counts(start) {
+		w.spent.listed(start, end)
+	}
 	if Fatal(err) {
 		return fmt.Errorf("list item %d: %w", l.Item, err)
 	}
 	return err
 }
 
+// price draws what an item is offered for.
+func (w *Worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
+
 // mint makes the next items, and sets next and last.
-func (w *Worker) mint(ctx context.Context) error {
+func (w *Worker) mint(ctx context.Context) error { return w.mintFrom(ctx, w.supply) }
+
+// mintFrom does so with a supply other than the worker's.
+func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 	start := time.Now()
-	first, err := w.supply.mint(ctx, w.account)
+	first, err := from.mint(ctx, w.account)
 	w.recorder.minted(start, time.Now(), first, w.account, err)
 	if err == nil {
 		w.next, w.last = first, first+market.BatchSize

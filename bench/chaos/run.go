@@ -62,7 +62,7 @@ type Options struct {
 // buyers want the same items.
 //
 // The row and the errors are those of bench.Run. That a fault cannot strike or cannot be healed is a failure of the
-// environment. c.Dial is not used, and c must have no warm-up, no browsers and no number of purchases.
+// environment. c.Dial is not used, and c must have no warm-up, no browsers, no number of purchases, and the book's workload.
 func (s *Setup) Run(ctx context.Context, c bench.Config, o Options) (row result.Row, err error) {
 	n := newNemesis(s, o)
 	c.Dial, c.DialWorker, c.Steps, c.Restarts = s.Direct, s.Dial, n.steps, true
@@ -95,9 +95,9 @@ type driver struct {
 }
 
 func (d *driver) run(ctx context.Context) (result.Row, error) {
-	if c := d.config; c.Purchases != 0 || c.Browsers != 0 || c.Warmup != 0 {
-		return result.Row{}, fmt.Errorf("%w: chaos goes without warm-up, browsers and a number of purchases",
-			bench.ErrConfig)
+	if c := d.config; c.Purchases != 0 || c.Browsers != 0 || c.Warmup != 0 || c.Workload != (result.Workload{}) {
+		return result.Row{}, fmt.Errorf("%w: chaos goes without warm-up, browsers, a number of purchases and a workload "+
+			"other than the book's", bench.ErrConfig)
 	}
 	return bench.Drive(ctx, d.config, d.load)
 }

@@ -108,9 +108,9 @@ type Fairness struct {
 //
 // Source: J. D. C. Little, "A Proof for the Queuing Formula: L = lambda W", Operations Research 9(3), 1961.
 type Little struct {
-	// BusyBuyers is how many buyers did something on average: browse or order, but not wait for listings.
+	// BusyBuyers is how many buyers did something on average: browse, order or list again, but not wait for listings.
 	BusyBuyers float64 `json:"busy_buyers"`
 	// ThroughputTimesTime is purchases a second times the mean of all that a purchase takes a buyer: its wait, orders
-	// that were refused before it, and browsing.
+	// that were refused before it, browsing, and listing again where items circulate.
 	ThroughputTimesTime float64 `json:"throughput_times_time"`
 }
