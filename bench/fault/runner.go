@@ -118,10 +118,12 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 // context ends, Run returns why, and the findings that are missing then are marked as stopped.
 func (r *Runner) Run(ctx context.Context, scenarios []Scenario, schemes []Scheme, found func(result.Finding),
 ) ([]result.Finding, error) {
-	return r.runCells(ctx, cross(scenarios, schemes), found)
+	return r.runCells(ctx, cross(scenarios, schemes), Parallel, found)
 }
 
-func (r *Runner) runCells(asked context.Context, cells []cell, found func(result.Finding)) ([]result.Finding, error) {
+// runCells is Run for some cells, of which so many run at the same time.
+func (r *Runner) runCells(asked context.Context, cells []cell, parallel int, found func(result.Finding),
+) ([]result.Finding, error) {
 	ctx, fail := context.WithCancelCause(asked)
 	defer fail(nil)
 	findings := make([]result.Finding, len(cells))
@@ -131,7 +133,7 @@ func (r *Runner) runCells(asked context.Context, cells []cell, found func(result
 	next := make(chan int)
 	var reporting sync.Mutex
 	var running sync.WaitGroup
-	for range Parallel {
+	for range parallel {
 		running.Go(func() {
 			for i := range next {
 				f, err := r.runCell(ctx, cells[i])

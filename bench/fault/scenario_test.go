@@ -162,8 +162,9 @@ func TestFindings(t *testing.T) {
 	if os.Getenv("MARKETSIM_FAULTS") != "all" {
 		cells = representative(table, cells)
 	}
+	cells = inTurn(cells, schemes)
 	runner := startRunner(t)
-	found, err := runner.runCells(t.Context(), cells, nil)
+	found, err := runner.runCells(t.Context(), cells, 2*Parallel, nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -188,6 +189,20 @@ func TestFindings(t *testing.T) {
 				answer(f), f.Why, f.Broken, answer(want), want.Why, want.Broken)
 		}
 	}
+}
+
+// inTurn orders cells scheme by scheme: so servers of their own, which some scenarios start, do not all start at once, and
+// more cells can wait at the same time.
+func inTurn(cells []cell, schemes []Scheme) []cell {
+	var ordered []cell
+	for _, s := range schemes {
+		for _, c := range cells {
+			if c.scheme.Name == s.Name {
+				ordered = append(ordered, c)
+			}
+		}
+	}
+	return ordered
 }
 
 // harmedAnyTime reports whether f is harm that the table does not know, to a scheme that it finds unharmed by a pause.

@@ -61,11 +61,12 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	}
 	s.Lock = &kind
 	s.Expires = slices.ContainsFunc(ttlParams, s.hasParam)
-	if _, err := withTTL(c, spec, TTL); err != nil {
+	polls := strings.Contains(name, ":"+lock.PollParam.Name+"=")
+	if _, err := withTTL(c, spec, TTL, polls); err != nil {
 		return Scheme{}, err
 	}
 	s.withLease = func(d time.Duration) Purchasing {
-		long, err := withTTL(c, spec, d)
+		long, err := withTTL(c, spec, d, polls)
 		if err != nil { // cannot be: a parameter that goes with TTL goes with longer leases
 			return spec
 		}
@@ -167,13 +168,20 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// withTTL gives a lock leases of d.
-func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration) (strategies.Spec, error) {
+// pollEvery is how often clients of a scenario look whether a lock is free: seldom enough that many can wait at the same
+// time for a lease to end, and at once compared with a lease.
+const pollEvery = 5 * time.Millisecond
+
+// withTTL gives a lock leases of d. One that polls does so every pollEvery, unless polls says that its spec has its own.
+func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration, polls bool) (strategies.Spec, error) {
 	kind, _ := spec.Lock()
 	text := strings.Replace(spec.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
 	for _, p := range kind.Params {
 		if slices.Contains(ttlParams, p.Name) {
 			text += ":" + p.Name + "=" + d.String()
+		}
+		if p.Name == lock.PollParam.Name && !polls {
+			text += ":" + p.Name + "=" + pollEvery.String()
 		}
 	}
 	return c.Parse(text)
