@@ -39,6 +39,7 @@ func TestGoldenHelp(t *testing.T) {
 		"compare.txt":   {"compare", "--help"},
 		"reproduce.txt": {"reproduce", "--help"},
 		"report.txt":    {"help", "report"},
+		"plot.txt":      {"plot", "--help"},
 		"check.txt":     {"check", "--help"},
 		"clean.txt":     {"clean", "--help"},
 		"list.txt":      {"list"},
@@ -131,6 +132,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\nbackoff\n"},
 		{[]string{"faults", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 		{[]string{"report", "--format", ""}, "text\nmarkdown\ncsv\njson\ngobench\nhgrm\n"},
+		{[]string{"plot", stored, "--figure", "c"}, "throughput\ncost\ntries\nfairness\n"},
 	} {
 		o := marketsim(t, append([]string{"__complete"}, c.args...)...).exits(t, exitFine)
 		if got := o.stdout[:strings.LastIndex(o.stdout, ":")]; got != c.want {

@@ -9,6 +9,7 @@
 //	marketsim faults [--scenario S] [--lock L]    what strategies and locks lose when clients and servers fail
 //	marketsim list [NAME|--locks|--scenarios]     the strategies, locks and scenarios; all of one; what locks promise
 //	marketsim report DIR|run.json|faults.json     redraw what was stored, without Redis
+//	marketsim plot DIR|run.json|sweep.json        draw a figure of a stored run as SVG or PNG
 //	marketsim clean --prefix P                    remove what a killed run left
 //	marketsim version
 //
@@ -167,7 +168,8 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newReproduce(p), newRun(p), newCompare(p), newCheck(p), newFaults(p), newList(p), newReport(p), newClean(p), newVersion(p),
+		newReproduce(p), newRun(p), newCompare(p), newCheck(p), newFaults(p), newList(p), newReport(p), newPlot(p),
+		newClean(p), newVersion(p),
 	)
 	return root
 }

@@ -17,6 +17,7 @@ import (
 // The names of stored results in their folder.
 const (
 	runFile    = "run.json"
+	sweepFile  = "sweep.json"
 	faultsFile = "faults.json"
 )
 

@@ -23,6 +23,10 @@ func TestUsageErrors(t *testing.T) {
 	if err := os.WriteFile(odd, []byte(`{"schema": 1, "rows": [{"bought": "many"}]}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	folder := filepath.Join(t.TempDir(), "folder.svg")
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	fine := []string{"run", "--strategy", "fine"}
 	with := func(args ...string) []string { return append(append([]string(nil), fine...), args...) }
 	url := "redis://" + refusedAddr(t)
@@ -162,6 +166,17 @@ func TestUsageErrors(t *testing.T) {
 		{"report of an empty file", []string{"report", file}, "it is empty; make it anew with 'marketsim run --out'"},
 		{"report of no end", []string{"report", "/dev/zero"}, "/dev/zero: read result: it is larger than 64 MiB"},
 		{"report with a number that is a text", []string{"report", odd}, "rows.bought is a JSON string, which it cannot be"},
+		{"plot of nothing", []string{"plot"}, "accepts 1 arg"},
+		{"plot without a file", []string{"plot", stored}, "give -o FILE.svg or -o FILE.png, or --list"},
+		{"plot in another format", []string{"plot", stored, "-o", "x.pdf"}, "--output x.pdf: its name must end in .svg or .png"},
+		{"plot where none can be stored", []string{"plot", stored, "-o", filepath.Join(below, "x.svg")}, "--output: "},
+		{"plot in place of a folder", []string{"plot", stored, "-o", folder}, "is a folder"},
+		{"plot of an unknown figure", []string{"plot", stored, "--figure", "thruput", "-o", filepath.Join(folder, "x.svg")},
+			`unknown figure "thruput"; known: throughput, cost, tries, fairness; did you mean "throughput"?`},
+		{"plot of a list", []string{"plot", stored, "--list", "--figure", "cost"}, "--list draws nothing"},
+		{"plot of faults", []string{"plot", filepath.Join(storedFaults, faultsFile), "--list"}, "findings of fault scenarios"},
+		{"plot of a folder without a run", []string{"plot", t.TempDir(), "--list"}, "holds no run.json and no sweep.json"},
+		{"plot of a damaged run", []string{"plot", odd, "--list"}, "rows.bought is a JSON string"},
 		{"check in an unknown format", []string{"check", below, "--format", "pdf"}, "text, markdown, csv, json"},
 		{"list in an unknown format", []string{"list", "--format", "pdf"}, "text, markdown, csv, json"},
 		{"report of a folder without a run", []string{"report", t.TempDir()}, "run.json"},
