@@ -130,14 +130,14 @@ func (c *checker) compare(changes balances, open map[market.UserID]bool) *Part {
 		should := c.h.Funds + changes[id]
 		switch {
 		case !ok:
-			p.tell(nil, "account %d is gone", id)
+			p.tell("account %d is gone", id)
 		case open[id]:
 			p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
 		case funds < should:
-			p.tell(nil, "account %d holds %s less than its operations say: %d, and should hold %d", id,
+			p.tell("account %d holds %s less than its operations say: %d, and should hold %d", id,
 				coins(should-funds), funds, should)
 		case funds > should:
-			p.tell(nil, "account %d holds %s more than its operations say: %d, and should hold %d", id,
+			p.tell("account %d holds %s more than its operations say: %d, and should hold %d", id,
 				coins(funds-should), funds, should)
 		}
 	}

@@ -43,7 +43,8 @@ type Part struct {
 // A Story is a violation in words. That of an item or of an account's order can be drawn.
 type Story struct {
 	Text    string `json:"text"`
-	finding *finding
+	telling telling
+	finding *finding // nil: there is nothing to draw
 }
 
 // The parts that judge the lock; the others judge the market.
@@ -99,10 +100,15 @@ func newPart(name string) *Part {
 }
 
 // tell counts a violation, and describes it if it is among the first.
-func (p *Part) tell(f *finding, format string, args ...any) {
+func (p *Part) tell(format string, args ...any) { p.add(Story{Text: fmt.Sprintf(format, args...)}) }
+
+// show is tell for a violation that can be drawn.
+func (p *Part) show(f *finding, t telling) { p.add(Story{t.String(), t, f}) }
+
+func (p *Part) add(s Story) {
 	p.Answer = Violated
 	if p.Wrong++; len(p.Stories) < maxStories {
-		p.Stories = append(p.Stories, Story{fmt.Sprintf(format, args...), f})
+		p.Stories = append(p.Stories, s)
 	}
 }
 

@@ -342,7 +342,7 @@ func TestDrawEndsInTime(t *testing.T) {
 	}
 	hard.steps = append(hard.steps, step{40, 20, 30, lack{&Op{Price: 1}}, nil})
 	var page strings.Builder
-	drawn, err := Story{finding: hard}.draw(&page, time.Millisecond)
+	drawn, err := Story{finding: hard}.draw(&page, "", time.Millisecond)
 	if err != nil || !drawn || !strings.Contains(page.String(), "<html") {
 		t.Errorf("drawn %t, %v", drawn, err)
 	}
@@ -356,7 +356,7 @@ func TestDraw(t *testing.T) {
 			continue
 		}
 		var page strings.Builder
-		drawn, err := v.Part(c.part).Stories[0].Draw(&page)
+		drawn, err := v.Part(c.part).Stories[0].Draw(&page, c.name)
 		if err != nil {
 			t.Fatal(err)
 		}

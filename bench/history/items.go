@@ -270,13 +270,13 @@ func (c *checker) items() *Part {
 		}
 		switch result, found := c.inOrder(location{}, l.steps(), lastLocation); result {
 		case Violated:
-			p.tell(found, "item %d: %s", l.item, found.itemStory())
+			p.show(found, telling{fmt.Sprintf("item %d", l.item), found.itemStart(), found.told(), found.itemFault()})
 		case Undecided:
 			p.doubt("item %d: too many operations at a time, or time ran out", l.item)
 		}
 	}
 	for _, stray := range c.h.Strays {
-		p.tell(nil, "%s", stray)
+		p.tell("%s", stray)
 	}
 	p.Checked = fmt.Sprintf("%d items, %d of them with operations: %d listings and orders, %d batches minted",
 		c.still+len(c.traces), len(c.traces), len(c.h.Ops),

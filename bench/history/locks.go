@@ -59,7 +59,7 @@ func overlaps(p *Part, holds []Hold) {
 		}
 		for _, other := range kinds {
 			if other != nil && h.Acquired < other.Releasing {
-				p.tell(nil, "lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): two holders", h.Name,
+				p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): two holders", h.Name,
 					other.Worker, trimmed(other.Acquired), trimmed(other.Releasing),
 					h.Worker, trimmed(h.Acquired), trimmed(h.Releasing))
 				break
@@ -89,7 +89,7 @@ func fences(p *Part, holds []Hold) {
 			holds = holds[1:]
 		}
 		if largest != nil && h.Fence <= largest.Fence {
-			p.tell(nil, "lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow",
+			p.tell("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow",
 				h.Name, largest.Worker, largest.Fence, trimmed(largest.Acquired), h.Worker, h.Fence, trimmed(h.Acquired))
 		}
 	}

@@ -82,8 +82,8 @@ func (c *checker) order(s settlement) *Part {
 		}
 		switch result, found := c.inOrder(from, rest, endBalance); result {
 		case Violated:
-			p.tell(found, "account %d: holds %s, %s", id, coins(int64(found.from.(balance))),
-				found.text(found.accountFault()))
+			p.show(found, telling{fmt.Sprintf("account %d", id), "holds " + coins(int64(found.from.(balance))), found.told(),
+				found.accountFault()})
 		case Undecided:
 			p.doubt("account %d: too many operations at a time, or time ran out", id)
 		}

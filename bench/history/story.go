@@ -1,25 +1,35 @@
 package history
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/anishathalye/porcupine"
 )
 
 // maxDescribed bounds how many operations a story describes: the last ones.
 const maxDescribed = 12
 
-// text describes the operations of a finding, by the time of return, and what is wrong with them.
-func (f *finding) text(wrong string) string {
+// A telling is a story in its parts.
+type telling struct {
+	of    string   // what it is about
+	start string   // where or what that was before; empty: nothing is to be said
+	steps []string // what happened, by the time of return
+	wrong string   // what is wrong with that
+}
+
+func (t telling) String() string {
+	all := t.steps
+	if t.start != "" {
+		all = append([]string{t.start}, all...)
+	}
+	return t.of + ": " + strings.Join(all, ", ") + ": " + t.wrong
+}
+
+// told describes the operations of a finding, by the time of return.
+func (f *finding) told() (told []string) {
 	steps := byReturn(f.steps)
 	// What was under way is described only in a short story.
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.ret == never && len(f.steps) > maxDescribed })
-	var told []string
 	if len(steps) > maxDescribed {
 		told = append(told, fmt.Sprintf("after %d other operations", len(steps)-maxDescribed))
 		steps = steps[len(steps)-maxDescribed:]
@@ -27,7 +37,7 @@ func (f *finding) text(wrong string) string {
 	for i := range steps {
 		told = append(told, steps[i].words())
 	}
-	return strings.Join(told, ", ") + ": " + wrong
+	return told
 }
 
 // last is the action that completed last: without it there was an order.
@@ -40,13 +50,12 @@ func (f *finding) last() (last action) {
 	return last
 }
 
-// itemStory describes what happened to an item.
-func (f *finding) itemStory() string {
-	text := f.text(f.itemFault())
-	if f.from != state(location{}) {
-		text = fmt.Sprintf("lies %s, ", f.from) + text
+// itemStart says where an item lay before, if it was anywhere.
+func (f *finding) itemStart() string {
+	if f.from == state(location{}) {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("lies %s", f.from)
 }
 
 // itemFault names what is wrong with the operations on an item.
@@ -94,24 +103,4 @@ func (f *finding) moveFault(last move) string {
 		return "sold without being listed"
 	}
 	return "there is no such order"
-}
-
-// drawTimeout bounds the search for how far an order of a story's operations comes.
-const drawTimeout = 10 * time.Second
-
-// Draw writes an HTML page that shows the operations of the story and how far an order of them comes, as far as that is
-// known within some seconds. It reports whether there is anything to draw.
-func (s Story) Draw(w io.Writer) (bool, error) { return s.draw(w, drawTimeout) }
-
-func (s Story) draw(w io.Writer, timeout time.Duration) (bool, error) {
-	if s.finding == nil {
-		return false, nil
-	}
-	c := &checker{ctx: context.Background()}
-	model := c.model(s.finding.from)
-	_, info := porcupine.CheckOperationsVerbose(model, operations(s.finding.steps), timeout)
-	if err := porcupine.Visualize(model, info, w); err != nil {
-		return true, fmt.Errorf("draw: %w", err)
-	}
-	return true, nil
 }

@@ -36,6 +36,9 @@ explains every reply that a client got and what the market held at the end? The 
 unknown (out of time), for the life of each item, for what each account holds, for the order in which accounts that
 could run out of coins were used, and for who held each lock. The verdict says what was not checked.
 
+--html stores a page about the first violation that has a picture: its story in words, operation by operation, and below
+it the operations as porcupine draws them, with the longest order that there is and where it ends.
+
 Exit codes: 0 everything is linearizable, 3 something is violated, 1 something is unknown, 2 the usage: there is no
 history, or one that is damaged, 130 interrupted.`,
 		Example: `  marketsim run --strategy unsafe,fine --mix 5x5 --history h
@@ -45,7 +48,7 @@ history, or one that is damaged, 130 interrupted.`,
 	}
 	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "time for the check of one history")
-	flags.StringVar(&f.html, "html", "", "`file` for a picture of the first violation of an item or of an account's order")
+	flags.StringVar(&f.html, "html", "", "`file` for a page that tells and draws the first violation of an item or of an account's order")
 	f.out.add(cmd)
 	_ = cmd.MarkFlagFilename("html", "html")
 	return cmd
@@ -66,6 +69,9 @@ func (f checkFlags) check(ctx context.Context, p *program, dir string) error {
 		return err
 	}
 	if err := out.prepare(); err != nil {
+		return err
+	}
+	if err := writable("--html", f.html); err != nil {
 		return err
 	}
 	dirs, err := history.Find(dir)
@@ -149,7 +155,7 @@ func (f checkFlags) draw(stderr io.Writer, verdicts []judged) error {
 		for _, p := range v.Parts {
 			for _, s := range p.Stories {
 				var page bytes.Buffer
-				drawn, err := s.Draw(&page)
+				drawn, err := s.Draw(&page, fmt.Sprintf("The history of %s %s in %s is violated", v.Subject, v.Mix, v.Dir))
 				if err != nil {
 					return err
 				}
