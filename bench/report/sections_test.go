@@ -26,6 +26,7 @@ func TestSectionsAreTheMarkdown(t *testing.T) {
 		rows := 0
 		for _, s := range d.Sections() {
 			says(s.Title)
+			says(s.Meaning)
 			for _, line := range append(s.Lines, s.Notes...) {
 				says(line)
 			}

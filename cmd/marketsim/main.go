@@ -8,7 +8,7 @@
 //	marketsim check DIR                           judge the histories that run --history DIR recorded, without Redis
 //	marketsim faults [--scenario S] [--lock L]    what strategies and locks lose when clients and servers fail
 //	marketsim list [NAME|--locks|--scenarios]     the strategies, locks and scenarios; all of one; what locks promise
-//	marketsim report DIR|run.json|faults.json     redraw what was stored, without Redis
+//	marketsim report DIR|FILE...                  redraw what was stored, without Redis; --format html is a page to look at
 //	marketsim plot DIR|run.json|sweep.json        draw a figure of a stored run as SVG or PNG
 //	marketsim clean --prefix P                    remove what a killed run left
 //	marketsim version
@@ -59,6 +59,12 @@
 // lives. Half of the workers are in a process of their own, which is stopped whole with what renews its locks. A round holds each kind of fault; after it everything is healed, and the market audited. The faults, their
 // order and their lengths follow from --seed, which is drawn and printed if it is not given; --chaos-plan prints them
 // and runs nothing. At the end the history of all operations is checked, and kept if something is wrong.
+//
+// # Looking at it
+//
+// report DIR... --format html -o report.html makes one page of stored results: what was found, pictures, the tables, and
+// a story for each finding of faults. It needs no network and no server, and can be mailed and printed. check --html
+// FILE makes a page of a violation: the story of what happened, and porcupine's picture of it.
 //
 // # Exit codes
 //

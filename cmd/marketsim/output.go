@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/marketsim/marketsim/bench/page"
 	"github.com/marketsim/marketsim/bench/report"
 )
 
@@ -24,6 +25,7 @@ const (
 // outputs is where a result goes.
 type outputs struct {
 	format string            // of what goes to stdout
+	file   string            // the file that gets this instead of stdout, or empty
 	json   string            // the file that gets JSON, or empty
 	dir    string            // the folder that gets files, or empty
 	force  bool              // files in it may be replaced
@@ -46,6 +48,12 @@ func (f *outputFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.format, "format", report.Text, "`format` of stdout: "+strings.Join(f.formats, ", "))
 	_ = cmd.MarkFlagFilename("json", "json")
 	complete(cmd, "format", f.formats)
+}
+
+// addFile adds the flag of a file that gets what is printed.
+func (f *outputFlags) addFile(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.file, "output", "o", "", "`file` that gets what else goes to stdout")
+	_ = cmd.MarkFlagFilename("output")
 }
 
 // addFolder adds the flags of a folder that gets the result in several formats.
@@ -92,9 +100,18 @@ func (f outputFlags) config() (outputs, error) {
 	if err := report.CheckFormat(o.format, f.formats); err != nil {
 		return o, fmt.Errorf("--format: %w", err)
 	}
+	if o.file == "-" {
+		o.file = ""
+	}
+	if o.file != "" && o.file == o.json {
+		return o, usageError{fmt.Errorf("--json and -o both want %s: give one of them", o.file)}
+	}
 	if o.json == "-" {
 		if o.format != report.Text && o.format != report.JSON {
 			return o, usageError{fmt.Errorf("--json - and --format %s both want stdout: give one of them", o.format)}
+		}
+		if o.file != "" {
+			return o, usageError{fmt.Errorf("--json - is for stdout, and -o for %s instead: give one of them", o.file)}
 		}
 		o.format, o.json = report.JSON, ""
 	}
@@ -113,18 +130,28 @@ func (o outputs) prepare() error {
 			}
 		}
 	}
-	if o.json == "" {
+	for _, file := range []struct{ flag, path string }{{"-o", o.file}, {"--json", o.json}} {
+		if err := writable(file.flag, file.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writable makes sure that the file that a flag names can be written, if it names one.
+func writable(flag, path string) error {
+	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(o.json)
+	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return usageError{fmt.Errorf("--json: %s is a folder", o.json)}
+		return usageError{fmt.Errorf("%s: %s is a folder", flag, path)}
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a device or a pipe, which store writes to as it is
 	}
-	if err := probe(filepath.Dir(o.json)); err != nil {
-		return usageError{fmt.Errorf("--json: %w", err)}
+	if err := probe(filepath.Dir(path)); err != nil {
+		return usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	return nil
 }
@@ -144,15 +171,28 @@ func (o outputs) save(d *report.Document) error {
 }
 
 func storeReport(path string, d *report.Document, format string) error {
-	return store(path, func(w io.Writer) error { return d.Write(w, format, report.Options{}) })
+	return store(path, func(w io.Writer) error { return draw(w, d, format, report.Options{}) })
+}
+
+// draw writes a result in a format: the page, or one of package report.
+func draw(w io.Writer, d *report.Document, format string, opts report.Options) error {
+	if format == page.HTML {
+		return page.Write(w, d)
+	}
+	return d.Write(w, format, opts)
 }
 
 // finish stores and prints a result, and says on stderr where it is stored.
 func (o outputs) finish(stdout, stderr io.Writer, d *report.Document) error {
 	saved := o.save(d)
-	shown := d.Write(stdout, o.format, report.Options{Color: isTerminal(stdout)})
+	var shown error
+	if o.file != "" {
+		saved = errors.Join(saved, storeReport(o.file, d, o.format))
+	} else {
+		shown = draw(stdout, d, o.format, report.Options{Color: isTerminal(stdout)})
+	}
 	if saved == nil {
-		for _, path := range []string{o.json, o.dir} {
+		for _, path := range []string{o.file, o.json, o.dir} {
 			if path != "" {
 				fmt.Fprintf(stderr, "stored in %s\n", path)
 			}

@@ -13,76 +13,110 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/marketsim/marketsim/bench/page"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 )
 
 func newReport(p *program) *cobra.Command {
-	f := outputFlags{formats: report.RunFormats()}
+	f := outputFlags{formats: append(report.RunFormats(), page.HTML)}
 	var row string
 	cmd := &cobra.Command{
-		Use:   "report DIR|run.json|faults.json",
-		Short: "Redraw a stored run or stored faults, without Redis",
-		Long: `Redraw what is stored: the run.json or faults.json of a folder or, if it has neither, every stored result below
-it, with tables of numbers (*.csv). The format gobench is for runs: a line for each row and trial, which
-golang.org/x/perf/cmd/benchstat reads. The format hgrm is for one row, which --row names: the percentiles of its waits,
-which HdrHistogram's plotter reads (hdrhistogram.github.io/HdrHistogram/plotFiles.html).`,
+		Use:   "report DIR|FILE...",
+		Short: "Redraw stored runs, sweeps and faults, without Redis",
+		Long: `Redraw what is stored: of each folder its run.json, sweep.json or faults.json or, if it has none of them, every stored
+result below it, with tables of numbers (*.csv). Several results are drawn one after the other.
+
+The format html is one page for a browser, with pictures: it needs no network, and can be mailed and printed. The format
+gobench is for runs: a line for each row and trial, which golang.org/x/perf/cmd/benchstat reads. The format hgrm is for one
+row, which --row names: the percentiles of its waits, which HdrHistogram's plotter reads
+(hdrhistogram.github.io/HdrHistogram/plotFiles.html).`,
 		Example: `  marketsim report results/2026-11-22
+  marketsim report results/2026-11-22 results/faults --format html -o report.html
   marketsim report run.json --format csv
-  marketsim report run.json --format gobench > new.txt && benchstat old.txt new.txt
-  marketsim report run.json --format hgrm --row 'fine 5x5 at 2000/s' > fine-2000.hgrm
+  marketsim report run.json --format gobench -o new.txt && benchstat old.txt new.txt
+  marketsim report run.json --format hgrm --row 'fine 5x5 at 2000/s' -o fine-2000.hgrm
   marketsim report faults.json --format markdown`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p.interrupts.ends(atOnce)
-			doc, err := load(args[0])
+			out, err := f.config()
+			if err == nil {
+				err = out.prepare()
+			}
+			if err != nil {
+				return err
+			}
+			doc, err := load(args)
 			if err == nil && row != "" {
 				doc, err = doc.Only(row)
+			}
+			if err == nil {
+				err = report.CheckFormat(out.format, append(doc.Formats(), page.HTML))
 			}
 			if err != nil {
 				return usageError{err}
 			}
-			return f.show(p.stdout, p.stderr, doc)
+			return out.finish(p.stdout, p.stderr, doc)
 		},
 	}
 	f.add(cmd)
+	f.addFile(cmd)
 	cmd.Flags().StringVar(&row, "row", "", "draw only the rows of a run that have this `name`, such as 'fine 5x5'")
 	return cmd
 }
 
-// load reads a stored result from a file, or from the one of its folder: run.json before faults.json. A folder that has
-// neither stands for all that is stored below it.
-func load(path string) (*report.Document, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return loadFile(path)
-	}
-	for _, name := range []string{runFile, faultsFile} {
-		if file := filepath.Join(path, name); exists(file) {
-			return loadFile(file)
-		}
-	}
+// load reads stored results from files and folders. Of a single one it is the document, else one document of all.
+func load(paths []string) (*report.Document, error) {
 	var names []string
 	var docs []*report.Document
-	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		known := slices.Contains([]string{".json", ".csv"}, filepath.Ext(file))
-		if err != nil || !entry.Type().IsRegular() || !known {
-			return err
+	alone := len(paths) == 1
+	for _, path := range paths {
+		files, below, err := resultFiles(path)
+		if err != nil {
+			return nil, err
 		}
-		doc, err := loadFile(file)
-		names, docs = append(names, file), append(docs, doc)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(docs) == 0:
-		return nil, fmt.Errorf("%s holds no %s and no %s, and nothing below it does", path, runFile, faultsFile)
+		alone = alone && !below
+		for _, file := range files {
+			doc, err := loadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			names, docs = append(names, file), append(docs, doc)
+		}
+	}
+	if alone {
+		return docs[0], nil
 	}
 	return report.Several(names, docs), nil
+}
+
+// resultFiles are the files that a path stands for: itself, or the one result of a folder: run.json before sweep.json before
+// faults.json. A folder that has none of them stands for all that is stored below it.
+func resultFiles(path string) (files []string, below bool, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !info.IsDir():
+		return []string{path}, false, nil
+	}
+	for _, name := range []string{runFile, sweepFile, faultsFile} {
+		if file := filepath.Join(path, name); exists(file) {
+			return []string{file}, false, nil
+		}
+	}
+	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		known := slices.Contains([]string{".json", ".csv"}, filepath.Ext(file))
+		if err == nil && entry.Type().IsRegular() && known {
+			files = append(files, file)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s holds no %s, %s or %s, and nothing below it does", path, runFile, sweepFile, faultsFile)
+	}
+	return files, true, err
 }
 
 // loadFile reads a stored result, whose form its name and its content tell.

@@ -73,6 +73,56 @@ func TestReportAsJSONFile(t *testing.T) {
 	}
 }
 
+// TestReportAsPage draws several results on one page, in a file and to stdout.
+func TestReportAsPage(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "report.html")
+	o := marketsim(t, "report", stored, storedFaults, "--format", "html", "-o", file).exits(t, exitFine).says(t, "stored in "+file)
+	if o.stdout != "" {
+		t.Errorf("stdout got %q", o.stdout)
+	}
+	page := read(t, file)
+	for _, says := range []string{"<!doctype html>", stored, storedFaults, `class="matrix"`, "<svg"} {
+		if !strings.Contains(page, says) {
+			t.Errorf("the page has no %q", says)
+		}
+	}
+	again := marketsim(t, "report", stored, storedFaults, "--format", "html", "-o", "-").exits(t, exitFine)
+	if again.stdout != page || again.stderr != "" {
+		t.Errorf("stdout has another page, of %d bytes instead of %d; %s", len(again.stdout), len(page), again.stderr)
+	}
+	alone := marketsim(t, "report", stored, "--format", "html").exits(t, exitFine)
+	if !strings.HasPrefix(alone.stdout, "<!doctype html>") || strings.Contains(alone.stdout, "<h2 id=\"found\"") {
+		t.Errorf("the page of one result begins %.200q", alone.stdout)
+	}
+	if names, err := os.ReadDir(folder); err != nil || len(names) != 1 {
+		t.Errorf("beside the page there are %v, %v", names, err)
+	}
+}
+
+// TestReportInAFile: what goes to stdout goes to a file instead, in every format.
+func TestReportInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report")
+	for _, format := range report.Formats() {
+		o := marketsim(t, "report", stored, "--format", format, "--output", file).exits(t, exitFine)
+		if want := marketsim(t, "report", stored, "--format", format).stdout; o.stdout != "" || read(t, file) != want {
+			t.Errorf("as %s, stdout got %q and the file\n%s", format, o.stdout, read(t, file))
+		}
+	}
+}
+
+// TestReportOfSeveral: several results are drawn one after the other, also those of a folder with others beside it.
+func TestReportOfSeveral(t *testing.T) {
+	runs := filepath.Join("..", "..", "results", "chaos-2026-11-21-redis-7.0.15")
+	watch := filepath.Join(runs, "watch")
+	o := marketsim(t, "report", stored, watch).exits(t, exitFine).says(t, stored+":\n", filepath.Join(watch, runFile)+":\n")
+	if both := read(t, filepath.Join(filepath.Dir(stored), "run.txt")); !strings.Contains(o.stdout, both) {
+		t.Errorf("the first is not drawn as it is alone:\n%s", o.stdout)
+	}
+	marketsim(t, "report", stored, runs).exits(t, exitFine).says(t, stored+":\n", filepath.Join(watch, runFile)+":\n",
+		filepath.Join(runs, "coarse-etcd", runFile)+":\n")
+}
+
 // TestOutReplacesNothing unless it is forced.
 func TestOutReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
