@@ -46,6 +46,7 @@ func (v view) found() (said []string) {
 	switch why := v.undecidable(); {
 	case v.open():
 		said = append(said, openMeaning(v, v.ladders()))
+	case v.embedded(): // limits says it
 	case why != "":
 		said = append(said, why)
 	default:
@@ -97,7 +98,7 @@ func (v view) limits() string {
 	m := v.res.Manifest
 	switch {
 	case v.embedded():
-		return "The server was an embedded one and not Redis, so times and rates say nothing of Redis."
+		return "The server was an embedded one and not Redis: which way is fast on Redis the numbers do not say."
 	case v.res.Status == result.Interrupted:
 		return "The run was interrupted: this is what was measured until then."
 	case v.res.Status != result.Complete:

@@ -63,7 +63,7 @@ func say(sentences, when string, names map[string]bool, remarks ...string) strin
 // capital begins a sentence with a capital letter, unless it begins with a name.
 func capital(sentence string, names map[string]bool) string {
 	first, _, _ := strings.Cut(sentence, " ")
-	if sentence == "" || names[first] {
+	if names[first] || sentence == "" || sentence[0] < 'a' || sentence[0] > 'z' {
 		return sentence
 	}
 	return strings.ToUpper(sentence[:1]) + sentence[1:]
@@ -159,7 +159,7 @@ func (v view) when() string {
 	case v.chaos():
 		return "Under these faults "
 	case v.embedded():
-		return "On the embedded server, which is not Redis, "
+		return "On the embedded server (not Redis) "
 	}
 	switch n := len(v.res.Rounds()); {
 	case v.evidence == oneRound:
@@ -265,7 +265,7 @@ func (v view) rate(of trait) (all []rated) {
 }
 
 // heaviest are the ways under one load with a number, from the least to the most: that load under which there are several,
-// and of these the one with the most buyers and sellers.
+// and of these the one with the most buyers and sellers, at the highest rate.
 func (v view) heaviest(of trait) []rated {
 	byLoad := map[string][]rated{}
 	rows := v.rate(of)
@@ -275,12 +275,21 @@ func (v view) heaviest(of trait) []rated {
 	var best []rated
 	for _, r := range rows { // in an order that is always the same
 		if these := byLoad[r.load]; best == nil || cmp.Or(cmp.Compare(min(2, len(these)), min(2, len(best))),
-			cmp.Compare(r.middle.Buyers, best[0].middle.Buyers), cmp.Compare(r.middle.Sellers, best[0].middle.Sellers)) > 0 {
+			cmp.Compare(r.middle.Buyers, best[0].middle.Buyers), cmp.Compare(r.middle.Sellers, best[0].middle.Sellers),
+			cmp.Compare(asked(r), asked(best[0]))) > 0 {
 			best = these
 		}
 	}
 	slices.SortStableFunc(best, func(a, b rated) int { return cmp.Compare(a.Center, b.Center) })
 	return best
+}
+
+// asked is the rate of an open loop, or 0.
+func asked(r rated) float64 {
+	if r.middle.Open == nil {
+		return 0
+	}
+	return r.middle.Open.Asked
 }
 
 // most is the way with the most of a number, under any load; false if none has the number.

@@ -44,15 +44,15 @@ func (v view) speed() []string {
 	return []string{
 		fmt.Sprintf("%s %s %s purchases/s at %s, each after %s on average", w.name, v.verb("made", "makes"), two(fastest.Center),
 			w.load, span(w.middle.WaitMS.Mean)),
-		"with one way at each load there is nothing to compare it with",
+		"there is no other way to compare it with",
 	}
 }
 
 // rates says how many purchases/s the slowest way and the fastest make under one load.
 func (v view) rates() []string {
-	ways := v.heaviest(purchases)
+	ways := slices.DeleteFunc(v.heaviest(purchases), v.leftOut)
 	if len(ways) == 0 {
-		return nil
+		return []string{"no way bought something in each round, so none is compared"}
 	}
 	least, most := ways[0], ways[len(ways)-1]
 	if verdict, _ := v.duel(ways)(most.name, least.name); len(ways) == 1 || verdict != result.Faster {
@@ -105,7 +105,7 @@ func (v view) standings() (places standings) {
 	byLoad := map[string][]rated{}
 	var loads []string
 	for _, r := range v.rate(purchases) {
-		if r.Center <= 0 {
+		if r.Center <= 0 || v.leftOut(r) {
 			continue
 		}
 		if byLoad[r.load] == nil {
@@ -123,6 +123,13 @@ func (v view) standings() (places standings) {
 		}
 	}
 	return places
+}
+
+// leftOut reports whether a comparison was asked for and could not judge a way, because it bought nothing in a round.
+func (v view) leftOut(r rated) bool {
+	comparisons := v.comparisons()
+	judged := runnersOf(comparisons, v.res.Manifest.Config.PlaceOf(r.middle))
+	return len(comparisons) > 0 && !slices.ContainsFunc(judged, func(o runner) bool { return o.name == r.name })
 }
 
 // duel judges by the comparisons of a run that was made to compare, and else by intervals; in one round by the size of

@@ -30,7 +30,7 @@ func verdictsInWords(verdicts []judged) string {
 		lines = append(lines, fmt.Sprintf("Not decided in time: %s.", named(names)))
 	}
 	if names := said[history.Linearizable]; len(names) > 0 {
-		lines = append(lines, fmt.Sprintf("With %s an order of the operations explains what clients saw of money and items.",
+		lines = append(lines, fmt.Sprintf("With %s nothing is wrong: an order of the operations explains what clients saw of money and items.",
 			named(names)))
 	}
 	if names := twoHolders(verdicts); len(names) > 0 {
@@ -110,14 +110,9 @@ func promisesInWords(kinds []lock.Kind) string {
 		}
 		return n
 	}
-	return fmt.Sprintf("Of %d locks %d come free when their holder dies, %d number their holders so that a late write can be "+
-		"refused, and %d make every promise.", len(kinds), made(func(p lock.Promises) bool { return p.SurvivesCrash }),
-		made(func(p lock.Promises) bool { return p.Fenced }), made(everyPromise))
-}
-
-// everyPromise reports whether nothing is missing.
-func everyPromise(p lock.Promises) bool {
-	return !slices.ContainsFunc(p.List(), func(p lock.Promise) bool { return !p.Made })
+	return fmt.Sprintf("%d of %d locks come free when their holder dies, and %d number their holders, so that a late write can be "+
+		"refused.", made(func(p lock.Promises) bool { return p.SurvivesCrash }), len(kinds),
+		made(func(p lock.Promises) bool { return p.Fenced }))
 }
 
 // scenariosInWords says how many scenarios a lock can promise to come through.
@@ -128,6 +123,6 @@ func scenariosInWords(all []fault.Scenario) string {
 			covered++
 		}
 	}
-	return fmt.Sprintf("Of %d scenarios %d are covered by a promise that a lock can make; of the others nobody promises anything.",
-		len(all), covered)
+	return fmt.Sprintf("A lock can promise to come through %d of these %d scenarios; the others no promise covers.", covered,
+		len(all))
 }
