@@ -27,8 +27,8 @@ type finding struct {
 	number float64
 }
 
-// Judge says of each claim of what a run reproduces, the book or [reference.Backoff], whether the run bears it out. A claim's number is computed in each round, and
-// it holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and
+// Judge says of each claim of what a run reproduces, the book or [reference.Backoff], whether the run bears it out, or of
+// those of the papers on locking if it is a sweep. A claim's number is computed in each round, and it holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and
 // is not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop
 // when one likes the result would make a claim out of chance. One trial has no interval, and is judged by its one
 // number.
@@ -36,6 +36,9 @@ type finding struct {
 // A claim is not judged (Measured says why) when a row it needs is missing, not complete or without an audit that found
 // the market right, or when the rows were not measured on a real server.
 func Judge(run *result.Run) []result.Claim {
+	if len(run.Manifest.Config.Axes) > 0 {
+		return judgeSweep(run)
+	}
 	claims, first := bookClaims, 1
 	if slices.Contains(run.Manifest.Config.Reproduces, reference.Backoff) {
 		claims, first = backoffClaims, 1+len(bookClaims)
@@ -46,7 +49,7 @@ func Judge(run *result.Run) []result.Claim {
 			ID: first + i, Text: c.text, Published: c.published, Tolerance: c.tolerance, Verdict: result.NotJudged,
 		}
 		if run.Manifest.Backend == "embedded" {
-			out.Measured = "numbers of the embedded server are not Redis's: not judged"
+			out.Measured = notRedis
 		} else {
 			c.judge(run.Rounds(), run.Planned(), &out)
 		}
@@ -54,6 +57,9 @@ func Judge(run *result.Run) []result.Claim {
 	}
 	return judged
 }
+
+// notRedis is why no claim is judged on the embedded server.
+const notRedis = "numbers of the embedded server are not Redis's: not judged"
 
 // judge fills in what the complete rounds out of so many planned ones say.
 func (c claim) judge(rounds [][]result.Row, planned int, out *result.Claim) {

@@ -93,7 +93,7 @@ func grouped(run *result.Run) (rows map[string][]result.Row, names, left []strin
 func unpaired(old, new *result.Run, before, after []result.Row, margin float64) result.Comparison {
 	r := before[0]
 	c := result.Comparison{
-		A: r.Strategy, B: r.Strategy, Mix: r.Mix().String(),
+		A: r.Strategy, B: r.Strategy, Mix: result.Point{Mix: r.Mix(), Workload: r.Workload}.String(),
 		Rounds: min(len(before), len(after)), Confidence: Confidence, Verdict: result.Undecided,
 		Reason: cmp.Or(unknown("old", old.Status, before), unknown("new", new.Status, after)),
 	}
@@ -165,12 +165,28 @@ func Differences(old, new result.Manifest) []Difference {
 	differ("warm-up", seconds(a.WarmupSeconds), seconds(b.WarmupSeconds))
 	differ("longest warm-up", seconds(a.WarmupMaxSeconds), seconds(b.WarmupMaxSeconds))
 	differ("mixes", strings.Join(a.Mixes, ", "), strings.Join(b.Mixes, ", "))
+	differ("axes", axes(a), axes(b))
 	differ("trials", strconv.Itoa(max(1, a.Trials)), strconv.Itoa(max(1, b.Trials)))
 	differ("buyers at once", strconv.FormatBool(a.AtOnce), strconv.FormatBool(b.AtOnce))
 	differ("browsers", strconv.Itoa(a.Browsers), strconv.Itoa(b.Browsers))
 	differ("wallets", strconv.Itoa(a.Wallets), strconv.Itoa(b.Wallets))
 	differ("funds", strconv.FormatInt(a.Funds, 10), strconv.FormatInt(b.Funds, 10))
 	return all
+}
+
+// axes are those of a sweep, with what has one value in it.
+func axes(c result.Config) string {
+	if len(c.Axes) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, axis := range c.Axes {
+		parts = append(parts, fmt.Sprintf("%s %v", axis.Name, axis.Values))
+	}
+	if c.Clients > 0 {
+		parts = append(parts, fmt.Sprintf("clients %d", c.Clients))
+	}
+	return strings.TrimSpace(strings.Join(parts, ", ") + " " + c.Workload.String())
 }
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', -1, 64) + " s" }

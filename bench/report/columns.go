@@ -171,6 +171,11 @@ var columns = slices.Concat(
 	nested("Tries",
 		column{name: "mean", in: triesTable, head: heading{text: "mean"}}, column{name: "p50", in: triesTable, head: heading{text: "p50"}},
 		column{name: "p99", in: triesTable, head: heading{text: "p99"}}, column{name: "max", in: triesTable, head: heading{text: "most"}}),
+	[]column{
+		{name: "hot", value: func(r row) any { return r.Hot }},
+		{name: "hold_ms", value: func(r row) any { return r.HoldMS }},
+		{name: "rtt_ms", value: func(r row) any { return r.RTTMS }},
+	},
 )
 
 // behind makes the column of how many operations stand behind a distribution.

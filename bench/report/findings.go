@@ -63,10 +63,7 @@ func (v view) found() (said []string) {
 
 // tally counts the claims.
 func (v view) tally() string {
-	of := "book"
-	if ofBackoff(v.res) {
-		of = "blog"
-	}
+	of := claimed(v.res)
 	var holds, not []string
 	for _, c := range v.res.Claims {
 		switch {

@@ -306,6 +306,7 @@ func TestEveryTableEndsInWords(t *testing.T) {
 		"cut short": Run(inRounds(4)), "so far": SoFar(inRounds(4)), "incomplete": Run(partial()), "wrong": Run(violated()),
 		"embedded": Run(embedded()), "open": Run(openRun()), "costs": Run(costed()), "faults": Faults(everyVerdict()),
 		"faults cut short": Faults(cutShort()), "compared": Run(compared("fine", "coarse", "watch")),
+		"sweep": Run(swept()), "two axes": Run(sweptTwice()), "sweep cut short": Run(sweptInPart()),
 		"two runs": inTwoRuns(t, "fine", "coarse", "fine:poll=1ms", "watch"),
 	}
 	for name, d := range docs {

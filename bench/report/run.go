@@ -12,17 +12,21 @@ import (
 )
 
 // Run is the report of a run: the book's tables and claims if it was asked for them, then all rows, what went wrong in
-// them, and what they cost.
+// them, and what they cost; or of a sweep, what it found.
 func Run(res *result.Run) *Document {
 	d := &Document{head: runHead(res), findings: Findings(res), records: records(res), stored: res, run: res}
 	if len(res.Manifest.Config.Reproduces) > 0 {
 		d.sections = reproduction(res)
 	}
-	if len(res.Claims) > 0 {
+	if len(res.Claims) > 0 && !isSweep(res) {
 		d.sections = append(d.sections, claimSection(res))
 	}
 	if len(res.Rows) == 0 {
 		d.sections = append(d.sections, section{title: "Rows", lines: []string{"No row was measured."}})
+		return d
+	}
+	if isSweep(res) {
+		d.sections = append(d.sections, sweepSections(res)...)
 		return d
 	}
 	seen, rows := look(res), lines(res)
@@ -166,14 +170,22 @@ func started(t time.Time) string {
 	return "; started " + t.UTC().Format("2006-01-02 15:04 UTC")
 }
 
+// claimed is whose claims a run was judged by.
+func claimed(res *result.Run) string {
+	switch {
+	case isSweep(res):
+		return "literature"
+	case ofBackoff(res):
+		return "blog"
+	}
+	return "book"
+}
+
 // claimSection is the claims of what was reproduced, with how each was judged.
 func claimSection(res *result.Run) section {
-	of := "book"
-	if ofBackoff(res) {
-		of = "blog"
-	}
+	of := claimed(res)
 	t := &table{header: headings(6, "id", "claim", of, "measured", "holds if", "holds")}
-	summary := tally(res.Claims, of)
+	summary, widest := tally(res.Claims, of), max(len("measured"), len(of))
 	var prose [][]cell
 	for _, line := range wrap(summary, Width) {
 		prose = append(prose, cells(line))
@@ -190,8 +202,8 @@ func claimSection(res *result.Run) section {
 			{of, c.Published}, {"measured", c.Measured}, {"holds if", c.Tolerance},
 		} {
 			label := part.name
-			for _, line := range wrap(clean(part.text), Width-len("   measured  ")) {
-				prose = append(prose, cells(fmt.Sprintf("   %-8s  %s", label, line)))
+			for _, line := range wrap(clean(part.text), Width-len("     ")-widest) {
+				prose = append(prose, cells(fmt.Sprintf("   %-*s  %s", widest, label, line)))
 				label = ""
 			}
 		}

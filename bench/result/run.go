@@ -240,8 +240,8 @@ func negative(v reflect.Value, path string) error {
 	return cmp.Or(errs...)
 }
 
-// MaxBytes is how many bytes a stored result has at most. A run of 1,000 rows has 10 MB.
-const MaxBytes = 64 << 20
+// MaxBytes is how many bytes a stored result has at most. A run of 1,000 rows has 10 MB, a sweep of 40,000 rows 150 MB.
+const MaxBytes = 192 << 20
 
 // decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
 func decode(r io.Reader, into any, command string) error {

@@ -75,7 +75,7 @@ func TestReadIsBounded(t *testing.T) {
 		func() error { _, err := result.ReadRun(zeros{}); return err },
 		func() error { _, err := result.ReadFaults(zeros{}); return err },
 	} {
-		if err := read(); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "larger than 192 MiB") {
 			t.Errorf("a file without an end: %v", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // another, and how throughput grows with clients. It is drawn as it is; a report decides nothing.
 type Sweep struct {
 	// Findings are what came out, a sentence each, what matters most first.
-	Findings  []string     `json:"findings"`
+	Findings  []string     `json:"sentences"`
 	Points    []SweepPoint `json:"points"` // in the order of Config.Points
 	Crossings []Crossing   `json:"crossings,omitempty"`
 	Laws      []Law        `json:"laws,omitempty"` // one for each strategy and each line along the axis clients
@@ -24,9 +24,10 @@ type SweepPoint struct {
 	Place       string       `json:"place"`                 // as Point.String
 	Strategies  []Measured   `json:"strategies"`            // in the order of Config.Strategies; those without a row are missing
 	Comparisons []Comparison `json:"comparisons,omitempty"` // of each two strategies; Mix is Place
-	// Best are the strategies that none is known to beat here: one, if the best is known.
+	// Best are the strategies that none is known to beat here: one, if the best is known. It is empty while rounds are
+	// missing, as Loss is, which is that of the worst choice; nil otherwise: fewer than two strategies bought something.
 	Best []string `json:"best,omitempty"`
-	Loss *Loss    `json:"loss,omitempty"` // of the worst choice; nil: fewer than two strategies bought something
+	Loss *Loss    `json:"loss,omitempty"`
 }
 
 // Measured is a strategy at a point: the medians of its rounds, with their 95% intervals.

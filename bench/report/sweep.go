@@ -1,0 +1,299 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// isSweep reports whether a run has points, and not mixes.
+func isSweep(res *result.Run) bool { return len(res.Manifest.Config.Axes) > 0 }
+
+// sweepSections are what a sweep found, in sentences first; each strategy at each point; which is best where, and what the
+// worst costs; where one passes another; the law; and all comparisons. The numbers of single rounds are in the CSV.
+func sweepSections(res *result.Run) []section {
+	s, seen := res.Sweep, look(res)
+	if s == nil {
+		return []section{{
+			title: "Rows: no round is complete, so nothing is said about the points",
+			table: rowTable(res, lines(res), rowsTable), notes: roundNotes(res.Rows), meaning: rowsMeaning(seen),
+		}}
+	}
+	found := section{title: "Findings"}
+	for _, text := range s.Findings {
+		found.lines = append(found.lines, clean(text))
+	}
+	sections := []section{found, pointSection(res)}
+	if slices.ContainsFunc(s.Points, func(p result.SweepPoint) bool { return p.Loss != nil }) {
+		sections = append(sections, bestSection(res))
+	}
+	if len(s.Crossings) > 0 {
+		sections = append(sections, crossingSection(s.Crossings))
+	}
+	if len(s.Laws) > 0 {
+		sections = append(sections, lawSection(s.Laws))
+	}
+	var all []result.Comparison
+	for _, p := range s.Points {
+		all = append(all, p.Comparisons...)
+	}
+	if len(all) > 0 {
+		compared := comparisonSection(all, margin(res))
+		compared.title = "Comparison of each two strategies at each point"
+		compared.notes = nil // the table says the same, and the findings what matters
+		sections = append(sections, compared)
+	}
+	if seen.embedded() {
+		for i := range sections {
+			if sections[i].table != nil {
+				sections[i].meaning = seen.undecidable()
+			}
+		}
+	}
+	if len(res.Claims) > 0 {
+		sections = append(sections, claimSection(res))
+	}
+	return sections
+}
+
+// axisHeadings are the heads of the columns that name a point.
+func axisHeadings(res *result.Run) []heading {
+	var all []heading
+	for _, axis := range res.Manifest.Config.Axes {
+		all = append(all, heading{text: clean(string(axis.Name))})
+	}
+	return all
+}
+
+// axisCells are what these columns hold.
+func axisCells(res *result.Run, at []float64) (row []cell) {
+	for i, axis := range res.Manifest.Config.Axes {
+		text := none
+		if i < len(at) {
+			text = axisValue(axis.Name, at[i])
+		}
+		row = append(row, cell{text: text})
+	}
+	return row
+}
+
+// axisValue is a value as a table shows it.
+func axisValue(axis result.AxisName, v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if axis == result.Hold || axis == result.RTT {
+		text += " ms"
+	}
+	return text
+}
+
+// estimated is a median with how far its interval reaches.
+func estimated(e *result.Estimate, draw func(float64) string) string {
+	switch {
+	case e == nil:
+		return none
+	case e.Low == nil || e.High == nil || e.Median == 0:
+		return draw(e.Median)
+	}
+	return fmt.Sprintf("%s ±%2.0f%%", draw(e.Median), 100*max(*e.High-e.Median, e.Median-*e.Low)/e.Median)
+}
+
+// pointSection is each strategy at each point.
+func pointSection(res *result.Run) section {
+	s := section{
+		title: joined(": ", "Points", medians(res)),
+		lines: []string{"commands and server us are for each purchase. *: no other strategy is known to be faster there."},
+		table: &table{header: append(axisHeadings(res), headings(0, "strategy", "purchases/s", "p99", "commands", "server\nus", "")...)},
+		notes: roundNotes(res.Rows),
+	}
+	n := len(s.table.header)
+	s.table.header[n-6].left = true
+	s.table.header[n-3].spare, s.table.header[n-2].spare = 2, 1
+	type best struct {
+		rate  float64
+		where string
+	}
+	var most, fewest *best
+	for _, p := range res.Sweep.Points {
+		for _, m := range p.Strategies {
+			mark := ""
+			switch {
+			case m.Problem != "":
+				mark = clean(m.Problem)
+			case slices.Contains(p.Best, m.Strategy) && len(p.Strategies) > 1:
+				mark = "*"
+			}
+			s.table.rows = append(s.table.rows, append(axisCells(res, p.At), cells(clean(m.Strategy), estimated(&m.PerSecond, number),
+				estimated(&m.P99MS, milliseconds), estimated(m.Commands, number), estimated(m.ServerUS, number), mark)...))
+			if m.Problem != "" {
+				continue
+			}
+			here := &best{m.PerSecond.Median, fmt.Sprintf("%s purchases/s with %s at %s", number(m.PerSecond.Median), clean(m.Strategy),
+				clean(p.Place))}
+			if most == nil || here.rate > most.rate {
+				most = here
+			}
+			if fewest == nil || here.rate < fewest.rate {
+				fewest = here
+			}
+		}
+	}
+	s.meaning = "None of these rows may be judged."
+	if most != nil {
+		s.meaning = brief(fmt.Sprintf("From %s to %s.", fewest.where, most.where))
+	}
+	return onlyRows(s)
+}
+
+// bestSection is which strategies may be the best at each point, and what the worst choice makes of the best.
+func bestSection(res *result.Run) section {
+	s := section{
+		title: "Best and worst choice",
+		lines: []string{"best: what no other strategy is known to beat; several, if that is not decided or makes no difference. of best: " +
+			"the purchases/s of the worst over those of the fastest, divided inside each round, with the interval of their comparison."},
+		table: &table{header: append(axisHeadings(res), headings(0, "best", "worst", "of best", "from", "to")...)},
+	}
+	n := len(s.table.header)
+	s.table.header[n-5].left, s.table.header[n-4].left = true, true
+	known, lost := 0, 0
+	for _, p := range res.Sweep.Points {
+		worst, parts := none, []string{none, none, none}
+		if l := p.Loss; l != nil {
+			parts = []string{ofWhole(&l.Ratio), ofWhole(l.Low), ofWhole(l.High)}
+			if l.Sure {
+				worst = clean(l.Worst)
+				lost++
+			}
+		}
+		if len(p.Best) == 1 {
+			known++
+		}
+		best := clean(strings.Join(p.Best, ", "))
+		if best == "" {
+			best = none
+		}
+		s.table.rows = append(s.table.rows, append(axisCells(res, p.At), cells(append([]string{best, worst}, parts...)...)...))
+	}
+	of := count(int64(len(res.Sweep.Points)), "point")
+	s.meaning = brief(fmt.Sprintf("One strategy is known to be the fastest at %d of %s.", known, of),
+		fmt.Sprintf("The worst choice is known to cost something at %d.", lost))
+	return onlyRows(s)
+}
+
+// onlyRows is a section whose text has a paragraph for each row of a table that is too wide for it.
+func onlyRows(s section) section {
+	shown, _ := narrow(s.table)
+	if _, total := measure(shown); total <= Width {
+		return s
+	}
+	s.prose = [][]cell{}
+	texts := slices.Clone(s.lines)
+	for _, row := range s.table.rows {
+		var said []string
+		for i, c := range row {
+			if c.text != none && c.text != "" {
+				said = append(said, oneLine(s.table.header[i].text)+" "+c.text)
+			}
+		}
+		texts = append(texts, strings.Join(said, ", ")+".")
+	}
+	for _, text := range append(texts, s.notes...) {
+		for _, line := range wrap(text, Width) {
+			s.prose = append(s.prose, cells(line))
+		}
+	}
+	return s
+}
+
+// ofWhole is a part of a whole in percent, or none for nil.
+func ofWhole(v *float64) string {
+	switch {
+	case v == nil:
+		return none
+	case *v < 0.0995:
+		return fmt.Sprintf("%.1f%%", 100**v)
+	}
+	return fmt.Sprintf("%.0f%%", 100**v)
+}
+
+// crossingSection is where one strategy passes another.
+func crossingSection(all []result.Crossing) section {
+	s := section{
+		title: "Crossings",
+		lines: []string{"a is known to be slower than b before, and faster after. Between them it is not decided, or makes no difference, or " +
+			"nothing was measured."},
+		table: &table{header: headings(3, "along", "a", "b", "slower at", "faster at", "until", "at")},
+	}
+	s.table.header[6].left = true
+	for _, c := range all {
+		other := none
+		if c.Other != "" {
+			other = clean(string(c.Other)) + "=" + axisValue(c.Other, c.OtherValue)
+		}
+		s.table.rows = append(s.table.rows, cells(clean(string(c.Axis)), clean(c.A), clean(c.B), axisValue(c.Axis, c.Before),
+			axisValue(c.Axis, c.After), axisValue(c.Axis, c.Until), other))
+	}
+	c := all[0]
+	s.meaning = brief(fmt.Sprintf("Which of %s and %s is faster depends on %s.", clean(c.A), clean(c.B), axisWords(c.Axis)))
+	return onlyRows(s)
+}
+
+// axisWords is an axis in words.
+func axisWords(axis result.AxisName) string {
+	switch axis {
+	case result.Clients:
+		return "how many clients there are"
+	case result.Hot:
+		return "how many items circulate"
+	case result.Hold:
+		return "how long each operation works"
+	case result.RTT:
+		return "how far away the server is"
+	}
+	return clean(string(axis))
+}
+
+// lawSection is the universal scalability law of each strategy.
+func lawSection(laws []result.Law) section {
+	s := section{
+		title: "Universal scalability law",
+		lines: []string{"X(N) = lambda N / (1 + sigma (N-1) + kappa N (N-1)), fitted to the medians by least squares of N/X (N. J. Gunther). " +
+			"sigma: what only one client can do at a time. kappa: what each pair of clients costs. R2 is of X."},
+		table: &table{header: headings(2, "strategy", "at", "points", "lambda", "sigma", "kappa", "peak N", "peak X", "R2")},
+	}
+	s.table.header[2].spare, s.table.header[7].spare = 2, 1
+	if !slices.ContainsFunc(laws, func(l result.Law) bool { return l.Why == "" }) {
+		s.table, s.lines = nil, []string{fmt.Sprintf("Fitted to no strategy: %s.", clean(laws[0].Why))}
+		return s
+	}
+	var peaks []string
+	for _, l := range laws {
+		at := none
+		if l.Other != "" {
+			at = clean(string(l.Other)) + "=" + axisValue(l.Other, l.OtherValue)
+		}
+		row := []string{clean(l.Strategy), at, thousands(int64(l.Points))}
+		if l.Why != "" {
+			s.table.rows = append(s.table.rows, cells(append(row, none, none, none, none, none, none)...))
+			s.notes = append(s.notes, fmt.Sprintf("Not fitted to %s: %s.", joined(" at ", row[0], strings.Trim(at, none)), clean(l.Why)))
+			continue
+		}
+		peak, top := none, none
+		if l.Peak > 0 {
+			peak, top = number(l.Peak), number(l.PeakX)
+			peaks = append(peaks, fmt.Sprintf("%s at %s clients", row[0], whole(l.Peak)))
+		}
+		s.table.rows = append(s.table.rows, cells(append(row, number(l.Lambda), small(l.Sigma), small(l.Kappa), peak, top,
+			fmt.Sprintf("%.3f", l.R2))...))
+	}
+	s.meaning = "By the law more clients never make any of them slower."
+	if len(peaks) > 0 {
+		s.meaning = brief("Beyond its peak more clients make a strategy slower.", "By the law that is "+strings.Join(peaks, ", ")+".")
+	}
+	return onlyRows(s)
+}
+
+// small is a number that may be far below 1, with two digits that matter.
+func small(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }

@@ -1,0 +1,191 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// findings are a sentence for each thing that a sweep has shown, what matters most first: the best, what the worst choice
+// costs, where one strategy passes another, and the law. A sweep that was cut short has shown nothing.
+func findings(run *result.Run, complete int, s *result.Sweep) []string {
+	var all []string
+	if complete < run.Planned() {
+		return []string{fmt.Sprintf("Nothing is decided: %d of %d rounds are complete.", complete, run.Planned())}
+	}
+	c := run.Manifest.Config
+	if len(c.Strategies) > 1 {
+		all = append(all, bestSentence(c, s.Points))
+		all = append(all, lossSentences(c, s.Points)...)
+		for _, crossing := range s.Crossings {
+			all = append(all, crossingSentence(c, crossing))
+		}
+		if len(s.Crossings) == 0 {
+			all = append(all, "Nowhere is one strategy known to pass another.")
+		}
+	}
+	return append(all, lawSentences(s.Laws)...)
+}
+
+// lawSentences say what the laws say. Where nothing was fitted for one reason, that is said once.
+func lawSentences(laws []result.Law) (all []string) {
+	other := func(l result.Law) bool { return l.Why == "" || l.Why != laws[0].Why }
+	if len(laws) > 1 && !slices.ContainsFunc(laws, other) {
+		return []string{fmt.Sprintf("The scalability law was fitted to no strategy: %s.", laws[0].Why)}
+	}
+	for _, l := range laws {
+		all = append(all, lawSentence(l))
+	}
+	return all
+}
+
+// bestSentence says at how many points each strategy is known to be the best.
+func bestSentence(c result.Config, points []result.SweepPoint) string {
+	alone := map[string]int{}
+	open, none := 0, 0
+	for _, p := range points {
+		switch len(p.Best) {
+		case 0:
+			none++
+		case 1:
+			alone[p.Best[0]]++
+		default:
+			open++
+		}
+	}
+	of := english.Plural(len(points), "point", "")
+	var parts []string
+	for _, strategy := range c.Strategies {
+		switch n := alone[strategy]; n {
+		case 0:
+		case len(points):
+			return fmt.Sprintf("%s is the fastest at all %s.", strategy, of)
+		default:
+			parts = append(parts, fmt.Sprintf("%s at %d", strategy, n))
+		}
+	}
+	text := fmt.Sprintf("No strategy is known to be the fastest at any of the %s", of)
+	if len(parts) > 0 {
+		text = fmt.Sprintf("No strategy is the fastest everywhere: of the %s, %s", of, english.WordSeries(parts, "and"))
+	}
+	if open > 0 && len(parts) > 0 {
+		text += fmt.Sprintf("; at %d several may be", open)
+	}
+	if none > 0 {
+		text += fmt.Sprintf("; at %d none can be judged", none)
+	}
+	return text + "."
+}
+
+// lossSentences say where the worst choice costs most, and where least.
+func lossSentences(c result.Config, points []result.SweepPoint) []string {
+	sure := slices.DeleteFunc(slices.Clone(points), func(p result.SweepPoint) bool { return p.Loss == nil || !p.Loss.Sure })
+	if len(sure) == 0 {
+		return nil
+	}
+	byRatio := func(a, b result.SweepPoint) int {
+		switch {
+		case a.Loss.Ratio < b.Loss.Ratio:
+			return -1
+		case a.Loss.Ratio > b.Loss.Ratio:
+			return 1
+		}
+		return 0
+	}
+	most, least := slices.MinFunc(sure, byRatio), slices.MaxFunc(sure, byRatio)
+	all := []string{fmt.Sprintf("The worst choice costs most at %s: %s.", At(c, most), lossWords(*most.Loss))}
+	if len(sure) > 1 {
+		all = append(all, fmt.Sprintf("It costs least at %s: %s.", At(c, least), lossWords(*least.Loss)))
+	}
+	return all
+}
+
+// lossWords is "coarse makes 31% of the purchases/s of lua (25% to 38%)".
+func lossWords(l result.Loss) string {
+	text := fmt.Sprintf("%s makes %s of the purchases/s of %s", l.Worst, part(l.Ratio), l.Best)
+	if l.Low != nil && l.High != nil {
+		text += fmt.Sprintf(" (%s to %s)", part(*l.Low), part(*l.High))
+	}
+	return text
+}
+
+// part is a part of a whole in percent, with a digit after the point where it is small.
+func part(v float64) string {
+	if v < 0.0995 {
+		return fmt.Sprintf("%.1f%%", 100*v)
+	}
+	return fmt.Sprintf("%.0f%%", 100*v)
+}
+
+// At names a point by its values: "8 clients", or "8 clients and a hold of 1 ms".
+func At(c result.Config, p result.SweepPoint) string {
+	var parts []string
+	for i, axis := range c.Axes {
+		parts = append(parts, axis.Name.Say(p.At[i]))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// crossingSentence is "From 8 clients on queue passes fine, which is faster at 4 clients; at 6 clients neither is known to
+// be faster."
+func crossingSentence(c result.Config, x result.Crossing) string {
+	with, on := "From ", "on"
+	if x.Other != "" {
+		with = fmt.Sprintf("With %s, from ", x.Other.Say(x.OtherValue))
+	}
+	if i := slices.IndexFunc(c.Axes, func(a result.Axis) bool { return a.Name == x.Axis }); i >= 0 {
+		if values := c.Axes[i].Values; x.Until < values[len(values)-1] {
+			on = "to " + x.Axis.Say(x.Until)
+		}
+	}
+	text := fmt.Sprintf("%s%s %s %s passes %s, which is faster at %s; ", with, x.Axis.Say(x.After), on, x.A, x.B,
+		x.Axis.Say(x.Before))
+	if len(x.Between) == 0 {
+		return text + "between them nothing was measured."
+	}
+	var at []string
+	for _, v := range x.Between {
+		at = append(at, x.Axis.Say(v))
+	}
+	return text + fmt.Sprintf("at %s neither is known to be faster.", english.WordSeries(at, "and"))
+}
+
+// goodFit is the R2 from which a law is said to describe its points.
+const goodFit = 0.9
+
+// lawSentence says what the law says of a strategy, or why it says nothing.
+func lawSentence(l result.Law) string {
+	where := ""
+	if l.Other != "" {
+		where = " with " + l.Other.Say(l.OtherValue)
+	}
+	switch {
+	case l.Why != "":
+		return fmt.Sprintf("The scalability law was not fitted to %s%s: %s.", l.Strategy, where, l.Why)
+	case l.R2 < goodFit:
+		return fmt.Sprintf("The scalability law does not describe %s%s: R2 is %s.", l.Strategy, where, digits(l.R2))
+	case l.Peak == 0:
+		return fmt.Sprintf("By the scalability law %s%s has no peak: more clients never make it slower (sigma %s, kappa %s, R2 %s).",
+			l.Strategy, where, digits(l.Sigma), digits(l.Kappa), digits(l.R2))
+	}
+	beyond := ""
+	if l.Peak > l.MaxN {
+		beyond = ", which is more than was measured"
+	}
+	return fmt.Sprintf("By the scalability law %s%s is fastest with %.0f clients%s (sigma %s, kappa %s, R2 %s).",
+		l.Strategy, where, math.Round(l.Peak), beyond, digits(l.Sigma), digits(l.Kappa), digits(l.R2))
+}
+
+// digits is a number with two digits that matter, or with two after the point near 1.
+func digits(v float64) string {
+	if math.Abs(v) >= 0.1 {
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
