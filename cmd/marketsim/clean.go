@@ -57,7 +57,7 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 		return interruptedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	message, err := sweep(ctx, conn.Client, keys)
+	message, err := removeMarket(ctx, conn.Client, keys)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -65,13 +65,13 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	return err
 }
 
-// sweep removes the market under keys and says what there was.
-func sweep(ctx context.Context, rdb *redis.Client, keys market.Keys) (message string, err error) {
+// removeMarket removes the market under keys and says what there was.
+func removeMarket(ctx context.Context, rdb *redis.Client, keys market.Keys) (message string, err error) {
 	made, err := market.ReadMade(ctx, rdb, keys)
 	var removed int64
 	switch {
 	case errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote):
-		removed, message, err = sweepWithoutNote(ctx, rdb, keys)
+		removed, message, err = removeWithoutNote(ctx, rdb, keys)
 	case err == nil:
 		removed, err = market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
 	default:
@@ -86,10 +86,10 @@ func sweep(ctx context.Context, rdb *redis.Client, keys market.Keys) (message st
 	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
 }
 
-// sweepWithoutNote removes what looks like a market's keys, if something shows that a run made them: one of them, or a
+// removeWithoutNote removes what looks like a market's keys, if something shows that a run made them: one of them, or a
 // prefix such as runs draw. The server has lost the run's note, by eviction or by FLUSHALL. The message is empty if
 // there was something to remove.
-func sweepWithoutNote(ctx context.Context, rdb *redis.Client, keys market.Keys) (int64, string, error) {
+func removeWithoutNote(ctx context.Context, rdb *redis.Client, keys market.Keys) (int64, string, error) {
 	found, made, err := market.Leftovers(ctx, rdb, keys)
 	switch {
 	case err != nil:

@@ -43,9 +43,9 @@ inside each round: the median of the rounds, with an interval that assumes nothi
 With m pairs each interval has a confidence of 1-0.05/m, so that all hold at once with 95%. The number of rounds is
 fixed before the first: rounds that were cut short decide nothing, and more rounds are a new run.
 
-Or compare what two run.json, or their folders, say about the rows that both have. Nothing is measured then, and a row is
-faster or slower only where the 95% intervals of its two medians are disjoint. What else differs is said first: machine,
-server, backend, duration, warm-up, mixes.
+Or compare what two run.json or sweep.json, or their folders, say about the rows that both have. Nothing is measured then,
+and a row is faster or slower only where the 95% intervals of its two medians are disjoint. What else differs is said
+first: machine, server, backend, duration, warm-up, mixes, axes.
 
 ` + specSyntax,
 		Example: `  marketsim compare fine fine-wallet --mix 5x5,5x20
@@ -177,7 +177,7 @@ func checkRounds(rounds, pairs int) error {
 			"between two multiples it does not become narrower", rounds, fewest, compare.MaxRounds)}
 	case rounds < fewest:
 		return usageError{fmt.Errorf("--trials %d: these are %d pairs, so that intervals need more confidence: give %d or more, or "+
-			"fewer strategies or mixes", rounds, pairs, fewest)}
+			"fewer strategies, mixes or points", rounds, pairs, fewest)}
 	}
 	return nil
 }
@@ -231,9 +231,12 @@ func (f compareFlags) stored(p *program, flags *pflag.FlagSet, files []string, m
 // readRun reads a stored run from a file or from its folder.
 func readRun(path string) (*result.Run, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, runFile)
+		dir := path
+		if path = filepath.Join(dir, runFile); !exists(path) {
+			path = filepath.Join(dir, sweepFile)
+		}
 		if !exists(path) {
-			return nil, fmt.Errorf("%s holds no %s", filepath.Dir(path), runFile)
+			return nil, fmt.Errorf("%s holds no %s and no %s", dir, runFile, sweepFile)
 		}
 	}
 	content, err := readBounded(path)

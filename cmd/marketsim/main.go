@@ -5,6 +5,7 @@
 //	marketsim reproduce                           tables 6-1 to 6-3 of the book, measured here beside the published
 //	marketsim run --strategy fine --mix 5x5       one or more strategies under one or more mixes
 //	marketsim compare SPEC SPEC... | OLD NEW      which strategy, or which stored run, is faster, or that it is not known
+//	marketsim sweep --strategy S --axis A         which strategy is best where, along one or two axes; where one passes another
 //	marketsim check DIR                           judge the histories that run --history DIR recorded, without Redis
 //	marketsim faults [--scenario S] [--lock L]    what strategies and locks lose when clients and servers fail
 //	marketsim list [NAME|--locks|--scenarios]     the strategies, locks and scenarios; all of one; what locks promise
@@ -41,6 +42,13 @@
 // compare measures strategies in rounds, each row once a round, and judges ratios made inside a round: faster, slower, no
 // difference, or not decided. Rounds that were cut short decide nothing, and more rounds are a new run. compare OLD NEW
 // reads two stored runs, and says first in what else they differ. report --format gobench is for benchstat.
+//
+// # Sweeps
+//
+// sweep --axis clients=1,2,4..64 measures strategies at each point of one or two axes, in rounds as compare does: sellers and
+// buyers, items that circulate (hot), work inside the critical section (hold), and delay (rtt). It says which is the fastest
+// at each point, between which two points one passes another, and what the worst choice costs, and fits the universal
+// scalability law along clients. With --out it is stored as sweep.json after each round, and --resume DIR goes on with it.
 //
 // # At a rate
 //
@@ -174,8 +182,8 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newReproduce(p), newRun(p), newCompare(p), newCheck(p), newFaults(p), newList(p), newReport(p), newPlot(p),
-		newClean(p), newVersion(p),
+		newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newList(p), newReport(p),
+		newPlot(p), newClean(p), newVersion(p),
 	)
 	return root
 }

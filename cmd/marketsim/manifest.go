@@ -32,11 +32,15 @@ func (s *session) describe() {
 		if name := row.subject().String(); !slices.Contains(m.Config.Strategies, name) {
 			m.Config.Strategies = append(m.Config.Strategies, name)
 		}
-		if mix := row.mix.String(); !slices.Contains(m.Config.Mixes, mix) {
+		if mix := row.mix.String(); s.config.sweep == nil && !slices.Contains(m.Config.Mixes, mix) {
 			m.Config.Mixes = append(m.Config.Mixes, mix)
 		}
 	}
+	if s.config.sweep != nil {
+		m.Config = s.config.sweep.manifested(m.Config)
+	}
 	s.result = result.Run{Schema: result.Schema, Status: result.Incomplete, Manifest: m, Rows: []result.Row{}}
+	s.takeUp()
 }
 
 // describeServers adds to the result on which servers it runs.
@@ -48,7 +52,7 @@ func (s *session) describeServers(ctx context.Context) error {
 	m := &s.result.Manifest
 	m.Backend, m.Server, m.ServerVersion, m.ServerConfig = string(s.server.Name), info.Product, info.Version, info.Config
 	m.Config.Target, m.Config.LockServers = s.server.Target.String(), lockServers(s.locks)
-	return nil
+	return s.sameMachine()
 }
 
 // describeMachine fills in what the manifest says about this machine. What cannot be found out stays empty.

@@ -18,10 +18,11 @@ import (
 
 // A rowSpec is a strategy under a mix, at a rate if its loop is open: one row.
 type rowSpec struct {
-	spec strategies.Spec
-	mix  result.Mix
-	rate float64 // purchases a second; 0: the loop is closed
-	as   string  // its name in the result; empty: the canonical form of the strategy
+	spec     strategies.Spec
+	mix      result.Mix
+	workload result.Workload // of a sweep, in which it differs from row to row
+	rate     float64         // purchases a second; 0: the loop is closed
+	as       string          // its name in the result; empty: the canonical form of the strategy
 }
 
 // subject is what is measured, under the name that it has in the result.
@@ -33,7 +34,7 @@ func (r rowSpec) subject() bench.Subject {
 }
 
 func (r rowSpec) String() string {
-	return result.RowName(r.subject().String(), r.mix, result.Workload{}, r.rate)
+	return result.RowName(r.subject().String(), r.mix, r.workload, r.rate)
 }
 
 // renamed is a strategy that is compared with itself, under a second name.
@@ -72,10 +73,16 @@ func checkTrials(n int) error {
 func (c sessionConfig) rows() []bench.Config {
 	var rows []bench.Config
 	for round := 1; round <= max(1, c.trials); round++ {
+		if c.measuredBefore(round) {
+			continue
+		}
 		for _, i := range c.order(round) {
 			row := c.base
 			row.Subject, row.Mix, row.Trial = c.specs[i].subject(), c.specs[i].mix, round
 			row.Rate, row.Arrivals = c.specs[i].rate, c.open.arrivals
+			if c.sweep != nil {
+				row.Workload = c.specs[i].workload
+			}
 			row.Seed += uint64(round - 1) // prices are drawn anew, and are the same for all rows of a round
 			if c.history != "" {
 				row.History = c.historyDir(round, i)
@@ -90,11 +97,12 @@ func (c sessionConfig) rows() []bench.Config {
 func (c sessionConfig) ahead() string {
 	each := c.base.Warmup + c.base.Duration
 	round := time.Duration(len(c.specs)) * each
-	all := time.Duration(c.trials) * round
+	left := c.roundsLeft()
+	all := time.Duration(left) * round
 	what, least, hint := english.Plural(len(c.specs), "row", ""), "", ""
 	if c.trials > 1 {
-		what = fmt.Sprintf("%d rounds of %s", c.trials, what)
-		if all > 10*time.Minute {
+		what = fmt.Sprintf("%s of %s", english.Plural(left, "round", ""), what)
+		if all > 10*time.Minute && c.sweep == nil {
 			hint = fmt.Sprintf(" (with --trials 1: %s)", round)
 		}
 	}

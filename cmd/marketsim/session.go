@@ -17,6 +17,7 @@ import (
 	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/bench/sweep"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -112,6 +113,7 @@ type sessionConfig struct {
 	atOnce      bool         // all buyers begin at once
 	margin      *float64     // of no difference, if this compares strategies
 	chaos       *chaosConfig // nil: the rows are measured
+	sweep       *sweepConfig // nil: this is no sweep
 }
 
 // A driver runs the load of a row, and judges its history.
@@ -276,7 +278,7 @@ func (s *session) rehearse(ctx context.Context) error {
 // run runs row after row until one fails or the user stops it, then reports. It stores the result after each row,
 // or after each round where there are several, so that it is not lost with the process.
 func (s *session) run(ctx context.Context) error {
-	p := newRowProgress(s.stderr, isTerminal(s.stderr) && s.config.chaos == nil, s.rows, s.config.trials)
+	p := newRowProgress(s.stderr, isTerminal(s.stderr) && s.config.chaos == nil, s.rows, s.config.roundsLeft())
 	end := func(status result.Status, failure error) error {
 		p.clear()
 		return s.end(status, failure)
@@ -289,9 +291,12 @@ func (s *session) run(ctx context.Context) error {
 		shown := p.row(*c)
 		measured, err := s.driver.run(ctx, c)
 		shown()
+		if s.config.sweep != nil { // which has many rows: with these its file would be three times as large
+			measured.Series, measured.Histograms = nil, result.Histograms{}
+		}
 		s.result.Rows = append(s.result.Rows, measured)
 		p.finished(*c, &s.result)
-		row := &s.result.Rows[i]
+		row := &s.result.Rows[len(s.result.Rows)-1]
 		wrong := s.driver.judge(ctx, *c, row, err)
 		s.wrong = errors.Join(s.wrong, s.auditError(*row), wrong)
 		if err != nil {
@@ -303,12 +308,21 @@ func (s *session) run(ctx context.Context) error {
 		if s.config.trials > 1 && len(s.result.Rows)%len(s.config.specs) != 0 {
 			continue
 		}
-		s.result.Comparisons = compare.Rounds(&s.result)
+		s.conclude()
 		if err := s.config.out.save(report.Run(&s.result)); err != nil {
 			return end(result.Incomplete, err)
 		}
 	}
 	return end(result.Complete, nil)
+}
+
+// conclude says what the rows so far come to.
+func (s *session) conclude() {
+	if s.config.sweep != nil {
+		s.result.Sweep = sweep.Analyse(&s.result)
+		return
+	}
+	s.result.Comparisons = compare.Rounds(&s.result)
 }
 
 // auditError is an error if the audit found a row wrong.
@@ -326,10 +340,10 @@ func (s *session) auditError(r result.Row) error {
 // end stores and prints the result, and returns an error for the exit code.
 func (s *session) end(status result.Status, failure error) error {
 	s.result.Status = status
-	if len(s.config.tables) > 0 {
+	if len(s.config.tables) > 0 || s.config.sweep != nil {
 		s.result.Claims = bench.Judge(&s.result)
 	}
-	s.result.Comparisons = compare.Rounds(&s.result)
+	s.conclude()
 	finished := s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
 	if s.config.base.Keep && len(s.result.Rows) > 0 {
 		prefix := s.config.base.Keys.Prefix()
@@ -342,6 +356,7 @@ func (s *session) end(status result.Status, failure error) error {
 	if s.config.chaos != nil && errors.Is(s.wrong, errViolation) {
 		s.wrong = errors.Join(s.wrong, fmt.Errorf("%w: the same faults again: %s", errViolation, s.config.chaos.repeat))
 	}
+	s.tellOnward(status)
 	failed := s.incomplete(status, failure)
 	if status == result.Complete {
 		failed = bench.NothingBought(s.result.Rows, s.config.base.Duration)
@@ -358,7 +373,7 @@ func (s *session) incomplete(status result.Status, failure error) error {
 		}
 	}
 	rows := fmt.Sprintf("%d of %s complete; the report holds what was measured",
-		done, english.Plural(len(s.rows), "row", ""))
+		done, english.Plural(len(s.config.specs)*max(1, s.config.trials), "row", ""))
 	switch {
 	case failure != nil:
 		return fmt.Errorf("incomplete: %s\n%w", rows, failure)

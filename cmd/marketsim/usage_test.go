@@ -173,7 +173,7 @@ func TestUsageErrors(t *testing.T) {
 		{"story that cannot be written", []string{"check", t.TempDir(), "--html", below}, "--html: "},
 		{"report of nothing", []string{"report", below}, "below"},
 		{"report of an empty file", []string{"report", file}, "it is empty; make it anew with 'marketsim run --out'"},
-		{"report of no end", []string{"report", "/dev/zero"}, "/dev/zero: read result: it is larger than 64 MiB"},
+		{"report of no end", []string{"report", "/dev/zero"}, "/dev/zero: read result: it is larger than 192 MiB"},
 		{"report with a number that is a text", []string{"report", odd}, "rows.bought is a JSON string, which it cannot be"},
 		{"plot of nothing", []string{"plot"}, "accepts 1 arg"},
 		{"plot without a file", []string{"plot", stored}, "give -o FILE.svg or -o FILE.png, or --list"},
