@@ -124,9 +124,12 @@ func FaultFindings(res *result.Faults) []string {
 			clean(f.Scenario), f.Verdict))
 		break
 	}
-	if len(all) == 0 {
+	switch len(all) {
+	case 0:
 		said = append(said, "Nothing of it could happen, or it was not tried.")
-	} else {
+	case 1:
+		said = append(said, aloneMeaning(all[0]))
+	default:
 		said = append(said, harmMeaning(all)...)
 	}
 	said = said[:min(len(said), mostFindings-1)]
@@ -136,6 +139,9 @@ func FaultFindings(res *result.Faults) []string {
 	case res.Status == result.Interrupted, res.Status == result.Incomplete:
 		return append(said, fmt.Sprintf("The run ended early: %d of %s were made.", res.Found(),
 			count(int64(len(res.Scenarios)*len(res.Subjects)), "finding")))
+	}
+	if !slices.ContainsFunc(all, func(f result.Finding) bool { return !harmed(f) }) {
+		return said
 	}
 	return append(said, "No harm means that none was seen where each scenario puts its fault, not that none can come.")
 }

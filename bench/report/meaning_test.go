@@ -109,6 +109,7 @@ func TestTablesInWords(t *testing.T) {
 		"comparison":     {comparisonMeaning(compared("fine", "coarse", "fine:poll=1ms", "watch").Comparisons), "Whether watch, fine or fine:poll=1ms is the fastest at 5x5 is not decided, and coarse is slower."},
 		"one scenario":   {scenarioMeaning(everyVerdict().Findings[2:3]), "It does harm with set-px: sold twice; others were kept out until the lease ran out."},
 		"a scenario":     {scenarioMeaning(everyVerdict().Findings[:10]), "set-px:expiry=pxat broke a promise. Harm (mostly sold twice) to 8 of the 9 it can happen to; not to watch."},
+		"one scheme":     {harmMeaning([]result.Finding{{Subject: "a", Verdict: result.Verdict(result.SoldTwice)}, {Subject: "a", Verdict: result.Safe}})[0], "a comes to harm in 1 of 2 scenarios."},
 		"no harm":        {scenarioMeaning(everyVerdict().Findings[20:30]), "No harm to any of the 10 it can happen to."},
 	} {
 		if c.got != c.want {
@@ -365,6 +366,11 @@ func TestFaultFindings(t *testing.T) {
 	got := fmt.Sprintf("%q", FaultFindings(everyVerdict()))
 	if !strings.HasPrefix(got, `["set-px:expiry=pxat promises \"clock-independent\" and broke it in the scenario pause: sold twice."`) {
 		t.Error(got)
+	}
+	alone := everyVerdict()
+	alone.Subjects, alone.Scenarios, alone.Findings = alone.Subjects[2:3], alone.Scenarios[:1], alone.Findings[2:3]
+	if got := FaultFindings(alone); len(got) != 1 || got[0] != "It does harm with set-px: sold twice; others were kept out until the lease ran out." {
+		t.Errorf("%q", got)
 	}
 	if got := fmt.Sprint(FaultFindings(cutShort())); !strings.Contains(got, "embedded") {
 		t.Error(got)

@@ -125,8 +125,11 @@ func matrixMeaning(res *result.Faults, scenarios []result.Scenario) string {
 	for _, sc := range scenarios {
 		all = append(all, played(res.Of(sc.Name))...)
 	}
-	if len(all) == 0 {
+	switch len(all) {
+	case 0:
 		return "Nothing of this could happen, or it was not tried."
+	case 1:
+		return scenarioMeaning(all)
 	}
 	return brief(append(append([]string{promiseMeaning(all)}, harmMeaning(all)...), shutMeaning(all))...)
 }
@@ -135,7 +138,7 @@ func matrixMeaning(res *result.Faults, scenarios []result.Scenario) string {
 func harmMeaning(all []result.Finding) []string {
 	hurt := subjects(all, harmed)
 	if len(hurt) == 0 {
-		return []string{fmt.Sprintf("No harm in any of %s.", count(int64(len(all)), "case"))}
+		return []string{fmt.Sprintf("No harm in any of %s that can happen.", count(int64(len(all)), "case"))}
 	}
 	times, tried := map[string]int{}, map[string]int{}
 	cases := 0
@@ -147,6 +150,9 @@ func harmMeaning(all []result.Finding) []string {
 		}
 	}
 	said := fmt.Sprintf("Harm in %s of %s.", thousands(int64(cases)), count(int64(len(all)), "case"))
+	if len(tried) == 1 {
+		return []string{fmt.Sprintf("%s comes to harm in %d of %s.", hurt[0], cases, count(int64(len(all)), "scenario"))}
+	}
 	if spared := subjects(all, func(f result.Finding) bool { return times[clean(f.Subject)] == 0 }); len(spared) > 0 {
 		return []string{said, fmt.Sprintf("Never harmed: %s.", listing(spared))}
 	}
