@@ -162,13 +162,13 @@ func (p *tab) wrong() []string {
 	return found
 }
 
-// photograph stores a picture of the whole page, if pictures are wanted.
-func (p *tab) photograph(name string) {
+// photograph stores a picture of the page, if pictures are wanted: of all of it, or of what the screen shows.
+func (p *tab) photograph(name string, of chromedp.Action[[]byte]) {
 	p.t.Helper()
 	if *screenshots == "" {
 		return
 	}
-	picture, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	picture, err := chromedp.Run(p.ctx, of)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o666)
 	}
@@ -208,7 +208,7 @@ func TestInABrowser(t *testing.T) {
 			if dark := paper != "rgb(255, 255, 255)"; dark != (on.scheme == "dark") {
 				t.Errorf("the paper is %s for readers who prefer %s", paper, on.scheme)
 			}
-			p.photograph("all-" + on.name)
+			p.photograph("all-"+on.name, chromedp.FullScreenshot(100))
 		})
 	}
 	t.Run("control", func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestByKeyboard(t *testing.T) {
 	if open := ask[int](p, `document.querySelectorAll('.matrix details[open]').length`); open != 1 {
 		t.Errorf("%d stories are open at a time", open)
 	}
-	p.photograph("story-1440-light")
+	p.photograph("story-1440-light", chromedp.CaptureScreenshot())
 	p.do(chromedp.KeyEvent(kb.Escape))
 	if open := ask[int](p, `document.querySelectorAll('.matrix details[open]').length`); open != 0 {
 		t.Error("Escape does not close the story")
@@ -292,7 +292,7 @@ func TestWithoutScript(t *testing.T) {
 			t.Errorf("Enter does not open %s", kind)
 		}
 	}
-	p.photograph("story-390-light")
+	p.photograph("story-390-light", chromedp.CaptureScreenshot())
 	// A link to what is folded unfolds it.
 	ask[bool](p, `(document.querySelector('.matrix thead a').click(), true)`)
 	if to := ask[string](p, `(id => document.getElementById(id).closest('details').open ? '' : id)(location.hash.slice(1))`); to != "" {
@@ -316,5 +316,5 @@ func TestOnPaper(t *testing.T) {
 	if paper := ask[string](p, `getComputedStyle(document.body).backgroundColor`); paper != "rgb(255, 255, 255)" {
 		t.Errorf("the paper is %s", paper)
 	}
-	p.photograph("print")
+	p.photograph("print", chromedp.FullScreenshot(100))
 }

@@ -88,27 +88,3 @@ func newMatrix(res *result.Faults, id string, below bool) *matrix {
 	}
 	return m
 }
-
-// scenarioSum says how many of a scenario's findings are harm, and how many there are.
-func scenarioSum(res *result.Faults, scenario int) string {
-	if scenario >= len(res.Scenarios) {
-		return ""
-	}
-	harmed, played := 0, 0
-	for _, f := range res.Of(res.Scenarios[scenario].Name) {
-		switch class(f.Verdict) {
-		case harm:
-			harmed++
-			played++
-		case safe, slow, stuck:
-			played++
-		}
-	}
-	switch {
-	case played == 0:
-		return "nothing found"
-	case harmed == 0:
-		return fmt.Sprintf("none of %d is harmed", played)
-	}
-	return fmt.Sprintf("%d of %d harmed", harmed, played)
-}

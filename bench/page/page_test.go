@@ -151,11 +151,11 @@ func TestWhatIsMissing(t *testing.T) {
 	run.Status = result.Interrupted
 	run.Rows = slices.DeleteFunc(run.Rows, func(r result.Row) bool { return r.Strategy == "fine" })
 	for i := range run.Rows {
-		run.Rows[i].Series, run.Rows[i].Fairness = nil, nil
+		run.Rows[i].Series, run.Rows[i].Cost = nil, nil
 	}
 	says := text(parse(t, drawn(t, report.Run(run))).root)
 	for _, want := range []string{"INTERRUPTED by the user", "Not measured: fine 1x1, fine 5x1 and fine 5x5.",
-		"Not recorded in this run, and so not drawn: throughput over time, tries for each purchase and fairness among buyers."} {
+		"Not recorded in this run, and so not drawn: throughput over time, tries for each purchase and what a purchase costs."} {
 		if !strings.Contains(says, want) {
 			t.Errorf("nothing says %q", want)
 		}

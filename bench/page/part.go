@@ -20,6 +20,7 @@ type part struct {
 	Head     []string // what was measured where
 	Missing  []string // what is not there, and could be
 	Figures  []figure
+	Contents []section // those that a reader may want to jump to
 	Matrix   *matrix
 	Sections []section
 	Manifest string
@@ -32,7 +33,6 @@ type section struct {
 	Title  string
 	Label  string // of the region in which its table scrolls
 	Folded bool
-	Sum    string // what a folded one holds, in a few words
 	Lines  []string
 	// Meaning is what the numbers of the table mean. It stands before them: who reads it may not need them.
 	Meaning string
@@ -82,9 +82,13 @@ func newPart(d *report.Document, id string, below bool) (part, error) {
 	for i, s := range d.Sections() {
 		one := newSection(s, fmt.Sprintf("%s-s%d", id, i+1), below)
 		if faults != nil && one.Title != "" {
-			one.Folded, one.Sum = true, scenarioSum(faults, i)
+			one.Folded = true
 		}
 		p.Sections = append(p.Sections, one)
+		if one.Title != "" && !one.Folded {
+			one.Title, _, _ = strings.Cut(one.Title, ": ")
+			p.Contents = append(p.Contents, one)
+		}
 	}
 	return p, nil
 }

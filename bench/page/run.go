@@ -84,7 +84,7 @@ func missing(run *result.Run) []string {
 		{"tries for each purchase", func(r result.Row) bool { return r.Tries != nil }},
 		{"what a purchase costs", func(r result.Row) bool { return r.Cost != nil }},
 		{"where a purchase's time goes", func(r result.Row) bool { return r.TimeMS != nil }},
-		{"fairness among buyers", func(r result.Row) bool { return r.Fairness != nil }},
+		{"fairness among buyers", func(r result.Row) bool { return r.Fairness != nil || len(r.PerBuyer) > 0 }},
 	} {
 		if !slices.ContainsFunc(run.Rows, of.recorded) {
 			absent = append(absent, of.what)
@@ -117,6 +117,11 @@ func notMeasured(run *result.Run) (names []string) {
 				if name := result.RowName(strategy, mix, c.Workload, rate); !measured[name] {
 					names = append(names, name)
 				}
+			}
+		}
+		for _, p := range c.Points() {
+			if name := result.RowName(strategy, p.Mix, p.Workload, 0); !measured[name] {
+				names = append(names, name)
 			}
 		}
 	}

@@ -125,11 +125,12 @@ func loadFile(path string) (*report.Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
 	var doc *report.Document
 	switch {
 	case filepath.Ext(path) == ".csv":
 		doc, err = records(content)
-	case filepath.Base(path) == faultsFile || bytes.Contains(content, []byte(`"findings"`)):
+	case filepath.Base(path) == faultsFile || has("findings") && !has("rows"): // a sweep has both
 		var faults *result.Faults
 		if faults, err = result.ReadFaults(bytes.NewReader(content)); err == nil {
 			doc = report.Faults(faults)

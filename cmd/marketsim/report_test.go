@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 // stored is a run that package report draws in its own tests.
@@ -121,6 +122,26 @@ func TestReportOfSeveral(t *testing.T) {
 	}
 	marketsim(t, "report", stored, runs).exits(t, exitFine).says(t, stored+":\n", filepath.Join(watch, runFile)+":\n",
 		filepath.Join(runs, "coarse-etcd", runFile)+":\n")
+}
+
+// TestReportOfSweep: a folder's sweep.json is read as the run that it is, also under another name, though a sweep has
+// findings as stored faults have.
+func TestReportOfSweep(t *testing.T) {
+	res, err := result.ReadRun(strings.NewReader(read(t, stored)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Sweep = &result.Sweep{Findings: []string{"From 8 clients on fine passes coarse."}}
+	dir := t.TempDir()
+	for _, name := range []string{sweepFile, "other.json"} {
+		path := filepath.Join(dir, name)
+		if err := store(path, res.Write); err != nil {
+			t.Fatal(err)
+		}
+		for _, arg := range []string{path, dir} {
+			marketsim(t, "report", arg).exits(t, exitFine).says(t, "From 8 clients on fine passes coarse.")
+		}
+	}
 }
 
 // TestOutReplacesNothing unless it is forced.
