@@ -323,6 +323,11 @@ func readable(value any) cell {
 		return cell{text: number(v)}
 	case int64:
 		return cell{text: thousands(v)}
+	case bool:
+		if v {
+			return cell{text: "yes"}
+		}
+		return cell{text: "no"}
 	default:
 		return cell{text: exact(v)}
 	}

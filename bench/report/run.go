@@ -55,9 +55,9 @@ func Run(res *result.Run) *Document {
 		details,
 		section{
 			title: "Cost",
-			lines: []string{"What the orders exchanged with the market's server, and with servers that only locks use, for " +
-				"each purchase; and what renewals, subscriptions and heartbeats of all workers did beside that in a second. " +
-				"In vain: for orders that were refused and tries that were thrown away."},
+			lines: []string{"For each purchase: what orders exchanged with the market's server and with servers that only locks use, " +
+				"and the CPU time (us) of the market's server and of this client. in vain: for orders that were refused and tries that " +
+				"were thrown away. background: renewals, subscriptions and heartbeats of all workers, in a second."},
 			table:   rowTable(res, rows, costTable),
 			notes:   commandNotes(rows),
 			meaning: costMeaning(seen),
@@ -87,7 +87,7 @@ func sometimes(res *result.Run, rows [][]result.Row, seen view) (sections []sect
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.TimeMS != nil }) {
 		sections = append(sections, section{
 			title:   "Time",
-			lines:   []string{"Where the mean time of a purchase goes."},
+			lines:   []string{"Where the mean time of a purchase goes: waiting for locks, holding them, tries thrown away, the rest."},
 			table:   rowTable(res, rows, timeTable),
 			meaning: timeMeaning(seen),
 		})
@@ -95,9 +95,10 @@ func sometimes(res *result.Run, rows [][]result.Row, seen view) (sections []sect
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Fairness != nil }) {
 		sections = append(sections, section{
 			title: "Buyers and client",
-			lines: []string{"Jain's index: 1 if all buyers bought the same. gap: without a purchase of a buyer's. client: " +
-				"this process; its CPU time of what its cores offer, the part of that for garbage collection, and how long its " +
-				"goroutines waited for a core. rate x time: what should be busy buyers by Little's law."},
+			lines: []string{"Jain's index: 1 if all buyers bought the same. longest gap: how long a buyer went without a purchase. " +
+				"client: this process; its part of the CPU time of all cores, how much of that went into garbage collection (GC), and how " +
+				"long its goroutines waited for a core. client is limit: a faster client would have bought more. busy buyers and rate x " +
+				"time should be the same, by Little's law."},
 			table:   rowTable(res, rows, loadTable),
 			meaning: loadMeaning(seen),
 		})
