@@ -104,12 +104,10 @@ func (l list) addMarks(p *plot.Plot, e entry, height float64) {
 		}
 		at := plotter.XYs{{X: l.axis.within(m.center), Y: height}}
 		if m.sure {
-			low, high := l.axis.within(m.low), l.axis.within(m.high)
-			bars := &plotter.XErrorBars{
-				XYs: at, XErrors: plotter.XErrors{{Low: at[0].X - low, High: high - at[0].X}},
-				LineStyle: draw.LineStyle{Color: m.glyph.Color, Width: 1.5}, CapWidth: 6,
-			}
-			p.Add(bars)
+			p.Add(whisker{
+				plotter.XY{X: l.axis.within(m.low), Y: height}, plotter.XY{X: l.axis.within(m.high), Y: height},
+				draw.LineStyle{Color: m.glyph.Color, Width: 1.5},
+			})
 		}
 		p.Add(&plotter.Scatter{XYs: at, GlyphStyle: m.glyph})
 	}
@@ -165,7 +163,7 @@ type key struct {
 // keys is the part of a figure that explains its marks.
 func keys(all ...key) part {
 	const indent = 26
-	var h vg.Length = 4
+	var h vg.Length = 8
 	lines := make([][]string, len(all))
 	for i, k := range all {
 		room := inner - indent

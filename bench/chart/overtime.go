@@ -218,8 +218,9 @@ func lanes(x axis, times []result.FaultTime) part {
 				if f.Kind != kind {
 					continue
 				}
-				from, to := place(f.Start), place(f.End)
-				to = max(to, from+1.5)
+				const thinnest = 1.5 // a short one is seen, too
+				from := min(place(f.Start), right-thinnest)
+				to := max(place(f.End), from+thinnest)
 				c.FillPolygon(struckShade(kind).color(), []vg.Point{{X: from, Y: bottom + 2}, {X: to, Y: bottom + 2},
 					{X: to, Y: bottom + high - 2}, {X: from, Y: bottom + high - 2}})
 			}

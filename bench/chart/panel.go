@@ -123,10 +123,9 @@ func (p panel) add(g *plot.Plot, l line) {
 				continue
 			}
 			if at.sure && !l.spread {
-				g.Add(&plotter.YErrorBars{
-					XYs:       plotter.XYs{{X: at.x, Y: at.y}},
-					YErrors:   plotter.YErrors{{Low: at.y - p.y.within(at.low), High: p.y.within(at.high) - at.y}},
-					LineStyle: draw.LineStyle{Color: l.color(), Width: 1.25}, CapWidth: 6,
+				g.Add(whisker{
+					plotter.XY{X: at.x, Y: p.y.within(at.low)}, plotter.XY{X: at.x, Y: p.y.within(at.high)},
+					draw.LineStyle{Color: l.color(), Width: 1.25},
 				})
 			}
 			mark := glyph
@@ -134,6 +133,28 @@ func (p panel) add(g *plot.Plot, l line) {
 				mark.Shape = ring{}
 			}
 			g.Add(&plotter.Scatter{XYs: plotter.XYs{{X: at.x, Y: at.y}}, GlyphStyle: mark})
+		}
+	}
+}
+
+// A whisker is an interval, level or upright, with a bar at each end. gonum's own is told how far its ends are from the
+// middle: of an interval over many decades, the lower one is then zero, which stops a log scale.
+type whisker struct {
+	from, to plotter.XY
+	style    draw.LineStyle
+}
+
+// Plot draws the whisker; the method is that of a [plot.Plotter].
+func (w whisker) Plot(c draw.Canvas, p *plot.Plot) {
+	const half = 3 // of an end
+	x, y := p.Transforms(&c)
+	x0, y0, x1, y1 := x(w.from.X), y(w.from.Y), x(w.to.X), y(w.to.Y)
+	c.StrokeLine2(w.style, x0, y0, x1, y1)
+	for _, end := range []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y1}} {
+		if w.from.Y == w.to.Y {
+			c.StrokeLine2(w.style, end.X, end.Y-half, end.X, end.Y+half)
+		} else {
+			c.StrokeLine2(w.style, end.X-half, end.Y, end.X+half, end.Y)
 		}
 	}
 }

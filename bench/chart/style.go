@@ -195,7 +195,8 @@ func (t typeface) wrap(text string, room vg.Length) []string {
 	var lines []string
 	for rest := text; rest != ""; {
 		if len(lines) == mostLines {
-			lines[mostLines-1] = strings.TrimRight(lines[mostLines-1], " ") + "..."
+			last := lines[mostLines-1]
+			lines[mostLines-1] = last[:t.fits(last, room-t.wide("..."))] + "..."
 			break
 		}
 		n := t.fits(rest, room)

@@ -163,6 +163,11 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	if len(names) == 0 {
 		return nil
 	}
+	for _, l := range lines {
+		slices.SortStableFunc(l.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+	}
+	end := func(name string) float64 { return lines[name].points[len(lines[name].points)-1].y }
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(end(b), end(a)) }) // as they end in the picture
 	laws := map[string]result.Law{}
 	if t.name == "sweep" && a.Name == result.Clients && x.log {
 		laws = fitted(run.Sweep.Laws)
@@ -174,13 +179,11 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 		p, ks := panel{x: x, y: y, height: 190}, []key{}
 		for _, name := range names {
 			l := *lines[name]
-			slices.SortStableFunc(l.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 			if l.behind = !slices.Contains(some, name); l.behind {
 				p.lines = append(p.lines, l)
 				continue
 			}
-			last := l.points[len(l.points)-1]
-			k := l.key(clean(name), t.say(last.y))
+			k := l.key(clean(name), t.say(end(name)))
 			says = append(says, clean(name)+" "+pointsInWords(l.points, a, t.say))
 			if law, found := laws[name]; found {
 				k.small = lawInWords(law)
