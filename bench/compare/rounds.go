@@ -77,7 +77,7 @@ func (p *pair) measure(rows map[place]result.Row, rounds int) {
 		}
 		if p.problem == "" {
 			p.ofA, p.ofB = append(p.ofA, a.PurchasesPerSecond), append(p.ofB, b.PurchasesPerSecond)
-			p.logs = append(p.logs, math.Log(a.PurchasesPerSecond/b.PurchasesPerSecond))
+			p.logs = append(p.logs, math.Log(a.PurchasesPerSecond)-math.Log(b.PurchasesPerSecond))
 		}
 	}
 }
