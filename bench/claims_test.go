@@ -170,6 +170,8 @@ func TestNotJudged(t *testing.T) {
 		spoil func(*result.Row)
 	}{
 		{"was not measured", func(r *result.Row) { r.Strategy = "other" }},
+		{"was not measured", func(r *result.Row) { r.HoldMS = 1 }},
+		{"was not measured", func(r *result.Row) { r.Hot, r.Sellers = 1, 0 }},
 		{"is incomplete", func(r *result.Row) { r.Status = result.Incomplete }},
 		{"is interrupted", func(r *result.Row) { r.Status = result.Interrupted }},
 		{"was not audited", func(r *result.Row) { r.Audit = result.Audit{OK: true} }},

@@ -15,8 +15,12 @@ import (
 // In a hot market, a few items circulate among the buyers, and nobody else sells: who has bought one lists it again at
 // once. The fewer items there are, the more buyers want the same one.
 
-// MaxHot is the largest number of items that circulate in a row.
-const MaxHot = 1_000_000
+// MaxHot is the largest number of items that circulate in a row, and LeastHotFunds what each account opens with at least:
+// the accounts together then always hold enough for somebody to pay for any item.
+const (
+	MaxHot        = 1_000_000
+	LeastHotFunds = maxPrice
+)
 
 // hotOwners is how many accounts open a hot market with items of their own.
 func (c Config) hotOwners() int { return min(c.Hot, c.wallets()) }

@@ -44,6 +44,10 @@ func TestNothingBought(t *testing.T) {
 			t.Errorf("%s, and a round with a purchase: %v", name, err)
 		}
 	}
+	hot := result.Row{Strategy: "some", Buyers: 8, Workload: result.Workload{Hot: 1}, Status: result.Complete, Seconds: 1, Listed: 1, Contended: 1}
+	if err := NothingBought([]result.Row{hot}, enough); !errors.Is(err, ErrNothingBought) || !strings.HasSuffix(err.Error(), "or fewer buyers") {
+		t.Errorf("without sellers, nobody was faster than the buyers: %v", err)
+	}
 	stoodStill := result.Row{Strategy: "some", Status: result.Complete, Seconds: 3}
 	if err := NothingBought([]result.Row{stoodStill}, enough/2); err != nil {
 		t.Errorf("a short row on a machine that stood still: %v", err)

@@ -50,9 +50,9 @@ func (c Config) checkWorkload() error {
 	case c.Pool != 0:
 		return fmt.Errorf("%w: %d hot items and a pool of %d accounts: without sellers, want wallets", ErrConfig, c.Hot,
 			c.Pool)
-	case c.Funds < maxPrice:
+	case c.Funds < LeastHotFunds:
 		return fmt.Errorf("%w: funds %d: want %d or more, or there may be hot items that nobody can pay for", ErrConfig,
-			c.Funds, maxPrice)
+			c.Funds, LeastHotFunds)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func grouped(run *result.Run) (rows map[string][]result.Row, names, left []strin
 func unpaired(old, new *result.Run, before, after []result.Row, margin float64) result.Comparison {
 	r := before[0]
 	c := result.Comparison{
-		A: r.Strategy, B: r.Strategy, Mix: result.Point{Mix: r.Mix(), Workload: r.Workload}.String(),
+		A: r.Strategy, B: r.Strategy, Mix: r.Place(),
 		Rounds: min(len(before), len(after)), Confidence: Confidence, Verdict: result.Undecided,
 		Reason: cmp.Or(unknown("old", old.Status, before), unknown("new", new.Status, after)),
 	}
@@ -164,6 +164,7 @@ func Differences(old, new result.Manifest) []Difference {
 	differ("duration", seconds(a.DurationSeconds), seconds(b.DurationSeconds))
 	differ("warm-up", seconds(a.WarmupSeconds), seconds(b.WarmupSeconds))
 	differ("longest warm-up", seconds(a.WarmupMaxSeconds), seconds(b.WarmupMaxSeconds))
+	differ("workload", a.Workload.String(), b.Workload.String())
 	differ("mixes", strings.Join(a.Mixes, ", "), strings.Join(b.Mixes, ", "))
 	differ("axes", axes(a), axes(b))
 	differ("trials", strconv.Itoa(max(1, a.Trials)), strconv.Itoa(max(1, b.Trials)))

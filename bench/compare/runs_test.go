@@ -48,6 +48,31 @@ func TestStored(t *testing.T) {
 	}
 }
 
+// TestWorkloadsApart: rows under another workload are no rows of a pair, of one run or of two.
+func TestWorkloadsApart(t *testing.T) {
+	run := comparison(0.05, times(1.2, 1.2, 1.2, 1.2, 1.2, 1.2)...)
+	other := comparison(0.05, times(1.2, 1.2, 1.2, 1.2, 1.2, 1.2)...)
+	for i := range other.Rows {
+		other.Rows[i].HoldMS = 1
+	}
+	if _, err := Stored(run, other, 0.05); !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), "a 5x5 hold=1ms") {
+		t.Errorf("two runs: %v, want %v", err, ErrNothing)
+	}
+	if found, err := Stored(other, other, 0.05); err != nil || found.Rows[0].Mix != "5x5 hold=1ms" {
+		t.Errorf("the same run twice: %+v, %v", found.Rows, err)
+	}
+	if got := only(t, other); got.Rounds != 0 || got.Verdict != result.Undecided {
+		t.Errorf("a run of the book's workload with rows of another: %+v", got)
+	}
+	other.Manifest.Config.HoldMS = 1
+	if got := only(t, other); got.Rounds != 6 || got.Verdict != result.Faster || got.Mix != "5x5 hold=1ms" {
+		t.Errorf("a run of another workload: %+v", got)
+	}
+	if differ := Differences(run.Manifest, other.Manifest); len(differ) != 1 || differ[0] != (Difference{"workload", "", "hold=1ms"}) {
+		t.Errorf("the runs differ in %+v", differ)
+	}
+}
+
 // TestStoredUnknown: without two intervals nothing is decided, and the reason says why.
 func TestStoredUnknown(t *testing.T) {
 	good := func() *result.Run { return stored(100, 101, 102, 103, 104, 105) }

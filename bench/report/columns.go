@@ -381,7 +381,7 @@ func refused(r row) any {
 	return n
 }
 
-func mix(r result.Row) string { return r.Mix().String() }
+func mix(r result.Row) string { return r.Place() }
 
 // audit is the verdict on a row's market in words.
 func audit(a result.Audit) cell {

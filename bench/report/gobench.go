@@ -17,7 +17,8 @@ import (
 // An operation is an applied purchase. ns/op is measured time over purchases, as Go does for benchmarks that run in
 // parallel, mean-ns, p50-ns and p99-ns are what one of them took, and p50-tries, p99-tries and max-tries how often it was
 // tried. Rows that must not be judged, because they are incomplete or failed their audit, are comments, and so are rows
-// without a purchase and rows under faults. The name of a row of an open loop has its rate, too.
+// without a purchase and rows under faults. The name of a row of an open loop has its rate, too, and that of a row whose
+// workload is not the book's has the workload: "mix=0x5/hot=1".
 const GoBench = "gobench"
 
 // goBench draws a run as lines of the Go benchmark format.
@@ -58,7 +59,7 @@ func goBench(b *bytes.Buffer, res *result.Run) {
 // benchmarkName ends in the number of CPUs, as Go's do.
 func benchmarkName(r result.Row, cpus int) string {
 	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(clean(r.Strategy))
-	name := fmt.Sprintf("BenchmarkMarket/strategy=%s/mix=%s", strategy, mix(r))
+	name := fmt.Sprintf("BenchmarkMarket/strategy=%s/mix=%s", strategy, strings.ReplaceAll(mix(r), " ", "/"))
 	if r.Open != nil {
 		name += "/rate=" + strconv.FormatFloat(r.Open.Asked, 'f', -1, 64)
 	}

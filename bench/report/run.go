@@ -122,7 +122,7 @@ func runHead(res *result.Run) []string {
 			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS), clean(m.Kernel))),
 		fmt.Sprintf("%s, %s; %s s a row after %s s of warm-up%s; seed %d%s%s", known(m.CPU), count(int64(m.CPUs), "CPU"),
 			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), rounds(res), m.Seed,
-			wallets(m.Config.Wallets), started(m.Started)))
+			wallets(m.Config.Wallets)+workload(m.Config.Workload), started(m.Started)))
 }
 
 // runWarnings says what would make a reader distrust a run.
@@ -162,6 +162,14 @@ func wallets(n int) string {
 		return ""
 	}
 	return "; all buyers share " + count(int64(n), "account")
+}
+
+// workload says in what the market of all rows differs from the book's.
+func workload(w result.Workload) string {
+	if w == (result.Workload{}) {
+		return ""
+	}
+	return "; workload " + w.String()
 }
 
 func started(t time.Time) string {

@@ -4,7 +4,7 @@ package result
 type Comparison struct {
 	A   string `json:"a"` // the strategies; the same one, where two runs are compared
 	B   string `json:"b"`
-	Mix string `json:"mix"` // of a sweep, its point, as in "0x5 hot=1"
+	Mix string `json:"mix"` // with the workload where that is not the book's, as Row.Place: "5x5", "0x5 hot=1"
 
 	Rounds     int      `json:"rounds"`       // how many stand behind it
 	PerSecondA float64  `json:"a_per_second"` // median of the purchases/s

@@ -85,12 +85,15 @@ func (r Row) Name() string {
 	return RowName(r.Strategy, r.Mix(), r.Workload, r.Open.Asked)
 }
 
+// Place is the row's mix, with its workload where that is not the book's, as in "5x5" and "0x5 hot=1".
+func (r Row) Place() string { return place(r.Mix().String(), r.Workload) }
+
 // Mix is the row's mix.
 func (r Row) Mix() Mix { return Mix{r.Sellers, r.Buyers} }
 
 // RowName is the name of a row that is not measured yet. A rate of 0 means that its loop is closed.
 func RowName(strategy string, mix Mix, workload Workload, rate float64) string {
-	name := strategy + " " + place(mix, workload)
+	name := strategy + " " + place(mix.String(), workload)
 	if rate != 0 {
 		name += " at " + strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
 	}

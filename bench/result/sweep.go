@@ -114,14 +114,14 @@ type Point struct {
 }
 
 // String names the point as its rows do: "5x5", or "0x5 hot=1 hold=2ms" where the market is not the book's.
-func (p Point) String() string { return place(p.Mix, p.Workload) }
+func (p Point) String() string { return place(p.Mix.String(), p.Workload) }
 
 // place is what the name of a row says besides its strategy and its rate.
-func place(mix Mix, w Workload) string {
+func place(mix string, w Workload) string {
 	if w == (Workload{}) {
-		return mix.String()
+		return mix
 	}
-	return mix.String() + " " + w.String()
+	return mix + " " + w.String()
 }
 
 // MaxSweepPoints is how many points a sweep has at most.
@@ -170,26 +170,23 @@ func (c Config) Points() []Point {
 	return points
 }
 
-// Places are the loads under which a run compares strategies: its mixes, or the points of a sweep. PlaceOf names that of a
-// row in the same way.
+// Places are the loads under which a run compares strategies: its mixes, with its workload where that is not the book's,
+// or the points of a sweep. Row.Place names that of a row in the same way.
 func (c Config) Places() []string {
-	if len(c.Axes) == 0 {
-		return c.Mixes
-	}
 	var all []string
 	for _, p := range c.Points() {
 		all = append(all, p.String())
+	}
+	if len(c.Axes) == 0 {
+		for _, mix := range c.Mixes {
+			all = append(all, place(mix, c.Workload))
+		}
 	}
 	return all
 }
 
 // PlaceOf is which of Places a row was measured at.
-func (c Config) PlaceOf(r Row) string {
-	if len(c.Axes) == 0 {
-		return r.Mix().String()
-	}
-	return place(r.Mix(), r.Workload)
-}
+func (c Config) PlaceOf(r Row) string { return r.Place() }
 
 // Say is a value of the axis in words, as in "8 clients", "1 hot item", "a hold of 10 ms" and "a delay of 0.2 ms".
 func (a AxisName) Say(v float64) string {

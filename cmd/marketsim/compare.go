@@ -45,11 +45,13 @@ fixed before the first: rounds that were cut short decide nothing, and more roun
 
 Or compare what two run.json or sweep.json, or their folders, say about the rows that both have. Nothing is measured then,
 and a row is faster or slower only where the 95% intervals of its two medians are disjoint. What else differs is said
-first: machine, server, backend, duration, warm-up, mixes, axes.
+first: machine, server, backend, duration, warm-up, mixes, axes. --hot, --hold and --rtt are
+explained by 'marketsim run --help'.
 
 ` + specSyntax,
 		Example: `  marketsim compare fine fine-wallet --mix 5x5,5x20
   marketsim compare coarse coarse:set-px --trials 15 --margin 2% --out results/set-px
+  marketsim compare watch-item fine lua --hot 1 --mix 0x8 --hold 1ms --rtt 1ms
   marketsim compare fine fine:poll=1ms            the same strategy twice: what is found then is chance
   marketsim compare old/run.json new/run.json`,
 		Args: severalSubjects,
@@ -87,9 +89,10 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Lookup("trials").Usage = fmt.Sprintf("rounds, a multiple of 3 from 6 to %d, and the more the more pairs there are",
 		compare.MaxRounds)
-	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "mixes of sellers and buyers, separated by commas")
+	flags.StringSliceVar(&f.mixes, "mix", []string{defaultMix}, "mixes of sellers and buyers, separated by commas")
 	flags.StringVar(&f.margin, "margin", "5%", "ratios so near to 1 are no difference")
 	f.locks.add(cmd)
+	f.workload.add(cmd)
 	completeList(cmd, "mix", []string{"1x1", "5x1", "5x5"})
 }
 
@@ -143,17 +146,21 @@ func subjects(args []string) (specs []strategies.Spec, files []string, err error
 
 // paired is the session that measures strategies in rounds.
 func (f compareFlags) paired(specs []strategies.Spec, typed []string, given func(string) bool) (sessionConfig, error) {
-	mixes, err := f.parseMixes(given)
+	workload, err := f.workload.config(given)
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	mixes, err := f.parseMixes(given, workload.Hot > 0)
 	if err != nil {
 		return sessionConfig{}, err
 	}
 	var rows []rowSpec
 	for _, mix := range mixes {
 		for i, name := range subjectNames(specs, typed) {
-			rows = append(rows, rowSpec{spec: specs[i], mix: mix, as: name})
+			rows = append(rows, rowSpec{spec: specs[i], mix: mix, workload: workload, as: name})
 		}
 	}
-	if err := checkRepeated(rows); err != nil {
+	if err := errors.Join(checkRepeated(rows), checkWorkloads(rows)); err != nil {
 		return sessionConfig{}, err
 	}
 	pairs := compare.Pairs(len(specs), len(mixes))
@@ -161,7 +168,7 @@ func (f compareFlags) paired(specs []strategies.Spec, typed []string, given func
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	c.specs = rows
+	c.specs, c.base.Workload = rows, workload
 	c.locks, err = f.locks.config(rows)
 	return c, err
 }

@@ -24,7 +24,8 @@ func (s *session) describe() {
 			AtOnce: s.config.atOnce, Browsers: base.Browsers,
 			Trials: s.config.trials, Margin: s.config.margin,
 			Rates: s.config.open.rates, Arrivals: string(s.config.open.arrivals),
-			SLOMS: float64(s.config.open.slo) / float64(time.Millisecond),
+			SLOMS:    inMS(s.config.open.slo),
+			Workload: base.Workload,
 		},
 	}
 	describeMachine(&m)

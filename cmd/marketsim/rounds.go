@@ -16,13 +16,13 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// A rowSpec is a strategy under a mix, at a rate if its loop is open: one row.
+// A rowSpec is a strategy under a mix and a workload, at a rate if its loop is open: one row.
 type rowSpec struct {
 	spec     strategies.Spec
 	mix      result.Mix
-	workload result.Workload // of a sweep, in which it differs from row to row
-	rate     float64         // purchases a second; 0: the loop is closed
-	as       string          // its name in the result; empty: the canonical form of the strategy
+	workload result.Workload
+	rate     float64 // purchases a second; 0: the loop is closed
+	as       string  // its name in the result; empty: the canonical form of the strategy
 }
 
 // subject is what is measured, under the name that it has in the result.
@@ -79,10 +79,8 @@ func (c sessionConfig) rows() []bench.Config {
 		for _, i := range c.order(round) {
 			row := c.base
 			row.Subject, row.Mix, row.Trial = c.specs[i].subject(), c.specs[i].mix, round
+			row.Workload = c.specs[i].workload
 			row.Rate, row.Arrivals = c.specs[i].rate, c.open.arrivals
-			if c.sweep != nil {
-				row.Workload = c.specs[i].workload
-			}
 			row.Seed += uint64(round - 1) // prices are drawn anew, and are the same for all rows of a round
 			if c.history != "" {
 				row.History = c.historyDir(round, i)

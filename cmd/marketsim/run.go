@@ -34,6 +34,7 @@ type runFlags struct {
 	keep              bool
 	chaos             chaosFlags
 	rate              rateFlags
+	workload          workloadFlags
 }
 
 func newRun(p *program) *cobra.Command {
@@ -51,6 +52,10 @@ buyers busy waits, and its latency counts from when it was due; after 10 s it is
 listings up. Several rates are a row each; the report names the highest that was reached with a 99th percentile under
 --slo. A rate that was not reached is said to be so, and is no failure. --browsers look on beside it, at no rate.
 
+With --hot N only N items circulate, so that buyers want the same ones: a mix such as 0x8 has buyers alone, each lists
+again at once what it has bought, and may buy from itself. --hold is the work of an application inside the critical
+section. --rtt makes a network of it, at the clients' end of their connections to Redis.
+
 With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private
 redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
 healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
@@ -61,6 +66,7 @@ pauses outlast the lock's ttl: a short ttl leaves time for more faults.
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
+  marketsim run --strategy watch-item,fine,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
@@ -85,7 +91,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.sessionFlags.add(cmd, bench.DefaultDuration, bench.DefaultWarmup, bench.DefaultWarmupMax, 1)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.strategies, "strategy", nil, "strategies to measure, separated by commas")
-	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "mixes of sellers and buyers, separated by commas")
+	flags.StringSliceVar(&f.mixes, "mix", []string{defaultMix}, "mixes of sellers and buyers, separated by commas")
 	flags.IntVar(&f.sellers, "sellers", 0, "sellers of a single mix, with --buyers and instead of --mix")
 	flags.IntVar(&f.buyers, "buyers", 0, "buyers of that mix")
 	flags.Int64Var(&f.funds, "funds", bench.DefaultFunds, "each account's starting coins")
@@ -95,6 +101,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.locks.add(cmd)
 	f.chaos.add(cmd)
 	f.rate.add(cmd)
+	f.workload.add(cmd)
 	flags.BoolVar(&f.fencing, "fencing", false,
 		"measure each strategy without and with its lock's fences compared at the market")
 	flags.StringVar(&f.history, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
@@ -110,7 +117,11 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	specs, err := f.specs(given, open.rates)
+	workload, err := f.workload.config(given)
+	if err != nil {
+		return sessionConfig{}, err
+	}
+	specs, err := f.specs(given, workload, open.rates)
 	if err != nil {
 		return sessionConfig{}, err
 	}
@@ -132,6 +143,7 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	}
 	c.specs, c.open, c.locks, c.history = specs, open, locks, f.history
 	c.base.Funds, c.base.Wallets, c.base.Browsers, c.base.Keep = f.funds, f.wallets, f.browsers, f.keep
+	c.base.Workload = workload
 	if f.chaos.wanted() {
 		c.base.Warmup, c.base.WarmupMax = 0, 0
 		c.chaos = &chaosConfig{
@@ -147,6 +159,16 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 
 // check refuses values that no row can have.
 func (f runFlags) check(specs []rowSpec) error {
+	if f.workload.hot > 0 && len(f.rate.rates) > 0 {
+		return usageError{errors.New("--rate and --hot: buyers who list again are not free when an order is due; give one of them")}
+	}
+	if f.workload.hot > 0 && f.funds < bench.LeastHotFunds {
+		return usageError{fmt.Errorf("--funds %d: with --hot at least %d, or there may be items that nobody can pay for", f.funds,
+			bench.LeastHotFunds)}
+	}
+	if err := checkWorkloads(specs); err != nil {
+		return err
+	}
 	if f.funds > bench.MaxFunds {
 		return usageError{fmt.Errorf("--funds %d: at most %d", f.funds, int64(bench.MaxFunds))}
 	}
@@ -187,13 +209,13 @@ func lockedName(spec strategies.Spec) string {
 	return "coarse"
 }
 
-// specs are all strategies under all mixes at all rates.
-func (f runFlags) specs(given func(flag string) bool, rates []float64) ([]rowSpec, error) {
+// specs are all strategies under all mixes at all rates, with the workload.
+func (f runFlags) specs(given func(flag string) bool, workload result.Workload, rates []float64) ([]rowSpec, error) {
 	if len(f.strategies) == 0 {
 		known := strings.Join(names(), ", ")
 		return nil, usageError{fmt.Errorf("which strategies? give --strategy with one or more of %s", known)}
 	}
-	mixes, err := f.parseMixes(given)
+	mixes, err := f.parseMixes(given, workload.Hot > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -206,10 +228,10 @@ func (f runFlags) specs(given func(flag string) bool, rates []float64) ([]rowSpe
 		for _, mix := range mixes {
 			for _, spec := range specs {
 				if len(rates) == 0 {
-					all = append(all, rowSpec{spec: spec, mix: mix})
+					all = append(all, rowSpec{spec: spec, mix: mix, workload: workload})
 				}
 				for _, rate := range rates {
-					all = append(all, rowSpec{spec: spec, mix: mix, rate: rate})
+					all = append(all, rowSpec{spec: spec, mix: mix, workload: workload, rate: rate})
 				}
 			}
 		}
@@ -217,9 +239,13 @@ func (f runFlags) specs(given func(flag string) bool, rates []float64) ([]rowSpe
 	return all, checkRepeated(all)
 }
 
-// parseMixes are the mixes of --mix, or the single one of --sellers and --buyers.
-func (f runFlags) parseMixes(given func(flag string) bool) ([]result.Mix, error) {
+// parseMixes are the mixes of --mix, or the single one of --sellers and --buyers. Where hot items circulate, the default
+// has buyers alone.
+func (f runFlags) parseMixes(given func(flag string) bool, hot bool) ([]result.Mix, error) {
 	texts := f.mixes
+	if hot && !given("mix") {
+		texts = []string{defaultHotMix}
+	}
 	if given("sellers") || given("buyers") {
 		switch {
 		case given("mix"):
@@ -231,7 +257,7 @@ func (f runFlags) parseMixes(given func(flag string) bool) ([]result.Mix, error)
 	}
 	var mixes []result.Mix
 	for _, text := range texts {
-		mix, err := bench.ParseMix(text)
+		mix, err := parseMix(text, hot)
 		if err != nil {
 			return nil, err
 		}
