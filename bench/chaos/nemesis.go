@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -41,6 +43,8 @@ type nemesis struct {
 	mu        sync.Mutex
 	struck    map[string]int64 // faults so far, by kind
 	outlasted int64            // pauses of a holder after which its lease had surely ended
+	begun     time.Time        // when the clock of times was zero
+	times     []result.FaultTime
 }
 
 // hold is the pause of the first worker of a role that comes to the gate.
@@ -79,6 +83,34 @@ func (n *nemesis) count(f Fault) {
 	n.struck[string(f.Kind)]++
 }
 
+// begins sets the clock of the times of faults.
+func (n *nemesis) begins(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begun = at
+}
+
+// healed notes that a fault struck at a time and does so no more.
+func (n *nemesis) healed(f Fault, struck time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.times = append(n.times, timeOf(string(f.Kind), n.begun, struck))
+}
+
+// timeOf is the time from one until now on a clock that begun says.
+func timeOf(kind string, begun, from time.Time) result.FaultTime {
+	return result.FaultTime{Kind: kind, Start: max(0, from.Sub(begun).Seconds()), End: time.Since(begun).Seconds()}
+}
+
+// allTimes are those at which faults struck and those between the rounds, in order.
+func (n *nemesis) allTimes(between []result.FaultTime) []result.FaultTime {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := slices.Concat(between, n.times)
+	slices.SortStableFunc(all, func(a, b result.FaultTime) int { return cmp.Compare(a.Start, b.Start) })
+	return all[:min(len(all), result.MostTimes)]
+}
+
 // strikeRound lets the faults of a round strike, one after the other, and heals each. When it returns, early if ctx
 // ends, nothing is broken. An error says what could not be broken, or not be healed.
 func (n *nemesis) strikeRound(ctx context.Context, number int) error {
@@ -108,6 +140,7 @@ func (n *nemesis) strike(ctx context.Context, f Fault) error {
 	case ProcessPause:
 		return n.pauseProcess(ctx, f)
 	}
+	struck := time.Now()
 	heal, err := n.damage(f, n.LockServers)
 	if errors.Is(err, backend.ErrUnavailable) {
 		return nil // this operating system cannot pause the server
@@ -119,6 +152,9 @@ func (n *nemesis) strike(ctx context.Context, f Fault) error {
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
 	defer cancel()
+	if err == nil {
+		defer n.healed(f, struck)
+	}
 	return errors.Join(err, heal(bounded))
 }
 
@@ -135,6 +171,7 @@ func (n *nemesis) pauseClient(ctx context.Context, f Fault) {
 	select {
 	case <-h.gate.Reached():
 		n.count(f)
+		defer n.healed(f, time.Now())
 		n.outlast(ctx, f, n.Expiry.Renewed)
 	case <-time.After(n.Patience):
 	case <-ctx.Done():
@@ -178,6 +215,7 @@ func (n *nemesis) pauseProcess(ctx context.Context, f Fault) (err error) {
 		return err
 	}
 	n.count(f)
+	defer n.healed(f, time.Now())
 	n.outlast(ctx, f, false)
 	return errors.Join(free(), n.child.process.Resume())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -66,7 +67,11 @@ func TestClientPauseEndsByItself(t *testing.T) {
 			n.steps(bench.Seller)(t.Context(), step.Read)
 		}()
 		start := time.Now()
+		n.begins(start)
 		n.pauseClient(t.Context(), f)
+		if at := n.times; len(at) != 1 || at[0].Kind != string(ClientPause) || math.Abs(at[0].End-at[0].Start-f.Length.Seconds()) > 1e-9 {
+			t.Errorf("its time is %+v", at)
+		}
 		if took := time.Since(start); took < f.Length || took > 2*f.Length || n.counts()[string(ClientPause)] != 1 {
 			t.Errorf("it took %s, counted are %v", took, n.counts())
 		}
@@ -170,7 +175,16 @@ func TestSoundLoseNothing(t *testing.T) {
 			if err != nil || row.Status != result.Complete || !row.Audit.OK || row.Bought == 0 || told != len(schedule) {
 				t.Fatalf("after %d rounds: %v, %+v", told, err, row)
 			}
+			times := map[string]int64{}
+			for _, f := range row.Chaos.Times {
+				if times[f.Kind]++; f.Start < 0 || f.End < f.Start {
+					t.Errorf("%s from %v to %v s", f.Kind, f.Start, f.End)
+				}
+			}
 			for _, k := range faultKinds() {
+				if times[string(k)] != row.Chaos.Faults[string(k)] {
+					t.Errorf("%d times of %d %s", times[string(k)], row.Chaos.Faults[string(k)], k)
+				}
 				if k == LockKill || k == LockPause { // their locks are on the market's server
 					continue
 				}

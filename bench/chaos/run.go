@@ -75,7 +75,7 @@ func (s *Setup) Run(ctx context.Context, c bench.Config, o Options) (row result.
 	}
 	d := driver{
 		config: c, rounds: len(o.Schedule), strike: n.strikeRound, struck: n.counts, settle: s.Settle,
-		frees: o.Frees, onRound: o.OnRound, finish: n.conclude,
+		frees: o.Frees, onRound: o.OnRound, began: n.begins, finish: n.conclude,
 	}
 	return d.run(ctx)
 }
@@ -90,6 +90,7 @@ type driver struct {
 	settle  func(context.Context) error // returns when nothing that workers have sent can still arrive
 	frees   func(market.Keys, market.Made) iter.Seq[string]
 	onRound func(result.Row)
+	began   func(time.Time)   // gets the time from which the row's series counts; may be nil
 	finish  func(*result.Row) // adds to the row what it has shown; may be nil
 	stopped time.Time         // the end of the last round's faults
 }
@@ -106,6 +107,10 @@ func (d *driver) run(ctx context.Context) (result.Row, error) {
 func (d *driver) load(ctx context.Context, workers *bench.Workers) (row result.Row, err error) {
 	defer workers.Close() // a connection that was cut returns its error again
 	traders := newTraders(d.config.Seed, workers)
+	begun := workers.Follow()
+	if d.began != nil {
+		d.began(begun)
+	}
 	row = workers.Row(result.Complete, 0)
 	chaos := result.Chaos{Seed: d.config.Seed}
 	if d.config.Pool > 0 {
@@ -128,11 +133,13 @@ func (d *driver) load(ctx context.Context, workers *bench.Workers) (row result.R
 				chaos.Rounds++
 			}
 		}
+		chaos.Times = append(chaos.Times, timeOf(result.Quiet, begun, d.stopped))
 		chaos.Faults, chaos.Reopened = d.struck(), 0
 		for _, t := range traders {
 			chaos.Reopened += t.reopened
 		}
 		row = workers.Row(status, loaded)
+		row.Series = workers.Series(time.Since(begun))
 		told := chaos
 		row.Audit, row.Chaos = audit, &told
 		if d.finish != nil {

@@ -117,6 +117,21 @@ func TestRowGoesOn(t *testing.T) {
 		told[1].Chaos.Struck() != 2 || !told[0].Audit.OK {
 		t.Errorf("the rounds are reported as %+v", told)
 	}
+	var traded int64
+	for _, n := range row.Series.Purchases {
+		traded += n
+	}
+	if traded != row.Bought {
+		t.Errorf("the series has %d purchases, and the row %d", traded, row.Bought)
+	}
+	for i, quiet := range row.Chaos.Times {
+		if quiet.Kind != result.Quiet || !(quiet.Start < quiet.End) || i > 0 && quiet.Start < row.Chaos.Times[i-1].End {
+			t.Errorf("the time between two rounds is %+v", row.Chaos.Times)
+		}
+	}
+	if len(row.Chaos.Times) != rounds {
+		t.Errorf("%d times between rounds", len(row.Chaos.Times))
+	}
 	gone(t, s, d.config.Keys)
 }
 

@@ -17,6 +17,7 @@ func (n *nemesis) conclude(r *result.Row) {
 	n.mu.Unlock()
 	lost := r.LeasesLost + r.Refused[market.Reason(market.ErrLockLost)]
 	stale := r.Refused[market.Reason(market.ErrStale)]
+	c.Times = n.allTimes(c.Times)
 	c.LeasesLost, c.StaleRefused, c.LeasesOutlasted = &lost, &stale, &outlasted
 	c.Market = result.MarketRight
 	if r.Audit.Done && !r.Audit.OK {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -39,10 +40,14 @@ type part struct {
 // Of returns every figure that a run has data for, in reading order, and none for what is absent.
 func Of(run *result.Run) []Figure {
 	all := groupsOf(run)
-	var figures []Figure
-	for _, of := range []func(*result.Run, []group) []Figure{
+	order := []func(*result.Run, []group) []Figure{
 		sweeps, atOnce, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
-	} {
+	}
+	if slices.ContainsFunc(run.Rows, func(r result.Row) bool { return r.Chaos != nil }) { // what such a run is about
+		order = append([]func(*result.Run, []group) []Figure{overTime}, order[:len(order)-1]...)
+	}
+	var figures []Figure
+	for _, of := range order {
 		figures = append(figures, of(run, all)...)
 	}
 	return figures
