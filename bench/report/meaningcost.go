@@ -69,7 +69,7 @@ func (v view) inVain() string {
 	if !found || w.Center < mostVain || w.Center > 1 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the round trips of %s %s in vain at %s", part(w.Center), w.name, v.verb("were", "are"), w.load)
+	return fmt.Sprintf("%s of the round trips of %s %s in vain at %s", portion(w.Center), w.name, v.verb("were", "are"), w.load)
 }
 
 // between says the least and the most of a number under one load, where they are known to differ, after a subject and a
@@ -100,8 +100,8 @@ func (v view) between(of trait, say func(float64) string, begin, before string) 
 	return fmt.Sprintf("%s %s%s, and no difference is decided", begin, spread, at), least.load
 }
 
-// part prints a part of a whole without decimals, and never as all or nothing of it if it is not.
-func part(v float64) string {
+// portion prints a part of a whole without decimals, and never as all or nothing of it if it is not.
+func portion(v float64) string {
 	switch {
 	case v >= 0.995 && v < 1:
 		return "over 99%"
@@ -132,11 +132,11 @@ func detailsMeaning(v view) string {
 			w.load, two(w.Center/w.middle.WaitMS.Mean)))
 	}
 	if w, found := v.most(tooLate); found && w.Center >= 0.01 {
-		remarks = append(remarks, fmt.Sprintf("%s of the orders of %s came too late at %s", part(w.Center), w.name, w.load))
+		remarks = append(remarks, fmt.Sprintf("%s of the orders of %s came too late at %s", portion(w.Center), w.name, w.load))
 	}
 	if w, found := v.most(lockWait); found && w.Center >= 0.01 && w.Center <= 1 {
 		remarks = append(remarks, fmt.Sprintf("%s waited for locks in %s of a purchase's time at %s", w.name,
-			part(w.Center), w.load))
+			portion(w.Center), w.load))
 	}
 	if len(remarks) == 0 {
 		return "Nothing was bought, and so nobody waited."
@@ -223,7 +223,7 @@ func timeMeaning(v view) string {
 		for _, s := range shares[what] {
 			names, least, most = append(names, s.name), min(least, s.of), max(most, s.of)
 		}
-		parts[i] = fmt.Sprintf("%s with %s (%s)", what, listing(names), fromTo(least, most, part))
+		parts[i] = fmt.Sprintf("%s with %s (%s)", what, listing(names), fromTo(least, most, portion))
 	}
 	parts[0] = fmt.Sprintf("the largest part of a purchase's time at %s %s into %s", ways[0].load, v.verb("went", "goes"), parts[0])
 	return v.say(nil, parts...)
