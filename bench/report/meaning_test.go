@@ -39,6 +39,17 @@ func around(v float64) []float64 {
 	return []float64{v, v * 1.05, v * 0.95, v * 1.01, v * 0.99, v * 1.02}
 }
 
+// eachItsOwn is a run in which one way is ahead under each of two loads.
+func eachItsOwn() *result.Run {
+	res := planted(map[string][]float64{"a": around(1000), "b": around(310)})
+	res.Manifest.Config.Mixes = []string{"1x1", "5x5"}
+	for _, r := range slices.Clone(res.Rows) {
+		r.Sellers, r.Buyers, r.Strategy = 1, 1, map[string]string{"a": "b", "b": "a"}[r.Strategy]
+		res.Rows = append(res.Rows, r)
+	}
+	return res
+}
+
 func TestRowsInWords(t *testing.T) {
 	failed := planted(map[string][]float64{"a": {1000}, "b": {100}, "c": {10}})
 	failed.Rows[0].Audit.OK = false
@@ -60,6 +71,7 @@ func TestRowsInWords(t *testing.T) {
 		"not decided":  {planted(map[string][]float64{"a": around(1000), "b": around(980)}), "Whether a or b is faster at 5x5 is not decided."},
 		"two ahead":    {planted(map[string][]float64{"a": around(1000), "b": around(980), "c": around(50)}), "Whether a or b is the fastest at 5x5 is not decided, and c is slower."},
 		"one between":  {planted(map[string][]float64{"a": around(1000), "b": {990, 400, 800, 500, 1100, 900}, "c": around(600)}), "Whether a or b is the fastest at 5x5 is not decided, and c is slower than a."},
+		"each its own": {eachItsOwn(), "b is the fastest at 1x1, a at 5x5."},
 		"one round":    {planted(map[string][]float64{"a": {1000}, "b": {310}}), "In this one round a made 3.2 times the purchases/s of b at 5x5."},
 		"by chance":    {planted(map[string][]float64{"a": {1000}, "b": {980}}), "In this one round a and b made about the same purchases/s at 5x5."},
 		"too few":      {planted(map[string][]float64{"a": {1000, 1001}, "b": {310, 311}}), "So few rounds give no interval, which takes 6: which way is faster is not decided."},
@@ -177,6 +189,7 @@ func drawnRun(t *rapid.T) *result.Run {
 var (
 	fasterThan = regexp.MustCompile(`(\w) is faster than (\w) at ([^:]+): `)
 	theFastest = regexp.MustCompile(`\b(\w) is the fastest at ([^:,]+): `)
+	eachOwn    = regexp.MustCompile(`\b(\w) is the fastest at (\dx\d), (\w) at (\dx\d)`)
 	andSlower  = regexp.MustCompile(`whether (.+) is the fastest at (.+) is not decided, and (.+) (?:is|are) slower[.;]`)
 	behindOne  = regexp.MustCompile(`is the fastest at (.+) is not decided, and (.+) (?:is|are) slower than (\w)`)
 	makesMore  = regexp.MustCompile(`\b(\w) makes [0-9.,]+ purchases/s at ([^ ,]+), and (\w) `)
@@ -258,14 +271,21 @@ func checkClaims(t *rapid.T, res *result.Run, failed map[string]bool, text strin
 	for _, m := range fasterThan.FindAllStringSubmatch(text, -1) {
 		claim(m[1], m[2], m[3])
 	}
-	for _, m := range theFastest.FindAllStringSubmatch(text, -1) {
-		for mix := range strings.SplitSeq(m[2], " and ") {
+	fastest := func(name, mixes string) {
+		for mix := range strings.SplitSeq(mixes, " and ") {
 			for _, other := range res.Manifest.Config.Strategies {
-				if other != m[1] && !failed[other+" "+mix] {
-					claim(m[1], other, mix)
+				if other != name && !failed[other+" "+mix] && !idle(res, other, mix) {
+					claim(name, other, mix)
 				}
 			}
 		}
+	}
+	for _, m := range theFastest.FindAllStringSubmatch(text, -1) {
+		fastest(m[1], m[2])
+	}
+	for _, m := range eachOwn.FindAllStringSubmatch(text, -1) {
+		fastest(m[1], m[2])
+		fastest(m[3], m[4])
 	}
 	for _, m := range andSlower.FindAllStringSubmatch(text, -1) {
 		for _, a := range names(m[1]) {
@@ -293,6 +313,13 @@ func checkClaims(t *rapid.T, res *result.Run, failed map[string]bool, text strin
 	if res.Planned() == 1 && strings.Contains(text, " is fast") {
 		t.Fatalf("one round decides: %s", text)
 	}
+}
+
+// idle reports whether a way bought nothing in a round, and so is not compared.
+func idle(res *result.Run, name, mix string) bool {
+	return slices.ContainsFunc(res.Rows, func(r result.Row) bool {
+		return r.Strategy == name && r.Mix().String() == mix && r.Bought == 0
+	})
 }
 
 // names are those of a list in words.

@@ -240,7 +240,8 @@ func rank(load string, runners []runner, judge duel) standing {
 
 // remarks are about each group of loads under which the same ways are ahead, those with one way ahead first; seen says that
 // they are about one round.
-func (places standings) remarks(seen bool) (said []string) {
+func (places standings) remarks(seen bool) []string {
+	var won []standings
 	var ties []string
 	for len(places) > 0 {
 		first := places[0]
@@ -257,13 +258,34 @@ func (places standings) remarks(seen bool) (said []string) {
 			}
 		}
 		if len(first.ahead) == 1 {
-			said = append(said, here.winner(seen))
+			won = append(won, here)
 		} else {
 			ties = append(ties, here.tie(seen))
 		}
 		places = others
 	}
-	return append(said, ties...)
+	switch len(won) {
+	case 0:
+		return ties
+	case 1:
+		return append([]string{won[0].winner(seen)}, ties...)
+	}
+	return append([]string{winners(won, seen)}, ties...)
+}
+
+// winners are the ways that are ahead of all others, each under loads of its own: first the one that is ahead under most.
+func winners(won []standings, seen bool) string {
+	slices.SortStableFunc(won, func(a, b standings) int { return cmp.Compare(len(b), len(a)) })
+	what := " is the fastest at "
+	if seen {
+		what = " made the most purchases/s at "
+	}
+	var parts []string
+	for _, places := range won {
+		parts = append(parts, places[0].ahead[0]+what+places.loads())
+		what = " at "
+	}
+	return strings.Join(parts, ", ")
 }
 
 // tie is about loads under which several ways are ahead.
@@ -384,11 +406,11 @@ func notCompared(all []result.Comparison) (text string, audit bool) {
 	first := slices.IndexFunc(why, func(s string) bool { return strings.Contains(s, "audit") })
 	audit = first >= 0
 	first = max(0, first)
-	text = fmt.Sprintf("Not compared is %s: it %s", names[first], why[first])
+	text = fmt.Sprintf("%s %s.", names[first], why[first])
 	if others := len(names) - 1; others > 0 {
-		text += fmt.Sprintf("; nor %s", agree(others, "is another", fmt.Sprintf("are %d others", others)))
+		text += fmt.Sprintf(" %s not compared either.", agree(others, "Another is", fmt.Sprintf("%d others are", others)))
 	}
-	return text + ".", audit
+	return text, audit
 }
 
 // runnersOf are the ways of comparisons that have a ratio under a mix.
