@@ -46,7 +46,7 @@ func comparisons(run *result.Run, _ []group) []Figure {
 			shown = slices.DeleteFunc(slices.Clone(pairs), func(c result.Comparison) bool { return c.A != fastest && c.B != fastest })
 			left += len(pairs) - len(shown)
 		}
-		slices.SortStableFunc(shown, func(a, b result.Comparison) int { return cmp.Compare(ratioOf(a).center, ratioOf(b).center) })
+		slices.SortStableFunc(shown, func(a, b result.Comparison) int { return cmp.Compare(ratioOf(a).last(), ratioOf(b).last()) })
 		l := list{axis: ax, bands: []span2{{1 / (1 + margin), 1 + margin}}, lines: []float64{1}}
 		for _, c := range shown {
 			e, text := pairEntry(c, len(pairs) > mostPairs)
@@ -143,7 +143,7 @@ func pairEntry(c result.Comparison, second bool) (entry, string) {
 		e.note = verdict
 	}
 	if c.Reason != "" {
-		e.warn = verdict + ": " + clean(c.Reason)
+		e.warn = clean(c.Reason)
 		text += " (" + clean(c.Reason) + ")"
 	}
 	return e, text

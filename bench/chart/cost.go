@@ -15,7 +15,7 @@ type price struct {
 
 func prices() []price {
 	return []price{
-		{"CPU time of the server for a purchase", " us", func(r result.Row) (float64, bool) {
+		{"microseconds of the server for a purchase", " us", func(r result.Row) (float64, bool) {
 			if r.Cost == nil || r.Cost.ServerUS == nil {
 				return 0, false
 			}
@@ -52,7 +52,7 @@ func costs(run *result.Run, all []group) []Figure {
 		xs, ys = append(xs, g.median(best.of).ends()...), append(ys, g.median(perSecond).ends()...)
 	}
 	say := func(v float64) string { return short(v) + best.unit }
-	x, y := logAxis(best.name+" (log scale)", short, xs...), logAxis("", short, ys...)
+	x, y := logAxis(best.name+" (log scale)", short, decade(xs)...), logAxis("", short, decade(ys)...)
 	var parts []part
 	var says []string
 	for _, place := range places(drawn) {

@@ -145,7 +145,7 @@ func mapOf(run *result.Run, x, y result.Axis, t topic) []Figure {
 		}))
 	}
 	about := fmt.Sprintf("%s over %s and %s: one map for each strategy, with the same colours; %s", t.what, axisTitle(x.Name),
-		axisTitle(y.Name), basis(run))
+		axisTitle(y.Name), medians(run))
 	return []Figure{figure(run, t.name, t.title+" by "+axisTitle(x.Name)+" and "+axisTitle(y.Name), about,
 		about+": "+told(says), parts...)}
 }
@@ -247,7 +247,7 @@ func bestMap(run *result.Run, x, y result.Axis) []Figure {
 		g := draw.GlyphStyle{Color: band.color(), Radius: 5, Shape: draw.BoxGlyph{}}
 		legend = append(legend, key{glyph: &g, text: "not decided between so many", note: fmt.Sprintf("%d of %d", undecided, len(says))})
 	}
-	about := "The strategy with the most purchases a second at each point, and how many times those of the second; " + basis(run)
+	about := "The strategy with the most purchases a second at each point, and how many times those of the second; " + medians(run)
 	parts, alt := withFindings(run.Sweep, topic{name: "sweep"}, []part{h.part(), keys(legend...)}, about+": "+told(says))
 	return []Figure{figure(run, "best", "Which is best where", about, alt, parts...)}
 }

@@ -272,7 +272,7 @@ func TestComparisonsPointUp(t *testing.T) {
 	}
 	f := figureOf(t, run, "comparison")
 	s := drawnOn(f)
-	has(t, f, s, "fine to watch", "2x (1.25x to 2.5x)", "watch to fine", "not decided: 4 of 9 rounds")
+	has(t, f, s, "fine to watch", "2x (1.25x to 2.5x)", "watch to fine", "not decided", "4 of 9 rounds")
 	if s.dots(series[0]) != 2 || s.whiskers(series[0]) != 1 { // one explains the shape
 		t.Errorf("%d dots, %d whiskers", s.dots(series[0]), s.whiskers(series[0]))
 	}

@@ -98,6 +98,14 @@ func (v value) ends() []float64 {
 	return []float64{v.center}
 }
 
+// last is the value as one that sorts behind all others if there is none.
+func (v value) last() float64 {
+	if v.n == 0 {
+		return math.Inf(1)
+	}
+	return v.center
+}
+
 // text is the value with its interval: 38.8k (36.1k to 41k).
 func (v value) text(say func(float64) string) string {
 	switch {
@@ -160,6 +168,20 @@ func basis(run *result.Run) string {
 		return fmt.Sprintf("medians of %d rounds with their 95%% intervals", complete)
 	}
 	return fmt.Sprintf("medians of %d rounds, too few for intervals", complete)
+}
+
+// medians says the same of a figure that shows no intervals.
+func medians(run *result.Run) string {
+	switch complete, planned := len(run.Rounds()), run.Planned(); {
+	case planned == 1:
+		return "one measurement of each"
+	case complete == 0:
+		return "medians of what was measured: no round is complete"
+	case complete < planned:
+		return fmt.Sprintf("medians of %d of %d rounds", complete, planned)
+	default:
+		return fmt.Sprintf("medians of %d rounds", complete)
+	}
 }
 
 // state is added to the title of a picture of a run that was not measured to its end, and of one that is not Redis's.

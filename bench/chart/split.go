@@ -67,7 +67,7 @@ func split(run *result.Run, all []group) []Figure {
 			legend = append(legend, key{glyph: &glyph, text: p.name})
 		}
 	}
-	about := "Mean time of a purchase by what it went into, in percent; the whole at the right; " + basis(run)
+	about := "Mean time of a purchase by what it went into, in percent; the whole at the right; " + medians(run)
 	return []Figure{figure(run, "time", "Where the time of a purchase goes", about, about+": "+told(says),
 		append([]part{keys(legend...)}, bars...)...)}
 }

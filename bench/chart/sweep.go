@@ -172,7 +172,7 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	if t.name == "sweep" && a.Name == result.Clients && x.log {
 		laws = fitted(run.Sweep.Laws)
 	}
-	y := logAxis("", t.say, ys...)
+	y := logAxis("", t.say, decade(ys)...)
 	var parts []part
 	var says []string
 	for _, some := range slices.Collect(slices.Chunk(names, evenly(len(names)))) {

@@ -29,7 +29,7 @@ func throughput(run *result.Run, all []group) []Figure {
 			ends = append(ends, b.perSecond)
 		}
 	}
-	ax := logAxis("purchases a second (log scale)", short, ends...)
+	ax := logAxis("purchases a second (log scale)", short, decade(ends)...)
 	var parts []part
 	var says []string
 	for _, place := range places(all) {
@@ -53,6 +53,13 @@ func throughput(run *result.Run, all []group) []Figure {
 			parts...)
 	}
 	return []Figure{figure(run, "throughput", "Purchases a second", about, alt, parts...)}
+}
+
+// decade are values and one more, so that an axis spans a factor of ten or more: on a narrow one a few percent look like
+// a lot.
+func decade(values []float64) []float64 {
+	_, high := span(values, func(v float64) bool { return v > 0 })
+	return append(slices.Clone(values), high/10)
 }
 
 // throughputEntry is the line of a group, and the same in words.
