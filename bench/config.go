@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
@@ -181,40 +179,32 @@ func (c Config) account(r Role, i int) market.UserID {
 // MaxWorkers bounds the workers of a row: beyond it one process does not measure Redis, but itself.
 const MaxWorkers = 1_000
 
-// writtenMix is how a mix is written, and writtenHotMix how that of a hot market is.
-var (
-	writtenMix    = regexp.MustCompile(`^([1-9][0-9]*)x([1-9][0-9]*)$`)
-	writtenHotMix = regexp.MustCompile(`^(0)x([1-9][0-9]*)$`)
-)
-
 // ParseMix reads a mix such as "5x1". It returns ErrConfig, wrapped, when the text is not one, and for a mix of more than
 // MaxWorkers.
 func ParseMix(text string) (result.Mix, error) {
-	parts := writtenMix.FindStringSubmatch(text)
-	if parts == nil {
+	m, ok := result.ReadMix(text)
+	if !ok || m.Sellers < 1 || m.Buyers < 1 {
 		return result.Mix{}, fmt.Errorf("%w: mix %q: want SELLERSxBUYERS with at least one of each, such as 5x1",
 			ErrConfig, text)
 	}
-	return parseMix(text, parts)
+	return bounded(m)
 }
 
 // ParseHotMix reads the mix of a market whose items circulate, which has no sellers, such as "0x5". Its errors are those
 // of ParseMix.
 func ParseHotMix(text string) (result.Mix, error) {
-	parts := writtenHotMix.FindStringSubmatch(text)
-	if parts == nil {
+	m, ok := result.ReadMix(text)
+	if !ok || m.Sellers > 0 || m.Buyers < 1 {
 		return result.Mix{}, fmt.Errorf("%w: mix %q: where hot items circulate nobody but buyers sells: want 0xBUYERS, "+
 			"such as 0x5", ErrConfig, text)
 	}
-	return parseMix(text, parts)
+	return bounded(m)
 }
 
-func parseMix(text string, parts []string) (result.Mix, error) {
-	sellers, err1 := strconv.Atoi(parts[1])
-	buyers, err2 := strconv.Atoi(parts[2])
-	if err1 != nil || err2 != nil || max(sellers, buyers) > MaxWorkers || sellers+buyers > MaxWorkers {
+func bounded(m result.Mix) (result.Mix, error) {
+	if max(m.Sellers, m.Buyers) > MaxWorkers || m.Sellers+m.Buyers > MaxWorkers {
 		return result.Mix{}, fmt.Errorf("%w: mix %q: a row has at most %d workers, sellers and buyers together",
-			ErrConfig, text, MaxWorkers)
+			ErrConfig, m, MaxWorkers)
 	}
-	return result.Mix{Sellers: sellers, Buyers: buyers}, nil
+	return m, nil
 }

@@ -31,22 +31,6 @@ func TestParseMix(t *testing.T) {
 	}
 }
 
-// FuzzParseMix: what is read as a mix is how that mix is written, and nothing else is.
-func FuzzParseMix(f *testing.F) {
-	for _, text := range []string{"5x1", "1x1", "x", "01x1", "0x0", "5x", "10000x10001"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := ParseMix(text)
-		switch {
-		case err != nil && !errors.Is(err, ErrConfig):
-			t.Errorf("%q: %v is not ErrConfig", text, err)
-		case err == nil && (m.String() != text || m.Sellers < 1 || m.Buyers < 1):
-			t.Errorf("%q is read as %v", text, m)
-		}
-	})
-}
-
 // TestConfig: what cannot be run is refused before anything is dialled (which would panic here).
 func TestConfig(t *testing.T) {
 	good := Config{

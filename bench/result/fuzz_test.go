@@ -29,6 +29,19 @@ func FuzzReadFaults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadFaults) })
 }
 
+// FuzzReadMix: what is read as a mix is how that mix is written, and nothing else is.
+func FuzzReadMix(f *testing.F) {
+	for _, text := range []string{"5x1", "1x1", "x", "01x1", "0x0", "5x", "0x5", "10000x10001"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, ok := result.ReadMix(text)
+		if ok && (m.String() != text || m.Sellers < 0 || m.Buyers < 0) || !ok && m != (result.Mix{}) {
+			t.Errorf("%q is read as %v, %t", text, m, ok)
+		}
+	})
+}
+
 func readAgain[T any, P interface {
 	*T
 	Write(io.Writer) error

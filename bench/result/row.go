@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 )
 
@@ -104,6 +105,22 @@ func RowName(strategy string, mix Mix, workload Workload, rate float64) string {
 type Mix struct{ Sellers, Buyers int }
 
 func (m Mix) String() string { return fmt.Sprintf("%dx%d", m.Sellers, m.Buyers) }
+
+var writtenMix = regexp.MustCompile(`^(0|[1-9][0-9]*)x(0|[1-9][0-9]*)$`)
+
+// ReadMix reads a mix as String writes it; false if the text is none, or of numbers that are too large for a computer.
+func ReadMix(text string) (Mix, bool) {
+	parts := writtenMix.FindStringSubmatch(text)
+	if parts == nil {
+		return Mix{}, false
+	}
+	sellers, err1 := strconv.Atoi(parts[1])
+	buyers, err2 := strconv.Atoi(parts[2])
+	if err1 != nil || err2 != nil {
+		return Mix{}, false
+	}
+	return Mix{Sellers: sellers, Buyers: buyers}, true
+}
 
 // Latency summarizes a distribution, in milliseconds. All fields are zero when nothing was recorded.
 type Latency struct {
