@@ -241,3 +241,23 @@ func TestWriteFails(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkupIsText: a name that looks like markup, a style or a script is a name.
+func TestMarkupIsText(t *testing.T) {
+	run := read(t, "../../bench/report/testdata/run.json")
+	for i, name := range []string{`<script>alert(1)</script>`, `style="fill:#0068A8"`, `&lt;"'`, "\x1b[2J"} {
+		run.Rows[i].Strategy = name
+	}
+	for _, f := range chart.Of(run) {
+		p := parse(t, f)
+		all := strings.Join(p.texts, " ")
+		for i, want := range []string{`<script>alert(1)</script>`, `style="fill:#0068A8"`, `&lt;"'`, "?[2J"} {
+			if f.Name == "tries" && i > 0 { // only the first stored them
+				continue
+			}
+			if !strings.Contains(all, want) {
+				t.Errorf("%s does not show %s: %s", f.Name, want, all)
+			}
+		}
+	}
+}

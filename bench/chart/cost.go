@@ -15,7 +15,7 @@ type price struct {
 
 func prices() []price {
 	return []price{
-		{"microseconds of the server for a purchase", " us", func(r result.Row) (float64, bool) {
+		{"microseconds of the server's CPU for a purchase", " us", func(r result.Row) (float64, bool) {
 			if r.Cost == nil || r.Cost.ServerUS == nil {
 				return 0, false
 			}

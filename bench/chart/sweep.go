@@ -24,7 +24,7 @@ func topics() []topic {
 	return []topic{
 		{"sweep", "Purchases a second", "Purchases a second", short,
 			func(m result.Measured) *result.Estimate { return &m.PerSecond }},
-		{"sweep-latency", "How long the slowest take", "99th percentile of the time of a purchase", milliseconds,
+		{"sweep-latency", "How long the slowest 1% take", "99th percentile of the time of a purchase", milliseconds,
 			func(m result.Measured) *result.Estimate { return &m.P99MS }},
 		{"sweep-cost", "What a purchase costs the server", "CPU time of the server for a purchase", perPurchase,
 			func(m result.Measured) *result.Estimate { return m.ServerUS }},

@@ -1,0 +1,173 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// opened is a run of two strategies at rising rates, of which the second strategy reaches only the first.
+func opened(rounds int) *result.Run {
+	run := inRounds(rounds, "watch", "fine")
+	run.Manifest.Config.Rates, run.Manifest.Config.SLOMS, run.Manifest.Config.Mixes = []float64{1000, 2000}, 10, []string{"5x5"}
+	closed := run.Rows
+	run.Rows = nil
+	for _, r := range closed {
+		if r.Buyers != 5 {
+			continue
+		}
+		for i, rate := range run.Manifest.Config.Rates {
+			r.Open = &result.Open{Asked: rate, Offered: rate, Reached: rate}
+			if r.WaitMS.P99 = float64(i + 2); r.Strategy == "fine" && i > 0 {
+				r.Open.Reached, r.WaitMS.P99 = rate/2, 900
+			}
+			run.Rows = append(run.Rows, r)
+		}
+	}
+	return run
+}
+
+// TestRates: a line for each strategy, a ring where a rate was not reached, and the latency that was asked for.
+func TestRates(t *testing.T) {
+	f := figureOf(t, opened(6), "rate")
+	s := drawnOn(f)
+	has(t, f, s, "watch", "2k/s reached", "fine", "1k/s reached", "asked for: below 10 ms")
+	if !strings.Contains(f.Alt, "fine 5x5: 2 ms at 1k/s and 900 ms at 2k/s (not reached); 1k/s reached") {
+		t.Errorf("it says: %s", f.Alt)
+	}
+	legible(t, "open loop", f)
+	for _, f := range Of(opened(1)) { // which asks for a rate, so that purchases/s and their cost say nothing
+		if f.Name == "throughput" || f.Name == "cost" {
+			t.Errorf("an open loop has the figure %s", f.Name)
+		}
+	}
+}
+
+// TestSplit: bars whose parts are told in percent, mix by mix.
+func TestSplit(t *testing.T) {
+	f := figureOf(t, inRounds(6, "watch", "fine"), "time")
+	s := drawnOn(f)
+	has(t, f, s, "50%", "30%", "20%", "1 ms", "waiting for locks", "holding locks", "the rest")
+	if slices.ContainsFunc(s.texts, func(p placed) bool { return p.text == "tries thrown away" }) {
+		t.Error("the key explains a part that there is not")
+	}
+	if !strings.Contains(f.Alt, "fine 5x5 1 ms: 50% waiting for locks, 30% holding locks, 20% the rest") {
+		t.Errorf("it says: %s", f.Alt)
+	}
+}
+
+func TestTries(t *testing.T) {
+	run := inRounds(6, "watch", "fine")
+	f := figureOf(t, run, "tries")
+	s := drawnOn(f)
+	has(t, f, s, "1.5, p99 7", "mean", "99th percentile")
+	if n := s.dots(series[0]); n != 4+1 {
+		t.Errorf("%d dots", n)
+	}
+	for i := range run.Rows {
+		run.Rows[i].Tries.Max = 1
+	}
+	for _, f := range Of(run) {
+		if f.Name == "tries" {
+			t.Errorf("each was tried once, and is drawn: %s", f.Alt)
+		}
+	}
+}
+
+// TestFairness draws what was stored or, of an older run, what follows from the purchases of each buyer. One buyer alone
+// is not unfair.
+func TestFairness(t *testing.T) {
+	run := inRounds(1, "watch", "fine")
+	for i := range run.Rows {
+		run.Rows[i].PerBuyer = []int64{10, 0}
+		if run.Rows[i].Strategy == "fine" {
+			run.Rows[i].Fairness = &result.Fairness{Jain: 0.9}
+		}
+	}
+	f := figureOf(t, run, "fairness")
+	s := drawnOn(f)
+	has(t, f, s, "0.9; 0 to 10", "0.5; 0 to 10", "5 sellers, 5 buyers")
+	if n := s.dots(series[0]); n != 2 {
+		t.Errorf("%d dots", n)
+	}
+}
+
+// TestCost takes the server's time where that is known, and commands where it is not.
+func TestCost(t *testing.T) {
+	run := inRounds(6, "watch", "fine")
+	has(t, figureOf(t, run, "cost"), drawnOn(figureOf(t, run, "cost")), "40 us, 104/s", "40 us, 1k/s")
+	for i := range run.Rows {
+		run.Rows[i].Cost = nil
+	}
+	f := figureOf(t, run, "cost")
+	has(t, f, drawnOn(f), "9 commands, 104/s")
+	for i := range run.Rows {
+		run.Rows[i].CommandsPerPurchase = 0
+	}
+	for _, f := range Of(run) {
+		if f.Name == "cost" {
+			t.Errorf("nothing is known of costs, and is drawn: %s", f.Alt)
+		}
+	}
+}
+
+// TestAtOnce: how long all clients need and how often they try, by their number.
+func TestAtOnce(t *testing.T) {
+	run := inRounds(6, "watch", "watch:backoff=full")
+	run.Manifest.Config.AtOnce = true
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		r.Sellers, r.Buyers, r.Bought, r.Retries, r.Seconds = 1, 10*r.Buyers, 100, 300, 2
+	}
+	run.Manifest.Config.Mixes = []string{"1x10", "1x50"}
+	f := figureOf(t, run, "backoff-time")
+	has(t, f, drawnOn(f), "watch", "watch:backoff=full", "1 s", "10", "50")
+	if !strings.Contains(f.Alt, "watch 200 ms with 10 and 1 s with 50") {
+		t.Errorf("it says: %s", f.Alt)
+	}
+	if f = figureOf(t, run, "backoff-tries"); !strings.Contains(f.Alt, "watch 40 with 10 and 200 with 50") {
+		t.Errorf("it says: %s", f.Alt)
+	}
+}
+
+// TestCourse: the median of rounds of equal steps, without the last step, which may be shorter.
+func TestCourse(t *testing.T) {
+	run := inRounds(3, "fine")
+	run.Manifest.Config.Mixes, run.Rows = []string{"1x1"}, slices.DeleteFunc(run.Rows, func(r result.Row) bool { return r.Buyers > 1 })
+	for i := range run.Rows {
+		run.Rows[i].Series = &result.Series{StepSeconds: 0.5, Purchases: []int64{int64(i), 10, 1}}
+	}
+	run.Rows[1].Series.Purchases = []int64{1, 10, 10, 1}
+	points, end := course(groupsOf(run)[0])
+	want := []point{{x: 0.25, y: 2, low: 0, high: 4}, {x: 0.75, y: 20, low: 20, high: 20}}
+	if !slices.Equal(points, want) || end != 1 {
+		t.Errorf("%+v until %v", points, end)
+	}
+	run.Rows[2].Series.StepSeconds = 1e-300
+	if points, _ := course(groupsOf(run)[0]); len(points) != 2 {
+		t.Errorf("with a round of impossible steps: %+v", points)
+	}
+}
+
+// TestManyTogether: what does not fit one panel goes on in others, about as many in each, with the rest behind.
+func TestManyTogether(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 6: 6, 7: 4, 8: 4, 12: 6, 13: 5} {
+		if got := evenly(n); got != want {
+			t.Errorf("%d are drawn %d at a time, want %d", n, got, want)
+		}
+	}
+	run := inRounds(1, "a", "b", "c", "d", "e", "f", "g", "h")
+	f := figureOf(t, run, "cost")
+	has(t, f, drawnOn(f), "5 sellers, 5 buyers", "5 sellers, 5 buyers, the slower ones")
+	var faint int
+	for _, d := range drawnOn(f).fills {
+		if d.color == muted.faint(0x60) {
+			faint++
+		}
+	}
+	if faint != 2*8 { // each stands behind once under each mix
+		t.Errorf("%d dots are behind", faint)
+	}
+}
