@@ -205,7 +205,7 @@ func rates(run *result.Run, all []group) []Figure {
 				ks = append(ks, l.key(first.strategy, note))
 				says = append(says, ladderInWords(l, first.strategy+" "+mix, note))
 			}
-			parts = append(parts, heading(mix), p.part(), keys(ks...), space(8))
+			parts = append(parts, heading(ofMix(some[0].rows[0])), p.part(), keys(ks...), space(8))
 		}
 	}
 	about := "99th percentile of the latency of purchases, from when the order was due, both scales log; " + basis(run) +

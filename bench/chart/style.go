@@ -73,7 +73,7 @@ type look struct {
 // lookOf is the look of the strategy with such an index.
 func lookOf(i int) look {
 	shapes := []draw.GlyphDrawer{
-		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}, cross{}, ring{}, plus{}, hollowBox{},
+		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}, cross{}, wedge{}, plus{}, hollowBox{},
 	}
 	dashes := [][]vg.Length{nil, {5, 2}, {1.5, 2}, {6, 2, 1.5, 2}}
 	i = max(i, 0)
@@ -95,7 +95,8 @@ type (
 	diamond   struct{}
 	cross     struct{}
 	plus      struct{}
-	ring      struct{}
+	wedge     struct{} // a triangle upside down
+	ring      struct{} // of what must not be trusted: the mark of no strategy
 	hollowBox struct{}
 	leftward  struct{} // "less than": the true value lies to the left
 )
@@ -117,6 +118,11 @@ func (plus) DrawGlyph(c *draw.Canvas, g draw.GlyphStyle, at vg.Point) {
 	s := thick(g)
 	c.StrokeLine2(s, at.X-r, at.Y, at.X+r, at.Y)
 	c.StrokeLine2(s, at.X, at.Y-r, at.X, at.Y+r)
+}
+
+func (wedge) DrawGlyph(c *draw.Canvas, g draw.GlyphStyle, at vg.Point) {
+	r := 1.15 * g.Radius
+	c.FillPolygon(g.Color, []vg.Point{{X: at.X - r, Y: at.Y + 0.7*r}, {X: at.X + r, Y: at.Y + 0.7*r}, {X: at.X, Y: at.Y - 1.1*r}})
 }
 
 // DrawGlyph draws a ring on paper, so that a line below does not fill it.

@@ -134,15 +134,21 @@ func bookGlyph(below bool) draw.GlyphStyle {
 // inWords is the place of a group as a heading.
 func inWords(g group) string {
 	r := g.rows[0]
+	text := ofMix(r)
+	if r.Open != nil && sane(r.Open.Asked) {
+		text += ", " + short(r.Open.Asked) + " orders/s"
+	}
+	return text
+}
+
+// ofMix is the mix and the workload of a row in words.
+func ofMix(r result.Row) string {
 	text := english.Plural(max(0, r.Buyers), "buyer", "")
 	if r.Sellers > 0 {
 		text = english.Plural(r.Sellers, "seller", "") + ", " + text
 	}
 	if w := r.Workload.String(); w != "" {
 		text += ", " + w
-	}
-	if r.Open != nil && sane(r.Open.Asked) {
-		text += ", " + short(r.Open.Asked) + " orders/s"
 	}
 	return text
 }
