@@ -34,7 +34,7 @@ func Rounds(run *result.Run) []result.Comparison {
 	}
 	rows := map[place]result.Row{}
 	for _, r := range run.Rows {
-		rows[place{r.Strategy, c.PlaceOf(r), r.Trial}] = r
+		rows[place{r.Strategy, r.Place(), r.Trial}] = r
 	}
 	places := c.Places()
 	var all []result.Comparison

@@ -128,7 +128,7 @@ func (v view) standings() (places standings) {
 // leftOut reports whether a comparison was asked for and could not judge a way, because it bought nothing in a round.
 func (v view) leftOut(r rated) bool {
 	comparisons := v.comparisons()
-	judged := runnersOf(comparisons, v.res.Manifest.Config.PlaceOf(r.middle))
+	judged := runnersOf(comparisons, r.middle.Place())
 	return len(comparisons) > 0 && !slices.ContainsFunc(judged, func(o runner) bool { return o.name == r.name })
 }
 
@@ -139,7 +139,7 @@ func (v view) duel(ways []rated) duel {
 		return ways[slices.IndexFunc(ways, func(w rated) bool { return w.name == name })]
 	}
 	comparisons := v.comparisons()
-	compared := duelOf(comparisons, v.res.Manifest.Config.PlaceOf(ways[0].middle))
+	compared := duelOf(comparisons, ways[0].middle.Place())
 	return func(a, b string) (result.Compared, float64) {
 		x, y := find(a), find(b)
 		if len(comparisons) > 0 {

@@ -296,4 +296,7 @@ func lawSection(laws []result.Law) section {
 }
 
 // small is a number that may be far below 1, with two digits that matter.
-func small(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
+func small(v float64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // which it has just written
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}

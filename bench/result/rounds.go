@@ -59,7 +59,7 @@ func (r *Run) Same(rows []Row) [][]Row {
 		if row.Open != nil {
 			rate = slices.Index(c.Rates, row.Open.Asked)
 		}
-		return slices.Index(c.Strategies, row.Strategy), places[c.PlaceOf(row)], rate
+		return slices.Index(c.Strategies, row.Strategy), places[row.Place()], rate
 	}
 	slices.SortStableFunc(groups, func(a, b []Row) int {
 		s1, p1, r1 := asked(a[0])

@@ -185,9 +185,6 @@ func (c Config) Places() []string {
 	return all
 }
 
-// PlaceOf is which of Places a row was measured at.
-func (c Config) PlaceOf(r Row) string { return r.Place() }
-
 // Say is a value of the axis in words, as in "8 clients", "1 hot item", "a hold of 10 ms" and "a delay of 0.2 ms".
 func (a AxisName) Say(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)

@@ -49,14 +49,14 @@ func TestPoints(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	row := result.Row{Strategy: "fine", Buyers: 5, Workload: result.Workload{Hot: 1}}
 	swept := result.Config{Clients: 5, Axes: []result.Axis{{Name: result.Hot, Values: []float64{1, 2}}}}
-	if got := swept.PlaceOf(row); got != swept.Places()[0] || row.Name() != "fine "+got {
+	if got := row.Place(); got != swept.Places()[0] || row.Name() != "fine "+got {
 		t.Errorf("%q is none of %q", got, swept.Places())
 	}
 	run := result.Config{Mixes: []string{"0x5"}, Workload: row.Workload}
-	if got := run.PlaceOf(row); got != "0x5 hot=1" || !slices.Equal(run.Places(), []string{got}) {
+	if got := row.Place(); got != "0x5 hot=1" || !slices.Equal(run.Places(), []string{got}) {
 		t.Errorf("%q is none of %q", got, run.Places())
 	}
-	if book := (result.Config{Mixes: []string{"0x5"}}); slices.Contains(book.Places(), book.PlaceOf(row)) {
+	if book := (result.Config{Mixes: []string{"0x5"}}); slices.Contains(book.Places(), row.Place()) {
 		t.Errorf("a row of another workload than the run's is one of %q", book.Places())
 	}
 }

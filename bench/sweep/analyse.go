@@ -37,7 +37,7 @@ func points(run *result.Run, rounds [][]result.Row) []result.SweepPoint {
 	rows := map[cell][]result.Row{}
 	for _, round := range rounds {
 		for _, r := range round {
-			at := cell{r.Strategy, c.PlaceOf(r)}
+			at := cell{r.Strategy, r.Place()}
 			rows[at] = append(rows[at], r)
 		}
 	}

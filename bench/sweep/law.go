@@ -49,8 +49,10 @@ func law(l Line, points []result.SweepPoint, strategy string) result.Law {
 //
 //	N/X = 1/Lambda + Sigma/Lambda*(N-1) + Kappa/Lambda*N*(N-1)
 //
-// so that ordinary least squares of N/X give them. None of them can be negative: of the fits in which each of them is free
-// or 0 the best is taken that has no negative one. R2 is of X, because that is what is drawn.
+// so that least squares of N/X give them. Throughput varies by a part of itself, and so does N/X: each point has the weight
+// (X/N)^2, because without weights the slowest point, where N/X is a hundred times as large, would decide alone. No
+// parameter can be negative: of the fits in which each of them is free or 0 the best is taken that has no negative one. R2
+// is of X, because that is what is drawn.
 //
 // The error says why nothing was fitted: there are fewer than [FewestPoints], a throughput is not positive, or the best
 // fit has no finite Lambda.
@@ -77,7 +79,7 @@ func Fit(n, x []float64) (result.Law, error) {
 		}
 	}
 	if best[0] == 0 {
-		return result.Law{}, errors.New("by these points one client alone would have no limit")
+		return result.Law{}, errors.New("the best fit has no finite lambda")
 	}
 	law := result.Law{
 		Lambda: 1 / best[0], Sigma: best[1] / best[0], Kappa: best[2] / best[0], Points: len(n), MaxN: n[len(n)-1],
@@ -94,39 +96,42 @@ var terms = [3]func(n float64) float64{
 	func(n float64) float64 { return n * (n - 1) },
 }
 
-// linear is the least-squares solution for the parameters of N/X of which those in free may differ from 0. What is too
-// small to be told from 0 is 0.
+// linear is the weighted least-squares solution for the parameters of N/X of which those in free may differ from 0. What
+// is too small to be told from 0 is 0.
 func linear(n, x []float64, free []int) (p [3]float64, err error) {
 	largest := n[len(n)-1]
 	scale := func(term int) float64 { return max(1, terms[term](largest)) } // so that the columns are of one size
 	a, b := mat.NewDense(len(n), len(free), nil), mat.NewVecDense(len(n), nil)
+	most := slices.Max(x)
 	for i := range n {
+		weight := x[i] / most / n[i]
 		for j, term := range free {
-			a.Set(i, j, terms[term](n[i])/scale(term))
+			a.Set(i, j, weight*terms[term](n[i])/scale(term))
 		}
-		b.SetVec(i, n[i]/x[i])
+		b.SetVec(i, weight*n[i]/x[i]) // the same for all
 	}
 	var solved mat.VecDense
 	if err := solved.SolveVec(a, b); err != nil {
 		return p, err
 	}
+	size := mat.Norm(&solved, math.Inf(1))
 	const negligible = 1e-12
 	for j, term := range free {
-		if v := solved.AtVec(j); math.Abs(v) > negligible*mat.Norm(b, math.Inf(1)) {
+		if v := solved.AtVec(j); math.Abs(v) > negligible*size {
 			p[term] = v / scale(term)
 		}
 	}
 	return p, nil
 }
 
-// squares is by how much parameters miss the points' N/X.
+// squares is by how much parameters miss the points' N/X, with their weights.
 func squares(p [3]float64, n, x []float64) (sum float64) {
 	for i := range n {
 		miss := n[i] / x[i]
 		for term := range p {
 			miss -= p[term] * terms[term](n[i])
 		}
-		sum += miss * miss
+		sum += math.Pow(miss*x[i]/n[i], 2)
 	}
 	return sum
 }

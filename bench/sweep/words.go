@@ -47,9 +47,12 @@ func lawSentences(laws []result.Law) (all []string) {
 
 // bestSentence says at how many points each strategy is known to be the best.
 func bestSentence(c result.Config, points []result.SweepPoint) string {
-	alone := map[string]int{}
+	alone, maybe := map[string]int{}, map[string]int{}
 	open, none := 0, 0
 	for _, p := range points {
+		for _, strategy := range p.Best {
+			maybe[strategy]++
+		}
 		switch len(p.Best) {
 		case 0:
 			none++
@@ -71,7 +74,14 @@ func bestSentence(c result.Config, points []result.SweepPoint) string {
 		}
 	}
 	text := fmt.Sprintf("No strategy is known to be the fastest at any of the %s", of)
-	if len(parts) > 0 {
+	switch {
+	case len(parts) == 1:
+		one, n, _ := strings.Cut(parts[0], " at ")
+		text = fmt.Sprintf("%s is the fastest at %s of %s", one, n, of)
+		if others := len(points) - none - alone[one]; open > 0 && maybe[one] == alone[one]+others {
+			return fmt.Sprintf("%s, and at the other %d it may be.", text, open)
+		}
+	case len(parts) > 1:
 		text = fmt.Sprintf("No strategy is the fastest everywhere: of the %s, %s", of, english.WordSeries(parts, "and"))
 	}
 	if open > 0 && len(parts) > 0 {
@@ -187,5 +197,6 @@ func digits(v float64) string {
 	if math.Abs(v) >= 0.1 {
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // which it has just written
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }

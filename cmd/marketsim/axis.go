@@ -42,9 +42,9 @@ type axisKind struct {
 func axisKinds() []axisKind {
 	return []axisKind{
 		{name: result.Clients, example: "clients=1,2,4..64", most: bench.MaxWorkers},
-		{name: result.Hot, example: "hot=1,10,1000", most: 1_000_000},
-		{name: result.Hold, example: "hold=0,1ms,10ms", most: (10 * time.Second).Microseconds(), timed: true},
-		{name: result.RTT, example: "rtt=0,0.2ms,1ms,5ms", most: time.Second.Microseconds(), timed: true},
+		{name: result.Hot, example: "hot=1,10,1000", most: bench.MaxHot},
+		{name: result.Hold, example: "hold=0,1ms,10ms", most: bench.MaxHold.Microseconds(), timed: true},
+		{name: result.RTT, example: "rtt=0,0.2ms,1ms,5ms", most: bench.MaxRTT.Microseconds(), timed: true},
 	}
 }
 

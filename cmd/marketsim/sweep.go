@@ -25,8 +25,7 @@ type sweepFlags struct {
 	sessionFlags
 	strategies, axes []string
 	clients          int
-	hot              int
-	hold, rtt        time.Duration
+	workload         workloadFlags
 	margin           string
 	locks            lockFlags
 	yes              bool
@@ -75,7 +74,7 @@ setting than the first part is refused: a median over both would be true of neit
 
 func (f *sweepFlags) add(cmd *cobra.Command) {
 	// Short rows, because there are many of them.
-	f.sessionFlags.add(cmd, 2*time.Second, 300*time.Millisecond, time.Second, fewestSwept)
+	f.sessionFlags.add(cmd, 2*time.Second, 500*time.Millisecond, 3*time.Second, fewestSwept)
 	f.out.files = sweepFiles()
 	flags := cmd.Flags()
 	flags.Lookup("out").Usage = "`folder` for sweep.json, report.txt, report.md and rows.csv"
@@ -85,10 +84,8 @@ func (f *sweepFlags) add(cmd *cobra.Command) {
 	trials.DefValue = "0" // so that it is not said twice
 	flags.StringSliceVar(&f.strategies, "strategy", nil, "strategies to measure, separated by commas")
 	flags.StringArrayVar(&f.axes, "axis", nil, "`NAME=VALUES` to measure them at; may be given twice")
-	flags.IntVar(&f.clients, "clients", 5, "sellers, and as many buyers, unless that is an axis")
-	flags.IntVar(&f.hot, "hot", 0, "items that circulate, if that is no axis (default: sellers list new ones all the time)")
-	flags.DurationVar(&f.hold, "hold", 0, "work between reads and write, if that is no axis")
-	flags.DurationVar(&f.rtt, "rtt", 0, "delay of each reply, if that is no axis")
+	flags.IntVar(&f.clients, "clients", 5, "sellers, and as many buyers; of a market with hot items, buyers alone")
+	f.workload.add(cmd)
 	flags.StringVar(&f.margin, "margin", "5%", "ratios so near to 1 are no difference")
 	flags.BoolVar(&f.yes, "yes", false, "measure even if it takes more than an hour or more than 1,000 rows")
 	flags.StringVar(&f.resume, "resume", "", "`folder` with the sweep.json of a sweep that was interrupted: go on with it")
@@ -149,7 +146,7 @@ func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	workload, err := f.workload()
+	workload, err := f.workload.config(given)
 	if err != nil {
 		return sessionConfig{}, err
 	}
@@ -178,20 +175,6 @@ func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
 		return sessionConfig{}, err
 	}
 	return c, c.checkLength(f.yes)
-}
-
-// workload is what has one value, within the bounds of the axes.
-func (f sweepFlags) workload() (result.Workload, error) {
-	values := map[result.AxisName]int64{result.Hot: int64(f.hot), result.Hold: f.hold.Microseconds(), result.RTT: f.rtt.Microseconds()}
-	stored := map[result.AxisName]float64{}
-	for _, k := range axisKinds() {
-		v := values[k.name]
-		if v < 0 || v > k.most {
-			return result.Workload{}, usageError{fmt.Errorf("--%s %s: it takes 0 to %s", k.name, k.text(v), k.text(k.most))}
-		}
-		stored[k.name] = k.stored(v)
-	}
-	return result.Workload{Hot: f.hot, HoldMS: stored[result.Hold], RTTMS: stored[result.RTT]}, nil
 }
 
 // specs are the strategies, each once: a sweep is gone on with by their names.
