@@ -171,3 +171,23 @@ func TestManyTogether(t *testing.T) {
 		t.Errorf("%d dots are behind", faint)
 	}
 }
+
+// TestSweepOfWhatIsWrong: points that must not be judged are marked, and the first says why.
+func TestSweepOfWhatIsWrong(t *testing.T) {
+	for _, axes := range [][]result.Axis{{clientsAxis()}, {clientsAxis(), holdAxis()}} {
+		run := sweptOver([]string{"fine", "lua"}, axes...)
+		run.Sweep.Points[1].Strategies[1].Problem = "failed its audit in round 2"
+		f := figureOf(t, run, "sweep")
+		s := drawnOn(f)
+		if !strings.Contains(f.Alt, "not to be judged, as lua at "+run.Sweep.Points[1].Place+", which failed its audit in round 2.") {
+			t.Errorf("it says: %s", f.Alt)
+		}
+		star := slices.ContainsFunc(s.texts, func(p placed) bool { return strings.HasSuffix(p.text, "*") })
+		if rings := s.dots(paper); len(axes) == 1 && rings != 1 || len(axes) == 2 && !star {
+			t.Errorf("over %d axes: %d rings, a star %t", len(axes), rings, star)
+		}
+		if len(axes) == 1 && !strings.Contains(f.Alt, "1.5k at 2 (not to be judged)") {
+			t.Errorf("it says: %s", f.Alt)
+		}
+	}
+}

@@ -107,47 +107,58 @@ func pointAt(s *result.Sweep, x, y float64) (result.SweepPoint, bool) {
 	return result.SweepPoint{}, false
 }
 
+// A spot is a strategy at a point of a sweep with two axes.
+type spot struct {
+	strategy string
+	x, y     float64
+}
+
 // mapOf is a topic as a map for each strategy, all with the same colours for the same numbers.
 func mapOf(run *result.Run, x, y result.Axis, t topic) []Figure {
-	names, _ := swept(run)
+	values, stars, known := map[spot]value{}, map[spot]string{}, map[string]bool{}
 	var all []float64
-	values := map[string]map[[2]float64]value{}
 	for _, p := range run.Sweep.Points {
 		if len(p.At) != 2 {
 			continue
 		}
 		for _, m := range p.Strategies {
-			if v := estimated(t.of(m)); v.n > 0 {
-				if values[m.Strategy] == nil {
-					values[m.Strategy] = map[[2]float64]value{}
-				}
-				values[m.Strategy][[2]float64{p.At[0], p.At[1]}] = v
-				all = append(all, v.center)
+			v, at := estimated(t.of(m)), spot{m.Strategy, p.At[0], p.At[1]}
+			if v.n == 0 {
+				continue
+			}
+			values[at], known[m.Strategy] = v, true
+			if all = append(all, v.center); m.Problem != "" {
+				stars[at] = "*"
 			}
 		}
 	}
-	names = slices.DeleteFunc(names, func(s string) bool { return len(values[s]) == 0 })
-	if len(names) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
 	low, high := span(all, func(v float64) bool { return v > 0 })
 	steps := heatSteps{low, high}
 	parts := []part{steps.keys(t.say)}
 	var says []string
+	names, _ := swept(run)
 	for _, name := range names {
+		if !known[name] {
+			continue
+		}
+		say := func(column, row float64) string {
+			at := spot{name, column, row}
+			return t.say(values[at].center) + stars[at]
+		}
 		h := newHeatMap(x, y, func(column, row float64) (cell, bool) {
-			v, found := values[name][[2]float64{column, row}]
-			return cell{fill: steps.shade(v.center).color(), text: t.say(v.center)}, found
+			v, found := values[spot{name, column, row}]
+			return cell{fill: steps.shade(v.center).color(), text: say(column, row)}, found
 		})
 		parts = append(parts, heading(clean(name)), h.part(), space(6))
-		says = append(says, clean(name)+" "+mapInWords(h, func(column, row float64) string {
-			return t.say(values[name][[2]float64{column, row}].center)
-		}))
+		says = append(says, clean(name)+" "+mapInWords(h, say))
 	}
-	about := fmt.Sprintf("%s over %s and %s: one map for each strategy, with the same colours; %s", t.what, axisTitle(x.Name),
-		axisTitle(y.Name), medians(run))
+	about := fmt.Sprintf("%s over %s and %s: one map for each strategy, with the same colours; %s.", t.what, axisTitle(x.Name),
+		axisTitle(y.Name), medians(run)) + unjudged(run.Sweep, "A star")
 	return []Figure{figure(run, t.name, t.title+" by "+axisTitle(x.Name)+" and "+axisTitle(y.Name), about,
-		about+": "+told(says), parts...)}
+		about+" "+told(says), parts...)}
 }
 
 // mapInWords tells each cell of a map.

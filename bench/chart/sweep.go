@@ -197,12 +197,25 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 		p.behindFirst()
 		parts = append(parts, p.part(), keys(ks...), space(6))
 	}
-	about := t.what + " over " + axisTitle(a.Name) + ", log scale, " + basis(run) + ". The number is that at the right end."
+	about := t.what + " over " + axisTitle(a.Name) + ", log scale, " + basis(run) + ". The number is that at the right end." +
+		unjudged(run.Sweep, "A ring")
 	if len(laws) > 0 {
 		about += " Lines are the universal scalability law, fitted to the points; where it could not be, they join the points."
 	}
 	parts, alt := withFindings(run.Sweep, t, parts, about+" "+told(says))
 	return []Figure{figure(run, t.name, t.title+" by "+axisTitle(a.Name), about, alt, parts...)}
+}
+
+// unjudged says what marks a point that must not be judged, and why the first of them is one; empty: there is none.
+func unjudged(s *result.Sweep, mark string) string {
+	for _, p := range s.Points {
+		for _, m := range p.Strategies {
+			if m.Problem != "" {
+				return fmt.Sprintf(" %s: not to be judged, as %s at %s, which %s.", mark, clean(m.Strategy), clean(p.Place), clean(m.Problem))
+			}
+		}
+	}
+	return ""
 }
 
 // withFindings puts what a sweep found above the first of its figures, and into its words.
@@ -233,7 +246,11 @@ func pointsInWords(points []point, a result.Axis, say func(float64) string) stri
 				label = t.Label
 			}
 		}
-		each = append(each, say(at.y)+" at "+label)
+		text := say(at.y) + " at " + label
+		if at.doubtful {
+			text += " (not to be judged)"
+		}
+		each = append(each, text)
 	}
 	return listed(each)
 }
