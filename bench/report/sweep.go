@@ -130,8 +130,7 @@ func pointSection(res *result.Run) section {
 			if m.Problem != "" {
 				continue
 			}
-			here := &best{m.PerSecond.Median, fmt.Sprintf("%s purchases/s with %s at %s", number(m.PerSecond.Median), clean(m.Strategy),
-				clean(p.Place))}
+			here := &best{m.PerSecond.Median, fmt.Sprintf("with %s at %s", clean(m.Strategy), clean(p.Place))}
 			if most == nil || here.rate > most.rate {
 				most = here
 			}
@@ -142,7 +141,7 @@ func pointSection(res *result.Run) section {
 	}
 	s.meaning = "None of these rows may be judged."
 	if most != nil {
-		s.meaning = brief(fmt.Sprintf("From %s to %s.", fewest.where, most.where))
+		s.meaning = brief(fmt.Sprintf("From %s purchases/s %s to %s %s.", two(fewest.rate), fewest.where, two(most.rate), most.where))
 	}
 	return onlyRows(s)
 }
@@ -157,14 +156,17 @@ func bestSection(res *result.Run) section {
 	}
 	n := len(s.table.header)
 	s.table.header[n-5].left, s.table.header[n-4].left = true, true
-	known, lost := 0, 0
+	known, gravest, least := 0, "", 1.0
 	for _, p := range res.Sweep.Points {
 		worst, parts := none, []string{none, none, none}
 		if l := p.Loss; l != nil {
 			parts = []string{ofWhole(&l.Ratio), ofWhole(l.Low), ofWhole(l.High)}
 			if l.Sure {
 				worst = clean(l.Worst)
-				lost++
+				if l.Ratio < least {
+					least, gravest = l.Ratio, fmt.Sprintf("The worst choice costs most at %s: %s makes %s of the best.", clean(p.Place), worst,
+						ofWhole(&l.Ratio))
+				}
 			}
 		}
 		if len(p.Best) == 1 {
@@ -177,8 +179,7 @@ func bestSection(res *result.Run) section {
 		s.table.rows = append(s.table.rows, append(axisCells(res, p.At), cells(append([]string{best, worst}, parts...)...)...))
 	}
 	of := count(int64(len(res.Sweep.Points)), "point")
-	s.meaning = brief(fmt.Sprintf("One strategy is known to be the fastest at %d of %s.", known, of),
-		fmt.Sprintf("The worst choice is known to cost something at %d.", lost))
+	s.meaning = brief(fmt.Sprintf("One strategy is known to be the fastest at %d of %s.", known, of), gravest)
 	return onlyRows(s)
 }
 
@@ -235,24 +236,17 @@ func crossingSection(all []result.Crossing) section {
 		s.table.rows = append(s.table.rows, cells(clean(string(c.Axis)), clean(c.A), clean(c.B), axisValue(c.Axis, c.Before),
 			axisValue(c.Axis, c.After), axisValue(c.Axis, c.Until), other))
 	}
-	c := all[0]
-	s.meaning = brief(fmt.Sprintf("Which of %s and %s is faster depends on %s.", clean(c.A), clean(c.B), axisWords(c.Axis)))
-	return onlyRows(s)
-}
-
-// axisWords is an axis in words.
-func axisWords(axis result.AxisName) string {
-	switch axis {
-	case result.Clients:
-		return "how many clients there are"
-	case result.Hot:
-		return "how many items circulate"
-	case result.Hold:
-		return "how long each operation works"
-	case result.RTT:
-		return "how far away the server is"
+	var said []string
+	for _, c := range all {
+		at := ""
+		if c.Other != "" {
+			at = " with " + c.Other.Say(c.OtherValue)
+		}
+		said = append(said, fmt.Sprintf("%s passes %s between %s and %s%s.", clean(c.A), clean(c.B), axisValue(c.Axis, c.Before),
+			c.Axis.Say(c.After), at))
 	}
-	return clean(string(axis))
+	s.meaning = brief(said...)
+	return onlyRows(s)
 }
 
 // lawSection is the universal scalability law of each strategy.
