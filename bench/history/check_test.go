@@ -356,9 +356,12 @@ func TestDraw(t *testing.T) {
 			continue
 		}
 		var page strings.Builder
-		drawn, err := v.Part(c.part).Stories[0].Draw(&page, c.name)
+		drawn, err := v.Part(c.part).Stories[0].Draw(&page, "<b>"+c.name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if text := page.String(); strings.Contains(text, "<b>") || drawn && !strings.Contains(text, "&lt;b&gt;"+c.name) {
+			t.Errorf("%s: the name of the history is not escaped, or not there", c.name)
 		}
 		wants := c.part != "accounts" && !strings.HasPrefix(c.says, "the inventory of") && c.name != "junk on the market"
 		if drawn != wants || drawn != strings.Contains(page.String(), "<html") {

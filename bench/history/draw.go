@@ -68,6 +68,7 @@ var storyPage = template.Must(template.New("story").Parse(`{{.Before}}<title>{{.
       #story h1 { font-size: 1.5rem; margin: 0 0 0.5rem; }
       #story li { margin: 0.2rem 0; }
       body #legend { position: static; }
+      body #legend svg { overflow: visible; }
       body #canvas { margin-top: 0.5rem; overflow-x: auto; }
     </style>
 {{.After}}<body>
@@ -82,5 +83,6 @@ var storyPage = template.Must(template.New("story").Parse(`{{.Before}}<title>{{.
         <li>{{.}}</li>{{end}}
       </ol>
       <p>The picture has a line for each client and a box for each operation, from call to reply. Point at a box: the
-      longest order that there is of the operations before it is drawn, and in red what it cannot go on with.</p>
+      longest order that it is in is drawn, and in red what that cannot go on with. LP is the instant at which an operation
+      takes effect.</p>
     </main>{{.Body}}`))

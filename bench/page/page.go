@@ -63,7 +63,7 @@ func newView(d *report.Document) (view, error) {
 	parts := single(d)
 	hash := sha256.Sum256([]byte(script))
 	v := view{
-		Title: "What was measured and found", Several: len(parts) > 1, Script: template.JS(script),
+		Title: "What came out", Several: len(parts) > 1, Script: template.JS(script),
 		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(hash[:]) + "'",
 	}

@@ -155,7 +155,7 @@ func (f checkFlags) draw(stderr io.Writer, verdicts []judged) error {
 		for _, p := range v.Parts {
 			for _, s := range p.Stories {
 				var page bytes.Buffer
-				drawn, err := s.Draw(&page, fmt.Sprintf("The history of %s %s in %s is violated", v.Subject, v.Mix, v.Dir))
+				drawn, err := s.Draw(&page, fmt.Sprintf("From the history of %s %s in %s", v.Subject, v.Mix, v.Dir))
 				if err != nil {
 					return err
 				}

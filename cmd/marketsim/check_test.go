@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 		"LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n", ": sold twice", "violation: the history of hand 1x2 in "+bad, "drawn in "+page)
 	drawn := read(t, page)
 	story, picture, _ := strings.Cut(drawn, "const data =") // porcupine's
-	for _, says := range []string{"item 1: sold twice</h1>", "The history of hand 1x2 in " + bad, "<li>sold by 1 to 3 for 40 coins (0.0"} {
+	for _, says := range []string{"item 1: sold twice</h1>", "From the history of hand 1x2 in " + bad, "<li>sold by 1 to 3 for 40 coins (0.0"} {
 		if !strings.Contains(story, says) {
 			t.Errorf("%s does not tell %q above the picture", page, says)
 		}
