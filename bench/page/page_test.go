@@ -103,7 +103,7 @@ func TestStoredResults(t *testing.T) {
 // TestSaysTheSameTwice: a page of the same results is the same, byte by byte.
 func TestSaysTheSameTwice(t *testing.T) {
 	d := document(t, book)
-	if drawn(t, d) != drawn(t, d) {
+	if first, again := drawn(t, d), drawn(t, d); first != again {
 		t.Error("two pages of one document differ")
 	}
 }
@@ -201,6 +201,27 @@ func TestMatrix(t *testing.T) {
 	}
 	if told < 500 {
 		t.Errorf("only %d stories", told)
+	}
+}
+
+// TestFaultsCutShort: what was found until then is drawn, with a warning before all else.
+func TestFaultsCutShort(t *testing.T) {
+	res := document(t, stored+"/faults/faults.json").Faults()
+	res.Status, res.Findings = result.Interrupted, res.Findings[:100]
+	p := parse(t, drawn(t, report.Faults(res)))
+	p.sound(t)
+	warnings := p.find("p", "warning")
+	if len(warnings) != 1 || !strings.Contains(text(warnings[0]), "INTERRUPTED by the user: this is what was found until then, 100 of 1,980") {
+		t.Errorf("%d warnings", len(warnings))
+	}
+	empty := 0
+	for _, td := range within(p.find("table", "matrix")[0], "td") {
+		if text(td) == "" {
+			empty++
+		}
+	}
+	if want := len(res.Subjects)*len(res.Scenarios) - 100 + 1; empty != want { // and the corner
+		t.Errorf("%d cells are empty, want %d", empty, want)
 	}
 }
 
