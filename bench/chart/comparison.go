@@ -43,7 +43,7 @@ func comparisons(run *result.Run, _ []group) []Figure {
 		fastest := fastestOf(pairs)
 		if len(pairs) > mostPairs {
 			head += ": " + clean(fastest) + ", the fastest, to"
-			shown = slices.DeleteFunc(slices.Clone(pairs), func(c result.Comparison) bool { return c.A != fastest && c.B != fastest })
+			shown = slices.DeleteFunc(shown, func(c result.Comparison) bool { return c.A != fastest && c.B != fastest })
 			left += len(pairs) - len(shown)
 		}
 		slices.SortStableFunc(shown, func(a, b result.Comparison) int { return cmp.Compare(ratioOf(a).last(), ratioOf(b).last()) })

@@ -79,7 +79,7 @@ func (h heatMap) draw(c draw.Canvas) {
 
 // draw fills a cell, with its text where that fits.
 func (at cell) draw(c draw.Canvas, r vg.Rectangle) {
-	c.FillPolygon(at.fill, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}})
+	fill(c, at.fill, r.Min.X, r.Min.Y, r.Max.X, r.Max.Y)
 	middle := vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}
 	room := r.Max.X - r.Min.X
 	text := typeface{10, false, ink}
@@ -167,7 +167,8 @@ func mapInWords(h heatMap, say func(column, row float64) string) string {
 	for _, row := range h.rows {
 		for _, column := range h.columns {
 			if _, found := h.cell(column, row); found && len(each) < mostSaid {
-				each = append(each, fmt.Sprintf("%s at %s and %s", say(column, row), axisValue(h.x.Name, column), axisValue(h.y.Name, row)))
+				each = append(each, fmt.Sprintf("%s at %s and %s", say(column, row), axisValue(h.x.Name, column),
+					axisValue(h.y.Name, row)))
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func (s heatSteps) keys(say func(float64) string) part {
 		wide := inner / vg.Length(len(heat))
 		for i := range n {
 			left, bottom := c.Min.X+margin+vg.Length(i)*wide, c.Max.Y-12
-			c.FillPolygon(heat[i].color(), []vg.Point{{X: left, Y: bottom}, {X: left + wide, Y: bottom}, {X: left + wide, Y: bottom + 10}, {X: left, Y: bottom + 10}})
+			fill(c, heat[i].color(), left, bottom, left+wide, bottom+10)
 			from := s.low * math.Pow(s.high/s.low, float64(i)/float64(n))
 			noteType.write(c, left, bottom-noteType.size-1, 0, "from "+say(from))
 		}
@@ -256,7 +257,8 @@ func bestMap(run *result.Run, x, y result.Axis) []Figure {
 	}
 	if undecided > 0 {
 		g := draw.GlyphStyle{Color: band.color(), Radius: 5, Shape: draw.BoxGlyph{}}
-		legend = append(legend, key{glyph: &g, text: "not decided between so many", note: fmt.Sprintf("%d of %d", undecided, len(says))})
+		legend = append(legend, key{
+			glyph: &g, text: "not decided between so many", note: fmt.Sprintf("%d of %d", undecided, len(says))})
 	}
 	about := "The strategy with the most purchases a second at each point, and how many times those of the second; " + medians(run)
 	parts, alt := withFindings(run.Sweep, topic{name: "sweep"}, []part{h.part(), keys(legend...)}, about+": "+told(says))

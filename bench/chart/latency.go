@@ -81,7 +81,8 @@ func percentiles(run *result.Run, all []group) []Figure {
 	}
 	about := "Time of a purchase " + from + ", log scale, by the part of purchases that took no longer. All rounds together; a " +
 		fmt.Sprintf("line ends where fewer than %d purchases are left. The number is the 99th percentile.", enoughAbove)
-	return []Figure{figure(run, "latency", "How long a purchase takes", about, "Waits of purchases by percentile: "+told(says), parts...)}
+	return []Figure{figure(run, "latency", "How long a purchase takes", about,
+		"Waits of purchases by percentile: "+told(says), parts...)}
 }
 
 // merged are the waits of a group's rows, all rounds together; nil: none can be read.
@@ -233,7 +234,9 @@ func ladder(all []group, of group, p99 func(result.Row) (float64, bool)) (l line
 		v := g.median(p99)
 		missed := slices.ContainsFunc(g.rows, func(r result.Row) bool { return r.Open == nil || !r.Open.WasReached() })
 		asked := g.rows[0].Open.Asked
-		l.points = append(l.points, point{x: asked, y: v.center, low: v.low, high: v.high, sure: v.sure, doubtful: missed || g.problem != ""})
+		l.points = append(l.points, point{
+			x: asked, y: v.center, low: v.low, high: v.high, sure: v.sure, doubtful: missed || g.problem != "",
+		})
 		if !missed {
 			reached = max(reached, asked)
 		}

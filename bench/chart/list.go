@@ -118,7 +118,7 @@ func (l list) drawTrack(data draw.Canvas, x func(float64) vg.Length, y vg.Length
 	const half = track / 2
 	for _, b := range l.bands {
 		from, to := x(l.axis.within(b.from)), x(l.axis.within(b.to))
-		data.FillPolygon(band.color(), []vg.Point{{X: from, Y: y - half}, {X: to, Y: y - half}, {X: to, Y: y + half}, {X: from, Y: y + half}})
+		fill(data, band.color(), from, y-half, to, y+half)
 	}
 	data.StrokeLine2(hair(grid), data.Min.X, y, data.Max.X, y)
 	for _, t := range l.axis.ticks {

@@ -17,55 +17,34 @@ func overTime(run *result.Run, all []group) []Figure {
 	if isSweep(run) || run.Manifest.Config.AtOnce {
 		return nil
 	}
-	var parts []part
-	var says []string
-	var faults []result.FaultTime
-	drawn := slices.DeleteFunc(slices.Clone(all), func(g group) bool {
+	drawn := slices.DeleteFunc(byPlace(all), func(g group) bool {
 		points, _ := course(g)
 		return len(points) == 0
 	})
-	drawn = byPlace(drawn)
+	if len(drawn) == 0 {
+		return nil
+	}
+	var parts []part
+	var says []string
+	var faults []result.FaultTime
 	chaos := false
 	for i, g := range drawn {
-		points, end := course(g)
 		if i == 0 || g.place != drawn[i-1].place {
 			parts = append(parts, heading(inWords(g)))
 		}
-		ends := []float64{}
-		low, high := points[0], points[0]
-		for _, at := range points {
-			ends = append(ends, at.y, at.high)
-			if at.y < low.y {
-				low = at
-			}
-			if at.y > high.y {
-				high = at
-			}
-		}
-		l := line{look: look{shade: series[0]}, points: points, bare: true, spread: len(g.rows) > 1}
-		p := panel{lines: []line{l}, x: linearAxis("", func(s float64) string { return digits(s) + " s" }, end), y: threeLevels(ends), height: 58}
-		p.x = p.x.until(end)
+		p, text := coursePanel(g)
 		if next := i + 1; next < len(drawn) && drawn[next].place == g.place {
-			if _, same := course(drawn[next]); same == end {
+			if below, _ := coursePanel(drawn[next]); below.x.max == p.x.max {
 				p.x.ticks = nil // those of the next are below
 			}
 		}
+		says = append(says, text)
+		parts = append(parts, words(bodyType, g.strategy), p.part(), space(3))
 		if c := g.rows[0].Chaos; c != nil {
-			chaos, p.height, p.left = true, 110, laneNames
-			times := sanely(c.Times, end)
-			faults = append(faults, times...)
-			for _, f := range times {
-				p.regions = append(p.regions, region{span2{f.Start, f.End}, struckShade(f.Kind)})
-			}
-			parts = append(parts, words(bodyType, g.strategy), p.part(), lanes(p.x, times))
-		} else {
-			parts = append(parts, words(bodyType, g.strategy), p.part(), space(3))
+			times := possible(c.Times, p.x.max)
+			chaos, faults = true, append(faults, times...)
+			parts = append(parts, lanes(p.x, times))
 		}
-		says = append(says, fmt.Sprintf("%s from %s/s (at %s s) to %s/s (at %s s)", g.name(), short(low.y), digits(low.x),
-			short(high.y), digits(high.x)))
-	}
-	if len(parts) == 0 {
-		return nil
 	}
 	title, about := "Purchases a second over time", "Each with a scale of its own, from zero"
 	if run.Planned() > 1 {
@@ -83,6 +62,33 @@ func overTime(run *result.Run, all []group) []Figure {
 		parts = append([]part{faultKeys()}, parts...)
 	}
 	return []Figure{figure(run, "over-time", title, about, alt, parts...)}
+}
+
+// coursePanel is the course of a group in a frame, and in words.
+func coursePanel(g group) (p panel, text string) {
+	points, end := course(g)
+	var ends []float64
+	low, high := points[0], points[0]
+	for _, at := range points {
+		ends = append(ends, at.y, at.high)
+		if at.y < low.y {
+			low = at
+		}
+		if at.y > high.y {
+			high = at
+		}
+	}
+	seconds := func(s float64) string { return digits(s) + " s" }
+	p = panel{x: linearAxis("", seconds, end).until(end), y: threeLevels(ends), height: 58}
+	p.lines = []line{{look: look{shade: series[0]}, points: points, bare: true, spread: len(g.rows) > 1}}
+	if c := g.rows[0].Chaos; c != nil {
+		p.height, p.left = 110, laneNames
+		for _, f := range possible(c.Times, end) {
+			p.regions = append(p.regions, region{span2{f.Start, f.End}, struckShade(f.Kind)})
+		}
+	}
+	return p, fmt.Sprintf("%s from %s/s (at %s s) to %s/s (at %s s)", g.name(), short(low.y), digits(low.x), short(high.y),
+		digits(high.x))
 }
 
 // course is the purchases a second of a group over time, the median of its rounds with the lowest and the highest.
@@ -176,8 +182,8 @@ func faultKeys() part {
 	return keys(all...)
 }
 
-// sanely are the times that can be, in order of kinds.
-func sanely(all []result.FaultTime, end float64) (times []result.FaultTime) {
+// possible are the times that can be.
+func possible(all []result.FaultTime, end float64) (times []result.FaultTime) {
 	for _, f := range all {
 		if sane(f.Start) && sane(f.End) && f.End >= f.Start && f.Start <= end && f.Kind != "" {
 			times = append(times, f)
@@ -221,8 +227,7 @@ func lanes(x axis, times []result.FaultTime) part {
 				const thinnest = 1.5 // a short one is seen, too
 				from := min(place(f.Start), right-thinnest)
 				to := max(place(f.End), from+thinnest)
-				c.FillPolygon(struckShade(kind).color(), []vg.Point{{X: from, Y: bottom + 2}, {X: to, Y: bottom + 2},
-					{X: to, Y: bottom + high - 2}, {X: from, Y: bottom + high - 2}})
+				fill(c, struckShade(kind).color(), from, bottom+2, to, bottom+high-2)
 			}
 			noteType.write(c, c.Min.X+margin, bottom+2.5, 0, clean(kind))
 		}

@@ -68,12 +68,13 @@ func (p panel) draw(c draw.Canvas) {
 		if to-from < 1 {
 			to = from + 1 // a short one is seen, too
 		}
-		c.FillPolygon(r.faint(0x38), []vg.Point{{X: from, Y: data.Min.Y}, {X: to, Y: data.Min.Y}, {X: to, Y: data.Max.Y}, {X: from, Y: data.Max.Y}})
+		fill(c, r.faint(0x38), from, data.Min.Y, to, data.Max.Y)
 	}
 	p.y.drawLevels(data, y)
 	for _, l := range p.levels {
 		if p.y.shows(l.y) {
-			data.StrokeLine2(draw.LineStyle{Color: ink.color(), Width: 1, Dashes: []vg.Length{4, 3}}, data.Min.X, y(l.y), data.Max.X, y(l.y))
+			dashed := draw.LineStyle{Color: ink.color(), Width: 1, Dashes: []vg.Length{4, 3}}
+			data.StrokeLine2(dashed, data.Min.X, y(l.y), data.Max.X, y(l.y))
 			noteType.write(c, data.Max.X, y(l.y)+3, 1, l.text)
 		}
 	}

@@ -101,7 +101,7 @@ func bar(name, note string, times []float64, total float64) part {
 			if right-left < 0.2 {
 				continue
 			}
-			c.FillPolygon(p.color(), []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: bottom + high}, {X: left, Y: bottom + high}})
+			fill(c, p.color(), left, bottom, right, bottom+high)
 			c.StrokeLine2(draw.LineStyle{Color: paper.color(), Width: 1}, right, bottom, right, bottom+high)
 			label := typeface{10, true, paper}
 			if p.shade == grid {
@@ -178,8 +178,9 @@ func fairness(run *result.Run, all []group) []Figure {
 		here := at(drawn, place)
 		for _, g := range sorted(here, func(g group) value { return g.median(jain) }) {
 			v := g.median(jain)
-			l.entries = append(l.entries, entry{name: g.strategy, note: digits(v.center) + perBuyer(g), marks: []mark{{v, dotOf(g, v)}}})
-			says = append(says, g.name()+" "+digits(v.center)+perBuyer(g))
+			note := digits(v.center) + perBuyer(g)
+			l.entries = append(l.entries, entry{name: g.strategy, note: note, marks: []mark{{v, dotOf(g, v)}}})
+			says = append(says, g.name()+" "+note)
 		}
 		parts = append(parts, heading(inWords(here[0])), l.part(), space(8))
 	}

@@ -103,7 +103,9 @@ type (
 
 func (diamond) DrawGlyph(c *draw.Canvas, g draw.GlyphStyle, at vg.Point) {
 	r := 1.25 * g.Radius
-	c.FillPolygon(g.Color, []vg.Point{{X: at.X - r, Y: at.Y}, {X: at.X, Y: at.Y + r}, {X: at.X + r, Y: at.Y}, {X: at.X, Y: at.Y - r}})
+	c.FillPolygon(g.Color, []vg.Point{
+		{X: at.X - r, Y: at.Y}, {X: at.X, Y: at.Y + r}, {X: at.X + r, Y: at.Y}, {X: at.X, Y: at.Y - r},
+	})
 }
 
 func (cross) DrawGlyph(c *draw.Canvas, g draw.GlyphStyle, at vg.Point) {
@@ -145,6 +147,11 @@ func (leftward) DrawGlyph(c *draw.Canvas, g draw.GlyphStyle, at vg.Point) {
 }
 
 func thick(g draw.GlyphStyle) draw.LineStyle { return draw.LineStyle{Color: g.Color, Width: 1.6} }
+
+// fill fills a rectangle.
+func fill(c draw.Canvas, with color.Color, left, bottom, right, top vg.Length) {
+	c.FillPolygon(with, []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
+}
 
 // hair is a thin line.
 func hair(s shade) draw.LineStyle { return draw.LineStyle{Color: s.color(), Width: 0.75} }

@@ -3,6 +3,7 @@ package chart
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -140,34 +141,16 @@ func axisTitle(name result.AxisName) string {
 // alongAxis is a topic along the only axis of a sweep: a line for each strategy, and of purchases a second over clients
 // the law that was fitted to it.
 func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
-	x, place := scale(a)
-	names, looks := swept(run)
-	lines, ys := map[string]*line{}, []float64{}
-	for _, p := range run.Sweep.Points {
-		if len(p.At) != 1 {
-			continue
-		}
-		for _, m := range p.Strategies {
-			v := estimated(t.of(m))
-			if at := place(p.At[0]); v.n > 0 && x.shows(at) {
-				if lines[m.Strategy] == nil {
-					lines[m.Strategy] = &line{look: looks[m.Strategy]}
-				}
-				l := lines[m.Strategy]
-				l.points = append(l.points, point{x: at, y: v.center, low: v.low, high: v.high, sure: v.sure, doubtful: m.Problem != ""})
-				ys = append(ys, v.ends()...)
-			}
-		}
-	}
-	names = slices.DeleteFunc(names, func(s string) bool { return lines[s] == nil })
-	if len(names) == 0 {
+	x, _ := scale(a)
+	lines, ys := sweepLines(run, a, t)
+	if len(ys) == 0 {
 		return nil
 	}
-	for _, l := range lines {
-		slices.SortStableFunc(l.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
-	}
 	end := func(name string) float64 { return lines[name].points[len(lines[name].points)-1].y }
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(end(b), end(a)) }) // as they end in the picture
+	names := slices.Collect(maps.Keys(lines))
+	slices.SortFunc(names, func(a, b string) int { // as they end in the picture
+		return cmp.Or(cmp.Compare(end(b), end(a)), cmp.Compare(a, b))
+	})
 	laws := map[string]result.Law{}
 	if t.name == "sweep" && a.Name == result.Clients && x.log {
 		laws = fitted(run.Sweep.Laws)
@@ -178,21 +161,20 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	for _, some := range slices.Collect(slices.Chunk(names, evenly(len(names)))) {
 		p, ks := panel{x: x, y: y, height: 190}, []key{}
 		for _, name := range names {
-			l := *lines[name]
+			l := lines[name]
 			if l.behind = !slices.Contains(some, name); l.behind {
 				p.lines = append(p.lines, l)
 				continue
 			}
-			k := l.key(clean(name), t.say(end(name)))
-			says = append(says, clean(name)+" "+pointsInWords(l.points, a, t.say))
+			k, text := l.key(clean(name), t.say(end(name))), clean(name)+" "+pointsInWords(l.points, a, t.say)
 			if law, found := laws[name]; found {
 				k.small = lawInWords(law)
-				says[len(says)-1] += "; " + k.small
+				text += "; " + k.small
 				p.lines = append(p.lines, lawLine(law, l.look, x))
 				l.apart = true
 			}
 			p.lines = append(p.lines, l)
-			ks = append(ks, k)
+			ks, says = append(ks, k), append(says, text)
 		}
 		p.behindFirst()
 		parts = append(parts, p.part(), keys(ks...), space(6))
@@ -206,12 +188,41 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	return []Figure{figure(run, t.name, t.title+" by "+axisTitle(a.Name), about, alt, parts...)}
 }
 
+// sweepLines are the lines of a topic, by strategy, and all numbers that their axis has to reach.
+func sweepLines(run *result.Run, a result.Axis, t topic) (lines map[string]line, ys []float64) {
+	x, place := scale(a)
+	_, looks := swept(run)
+	lines = map[string]line{}
+	for _, p := range run.Sweep.Points {
+		if len(p.At) != 1 {
+			continue
+		}
+		for _, m := range p.Strategies {
+			v, at := estimated(t.of(m)), place(p.At[0])
+			if v.n == 0 || !x.shows(at) {
+				continue
+			}
+			l := lines[m.Strategy]
+			l.look = looks[m.Strategy]
+			l.points = append(l.points, point{
+				x: at, y: v.center, low: v.low, high: v.high, sure: v.sure, doubtful: m.Problem != "",
+			})
+			lines[m.Strategy], ys = l, append(ys, v.ends()...)
+		}
+	}
+	for _, l := range lines {
+		slices.SortStableFunc(l.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+	}
+	return lines, ys
+}
+
 // unjudged says what marks a point that must not be judged, and why the first of them is one; empty: there is none.
 func unjudged(s *result.Sweep, mark string) string {
 	for _, p := range s.Points {
 		for _, m := range p.Strategies {
 			if m.Problem != "" {
-				return fmt.Sprintf(" %s: not to be judged, as %s at %s, which %s.", mark, clean(m.Strategy), clean(p.Place), clean(m.Problem))
+				return fmt.Sprintf(" %s: not to be judged, as %s at %s, which %s.", mark, clean(m.Strategy), clean(p.Place),
+					clean(m.Problem))
 			}
 		}
 	}

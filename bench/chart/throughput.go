@@ -49,8 +49,8 @@ func throughput(run *result.Run, all []group) []Figure {
 	alt := "Purchases a second as dots on a log scale, " + basis(run) + ": " + told(says)
 	if len(books) > 0 {
 		dot, ring := draw.GlyphStyle{Color: series[0].color(), Radius: 3.5, Shape: draw.CircleGlyph{}}, bookGlyph(false)
-		parts = append([]part{keys(key{glyph: &dot, text: "measured here"}, key{glyph: &ring, text: "published in Redis in Action"})},
-			parts...)
+		legend := keys(key{glyph: &dot, text: "measured here"}, key{glyph: &ring, text: "published in Redis in Action"})
+		parts = append([]part{legend}, parts...)
 	}
 	return []Figure{figure(run, "throughput", "Purchases a second", about, alt, parts...)}
 }
@@ -105,11 +105,9 @@ type published struct {
 
 // bookOf is what the book says of a group of a run that reproduces it.
 func bookOf(g group) (published, bool) {
-	if !slices.ContainsFunc(g.run.Manifest.Config.Reproduces, func(t string) bool { return slices.Contains(reference.Tables(), t) }) {
-		return published{}, false
-	}
+	ofBook := func(table string) bool { return slices.Contains(reference.Tables(), table) }
 	r := g.rows[0]
-	if r.Workload != (result.Workload{}) {
+	if !slices.ContainsFunc(g.run.Manifest.Config.Reproduces, ofBook) || r.Workload != (result.Workload{}) {
 		return published{}, false
 	}
 	row, found := reference.Find(r.Strategy, r.Sellers, r.Buyers)

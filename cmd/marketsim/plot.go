@@ -51,17 +51,20 @@ format. An SVG scales to any width, is dark where its reader prefers that, and c
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "`file` that gets the picture: its name ends in .svg or .png")
 	cmd.Flags().BoolVar(&f.list, "list", false, "say which figures there are, and draw none")
 	_ = cmd.MarkFlagFilename("output", "svg", "png")
-	_ = cmd.RegisterFlagCompletionFunc("figure", func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		figures, err := figuresIn(args[0])
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return figureNames(figures), cobra.ShellCompDirectiveNoFileComp
-	})
+	_ = cmd.RegisterFlagCompletionFunc("figure", offerFigures)
 	return cmd
+}
+
+// offerFigures completes the name of a figure of the run that is named already.
+func offerFigures(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	figures, err := figuresIn(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return figureNames(figures), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (f plotFlags) plot(p *program, path string) error {
