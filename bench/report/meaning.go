@@ -16,7 +16,8 @@ import (
 // decided: the verdicts of a comparison decide it, or the disjoint intervals of two medians. What a single round shows is
 // told as what that round showed.
 //
-// The files meaning*.go hold these lines, by kinds of tables, and findings.go those of a whole result.
+// The files meaning*.go hold these lines, by kinds of tables, standings.go says who is ahead, and findings.go tells a whole
+// result.
 
 // inWords begins the line.
 const inWords = "In words: "
