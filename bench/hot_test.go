@@ -192,7 +192,7 @@ func TestHotBuyersKeepOn(t *testing.T) {
 			t.Errorf("%d bought, %d listed, refused %v, warnings %q; want 1, 1, twice, none", row.Bought, row.Listed, row.Refused,
 				row.Warnings)
 		}
-		if browses < 900 || browses > 1000 {
+		if browses < 900 || browses > 1001 { // once more if it wakes at the very end before the row's clock does
 			t.Errorf("an empty market was looked at %d times in a second", browses)
 		}
 	})

@@ -79,9 +79,8 @@ func TestMastersOfOnesOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
-			t.Errorf("left on master %d: %v", i, left)
-		}
+		// A release that did not reach a master in time, on a busy machine, is made good by the end of the lease.
+		eventually(t, "an empty master", func() bool { return len(conn.Keys(t.Context(), "*").Val()) == 0 })
 	}
 }
 
