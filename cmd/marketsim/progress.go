@@ -152,14 +152,17 @@ func (p *rowProgress) finished(c bench.Config, res *result.Run) {
 
 // soFar draws the table of what was measured so far, if it fits the terminal.
 func (p *rowProgress) soFar(res *result.Run) bool {
+	width, height, err := term.GetSize(int(p.w.(*os.File).Fd()))
+	if err != nil || width < report.Width || height <= p.size {
+		return false // without drawing the thousands of lines that a sweep may have
+	}
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "so far, after %d of %s:\n", p.rows/p.size, english.Plural(p.rounds, "round", ""))
 	if err := report.SoFar(res).Write(&text, report.Text, report.Options{Color: true}); err != nil {
 		return false
 	}
 	lines := bytes.Count(text.Bytes(), []byte("\n"))
-	width, height, err := term.GetSize(int(p.w.(*os.File).Fd()))
-	if err != nil || width < report.Width || height <= lines+1 { // the bar is below it
+	if height <= lines+1 { // the bar is below it
 		return false
 	}
 	_, _ = p.w.Write(text.Bytes())
