@@ -85,6 +85,28 @@ func TestCrossingIsFound(t *testing.T) {
 	}
 }
 
+// TestBestSentence: who leads is named first, and never where it is not known.
+func TestBestSentence(t *testing.T) {
+	config := result.Config{Strategies: []string{"a", "b", "c"}}
+	for want, best := range map[string][]string{
+		"a is the fastest at all 2 points.":                                                               {"a", "a"},
+		"b is the fastest at 2 of 3 points, and at the other 1 it may be.":                                {"b", "b", "a b"},
+		"b is the fastest at 1 of 3 points; at 2 several may be.":                                         {"b", "a c", "a b"},
+		"No strategy is the fastest everywhere: of the 3 points, a at 2 and c at 1.":                      {"a", "a", "c"},
+		"No strategy is the fastest everywhere: of the 3 points, a at 1 and c at 1; at 1 several may be.": {"a", "a b", "c"},
+		"No strategy is known to be the fastest at any of the 2 points.":                                  {"a b", "b c"},
+		"a is the fastest at 1 of 2 points; at 1 none can be judged.":                                     {"a", ""},
+	} {
+		var points []result.SweepPoint
+		for _, names := range best {
+			points = append(points, result.SweepPoint{Best: strings.Fields(names)})
+		}
+		if got := bestSentence(config, points); got != want {
+			t.Errorf("%q: %s, want %s", best, got, want)
+		}
+	}
+}
+
 // TestCrossingBack: a lead that ends is not said to go on.
 func TestCrossingBack(t *testing.T) {
 	run := planted([]string{"a", "b"}, 9, clients(1, 2, 4, 8), func(s string, p result.Point) float64 {
