@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -100,11 +101,52 @@ func (m *measurement) relist(ctx context.Context, w *Worker, item market.ItemID)
 	for !m.stop.asked.Load() {
 		err := w.list(ctx, item)
 		switch {
-		case err == nil, errors.Is(err, market.ErrNotOwned):
+		case err == nil:
+			m.relisted.ring()
+			return
+		case errors.Is(err, market.ErrNotOwned):
 			return
 		case Fatal(err):
 			m.stop.set(result.Incomplete, err)
 			return
 		}
+	}
+}
+
+// A bell wakes the buyers of a hot market who found nothing listed, when something is. Were they to look again and again,
+// 64 buyers of one item would keep the server busier than those who buy; so they all come for the same item at once.
+// Ringing and waiting allocate nothing. Make one with newBell.
+type bell struct {
+	mu    sync.Mutex
+	rung  sync.Cond
+	times int
+}
+
+func newBell() *bell {
+	b := new(bell)
+	b.rung.L = &b.mu
+	return b
+}
+
+// heard is how often it has rung.
+func (b *bell) heard() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.times
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.times++
+	b.rung.Broadcast()
+}
+
+// wait waits until it has rung more often than was heard.
+func (b *bell) wait(heard int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.times == heard {
+		b.rung.Wait()
 	}
 }

@@ -16,7 +16,7 @@ const (
 	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a lock
 	// then waits in vain.
 	failedGrace = time.Second
-	// idle is how long a buyer waits for the first listings. It is not measured.
+	// idle is how long a buyer waits for listings where there are none. It is not measured.
 	idle = time.Millisecond
 )
 
@@ -106,6 +106,8 @@ type measurement struct {
 	quota *quota
 	open  *openLoop // nil: the loop is closed
 
+	relisted *bell // in a hot market
+
 	started  time.Time // when the workers began
 	from     time.Time // end of the warm-up; zero: not known yet
 	unsteady string    // what was not steady then, if anything
@@ -119,6 +121,7 @@ type measurement struct {
 func newMeasurement(workers *Workers) *measurement {
 	return &measurement{
 		Workers: workers, stop: newStop(), quota: newQuota(workers.Purchases), open: newOpenLoop(workers.Config),
+		relisted: newBell(),
 	}
 }
 
@@ -154,6 +157,10 @@ func (m *measurement) work(ctx context.Context) {
 		m.open.begin(m)
 		everybody.Go(func() { m.open.stock.watch(m.stop.done) })
 	}
+	everybody.Go(func() {
+		<-m.stop.done
+		m.relisted.ring() // nobody waits any more
+	})
 	for _, w := range m.All() {
 		if w.role == Buyer {
 			buyers.Add(1)
@@ -260,8 +267,10 @@ func (m *measurement) browse(ctx context.Context, w *Worker) {
 	}
 }
 
-// listings are some of those on the market. Where there are none it waits a little; a failure stops the row.
+// listings are some of those on the market. Where there are none it waits a little, in a hot market until there are; a
+// failure stops the row.
 func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
+	heard := m.relisted.heard()
 	start := time.Now()
 	orders, err := w.Browse(ctx)
 	end := time.Now()
@@ -274,7 +283,11 @@ func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
 		w.spent.browsed(start, end)
 	}
 	if len(orders) == 0 {
-		time.Sleep(idle)
+		if m.Hot > 0 {
+			m.relisted.wait(heard)
+		} else {
+			time.Sleep(idle)
+		}
 		if counted {
 			w.spent.idled(end, time.Now())
 		}
