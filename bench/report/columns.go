@@ -55,7 +55,7 @@ var columns = slices.Concat(
 		{name: "seed", value: func(r row) any { return r.run.Manifest.Seed }},
 		{name: "strategy", in: allTables, head: heading{text: "strategy", left: true}, order: -2,
 			value: func(r row) any { return r.Strategy }},
-		{in: allTables, head: heading{text: "mix", left: true}, order: -2, value: func(r row) any { return mix(r.Row) }},
+		{in: allTables, head: heading{text: "mix", left: true}, order: -2, value: mix},
 		{in: allTables, head: heading{text: "asked/s"}, order: -2, rare: true, value: askedFor},
 		{name: "sellers", value: func(r row) any { return r.Sellers }},
 		{name: "buyers", value: func(r row) any { return r.Buyers }},
@@ -381,7 +381,13 @@ func refused(r row) any {
 	return n
 }
 
-func mix(r result.Row) string { return r.Place() }
+// mix is a row's mix, and its workload unless that is the run's, which the report's head names.
+func mix(r row) any {
+	if r.Workload == r.run.Manifest.Config.Workload {
+		return r.Mix().String()
+	}
+	return r.Place()
+}
 
 // audit is the verdict on a row's market in words.
 func audit(a result.Audit) cell {

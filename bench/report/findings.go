@@ -106,6 +106,9 @@ func (v view) limits() string {
 		return "It was measured once, so chance is in every number, and no difference is decided."
 	case v.evidence == tooFew:
 		return "The rounds are too few for intervals, so no difference is decided."
+	case m.Backend == "local" && m.Config.RTTMS > 0:
+		return fmt.Sprintf("Clients and server shared one machine of %s; the network between them is a delay of %s ms.",
+			count(int64(m.CPUs), "CPU"), number(m.Config.RTTMS))
 	case m.Backend == "local":
 		return fmt.Sprintf("Clients and server shared one machine of %s without a network between them, which favours ways with "+
 			"many round trips.", count(int64(m.CPUs), "CPU"))

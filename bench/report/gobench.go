@@ -59,7 +59,7 @@ func goBench(b *bytes.Buffer, res *result.Run) {
 // benchmarkName ends in the number of CPUs, as Go's do.
 func benchmarkName(r result.Row, cpus int) string {
 	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(clean(r.Strategy))
-	name := fmt.Sprintf("BenchmarkMarket/strategy=%s/mix=%s", strategy, strings.ReplaceAll(mix(r), " ", "/"))
+	name := fmt.Sprintf("BenchmarkMarket/strategy=%s/mix=%s", strategy, strings.ReplaceAll(r.Place(), " ", "/"))
 	if r.Open != nil {
 		name += "/rate=" + strconv.FormatFloat(r.Open.Asked, 'f', -1, 64)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// TestWorkload: a run's workload is in its manifest and in every row, the report says so in its head and with every row,
-// and report draws it again from the file.
+// TestWorkload: a run's workload is in its manifest and in every row, the report names it in its head and where it speaks of
+// a row, and report draws it again from the file.
 func TestWorkload(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
