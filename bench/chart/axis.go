@@ -185,15 +185,6 @@ func (a axis) drawTicks(c, data draw.Canvas, x func(float64) vg.Length) {
 	}
 }
 
-// drawLines draws a line through the data at each tick with a label.
-func (a axis) drawLines(data draw.Canvas, x func(float64) vg.Length) {
-	for _, t := range a.ticks {
-		if t.Label != "" {
-			data.StrokeLine2(hair(grid), x(t.Value), data.Min.Y, x(t.Value), data.Max.Y)
-		}
-	}
-}
-
 // gutter is the room at the left of a plot for the labels of its vertical axis.
 const gutter vg.Length = 38
 

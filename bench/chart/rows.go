@@ -30,10 +30,7 @@ func groupsOf(run *result.Run) []group {
 		rows = slices.Concat(rounds...)
 	}
 	var all []group
-	var strategies []string
-	for _, s := range run.Manifest.Config.Strategies {
-		strategies = append(strategies, s)
-	}
+	strategies := slices.Clone(run.Manifest.Config.Strategies)
 	for _, same := range run.Same(rows) {
 		first := same[0]
 		i := slices.Index(strategies, first.Strategy)
