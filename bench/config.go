@@ -184,8 +184,8 @@ const MaxWorkers = 1_000
 func ParseMix(text string) (result.Mix, error) {
 	m, ok := result.ReadMix(text)
 	if !ok || m.Sellers < 1 || m.Buyers < 1 {
-		return result.Mix{}, fmt.Errorf("%w: mix %q: want SELLERSxBUYERS with at least one of each, such as 5x1",
-			ErrConfig, text)
+		return result.Mix{}, fmt.Errorf("%w: mix %q: want SELLERSxBUYERS with at least one of each and at most %d workers, "+
+			"such as 5x1", ErrConfig, text, MaxWorkers)
 	}
 	return bounded(m)
 }
