@@ -83,6 +83,7 @@ func open(t *testing.T, browser context.Context, path string, on screen) *tab {
 	}
 	p.on(on, "screen")
 	p.do(chromedp.Navigate("file://" + path))
+	p.settle()
 	return p
 }
 
@@ -96,6 +97,17 @@ func (p *tab) on(s screen, medium string) {
 		})
 		return err
 	}))
+	p.settle()
+}
+
+// settle waits until the browser has drawn the page as it is now. What was folded has no size before the frame after the
+// one in which it is unfolded, whatever its style says.
+func (p *tab) settle() {
+	p.t.Helper()
+	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // hears collects what the browser complains of.
@@ -249,6 +261,7 @@ func TestByKeyboard(t *testing.T) {
 		t.Fatalf("only %d things can be used", n)
 	}
 	p.do(chromedp.KeyEvent(strings.Repeat(kb.Tab, n)))
+	p.settle()
 	visited := ask[[]int](p, `window.visited`)
 	for i := range n {
 		if i >= len(visited) || visited[i] != i {
@@ -264,6 +277,7 @@ func TestByKeyboard(t *testing.T) {
 		for i := range min(stuck, 8) {
 			ask[bool](p, fmt.Sprintf(`(document.querySelectorAll(%q)[%d].focus(), true)`, kind, i))
 			p.do(chromedp.KeyEvent(kb.Enter))
+			p.settle()
 			if !ask[bool](p, fmt.Sprintf(`document.querySelectorAll(%q)[%d].parentElement.open`, kind, i)) {
 				t.Errorf("Enter does not open number %d of %s", i, kind)
 			}
@@ -274,6 +288,7 @@ func TestByKeyboard(t *testing.T) {
 	}
 	p.photograph("story-1440-light", chromedp.CaptureScreenshot())
 	p.do(chromedp.KeyEvent(kb.Escape))
+	p.settle()
 	if open := ask[int](p, `document.querySelectorAll('.matrix details[open]').length`); open != 0 {
 		t.Error("Escape does not close the story")
 	}
@@ -288,6 +303,7 @@ func TestWithoutScript(t *testing.T) {
 	for _, kind := range []string{".fold > summary", ".matrix summary"} {
 		ask[bool](p, fmt.Sprintf(`(document.querySelector(%q).focus(), true)`, kind))
 		p.do(chromedp.KeyEvent(kb.Enter))
+		p.settle()
 		if !ask[bool](p, fmt.Sprintf(`document.querySelector(%q).nextElementSibling.checkVisibility({contentVisibilityAuto: true})`, kind)) {
 			t.Errorf("Enter does not open %s", kind)
 		}
@@ -295,6 +311,7 @@ func TestWithoutScript(t *testing.T) {
 	p.photograph("story-390-light", chromedp.CaptureScreenshot())
 	// A link to what is folded unfolds it.
 	ask[bool](p, `(document.querySelector('.matrix thead a').click(), true)`)
+	p.settle()
 	if to := ask[string](p, `(id => document.getElementById(id).closest('details').open ? '' : id)(location.hash.slice(1))`); to != "" {
 		t.Errorf("the link to %s does not unfold it", to)
 	}
