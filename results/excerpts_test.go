@@ -39,7 +39,10 @@ var excerpts = map[string]func(t *testing.T, folder, now string) string{
 	"strategies-2026-11-22-redis-7.0.15": comparedWith("fine"),
 	"watch-2026-11-22-redis-7.0.15":      comparedWith("watch"),
 	"waiting-2026-11-22-redis-7.0.15":    comparedWith("coarse:set-px"),
+	"servers-2026-11-22-redis-7.0.15":    comparedWith("fine:set-px"),
+	"native-2026-11-22-valkey-9.1.2":     comparedWith("fine:set-px"),
 	"backoff-2026-11-22-redis-7.0.15":    claimsTable,
+	"sweeps-2026-11-22-redis-7.0.15":     sweepSentences,
 }
 
 var (
@@ -160,6 +163,25 @@ func claimsTable(t *testing.T, folder, _ string) string {
 		table = append(table, []string{strconv.Itoa(c.ID), c.Text, c.Published, c.Measured, string(c.Verdict)})
 	}
 	return markdown(table)
+}
+
+// sweepSentences are what the sweeps below a folder found, each in a list, and the claims that it was judged by.
+func sweepSentences(t *testing.T, folder, _ string) string {
+	var all []string
+	for _, path := range glob(t, folder+"/*/sweep.json") {
+		run := readRun(t, path)
+		text := "**" + filepath.Base(filepath.Dir(path)) + "**\n\n"
+		for _, sentence := range run.Sweep.Findings {
+			text += "- " + sentence + "\n"
+		}
+		for _, c := range run.Claims {
+			if c.Verdict != result.NotJudged {
+				text += fmt.Sprintf("- Claim %d, %s: %s (%s)\n", c.ID, c.Text, c.Verdict, c.Measured)
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "\n")
 }
 
 // faultsTable fills the cells of a table in anew; its scenarios and locks are chosen by whoever wrote the page.

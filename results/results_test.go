@@ -17,7 +17,7 @@ const faultsFolder = "faults"
 
 // TestStoredRuns: every stored run is complete, is as marketsim writes it, and can be drawn in every format.
 func TestStoredRuns(t *testing.T) {
-	paths := glob(t, "*/run.json", "*/*/run.json")
+	paths := glob(t, "*/run.json", "*/*/run.json", "*/*/sweep.json")
 	for _, path := range paths {
 		res := readRun(t, path)
 		if res.Status != result.Complete || len(res.Rows) == 0 {
