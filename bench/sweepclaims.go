@@ -161,6 +161,22 @@ func bestAt(p result.SweepPoint, lock string, locks []string) (surely, maybe boo
 	return surely, maybe
 }
 
+// countPoints is at how many points something is known of a lock among others, and at how many it may be so.
+func countPoints(found *result.Sweep, lock string, locks []string,
+	is func(p result.SweepPoint, lock string, locks []string) (surely, maybe bool),
+) (least, most int) {
+	for _, p := range found.Points {
+		surely, maybe := is(p, lock, locks)
+		if surely {
+			least++
+		}
+		if maybe {
+			most++
+		}
+	}
+	return least, most
+}
+
 func judgeBest(run *result.Run, found *result.Sweep, out *result.Claim) error {
 	locks, err := locksOf(run, found, fewestLocks, fewestLoads)
 	if err != nil {
@@ -170,20 +186,11 @@ func judgeBest(run *result.Run, found *result.Sweep, out *result.Claim) error {
 	low, high := 0.0, 0.0
 	leader := ""
 	for _, lock := range locks {
-		least, most := 0.0, 0.0
-		for _, p := range found.Points {
-			surely, maybe := bestAt(p, lock, locks)
-			if surely {
-				least++
-			}
-			if maybe {
-				most++
-			}
-		}
-		if leader == "" || most/all > high {
+		least, most := countPoints(found, lock, locks, bestAt)
+		if leader == "" || float64(most)/all > high {
 			leader = lock
 		}
-		low, high = max(low, least/all), max(high, most/all)
+		low, high = max(low, float64(least)/all), max(high, float64(most)/all)
 	}
 	out.Low, out.High = &low, &high
 	out.Measured = fmt.Sprintf("the one that is best most often is so at %.0f%% to %.0f%% of %d points; %s may be", 100*low, 100*high,
@@ -201,16 +208,7 @@ func judgeHarm(run *result.Run, found *result.Sweep, out *result.Claim) error {
 	low, high := float64(len(found.Points)), float64(len(found.Points))
 	var words []string
 	for _, lock := range locks {
-		least, most := 0, 0
-		for _, p := range found.Points {
-			surely, maybe := harms(p, lock, locks)
-			if surely {
-				least++
-			}
-			if maybe {
-				most++
-			}
-		}
+		least, most := countPoints(found, lock, locks, harms)
 		holds, doesNot = holds && least > 0, doesNot || most == 0
 		low, high = min(low, float64(least)), min(high, float64(most))
 		words = append(words, fmt.Sprintf("%s %s", lock, fromTo(least, most)))

@@ -97,32 +97,12 @@ func theComparison(t *testing.T, runs []*result.Run, a, b, mix string) result.Co
 			case c.A == a && c.B == b:
 				return c
 			case c.A == b && c.B == a:
-				return turned(c)
+				return c.Reversed()
 			}
 		}
 	}
 	t.Fatalf("a page compares %s with %s at %s, which no stored run does", a, b, mix)
 	return result.Comparison{}
-}
-
-// turned is a comparison of B with A.
-func turned(c result.Comparison) result.Comparison {
-	inverse := func(v *float64) *float64 {
-		if v == nil {
-			return nil
-		}
-		i := 1 / *v
-		return &i
-	}
-	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
-	c.Ratio, c.Low, c.High = inverse(c.Ratio), inverse(c.High), inverse(c.Low)
-	switch c.Verdict {
-	case result.Faster:
-		c.Verdict = result.Slower
-	case result.Slower:
-		c.Verdict = result.Faster
-	}
-	return c
 }
 
 // measuredIn is what the newest stored run that has the rows says of them, for each mix: medians of its rounds.

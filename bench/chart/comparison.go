@@ -85,22 +85,7 @@ func upward(c result.Comparison) result.Comparison {
 	if c.Ratio == nil || !(*c.Ratio < 1) || !sane(*c.Ratio) || *c.Ratio == 0 {
 		return c
 	}
-	turned := func(v *float64) *float64 {
-		if v == nil || !sane(*v) || *v == 0 {
-			return nil
-		}
-		inverse := 1 / *v
-		return &inverse
-	}
-	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
-	c.Ratio, c.Low, c.High = turned(c.Ratio), turned(c.High), turned(c.Low)
-	switch c.Verdict {
-	case result.Slower:
-		c.Verdict = result.Faster
-	case result.Faster:
-		c.Verdict = result.Slower
-	}
-	return c
+	return c.Reversed()
 }
 
 // fastestOf is the strategy with the most purchases/s of all pairs.

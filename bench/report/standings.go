@@ -118,22 +118,11 @@ func duelOf(all []result.Comparison, mix string) duel {
 			case clean(c.A) == a && clean(c.B) == b:
 				return c.Verdict, *c.Ratio
 			case clean(c.A) == b && clean(c.B) == a:
-				return turned(c.Verdict), 1 / *c.Ratio
+				return c.Verdict.Reversed(), 1 / *c.Ratio
 			}
 		}
 		return result.Undecided, math.NaN()
 	}
-}
-
-// turned is a verdict on B and A.
-func turned(verdict result.Compared) result.Compared {
-	switch verdict {
-	case result.Faster:
-		return result.Slower
-	case result.Slower:
-		return result.Faster
-	}
-	return verdict
 }
 
 // rank finds who is ahead: the way that no other is known to be faster than and that made the most, and whoever is not

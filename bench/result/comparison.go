@@ -1,5 +1,7 @@
 package result
 
+import "math"
+
 // A Comparison is what is known about the purchases/s of two rows, A and B, under the same mix.
 type Comparison struct {
 	A   string `json:"a"` // the strategies; the same one, where two runs are compared
@@ -31,3 +33,29 @@ const (
 	NoDifference Compared = "no difference" // the interval lies inside 1 +- the margin
 	Undecided    Compared = "not decided"
 )
+
+// Reversed is what is known about the ratio of B to A.
+func (c Compared) Reversed() Compared {
+	switch c {
+	case Faster:
+		return Slower
+	case Slower:
+		return Faster
+	}
+	return c
+}
+
+// Reversed is the comparison of B with A. A ratio that has no inverse, as one of somebody else's file may be, is then null.
+func (c Comparison) Reversed() Comparison {
+	inverse := func(v *float64) *float64 {
+		if v == nil || !(*v > 0) || math.IsInf(*v, 1) {
+			return nil
+		}
+		i := 1 / *v
+		return &i
+	}
+	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
+	c.Ratio, c.Low, c.High = inverse(c.Ratio), inverse(c.High), inverse(c.Low)
+	c.Verdict = c.Verdict.Reversed()
+	return c
+}

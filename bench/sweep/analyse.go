@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -127,15 +128,7 @@ func loss(p result.SweepPoint) *result.Loss {
 	if len(fit) < 2 {
 		return nil
 	}
-	byRate := func(a, b result.Measured) int {
-		switch {
-		case a.PerSecond.Median < b.PerSecond.Median:
-			return -1
-		case a.PerSecond.Median > b.PerSecond.Median:
-			return 1
-		}
-		return 0
-	}
+	byRate := func(a, b result.Measured) int { return cmp.Compare(a.PerSecond.Median, b.PerSecond.Median) }
 	worst, first := slices.MinFunc(fit, byRate).Strategy, slices.MaxFunc(fit, byRate).Strategy
 	c, found := Between(p, worst, first)
 	if !found || c.Ratio == nil {
@@ -153,28 +146,8 @@ func Between(p result.SweepPoint, a, b string) (result.Comparison, bool) {
 		case c.A == a && c.B == b:
 			return c, true
 		case c.A == b && c.B == a:
-			return reversed(c), true
+			return c.Reversed(), true
 		}
 	}
 	return result.Comparison{}, false
-}
-
-// reversed is a comparison of B with A.
-func reversed(c result.Comparison) result.Comparison {
-	inverse := func(v *float64) *float64 {
-		if v == nil || *v == 0 {
-			return nil
-		}
-		i := 1 / *v
-		return &i
-	}
-	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
-	c.Ratio, c.Low, c.High = inverse(c.Ratio), inverse(c.High), inverse(c.Low)
-	switch c.Verdict {
-	case result.Faster:
-		c.Verdict = result.Slower
-	case result.Slower:
-		c.Verdict = result.Faster
-	}
-	return c
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -99,15 +100,7 @@ func lossSentences(c result.Config, points []result.SweepPoint) []string {
 	if len(sure) == 0 {
 		return nil
 	}
-	byRatio := func(a, b result.SweepPoint) int {
-		switch {
-		case a.Loss.Ratio < b.Loss.Ratio:
-			return -1
-		case a.Loss.Ratio > b.Loss.Ratio:
-			return 1
-		}
-		return 0
-	}
+	byRatio := func(a, b result.SweepPoint) int { return cmp.Compare(a.Loss.Ratio, b.Loss.Ratio) }
 	most, least := slices.MinFunc(sure, byRatio), slices.MaxFunc(sure, byRatio)
 	all := []string{fmt.Sprintf("The worst choice costs most at %s: %s.", At(c, most), lossWords(*most.Loss))}
 	if len(sure) > 1 {

@@ -250,6 +250,9 @@ func readRun(path string) (*result.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if holdsFaults(path, content) {
+		return nil, fmt.Errorf("%s holds the findings of fault scenarios, which 'marketsim report' draws", path)
+	}
 	run, err := result.ReadRun(bytes.NewReader(content))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -126,7 +126,7 @@ func TestCompareRefusesFiles(t *testing.T) {
 		{[]string{file("text.json", `hello`), stored}, "text.json: read result: it is no JSON"},
 		{[]string{stored, file("empty.json", "")}, "empty.json: read result: it is empty"},
 		{[]string{stored, storedFaults}, "holds no run.json"},
-		{[]string{stored, filepath.Join(storedFaults, faultsFile)}, "faults.json: read result: it has no list of rows"},
+		{[]string{stored, filepath.Join(storedFaults, faultsFile)}, "faults.json holds the findings of fault scenarios"},
 		{[]string{stored, dir}, dir + " holds no run.json"},
 		{[]string{stored, file("other.json", other)}, "the runs have no row in common: the old one has watch 5x5, "},
 		{[]string{stored, filepath.Join(dir, "absent.json")}, "there is no file " + filepath.Join(dir, "absent.json")},

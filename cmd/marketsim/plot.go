@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench/chart"
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -114,43 +111,14 @@ func (f plotFlags) check() error {
 	if ext := strings.ToLower(filepath.Ext(f.output)); ext != ".svg" && ext != ".png" {
 		return fmt.Errorf("--output %s: its name must end in .svg or .png", f.output)
 	}
-	switch info, err := os.Stat(f.output); {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("--output: %s is a folder", f.output)
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a device or a pipe, which store writes to as it is
-	}
-	if err := probe(filepath.Dir(f.output)); err != nil {
-		return fmt.Errorf("--output: %w", err)
-	}
-	return nil
+	return writable("--output", f.output)
 }
 
 // figuresIn are the figures of a stored run, in a file or in its folder.
 func figuresIn(path string) ([]chart.Figure, error) {
-	info, err := os.Stat(path)
+	run, err := readRun(path)
 	if err != nil {
 		return nil, err
-	}
-	if info.IsDir() {
-		dir := path
-		names := []string{runFile, sweepFile}
-		i := slices.IndexFunc(names, func(name string) bool { return exists(filepath.Join(dir, name)) })
-		if i < 0 {
-			return nil, fmt.Errorf("%s holds no %s: name the file or the folder of one run", dir, strings.Join(names, " and no "))
-		}
-		path = filepath.Join(dir, names[i])
-	}
-	content, err := readBounded(path)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Contains(content, []byte(`"findings"`)) && !bytes.Contains(content, []byte(`"rows"`)) {
-		return nil, fmt.Errorf("%s holds the findings of fault scenarios, which 'marketsim report' draws as a table", path)
-	}
-	run, err := result.ReadRun(bytes.NewReader(content))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	figures := chart.Of(run)
 	if len(figures) == 0 {

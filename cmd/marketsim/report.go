@@ -125,12 +125,11 @@ func loadFile(path string) (*report.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
 	var doc *report.Document
 	switch {
 	case filepath.Ext(path) == ".csv":
 		doc, err = records(content)
-	case filepath.Base(path) == faultsFile || has("findings") && !has("rows"): // a sweep has both
+	case holdsFaults(path, content):
 		var faults *result.Faults
 		if faults, err = result.ReadFaults(bytes.NewReader(content)); err == nil {
 			doc = report.Faults(faults)
@@ -145,6 +144,12 @@ func loadFile(path string) (*report.Document, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return doc, nil
+}
+
+// holdsFaults reports whether a stored result is one of fault scenarios. A run has rows, and may have findings, too.
+func holdsFaults(path string, content []byte) bool {
+	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
+	return filepath.Base(path) == faultsFile || has("findings") && !has("rows")
 }
 
 // readBounded reads a file up to one byte more than a result may have, so that a device has an end.
