@@ -34,16 +34,45 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
 // 25 bytes of memory per item, and about a second per million items.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
-	a := newAuditor(o, ledgers)
-	if err := a.readItems(ctx, rdb, keys); err != nil {
-		return AuditResult{}, fmt.Errorf("audit items of market %s: %w", keys.Prefix(), err)
+	result, err := AuditRead(ctx, reader{rdb, keys, o.Accounts}, o, ledgers...)
+	if err != nil {
+		return AuditResult{}, fmt.Errorf("audit market %s: %w", keys.Prefix(), err)
 	}
+	return result, nil
+}
+
+// AuditRead is Audit of a market in another layout, which r reads.
+func AuditRead(ctx context.Context, r Reader, o Opening, ledgers ...*Ledger) (AuditResult, error) {
+	a := newAuditor(o, ledgers)
+	if err := r.ReadItems(ctx, ItemID(len(a.minters)*BatchSize), a.look); err != nil {
+		return AuditResult{}, fmt.Errorf("read items: %w", err)
+	}
+	a.partly = r.MintsPartly()
 	a.settle()
 	a.judgeItems()
-	if err := a.judgeFunds(ctx, rdb, keys); err != nil {
-		return AuditResult{}, fmt.Errorf("audit accounts of market %s: %w", keys.Prefix(), err)
+	if err := r.ReadFunds(ctx, a.judgeAccount); err != nil {
+		return AuditResult{}, fmt.Errorf("read accounts: %w", err)
 	}
 	return a.result, nil
+}
+
+// A Reader reads a market at rest for an audit. Its errors mean that the market could not be read.
+type Reader interface {
+	// ReadItems calls found with where each item lies. None that was minted has a higher id than last.
+	ReadItems(ctx context.Context, last ItemID, found func(Found)) error
+	// ReadFunds calls found with the coins in each account, or why they are not readable there.
+	ReadFunds(ctx context.Context, found func(id UserID, funds int64, err error)) error
+	// MintsPartly reports whether a part of a batch of items may have been made where the mint was not confirmed.
+	MintsPartly() bool
+}
+
+// Found is a place where an item was found: with its owner, or on the market if it is listed.
+type Found struct {
+	Item   ItemID
+	Owner  UserID // the seller, if it is listed
+	Listed bool
+	Price  float64 // if it is listed
+	Damage string  // what was found there that is no item; empty: it is one
 }
 
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
@@ -73,6 +102,7 @@ type auditor struct {
 	deltas  []int64         // by account
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
+	partly  bool // see Reader.MintsPartly
 
 	circulation *Circulation // nil: each item is listed once and bought once
 	moved       []uint64     // else its sums, by item, with operations that were settled
@@ -159,40 +189,85 @@ func (a *auditor) minter(id ItemID) place {
 	return a.minters[batchOf(id)]
 }
 
-// readItems notes where every item lies.
-func (a *auditor) readItems(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
-	for user := UserID(1); user <= UserID(a.opening.Accounts); user++ {
+// look notes where an item lies.
+func (a *auditor) look(f Found) {
+	switch {
+	case f.Damage != "":
+		a.itemProblem(0, "%s", f.Damage)
+	case f.Owner < 1 || f.Owner > UserID(a.opening.Accounts):
+		is := "belongs to"
+		if f.Listed {
+			is = "is listed by"
+		}
+		a.itemProblem(f.Item, "item %d %s user %d, who has no account", f.Item, is, f.Owner)
+	case f.Listed:
+		if a.see(f.Item, -place(f.Owner)); a.minter(f.Item) != 0 {
+			a.prices[f.Item] = f.Price
+		}
+	default:
+		a.see(f.Item, place(f.Owner))
+	}
+}
+
+// reader is the Reader of a market in one slot.
+type reader struct {
+	rdb      redis.Cmdable
+	keys     Keys
+	accounts int
+}
+
+// ReadItems implements Reader.
+func (r reader) ReadItems(ctx context.Context, _ ItemID, found func(Found)) error {
+	for user := UserID(1); user <= UserID(r.accounts); user++ {
 		err := scan(ctx, func(cursor uint64) *redis.ScanCmd {
-			return rdb.SScan(ctx, keys.Inventory(user), cursor, "", chunk)
+			return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
 		}, 1, func(item []string) {
 			id, err := strconv.ParseInt(item[0], 10, 64)
 			if err != nil {
-				a.itemProblem(0, "%s holds %q, which is not an item", place(user), item[0])
+				found(Found{Damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
 				return
 			}
-			a.see(ItemID(id), place(user))
+			found(Found{Item: ItemID(id), Owner: user})
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
-		return rdb.ZScan(ctx, keys.Market(), cursor, "", chunk)
+		return r.rdb.ZScan(ctx, r.keys.Market(), cursor, "", chunk)
 	}, 2, func(listing []string) {
 		id, seller, err := ParseMember(listing[0])
 		price, priceErr := strconv.ParseFloat(listing[1], 64)
-		err = errors.Join(err, priceErr)
-		switch {
-		case err != nil:
-			a.itemProblem(0, "%v", err)
-		case seller < 1 || seller > UserID(a.opening.Accounts):
-			a.itemProblem(id, "item %d is listed by user %d, who has no account", id, seller)
-		default:
-			if a.see(id, -place(seller)); a.minter(id) != 0 {
-				a.prices[id] = price
-			}
+		if err := errors.Join(err, priceErr); err != nil {
+			found(Found{Damage: err.Error()})
+			return
 		}
+		found(Found{Item: id, Owner: seller, Listed: true, Price: price})
 	})
+}
+
+// MintsPartly implements Reader: one SADD makes all of a batch or nothing.
+func (reader) MintsPartly() bool { return false }
+
+// ReadFunds implements Reader.
+func (r reader) ReadFunds(ctx context.Context, found func(UserID, int64, error)) error {
+	for first := 1; first <= r.accounts; first += chunk {
+		var replies []redis.Cmder
+		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for id := first; id < first+chunk && id <= r.accounts; id++ {
+				replies = append(replies, p.HGet(ctx, r.keys.User(UserID(id)), "funds"))
+			}
+			return nil
+		})
+		if err != nil && err != redis.Nil {
+			return err
+		}
+		for i, reply := range replies {
+			funds, err := reply.(*redis.StringCmd).Int64()
+			found(UserID(first+i), funds, err)
+		}
+	}
+	return nil
 }
 
 // scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
@@ -243,14 +318,22 @@ func (a *auditor) settle() {
 	}
 }
 
-// settleMints forgets the items of a batch that was not confirmed and of which nothing is there: one SADD makes
-// all of a batch or nothing.
+// settleMints forgets the items of a batch that was not confirmed and of which nothing is there. Where a part of a batch
+// may have been made it says nothing of the rest.
 func (a *auditor) settleMints() {
 	for _, l := range a.ledgers {
 		for _, m := range l.minted {
 			batch := a.found[m.first : m.first+BatchSize]
-			if m.unsure && !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }) {
+			switch {
+			case !m.unsure:
+			case !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }):
 				a.minters[batchOf(m.first)] = 0
+			case a.partly:
+				for i, at := range batch {
+					if at == 0 {
+						a.bad[m.first+ItemID(i)] = true
+					}
+				}
 			}
 		}
 	}
@@ -309,28 +392,8 @@ func (a *auditor) judgeItems() {
 	}
 }
 
-// judgeFunds compares each account with what the ledgers say.
-func (a *auditor) judgeFunds(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
-	for first := 1; first <= a.opening.Accounts; first += chunk {
-		var replies []redis.Cmder
-		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for id := first; id < first+chunk && id <= a.opening.Accounts; id++ {
-				replies = append(replies, p.HGet(ctx, keys.User(UserID(id)), "funds"))
-			}
-			return nil
-		})
-		if err != nil && err != redis.Nil {
-			return err
-		}
-		for i, reply := range replies {
-			a.judgeAccount(first+i, reply.(*redis.StringCmd))
-		}
-	}
-	return nil
-}
-
-func (a *auditor) judgeAccount(id int, reply *redis.StringCmd) {
-	funds, err := reply.Int64()
+// judgeAccount compares an account with what the ledgers say.
+func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
 	case err != nil:

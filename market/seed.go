@@ -46,15 +46,8 @@ type Opening struct {
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
 // claimed the prefix, and ErrUnclaimed when the claim failed. After any other error there may be half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
-	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
-	if err != nil {
-		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)
-	}
-	if !claimed {
-		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
-	}
-	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
-		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
+	if err := Claim(ctx, rdb, keys, o); err != nil {
+		return err
 	}
 	for first := 1; first <= o.Accounts; first += chunk {
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -66,6 +59,21 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 		if err != nil {
 			return fmt.Errorf("seed accounts of market %s: %w", keys.Prefix(), err)
 		}
+	}
+	return nil
+}
+
+// Claim claims the prefix for a market and notes what will be made there. The errors are those of Seed, which calls it.
+func Claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
+	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
+	if err != nil {
+		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)
+	}
+	if !claimed {
+		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
+	}
+	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
+		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}
 	return nil
 }
@@ -111,11 +119,10 @@ func Missing(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (stri
 // Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an
 // error the batch does not exist if first is zero, and may exist otherwise.
 func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
-	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
+	first, err = Reserve(ctx, rdb, keys)
 	if err != nil {
 		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
 	}
-	first = ItemID(last - BatchSize + 1)
 	items := make([]any, BatchSize)
 	for i := range items {
 		items[i] = int64(first) + int64(i)
@@ -124,6 +131,15 @@ func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (firs
 		return first, fmt.Errorf("mint items for user %d: %w", owner, err)
 	}
 	return first, nil
+}
+
+// Reserve notes that BatchSize items are about to be made, and returns the id of the first. Mint calls it.
+func Reserve(ctx context.Context, rdb redis.Cmdable, keys Keys) (first ItemID, err error) {
+	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
+	if err != nil {
+		return 0, err
+	}
+	return ItemID(last - BatchSize + 1), nil
 }
 
 // Made is what a run noted about itself under its prefix: enough to remove it by enumeration.
