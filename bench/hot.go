@@ -44,7 +44,7 @@ func (c Config) circulation() *market.Circulation {
 	for i := range c.hotOwners() {
 		batches += (c.hotShare(i) + market.BatchSize - 1) / market.BatchSize
 	}
-	return market.NewCirculation(market.ItemID(batches * market.BatchSize))
+	return market.NewCirculation(market.ItemID(batches*market.BatchSize), c.opening().Accounts)
 }
 
 // stockHot gives the buyers the items that circulate, and lists them, many at once. None of it is measured, and neither

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 25 bytes of memory per item, and about a second per million items.
+// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	result, err := AuditRead(ctx, reader{rdb, keys, o.Accounts}, o, ledgers...)
 	if err != nil {
@@ -88,8 +87,8 @@ func (p place) String() string {
 	return "nowhere"
 }
 
-// auditor keeps the place of each item and the price at which it is listed, and beside that who bought it and what its
-// seller asked for it as the ledgers say. It knows who minted an item by its batch.
+// auditor keeps the place of each item and, unless ledgers circulate, the price at which it is listed, who bought it and
+// what its seller asked for it as the ledgers say. It knows who minted an item by its batch.
 type auditor struct {
 	opening Opening
 	ledgers []*Ledger
@@ -104,8 +103,7 @@ type auditor struct {
 	result  AuditResult
 	partly  bool // see Reader.MintsPartly
 
-	circulation *Circulation // nil: each item is listed once and bought once
-	moved       []uint64     // else its sums, by item, with operations that were settled
+	circling *circling // nil: each ledger keeps its items itself
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
@@ -121,13 +119,21 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
 	}
-	for _, l := range ledgers {
-		a.circulation = cmp.Or(a.circulation, l.circulation)
-	}
 	items := len(a.minters)*BatchSize + 1
-	a.moved = a.circulation.snapshot(items)
-	a.found = make([]place, max(items, len(a.moved)))
-	a.prices, a.asked, a.buyers = make([]float64, len(a.found)), make([]float64, len(a.found)), make([]place, len(a.found))
+	a.found = make([]place, items)
+	circulations := map[*Circulation]bool{nil: true}
+	for _, l := range ledgers {
+		if c := l.circulation; !circulations[c] {
+			circulations[c] = true
+			a.joinCirculation(c)
+		}
+	}
+	if a.circling == nil || items <= len(a.circling.lacks) { // or an item with a problem is not named
+		a.prices = make([]float64, items)
+	}
+	if a.circling == nil {
+		a.asked, a.buyers = make([]float64, items), make([]place, items)
+	}
 	for _, l := range ledgers {
 		a.join(l)
 	}
@@ -201,11 +207,9 @@ func (a *auditor) look(f Found) {
 		}
 		a.itemProblem(f.Item, "item %d %s user %d, who has no account", f.Item, is, f.Owner)
 	case f.Listed:
-		if a.see(f.Item, -place(f.Owner)); a.minter(f.Item) != 0 {
-			a.prices[f.Item] = f.Price
-		}
+		a.see(f.Item, -place(f.Owner), f.Price)
 	default:
-		a.see(f.Item, place(f.Owner))
+		a.see(f.Item, place(f.Owner), 0)
 	}
 }
 
@@ -216,24 +220,28 @@ type reader struct {
 	accounts int
 }
 
-// ReadItems implements Reader.
+// ReadItems implements Reader. It reads many inventories at a time, so that a hundred thousand accounts are not as many
+// round trips; of a large one it reads the rest by itself.
 func (r reader) ReadItems(ctx context.Context, _ ItemID, found func(Found)) error {
-	for user := UserID(1); user <= UserID(r.accounts); user++ {
-		err := scan(ctx, func(cursor uint64) *redis.ScanCmd {
-			return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
-		}, 1, func(item []string) {
-			id, err := strconv.ParseInt(item[0], 10, 64)
-			if err != nil {
-				found(Found{Damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
-				return
+	for first := 1; first <= r.accounts; first += inventories {
+		var begun []*redis.ScanCmd
+		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for user := first; user < first+inventories && user <= r.accounts; user++ {
+				begun = append(begun, p.SScan(ctx, r.keys.Inventory(UserID(user)), 0, "", chunk))
 			}
-			found(Found{Item: ItemID(id), Owner: user})
+			return nil
 		})
+		for i, page := range begun {
+			if err == nil {
+				err = r.readInventory(ctx, UserID(first+i), page, found)
+			}
+		}
 		if err != nil {
 			return err
 		}
 	}
-	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
+	begun := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk)
+	return scan(ctx, begun, func(cursor uint64) *redis.ScanCmd {
 		return r.rdb.ZScan(ctx, r.keys.Market(), cursor, "", chunk)
 	}, 2, func(listing []string) {
 		id, seller, err := ParseMember(listing[0])
@@ -243,6 +251,23 @@ func (r reader) ReadItems(ctx context.Context, _ ItemID, found func(Found)) erro
 			return
 		}
 		found(Found{Item: id, Owner: seller, Listed: true, Price: price})
+	})
+}
+
+// inventories is how many of them are read at a time, each up to chunk items.
+const inventories = chunk / 10
+
+// readInventory reads an inventory from its first page on.
+func (r reader) readInventory(ctx context.Context, user UserID, begun *redis.ScanCmd, found func(Found)) error {
+	return scan(ctx, begun, func(cursor uint64) *redis.ScanCmd {
+		return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
+	}, 1, func(item []string) {
+		id, err := strconv.ParseInt(item[0], 10, 64)
+		if err != nil {
+			found(Found{Damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
+			return
+		}
+		found(Found{Item: ItemID(id), Owner: user})
 	})
 }
 
@@ -270,29 +295,41 @@ func (r reader) ReadFunds(ctx context.Context, found func(UserID, int64, error))
 	return nil
 }
 
-// scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
-func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, see func([]string)) error {
-	for cursor := uint64(0); ; {
-		elements, next, err := page(cursor).Result()
+// scan follows a cursor from its first page to its end and calls see with every element, which is n strings. One may come
+// twice.
+func scan(
+	ctx context.Context, page *redis.ScanCmd, next func(cursor uint64) *redis.ScanCmd, n int, see func([]string),
+) error {
+	for {
+		elements, cursor, err := page.Result()
 		if err != nil {
 			return err
 		}
 		for element := range slices.Chunk(elements, n) {
 			see(element)
 		}
-		if cursor = next; cursor == 0 {
+		if cursor == 0 {
 			return ctx.Err()
 		}
+		page = next(cursor)
 	}
 }
 
-// see notes that an item lies at a place. SCAN may return an element twice, so the same place twice is no problem.
-func (a *auditor) see(id ItemID, at place) {
+// see notes that an item lies at a place, and at what price it is listed there. SCAN may return an element twice, so the
+// same place twice is no problem.
+func (a *auditor) see(id ItemID, at place, price float64) {
+	minter := a.minter(id)
 	switch {
-	case a.minter(id) == 0:
+	case minter == 0:
 		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
 		a.found[id] = at
+		if len(a.prices) > 0 {
+			a.prices[id] = price
+		}
+		if a.circling != nil {
+			a.circling.led(id, minter, at, price)
+		}
 	case a.found[id] != at:
 		a.itemProblem(id, "item %d is in two places: %s and %s", id, a.found[id], at)
 	}
@@ -302,7 +339,7 @@ func (a *auditor) see(id ItemID, at place) {
 // the rest of the audit treats them like any other.
 func (a *auditor) settle() {
 	a.settleMints()
-	if a.circulation != nil {
+	if a.circling != nil {
 		a.settleCirculating()
 		return
 	}
@@ -365,7 +402,7 @@ func (a *auditor) settleOrder(o Order) {
 
 // judgeItems compares where each item lies with where the ledgers say it should.
 func (a *auditor) judgeItems() {
-	if a.circulation != nil {
+	if a.circling != nil {
 		a.judgeCirculating()
 		return
 	}

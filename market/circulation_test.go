@@ -1,8 +1,11 @@
 package market_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -16,7 +19,7 @@ type ring struct {
 }
 
 func newRing(t testing.TB, s *backend.Server) ring {
-	r := ring{newWorld(t, s), market.NewCirculation(2 * market.BatchSize)}
+	r := ring{newWorld(t, s), market.NewCirculation(2*market.BatchSize, 3)}
 	r.ledger.Circulate(r.known)
 	return r
 }
@@ -196,10 +199,136 @@ func TestAuditSettlesCirculatingItems(t *testing.T) {
 	}
 }
 
+// Where items share sums, an audit tells sound markets from others as one does that has each client's own account of each
+// item, and settles as many operations of unknown outcome, whatever was traded and whatever went wrong.
+func TestAuditOfSharedSums(t *testing.T) {
+	s := testkit.Embedded(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, s)
+		known, circulating := market.NewSharedCirculation(market.MaxItems, 3, rapid.IntRange(1, 50).Draw(rt, "sums")), market.NewLedger(3)
+		circulating.Circulate(known)
+		for i, owner := range []market.UserID{1, 3} {
+			circulating.Minted(market.ItemID(1+i*market.BatchSize), owner, nil)
+		}
+		lost := 0
+		outcome := func(label string) (err error, applied bool) {
+			if lost == 3 { // all of them may belong to one sum
+				return nil, true
+			}
+			switch rapid.SampledFrom([]string{"applied", "applied", "applied", "lost", "lost, applied"}).Draw(rt, label) {
+			case "lost":
+				return errLost, false
+			case "lost, applied":
+				lost++
+				return errLost, true
+			}
+			return nil, true
+		}
+		var listed []market.ItemID // at rest, as far as is known
+		items := rapid.SliceOfNDistinct(rapid.IntRange(1, market.BatchSize), 0, 12, rapid.ID[int]).Draw(rt, "items")
+		for _, item := range items {
+			id, price := market.ItemID(item), rapid.Int64Range(1, 3).Draw(rt, "price")
+			err, applied := outcome("listing")
+			if applied {
+				w.lists(id, price, err)
+			} else {
+				w.ledger.Listed(market.Listing{Item: id, Seller: 1, Price: price}, err)
+			}
+			circulating.Listed(market.Listing{Item: id, Seller: 1, Price: price}, err)
+			if err != nil || rapid.Bool().Draw(rt, "stays") {
+				if applied {
+					listed = append(listed, id)
+				}
+				continue
+			}
+			if err, applied = outcome("purchase"); applied {
+				w.buys(id, price, err)
+			} else {
+				w.ledger.Purchased(order(id, 2, price), err)
+			}
+			circulating.Purchased(order(id, 2, price), err)
+		}
+		item := market.ItemID(rapid.IntRange(1, market.BatchSize).Draw(rt, "damaged"))
+		switch rapid.SampledFrom([]string{"none", "none", "moved", "vanished", "swapped", "price", "coin", "twice"}).Draw(rt, "damage") {
+		case "moved":
+			w.do("smove", w.keys.Inventory(1), w.keys.Inventory(3), int64(item))
+		case "vanished":
+			w.do("srem", w.keys.Inventory(1), int64(item))
+		case "swapped":
+			w.do("smove", w.keys.Inventory(1), w.keys.Inventory(3), 1)
+			w.do("smove", w.keys.Inventory(3), w.keys.Inventory(1), 1001)
+		case "price":
+			if len(listed) > 0 {
+				w.do("zincrby", w.keys.Market(), 0.5, market.Member(listed[0], 1))
+			}
+		case "coin":
+			w.do("hincrby", w.keys.User(2), "funds", -1)
+		case "twice":
+			w.ledger.Purchased(order(item, 3, 0), nil)
+			circulating.Purchased(order(item, 3, 0), nil)
+		}
+		want := w.audit()
+		got, err := market.Audit(w.ctx, w.conn, w.keys, w.opening, circulating)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if got.OK() != want.OK() || want.ItemProblems == 0 && got.MoneyProblems != want.MoneyProblems {
+			rt.Fatalf("found %+v, want %+v", got, want)
+		}
+		if want.OK() && !reflect.DeepEqual(got, want) {
+			rt.Errorf("found %+v, want %+v", got, want)
+		}
+	})
+}
+
+// An audit names the items that share a sum if it cannot tell which of them went wrong, and those that it can.
+func TestAuditNamesSharedSum(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		do         func(r ring)
+	}{
+		{
+			"sold twice to one", "one or more of the 20 items whose number leaves 1 when divided by 100 lie where the listings and sales",
+			func(r ring) { r.buy(1, 1, 2, 30); r.ledger.Purchased(order(1, 2, 0), nil) },
+		},
+		{"nowhere", "item 1, which user 1 minted, is nowhere", func(r ring) { r.do("zrem", r.keys.Market(), "1.1") }},
+		{"never minted", "one or more of the 20 items whose number leaves 0 when divided by 100 lie where the listings and sales",
+			func(r ring) { r.ledger.Purchased(order(5000, 2, 0), nil) }},
+		{"no item", "item 0 was traded but never minted", func(r ring) { r.ledger.Purchased(order(0, 2, 0), nil) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ring{newWorld(t, testkit.Embedded(t)), market.NewSharedCirculation(market.MaxItems, 3, 100)}
+			r.ledger.Circulate(r.known)
+			r.list(1, 1, 30)
+			c.do(r)
+			v := r.audit()
+			if v.ItemProblems != 1 || v.MoneyProblems != 0 || !strings.HasPrefix(v.Problems[0], c.want) {
+				t.Errorf("found %+v, want %q", v, c.want)
+			}
+		})
+	}
+}
+
+// Clients in several processes have a circulation each, and an audit adds them up.
+func TestAuditAddsCirculations(t *testing.T) {
+	r := newRing(t, testkit.Embedded(t))
+	other := market.NewLedger(3)
+	other.Circulate(market.NewCirculation(2*market.BatchSize, 3))
+	r.list(1, 1, 30)
+	r.bought(1, 1, 2, 30)
+	other.Purchased(order(1, 2, 30), nil)
+	if v := r.audit(other); !v.OK() || v.Items != 2*market.BatchSize {
+		t.Errorf("found %+v", v)
+	}
+	if v := r.audit(); v.ItemProblems != 1 || v.MoneyProblems != 2 {
+		t.Errorf("without what the other client knows: %+v", v)
+	}
+}
+
 // A ledger of items that circulate does not grow with what it notes.
 func TestCirculatingLedgerAllocatesNothing(t *testing.T) {
 	l := market.NewLedger(3)
-	l.Circulate(market.NewCirculation(market.BatchSize))
+	l.Circulate(market.NewCirculation(market.BatchSize, 3))
 	l.Minted(1, 1, nil)
 	x, o := market.Listing{Item: 1, Seller: 1, Price: 30}, order(1, 2, 30)
 	l.Purchased(o, nil) // which makes room for the accounts

@@ -10,7 +10,8 @@ import (
 // assumes that an item is listed once and bought once, as in a run, unless it is made to Circulate.
 //
 // It grows by a price and one or two bits per item, not by a record per operation, and only by the batches that its client
-// trades in: a thousand clients have a thousand ledgers.
+// trades in: a thousand clients have a thousand ledgers. One that circulates grows by 24 bytes for each batch that its
+// client mints, and nothing else.
 type Ledger struct {
 	accounts       int
 	deltas         []int64           // how much each account's funds changed, by UserID; nil: nothing was bought
@@ -20,7 +21,7 @@ type Ledger struct {
 	minted         []mint
 	unsureListings []Listing
 	unsureOrders   []Order
-	circulation    *Circulation // nil: each item is listed once and bought once
+	circulation    *Circulation // nil: the ledger keeps each item and account itself
 }
 
 type mint struct {
@@ -67,8 +68,9 @@ func NewLedger(accounts int) *Ledger {
 	return &Ledger{accounts: accounts, bought: map[UserID]places{}, asked: map[int]*asked{}}
 }
 
-// Circulate lets the ledger note in c what becomes of items, which may then be listed and bought any number of times. All
-// ledgers of a market share one. Nothing must have been listed or bought before.
+// Circulate lets the ledger note in c what becomes of items and coins, so that it hardly grows any more, and items may be
+// listed and bought any number of times. All ledgers of a market do, and those of one process share one; nil changes
+// nothing. Nothing must have been minted, listed or bought before.
 func (l *Ledger) Circulate(c *Circulation) { l.circulation = c }
 
 // Minted notes a batch of BatchSize items; err is what Mint returned.
@@ -116,14 +118,14 @@ func (l *Ledger) batch(id ItemID) *asked {
 // Purchased notes what Purchase returned for an order.
 func (l *Ledger) Purchased(o Order, err error) {
 	switch {
+	case err == nil && l.circulation != nil:
+		l.circulation.purchased(o)
 	case err == nil:
 		if l.deltas == nil {
 			l.deltas = make([]int64, l.accounts+1)
 		}
 		transfer(l.deltas, o)
-		if l.circulation != nil {
-			l.circulation.purchased(o)
-		} else if l.marksOf(o).set(inBatch(o.Item)) {
+		if l.marksOf(o).set(inBatch(o.Item)) {
 			l.again = append(l.again, o)
 		}
 	case !Refused(err):

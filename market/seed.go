@@ -19,10 +19,10 @@ const BatchSize = 1000
 // chunk bounds how many commands or keys go into one pipeline or one command.
 const chunk = 1000
 
-// maxAccounts and maxItems are the largest numbers that ReadMade accepts.
+// MaxAccounts and MaxItems are how many a market has at most: ReadMade accepts no larger numbers.
 const (
-	maxAccounts = 1_000_000
-	maxItems    = 10_000_000_000
+	MaxAccounts = 1_000_000
+	MaxItems    = 10_000_000_000
 )
 
 // ErrOccupied is returned when keys exist under a prefix that a run wants for itself.
@@ -170,7 +170,7 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
 	}
-	if accounts < 0 || accounts > maxAccounts || items < 0 || items > maxItems {
+	if accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems {
 		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items",
 			keys.Run(), accounts, items)
 	}
