@@ -84,7 +84,7 @@ func afterScript(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &server) && strings.Contains(err.Error(), nothingWritten), scriptDenied(err):
+	case errors.As(err, &server) && strings.Contains(err.Error(), nothingWritten), scriptDenied(err), backend.Redirected(err):
 		return fmt.Errorf("%w: %w", market.ErrRejected, err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("%w: %w", market.ErrNotSent, err)

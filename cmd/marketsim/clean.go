@@ -52,7 +52,11 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	}
 	defer func() { err = conceal(err, server.password()) }()
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
-	conn, err := backend.Dial(ctx, *server.target)
+	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
+	if err := named.Discover(ctx); err != nil {
+		return interruptedOr(ctx, err)
+	}
+	conn, err := named.Dialer(prefix)(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/container"
 	"github.com/marketsim/marketsim/market/backend/embedded"
@@ -26,7 +27,7 @@ type serverFlags struct {
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "redis", "", "`URL` of your server: redis://, rediss:// or unix:// (default $REDIS_URL)")
+	flags.StringVar(&f.url, "redis", "", "`URL` of your server, or of any node of your cluster: redis://, rediss://, unix:// or\nsentinel://host:port/name (default $REDIS_URL)")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` that holds the password (default $REDIS_PASSWORD)")
 	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of the authorities that rediss:// trusts (default the system's)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` of the client certificate for rediss://")
@@ -38,7 +39,7 @@ func (f *serverFlags) addBackend(cmd *cobra.Command) {
 	f.add(cmd)
 	names := append([]string{string(backend.NameURL)}, private()...)
 	cmd.Flags().StringVar(&f.choice, "backend", "",
-		"force a `kind` of server: "+english.WordSeries(names, "or")+" (default the first that works)")
+		"force a `kind` of server: "+english.WordSeries(names, "or")+"\n(default the first that works of a given URL, local, container and embedded)")
 	complete(cmd, "backend", names)
 }
 
@@ -51,10 +52,15 @@ func starters() []backend.Starter {
 	}
 }
 
-// private are the names of the backends that starters start.
+// several start private servers that belong together. They are started only for who asks for them.
+func several() []backend.Starter {
+	return []backend.Starter{servers.ClusterStarter{}, servers.SentinelStarter{}}
+}
+
+// private are the names of the backends that marketsim starts.
 func private() []string {
 	var names []string
-	for _, s := range starters() {
+	for _, s := range slices.Concat(starters(), several()) {
 		names = append(names, string(s.Name()))
 	}
 	return names
@@ -168,7 +174,11 @@ func (c serverConfig) password() string {
 
 // start starts or names the server and makes sure that a market can live there.
 func (c serverConfig) start(ctx context.Context) (*backend.Server, error) {
-	server, err := backend.Start(ctx, c.choice, c.target, starters()...)
+	known := starters()
+	if c.choice != "" {
+		known = append(known, several()...)
+	}
+	server, err := backend.Start(ctx, c.choice, c.target, known...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +188,37 @@ func (c serverConfig) start(ctx context.Context) (*backend.Server, error) {
 	return server, nil
 }
 
-func preflight(ctx context.Context, server *backend.Server) (err error) {
-	conn, err := server.Dial(ctx)
+// preflight makes sure that a market can live on a server, or on each master of a cluster.
+func preflight(ctx context.Context, server *backend.Server) error {
+	if err := server.Discover(ctx); err != nil {
+		return err
+	}
+	if server.Cluster() == nil {
+		return try(ctx, server.Dial)
+	}
+	for _, master := range server.Cluster().Masters() {
+		err := try(ctx, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
+		if err != nil {
+			return fmt.Errorf("a master of the cluster, %s: %w", master.Addr, err)
+		}
+	}
+	return nil
+}
+
+func try(ctx context.Context, dial func(context.Context) (*backend.Conn, error)) (err error) {
+	conn, err := dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	return backend.Preflight(ctx, conn)
+}
+
+// oneSlot refuses a prefix that spreads a market over a cluster's slots.
+func oneSlot(server *backend.Server, prefix string) error {
+	if server.Cluster() == nil || backend.Slot(prefix) == backend.Slot(prefix+"market:") {
+		return nil
+	}
+	return usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that of what stands "+
+		"between braces: give a prefix such as %s", prefix, quote("{"+strings.TrimSuffix(prefix, ":")+"}:"))}
 }

@@ -205,8 +205,12 @@ func (s *session) start(ctx context.Context) error {
 	} else {
 		s.ends(s.server.Close)
 	}
+	prefix := s.config.base.Keys.Prefix()
+	if err := oneSlot(s.server, prefix); err != nil {
+		return err
+	}
 	for i := range s.rows {
-		s.rows[i].Dial, s.rows[i].Servers = s.server.Dial, lockAddresses(s.locks)
+		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(prefix), lockAddresses(s.locks)
 	}
 	s.announce()
 	return nil
@@ -253,7 +257,7 @@ func (s *session) vacant(ctx context.Context) error {
 
 // occupied is an error if there are keys under the prefix.
 func (s *session) occupied(ctx context.Context) (err error) {
-	conn, err := s.server.Dial(ctx)
+	conn, err := s.server.Dialer(s.config.base.Keys.Prefix())(ctx)
 	if err != nil {
 		return err
 	}

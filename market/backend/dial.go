@@ -29,6 +29,12 @@
 // for itself and none can forget. Several connections count together where [CountInto] says so, and under [Delaying] they
 // are as slow as over a network.
 //
+// # Where the master changes
+//
+// On Redis Cluster and with Sentinel a connection has a [Route], and follows it: see [Route.Dial]. go-redis's own
+// ClusterClient and FailoverClient are not used, because they send a command again after its reply was lost. [Cluster]
+// knows who serves a slot, [Nodes] are a worker's connections to all masters.
+//
 // # The one exception
 //
 // Under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline:
@@ -48,6 +54,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,19 +99,39 @@ func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 //
 // Should the connection break later, the command that noticed fails and the next one connects anew. While that
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
+//
+// A target of Sentinel is the master that its sentinels name, and the connection follows as one of a [Route] does.
 func Dial(ctx context.Context, t Target) (*Conn, error) {
-	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
+	if t.Master != "" {
+		return dialRoute(ctx, sentinelRoute(t))
+	}
+	return dialRoute(ctx, fixedRoute(t))
+}
+
+func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
+	limit := connectTimeout
+	if route.Follows() {
+		limit = awaitMaster
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	d := &dialer{target: t, meter: newMeter(ctx), delay: delayOf(ctx)}
-	first, err := d.connect(bounded)
-	if err != nil {
+	d := &dialer{route: route, meter: newMeter(ctx), delay: delayOf(ctx), open: map[*countingConn]struct{}{}}
+	first, err := d.connectToMaster(bounded)
+	t := d.tried()
+	switch {
+	case err != nil && t.Addr == "": // nobody says where the master is
+		return nil, err
+	case err != nil:
 		return nil, explainDial(ctx, t, err)
 	}
 	// go-redis does not watch for cancellation while it waits for a reply.
 	release := context.AfterFunc(bounded, func() { first.Close() })
 
 	d.first.Store(&first)
-	client := redis.NewClient(d.options())
+	client := redis.NewClient(d.options(t))
+	if route.Follows() {
+		client.AddHook(follower{d})
+	}
 	if d.meter.shared {
 		_, err = client.Pipelined(bounded, func(p redis.Pipeliner) error { return p.Ping(bounded).Err() })
 	} else {
@@ -131,15 +158,24 @@ func QuietLogs() { logging.Disable() }
 // dialer makes the connections of one Conn: the first by Dial itself, whose errors are then plain and which
 // leaves no background dialling behind; later ones on go-redis's demand.
 type dialer struct {
-	target Target
-	meter  *meter
-	delay  time.Duration // of what is received
-	first  atomic.Pointer[net.Conn]
+	route *Route
+	meter *meter
+	delay time.Duration // of what is received
+	first atomic.Pointer[net.Conn]
+
+	watching atomic.Bool // a WATCH is in force, which belongs to its connection
+
+	mu     sync.Mutex
+	target Target                     // of the last connection
+	open   map[*countingConn]struct{} // connections of go-redis
 }
 
 // options is what the package comment explains.
-func (d *dialer) options() *redis.Options {
-	t, pipelines := d.target, -1
+func (d *dialer) options(t Target) *redis.Options {
+	pipelines, patience := -1, dialTimeout
+	if d.route.Follows() {
+		patience = awaitMaster
+	}
 	if d.meter.shared {
 		pipelines = 1
 	}
@@ -157,7 +193,7 @@ func (d *dialer) options() *redis.Options {
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
 		ConnMaxIdleTime:       -1,
-		DialTimeout:           dialTimeout,
+		DialTimeout:           patience,
 		ReadTimeout:           ioTimeout,
 		WriteTimeout:          ioTimeout,
 		ContextTimeoutEnabled: true,
@@ -182,11 +218,11 @@ func DialBeside(ctx context.Context, client *redis.Client) (net.Conn, error) {
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if ctx.Value(besideKey{}) != nil {
-		beside := dialer{target: d.target, meter: &meter{Stats: d.meter.Stats}, delay: d.delay}
+		beside := dialer{route: d.route, meter: &meter{Stats: d.meter.Stats}, delay: d.delay, open: map[*countingConn]struct{}{}}
 		beside.meter.start()
-		conn, err := beside.connect(ctx)
+		conn, err := beside.connectToMaster(ctx)
 		if err != nil {
-			return nil, explainDial(ctx, d.target, err)
+			return nil, explainDial(ctx, beside.tried(), err)
 		}
 		return conn, nil
 	}
@@ -194,20 +230,20 @@ func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if first := d.first.Swap(nil); first != nil {
 		return *first, nil
 	}
-	return d.connect(ctx)
+	return d.connectToMaster(ctx)
 }
 
-func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
-	plain, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, d.target.Network, d.target.Addr)
+func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
+	plain, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, t.Network, t.Addr)
 	if err != nil {
 		return nil, err
 	}
-	if d.target.TLS == nil {
+	if t.TLS == nil {
 		return d.wrap(plain), nil
 	}
-	config := d.target.TLS.Clone()
+	config := t.TLS.Clone()
 	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(d.target.Addr)
+		config.ServerName, _, _ = net.SplitHostPort(t.Addr)
 	}
 	secure := tls.Client(plain, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -219,5 +255,5 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 
 // wrap adds to a connection what the dialer wants of each.
 func (d *dialer) wrap(conn net.Conn) net.Conn {
-	return count(delayed(conn, d.delay, alarm.New), d.meter)
+	return count(delayed(conn, d.delay, alarm.New), d)
 }

@@ -19,17 +19,21 @@ const (
 	NameLocal     Name = "local"     // a private process on this machine
 	NameContainer Name = "container" // a private container
 	NameEmbedded  Name = "embedded"  // miniredis inside this process: not Redis
+	NameCluster   Name = "cluster"   // a private Redis Cluster
+	NameSentinel  Name = "sentinel"  // a private master with a replica, watched by Sentinel
 )
 
-// A Server is a Redis that runs.
+// A Server is a Redis that runs: one process, a Redis Cluster, or a master that Sentinel watches.
 type Server struct {
 	Name   Name
-	Target Target
+	Target Target   // a node's, of a cluster
 	Detail string   // what runs: a program's path, an image, ...
 	Passed []string // why Start passed over earlier backends, one short line each
 
-	own  *ownProcess // nil unless it is a process of ours
-	stop func() error
+	own     *ownProcess // nil unless it is a process of ours
+	cluster *Cluster    // nil unless Discover found that it is one
+	route   *Route      // of a server that is none
+	stop    func() error
 }
 
 // NewServer describes a running server to be ended by stop, which is called at most once and may be nil. It is
@@ -38,7 +42,44 @@ func NewServer(name Name, target Target, detail string, stop func() error) *Serv
 	if stop == nil {
 		stop = func() error { return nil }
 	}
-	return &Server{Name: name, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
+	route := fixedRoute(target)
+	if target.Master != "" {
+		route = sentinelRoute(target)
+	}
+	return &Server{Name: name, Target: target, Detail: detail, route: route, stop: sync.OnceValue(stop)}
+}
+
+// Discover finds out whether the server is a Redis Cluster, and whether the master that sentinels know is there. The errors
+// are those of [OpenCluster] and [Dial], or wrap [ErrNoMaster].
+func (s *Server) Discover(ctx context.Context) (err error) {
+	if s.Name == NameEmbedded {
+		return nil
+	}
+	if s.route.Follows() {
+		_, err := s.route.Target(ctx)
+		return err
+	}
+	conn, err := s.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	fields, err := conn.InfoFields(ctx, "cluster")
+	if err == nil && fields["cluster_enabled"] == "1" {
+		s.cluster, err = OpenCluster(ctx, s.Target)
+	}
+	return err
+}
+
+// Cluster is the Redis Cluster that the server is, if Discover found that; nil: it is none.
+func (s *Server) Cluster() *Cluster { return s.cluster }
+
+// Route is the way to the master of a key. Only on a cluster does it matter which key.
+func (s *Server) Route(key string) *Route {
+	if s.cluster != nil {
+		return s.cluster.Route(key)
+	}
+	return s.route
 }
 
 // Describe returns one line for users: where the market runs, and why there.
@@ -56,9 +97,18 @@ func (s *Server) Describe() string {
 	return line
 }
 
-// Dial connects to the server, with the errors of the function [Dial].
-func (s *Server) Dial(ctx context.Context) (*Conn, error) {
-	conn, err := Dial(ctx, s.Target)
+// Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named, to what
+// Sentinel watches at its master.
+func (s *Server) Dial(ctx context.Context) (*Conn, error) { return s.dial(ctx, s.route) }
+
+// Dialer returns what connects to the master of a key, by its [Route].
+func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
+	route := s.Route(key)
+	return func(ctx context.Context) (*Conn, error) { return s.dial(ctx, route) }
+}
+
+func (s *Server) dial(ctx context.Context, route *Route) (*Conn, error) {
+	conn, err := route.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,10 @@ import (
 
 // Counts is what a connection has carried. A round trip is a wait for the network: a write that follows a read,
 // so a pipeline is one however many commands it holds. Bytes are those of the Redis protocol, before TLS.
+//
+// Redirects are commands that a server refused because another one was responsible for their keys, or none: see [Route].
 type Counts struct {
-	RoundTrips, Commands, BytesSent, BytesReceived int64
+	RoundTrips, Commands, BytesSent, BytesReceived, Redirects int64
 }
 
 // Sub returns what was counted between the earlier counts b and c.
@@ -22,6 +24,7 @@ func (c Counts) Sub(b Counts) Counts {
 		Commands:      c.Commands - b.Commands,
 		BytesSent:     c.BytesSent - b.BytesSent,
 		BytesReceived: c.BytesReceived - b.BytesReceived,
+		Redirects:     c.Redirects - b.Redirects,
 	}
 }
 
@@ -32,6 +35,7 @@ func (c Counts) Add(b Counts) Counts {
 		Commands:      c.Commands + b.Commands,
 		BytesSent:     c.BytesSent + b.BytesSent,
 		BytesReceived: c.BytesReceived + b.BytesReceived,
+		Redirects:     c.Redirects + b.Redirects,
 	}
 }
 
@@ -40,7 +44,7 @@ func (c Counts) Add(b Counts) Counts {
 // and so does each command between them; a command counts once it has ended. The zero value is ready, and several
 // connections may count into one.
 type Stats struct {
-	roundTrips, commands, sent, received atomic.Int64
+	roundTrips, commands, sent, received, redirects atomic.Int64
 }
 
 // statsKey is the key of CountInto's value.
@@ -65,6 +69,7 @@ func (s *Stats) Snapshot() Counts {
 		Commands:      s.commands.Load(),
 		BytesSent:     s.sent.Load(),
 		BytesReceived: s.received.Load(),
+		Redirects:     s.redirects.Load(),
 	}
 }
 
@@ -77,6 +82,7 @@ func (s *Stats) Count(c Counts) {
 	s.commands.Add(c.Commands)
 	s.sent.Add(c.BytesSent)
 	s.received.Add(c.BytesReceived)
+	s.redirects.Add(c.Redirects)
 }
 
 // meter is where one Conn counts.
@@ -138,7 +144,14 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // own at once.
 type countingConn struct {
 	net.Conn
-	meter *meter
+	meter  *meter
+	closed func(*countingConn)
+}
+
+// Close implements net.Conn.
+func (c *countingConn) Close() error {
+	c.closed(c)
+	return c.Conn.Close()
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
@@ -175,9 +188,10 @@ type countingSyscallConn struct {
 	syscall.Conn
 }
 
-// count wraps conn so that the meter sees what passes.
-func count(conn net.Conn, m *meter) net.Conn {
-	counting := &countingConn{Conn: conn, meter: m}
+// count wraps conn so that the dialer's meter sees what passes, and the dialer that it is closed.
+func count(conn net.Conn, d *dialer) net.Conn {
+	counting := &countingConn{Conn: conn, meter: d.meter, closed: d.closed}
+	d.opened(counting)
 	if raw, ok := conn.(syscall.Conn); ok {
 		return countingSyscallConn{counting, raw}
 	}

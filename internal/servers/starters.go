@@ -1,0 +1,55 @@
+package servers
+
+import (
+	"context"
+	"strings"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// ClusterStarter starts a private Redis Cluster for markets. The zero value is ready to use.
+type ClusterStarter struct{}
+
+// Name returns [backend.NameCluster].
+func (ClusterStarter) Name() backend.Name { return backend.NameCluster }
+
+// Start implements backend.Starter, as StartCluster does.
+func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
+	c, err := StartCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Server(), nil
+}
+
+// Server is the cluster as a server of markets, which ends it.
+func (c *Cluster) Server() *backend.Server {
+	return backend.NewServer(backend.NameCluster, c.redises[0].Target, "private cluster of three masters, each with a replica,",
+		c.Close)
+}
+
+// SentinelStarter starts a private master, its replica and the sentinels that watch it, for one market. The zero value is
+// ready to use.
+type SentinelStarter struct{}
+
+// Name returns [backend.NameSentinel].
+func (SentinelStarter) Name() backend.Name { return backend.NameSentinel }
+
+// Start implements backend.Starter, as StartSentinel does.
+func (SentinelStarter) Start(ctx context.Context) (*backend.Server, error) {
+	s, err := StartSentinel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Server(), nil
+}
+
+// Server is the master that is watched, as a server of markets, which ends all.
+func (s *Sentinel) Server() *backend.Server {
+	var addrs []string
+	for _, w := range s.watchers {
+		addrs = append(addrs, w.addr)
+	}
+	target := backend.Target{Network: "tcp", Addr: strings.Join(addrs, ","), Master: watchedName}
+	return backend.NewServer(backend.NameSentinel, target, "private master with a replica, watched by three sentinels,", s.Close)
+}

@@ -1,0 +1,184 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// askTimeout bounds one question to a node of a cluster, or to a sentinel, about where a master is.
+const askTimeout = time.Second
+
+// A Cluster knows which master serves each slot of a Redis Cluster: as its nodes say, of whom it asks the next where one
+// does not answer. Its methods are safe for concurrent use.
+type Cluster struct {
+	entry Target // the node that was named; the others have its user, password and TLS
+
+	mu     sync.Mutex
+	nodes  []string      // addresses of all nodes that are known, the one that answered last first
+	serves [slots]string // the master of each slot; empty: none
+	routes map[int]*Route
+}
+
+// OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] where the cluster is
+// not complete: where a slot has no master, or one of the masters cannot be reached.
+func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
+	c := &Cluster{entry: entry, nodes: []string{entry.Addr}, routes: map[int]*Route{}}
+	if entry.DB != 0 {
+		return nil, fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL", ErrURL,
+			entry.Addr, entry.DB)
+	}
+	if err := c.ask(ctx, entry.Addr); err != nil {
+		return nil, err
+	}
+	if first := slices.Index(c.serves[:], ""); first >= 0 {
+		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: it is not complete; see what is wrong with: "+
+			"redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
+	}
+	for _, master := range c.Masters() {
+		conn, err := Dial(ctx, master)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a master of the cluster at %s cannot be reached: %w", ErrUnsuitable, entry.Addr, err)
+		}
+		conn.Close()
+	}
+	return c, nil
+}
+
+// Masters are the masters that serve slots, by the first slot of each.
+func (c *Cluster) Masters() []Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Target
+	seen := map[string]bool{"": true}
+	for _, addr := range c.serves {
+		if !seen[addr] {
+			seen[addr] = true
+			all = append(all, c.target(addr))
+		}
+	}
+	return all
+}
+
+// Route is the way to the master of a key's slot. All keys of a slot share one.
+func (c *Cluster) Route(key string) *Route {
+	slot := Slot(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.routes[slot]
+	if r == nil {
+		r = newRoute(func(ctx context.Context) (Target, error) { return c.find(ctx, slot) })
+		if c.serves[slot] != "" {
+			r.current, r.known = c.target(c.serves[slot]), true
+		}
+		c.routes[slot] = r
+	}
+	return r
+}
+
+// Master is the master of a key's slot as far as is known. [Cluster.Refresh] makes sure.
+func (c *Cluster) Master(key string) Target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.target(c.serves[Slot(key)])
+}
+
+// Refresh asks the nodes for the slots, one after the other until one answers.
+func (c *Cluster) Refresh(ctx context.Context) error {
+	c.mu.Lock()
+	nodes := slices.Clone(c.nodes)
+	c.mu.Unlock()
+	var errs []error
+	for _, addr := range nodes {
+		err := c.ask(ctx, addr)
+		if err == nil {
+			return nil
+		}
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Errorf("no node of the cluster says who serves its slots: %w", errors.Join(errs...))
+}
+
+// find asks for the master of a slot.
+func (c *Cluster) find(ctx context.Context, slot int) (Target, error) {
+	if err := c.Refresh(ctx); err != nil {
+		return Target{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serves[slot] == "" {
+		return Target{}, fmt.Errorf("%w: no master serves slot %d", ErrUnsuitable, slot)
+	}
+	return c.target(c.serves[slot]), nil
+}
+
+// ask asks one node.
+func (c *Cluster) ask(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	conn, err := Dial(ctx, c.target(addr))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	//lint:ignore SA1019 Redis 6.2 has no CLUSTER SHARDS
+	ranges, err := conn.ClusterSlots(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("asking %s for the cluster's slots: %w", addr, Explain(err))
+	}
+	c.learn(addr, ranges)
+	return nil
+}
+
+// learn takes the answer of the node at addr.
+func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serves = [slots]string{}
+	nodes := []string{addr}
+	for _, r := range ranges {
+		for i, node := range r.Nodes {
+			at := nodeAddr(node.Addr, addr)
+			if !slices.Contains(nodes, at) {
+				nodes = append(nodes, at)
+			}
+			if i > 0 { // a replica
+				continue
+			}
+			for slot := max(0, r.Start); slot <= min(r.End, slots-1); slot++ {
+				c.serves[slot] = at
+			}
+		}
+	}
+	for _, known := range c.nodes { // one that is down may come back
+		if !slices.Contains(nodes, known) {
+			nodes = append(nodes, known)
+		}
+	}
+	c.nodes = nodes
+}
+
+// nodeAddr is the address of a node as another one tells it: without a host if it does not know one but its own.
+func nodeAddr(told, by string) string {
+	host, port, err := net.SplitHostPort(told)
+	if err != nil || host != "" && host != "?" {
+		return told
+	}
+	host, _, _ = net.SplitHostPort(by)
+	return net.JoinHostPort(host, port)
+}
+
+// target is a node's.
+func (c *Cluster) target(addr string) Target {
+	t := c.entry
+	t.Network, t.Addr = "tcp", addr
+	return t
+}
