@@ -76,6 +76,13 @@ func (k Keys) Account(id UserID) string {
 // that are derived from it.
 func (k Keys) SlotLock(name string) string { return k.prefix + "lock:{" + name + "}" }
 
+// Meeting is the hash through which the processes of a run meet that several load machines make together.
+func (k Keys) Meeting() string { return k.prefix + "join" }
+
+// Part is the list of bytes, in chunks, that the i-th process of such a run hands over, from 0. The one after the last
+// holds what all of them came to together.
+func (k Keys) Part(i int) string { return k.prefix + "join:part:" + strconv.Itoa(i) }
+
 // Member is how a listing is spelled in the market: "<item>.<seller>".
 func Member(item ItemID, seller UserID) string {
 	return strconv.FormatInt(int64(item), 10) + "." + strconv.FormatInt(int64(seller), 10)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,7 @@ type Opening struct {
 	Accounts int
 	Funds    int64
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
+	Lost     *Lost  // for Audit: nil: the ledgers of all clients are there
 }
 
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
@@ -81,11 +83,15 @@ func Claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 // accountName is the name in the account of the user with an id.
 func accountName(id string) string { return "user-" + id }
 
-// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the names of the whole
-// keyspace with SCAN, so it is for prefixes that a person chose; one drawn at random needs no such check.
-func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
+// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix besides those given. It walks the
+// names of the whole keyspace with SCAN, so it is for prefixes that a person chose; one drawn at random needs no such
+// check.
+func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys, besides ...string) error {
 	it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator()
-	if it.Next(ctx) {
+	for it.Next(ctx) {
+		if slices.Contains(besides, it.Val()) {
+			continue
+		}
 		return fmt.Errorf("%w: %s exists; choose another prefix, or remove what an earlier run left with"+
 			" 'marketsim clean --prefix %s'", ErrOccupied, it.Val(), keys.Prefix())
 	}
@@ -200,9 +206,11 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 // those of a market.
 var (
 	marketKey = regexp.MustCompile(
-		`^(?:(users|inventory):\d+|(market):|(run|outcomes)|(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
+		`^(?:(users|inventory):\d+|(market):|(run|outcomes|join)|join:(part):\d+|` +
+			`(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
 	keyTypes = map[string]string{
 		"users": "hash", "inventory": "set", "market": "zset", "run": "hash", "outcomes": "hash",
+		"join": "hash", "part": "list",
 	}
 )
 
