@@ -27,7 +27,10 @@ var ErrNoMaster = errors.New("no master serves the slot")
 
 // A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
 // takes over within two seconds. Its methods are not safe for concurrent use, except for Master and Dial.
-type Cluster struct{ redises }
+type Cluster struct {
+	redises
+	known *backend.Cluster // as the nodes tell a client
+}
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
 func StartCluster(ctx context.Context) (*Cluster, error) {
@@ -38,9 +41,12 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	nodes, err := startRedises(ctx, clusterNodes, startClusterNode)
-	c := &Cluster{nodes}
+	c := &Cluster{redises: nodes}
 	if err == nil {
 		err = c.join(ctx, cli)
+	}
+	if err == nil {
+		c.known, err = backend.OpenCluster(ctx, c.redises[0].Target)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", backend.OfContext(ctx, err)), c.Close())
@@ -101,35 +107,15 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	return nil
 }
 
-// Master returns which node is the master of a key's slot now.
+// Master returns which node is the master of a key's slot now, as the first node says that answers.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
-	var errs []error
-	for _, node := range c.redises {
-		addr, err := masterOf(ctx, node, key)
-		if i := slices.Index(c.Addrs(), addr); i >= 0 {
-			return i, nil
-		}
-		errs = append(errs, err) // the node may have been killed: ask the next
+	if err := c.known.Refresh(ctx); err != nil {
+		return 0, fmt.Errorf("%w of key %q: %w", ErrNoMaster, key, err)
 	}
-	return 0, fmt.Errorf("%w of key %q: %w", ErrNoMaster, key, errors.Join(errs...))
-}
-
-// masterOf returns the address of the master of a key's slot, as one node sees it: a node that is not refuses every
-// command on the key with "MOVED <slot> <address>".
-func masterOf(ctx context.Context, node *backend.Server, key string) (string, error) {
-	conn, err := node.Dial(ctx)
-	if err != nil {
-		return "", err
+	if i := slices.Index(c.Addrs(), c.known.Master(key).Addr); i >= 0 {
+		return i, nil
 	}
-	defer conn.Close()
-	err = conn.Type(ctx, key).Err()
-	if err == nil {
-		return node.Target.Addr, nil
-	}
-	if fields := strings.Fields(err.Error()); redis.HasErrorPrefix(err, "MOVED") && len(fields) == 3 {
-		return fields[2], nil
-	}
-	return "", err
+	return 0, fmt.Errorf("%w of key %q", ErrNoMaster, key)
 }
 
 // Dial connects to the master of a key's slot. It is a plain connection: should the slot move to another node, its

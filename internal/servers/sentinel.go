@@ -116,7 +116,7 @@ func startWatcher(ctx context.Context, program, own, host, port string) (*member
 	}, "\n")
 	if err = os.WriteFile(file, []byte(config), 0o600); err == nil {
 		err = w.start(ctx, func() error {
-			_, err := masterAt(ctx, w.addr)
+			_, err := backend.FindMaster(ctx, backend.Target{Network: "tcp", Addr: w.addr, Master: watchedName})
 			return err
 		})
 	}
@@ -124,20 +124,6 @@ func startWatcher(ctx context.Context, program, own, host, port string) (*member
 		return nil, errors.Join(fmt.Errorf("starting a sentinel: %w", err), w.close())
 	}
 	return w, nil
-}
-
-// masterAt asks the sentinel at addr where the master is.
-func masterAt(ctx context.Context, addr string) (string, error) {
-	conn, err := backend.Dial(ctx, backend.Target{Network: "tcp", Addr: addr})
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	at, err := conn.Do(ctx, "SENTINEL", "get-master-addr-by-name", watchedName).StringSlice()
-	if err != nil || len(at) != 2 {
-		return "", fmt.Errorf("asking the sentinel at %s for the master: %q, %w", addr, at, err)
-	}
-	return net.JoinHostPort(at[0], at[1]), nil
 }
 
 // watches says why the sentinel at addr could not take part in a failover yet.
@@ -160,17 +146,17 @@ func watches(ctx context.Context, addr string) error {
 	return nil
 }
 
-// Master asks a sentinel where the master is, as clients do.
+// Master asks the sentinels where the master is, as clients do.
 func (s *Sentinel) Master(ctx context.Context) (backend.Target, error) {
-	var errs []error
+	return backend.FindMaster(ctx, s.target())
+}
+
+func (s *Sentinel) target() backend.Target {
+	var addrs []string
 	for _, w := range s.watchers {
-		addr, err := masterAt(ctx, w.addr)
-		if err == nil {
-			return backend.Target{Network: "tcp", Addr: addr}, nil
-		}
-		errs = append(errs, err)
+		addrs = append(addrs, w.addr)
 	}
-	return backend.Target{}, fmt.Errorf("no sentinel says where the master is: %w", errors.Join(errs...))
+	return backend.Target{Network: "tcp", Addr: strings.Join(addrs, ","), Master: watchedName}
 }
 
 // Dial connects to what a sentinel says is the master.

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"strings"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -46,10 +45,5 @@ func (SentinelStarter) Start(ctx context.Context) (*backend.Server, error) {
 
 // Server is the master that is watched, as a server of markets, which ends all.
 func (s *Sentinel) Server() *backend.Server {
-	var addrs []string
-	for _, w := range s.watchers {
-		addrs = append(addrs, w.addr)
-	}
-	target := backend.Target{Network: "tcp", Addr: strings.Join(addrs, ","), Master: watchedName}
-	return backend.NewServer(backend.NameSentinel, target, "private master with a replica, watched by three sentinels,", s.Close)
+	return backend.NewServer(backend.NameSentinel, s.target(), "private master with a replica, watched by three sentinels,", s.Close)
 }

@@ -14,32 +14,44 @@ import (
 // ErrNoMaster is returned, wrapped, when no sentinel says where the master is.
 var ErrNoMaster = errors.New("no sentinel says where the master is")
 
-// sentinelRoute is the way to the master that the sentinels of t know by its name. They are asked one after the other, and
-// others that they know of, too.
+// sentinelRoute is the way to the master that the sentinels of t know.
+func sentinelRoute(t Target) *Route {
+	return newRoute(func(ctx context.Context) (found Target, err error) {
+		found, t.Addr, err = findMaster(ctx, t)
+		return found, err
+	})
+}
+
+// FindMaster asks the sentinels of t, one after the other, where the master is that they know by t's name. The error wraps
+// [ErrNoMaster].
+func FindMaster(ctx context.Context, t Target) (Target, error) {
+	found, _, err := findMaster(ctx, t)
+	return found, err
+}
+
+// findMaster returns with the master the addresses of all sentinels, also of those that only other sentinels know.
 //
 // Source: redis.io, "Guidelines for Redis clients with support for Redis Sentinel".
-func sentinelRoute(t Target) *Route {
+func findMaster(ctx context.Context, t Target) (found Target, sentinels string, err error) {
 	known := strings.Split(t.Addr, ",")
-	return newRoute(func(ctx context.Context) (Target, error) {
-		var errs []error
-		for _, addr := range slices.Clone(known) {
-			master, others, err := askSentinel(ctx, addr, t.Master)
-			for _, other := range others {
-				if !slices.Contains(known, other) {
-					known = append(known, other)
-				}
-			}
-			if err == nil {
-				found := t
-				found.Addr, found.Master = master, ""
-				return found, nil
-			}
-			if errs = append(errs, err); ctx.Err() != nil {
-				break
+	var errs []error
+	for _, addr := range slices.Clone(known) {
+		master, others, err := askSentinel(ctx, addr, t.Master)
+		for _, other := range others {
+			if !slices.Contains(known, other) {
+				known = append(known, other)
 			}
 		}
-		return Target{}, fmt.Errorf("%w: %w", ErrNoMaster, errors.Join(errs...))
-	})
+		if err == nil {
+			found = t
+			found.Addr, found.Master = master, ""
+			return found, strings.Join(known, ","), nil
+		}
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
+		}
+	}
+	return Target{}, strings.Join(known, ","), fmt.Errorf("%w: %w", ErrNoMaster, errors.Join(errs...))
 }
 
 // askSentinel asks the sentinel at addr where the master called name is, and which other sentinels watch it.
