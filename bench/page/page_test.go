@@ -2,8 +2,6 @@ package page_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,87 +9,25 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/marketsim/marketsim/bench/page"
+	"github.com/marketsim/marketsim/bench/page/pagetest"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// stored is the folder with what is stored.
-const stored = "../../results"
-
-// book is a run of the book's tables in nine rounds, with nearly everything that a run records.
-const book = stored + "/2026-11-22-redis-7.0.15/run.json"
-
-// storedResults are the documents of all that is stored.
-func storedResults(t testing.TB) *report.Document {
-	t.Helper()
-	var names []string
-	var docs []*report.Document
-	for _, pattern := range []string{"*/*.json", "*/*/*.json"} {
-		paths, err := filepath.Glob(filepath.Join(stored, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			names, docs = append(names, path), append(docs, document(t, path))
-		}
-	}
-	if len(docs) < 8 {
-		t.Fatalf("only %v are stored", names)
-	}
-	return report.Several(names, docs)
-}
-
-// document reads what is stored in a file.
-func document(t testing.TB, path string) *report.Document {
-	t.Helper()
-	if filepath.Base(path) != "faults.json" {
-		return report.Run(readRun(t, path))
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	faults, err := result.ReadFaults(f)
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return report.Faults(faults)
-}
-
-func readRun(t testing.TB, path string) *result.Run {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	run, err := result.ReadRun(f)
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return run
-}
-
-// drawn is a document as a page.
-func drawn(t testing.TB, d *report.Document) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := page.Write(&b, d); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
+// stored is the folder with what is stored, and book a run of the book's tables in it.
+const (
+	stored = "../../results"
+	book   = stored + "/" + pagetest.Book
+)
 
 // TestStoredResults draws all that is stored on one page, and each by itself.
 func TestStoredResults(t *testing.T) {
-	all := storedResults(t)
-	p := parse(t, drawn(t, all))
+	all := pagetest.Results(t, stored)
+	p := parse(t, pagetest.Drawn(t, all))
 	p.sound(t)
 	for _, part := range all.Parts() {
 		p.tells(t, part)
-		alone := parse(t, drawn(t, part))
+		alone := parse(t, pagetest.Drawn(t, part))
 		alone.sound(t)
 		alone.tells(t, part)
 		if run := part.Run(); run != nil && len(alone.all("svg")) == 0 {
@@ -102,8 +38,8 @@ func TestStoredResults(t *testing.T) {
 
 // TestSaysTheSameTwice: a page of the same results is the same, byte by byte.
 func TestSaysTheSameTwice(t *testing.T) {
-	d := document(t, book)
-	if first, again := drawn(t, d), drawn(t, d); first != again {
+	d := pagetest.Document(t, book)
+	if first, again := pagetest.Drawn(t, d), pagetest.Drawn(t, d); first != again {
 		t.Error("two pages of one document differ")
 	}
 }
@@ -111,7 +47,7 @@ func TestSaysTheSameTwice(t *testing.T) {
 // TestMarkup: names with markup in them are text, in pictures as well.
 func TestMarkup(t *testing.T) {
 	const bad = `<script>alert(1)</script>"'&`
-	run := readRun(t, book)
+	run := pagetest.ReadRun(t, book)
 	run.Manifest.CPU, run.Manifest.Command = bad, bad
 	for i := range run.Rows {
 		run.Rows[i].Strategy = bad + run.Rows[i].Strategy
@@ -130,7 +66,7 @@ func TestMarkup(t *testing.T) {
 			Why: bad, Broken: bad}},
 	}
 	records := report.Records(nil, [][]string{{bad}, {bad}}, nil)
-	p := parse(t, drawn(t, report.Several([]string{bad, bad, bad}, []*report.Document{report.Run(run), report.Faults(faults), records})))
+	p := parse(t, pagetest.Drawn(t, report.Several([]string{bad, bad, bad}, []*report.Document{report.Run(run), report.Faults(faults), records})))
 	p.sound(t)
 	for _, n := range p.all("script") {
 		if strings.Contains(text(n), "alert") {
@@ -147,13 +83,13 @@ func TestMarkup(t *testing.T) {
 
 // TestWhatIsMissing: of an interrupted run it is said what was not measured, and of an older one what was not recorded.
 func TestWhatIsMissing(t *testing.T) {
-	run := readRun(t, book)
+	run := pagetest.ReadRun(t, book)
 	run.Status = result.Interrupted
 	run.Rows = slices.DeleteFunc(run.Rows, func(r result.Row) bool { return r.Strategy == "fine" })
 	for i := range run.Rows {
 		run.Rows[i].Series, run.Rows[i].Cost = nil, nil
 	}
-	says := text(parse(t, drawn(t, report.Run(run))).root)
+	says := text(parse(t, pagetest.Drawn(t, report.Run(run))).root)
 	for _, want := range []string{"INTERRUPTED by the user", "Not measured: fine 1x1, fine 5x1 and fine 5x5.",
 		"Not recorded in this run, and so not drawn: throughput over time, tries for each purchase and what a purchase costs."} {
 		if !strings.Contains(says, want) {
@@ -161,7 +97,7 @@ func TestWhatIsMissing(t *testing.T) {
 		}
 	}
 	run.Rows = []result.Row{}
-	none := parse(t, drawn(t, report.Run(run)))
+	none := parse(t, pagetest.Drawn(t, report.Run(run)))
 	none.sound(t)
 	if says := text(none.root); !strings.Contains(says, "No row was measured.") || !strings.Contains(says, "Not measured: watch 1x1") {
 		t.Errorf("of a run without a row: %s", says)
@@ -170,9 +106,9 @@ func TestWhatIsMissing(t *testing.T) {
 
 // TestMatrix: each finding has a cell with its code, and one of which there is something to tell its story.
 func TestMatrix(t *testing.T) {
-	d := document(t, stored+"/faults/faults.json")
+	d := pagetest.Document(t, stored+"/faults/faults.json")
 	res := d.Faults()
-	p := parse(t, drawn(t, d))
+	p := parse(t, pagetest.Drawn(t, d))
 	cells, _ := report.Matrix(res)
 	matrix := p.find("table", "matrix")
 	if len(matrix) != 1 {
@@ -206,9 +142,9 @@ func TestMatrix(t *testing.T) {
 
 // TestFaultsCutShort: what was found until then is drawn, with a warning before all else.
 func TestFaultsCutShort(t *testing.T) {
-	res := document(t, stored+"/faults/faults.json").Faults()
+	res := pagetest.Document(t, stored+"/faults/faults.json").Faults()
 	res.Status, res.Findings = result.Interrupted, res.Findings[:100]
-	p := parse(t, drawn(t, report.Faults(res)))
+	p := parse(t, pagetest.Drawn(t, report.Faults(res)))
 	p.sound(t)
 	warnings := p.find("p", "warning")
 	if len(warnings) != 1 || !strings.Contains(text(warnings[0]), "INTERRUPTED by the user: this is what was found until then, 100 of 1,980") {
@@ -237,7 +173,7 @@ func FuzzWrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		parse(t, drawn(t, report.Run(run))).sound(t)
+		parse(t, pagetest.Drawn(t, report.Run(run))).sound(t)
 	})
 }
 

@@ -1,4 +1,4 @@
-package page_test
+package pagetest_test
 
 import (
 	"context"
@@ -19,10 +19,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/marketsim/marketsim/bench/page/pagetest"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 )
+
+// stored is the folder with what is stored.
+const stored = "../../../results"
 
 var screenshots = flag.String("screenshots", "", "folder for pictures of the pages that the tests open, to look at")
 
@@ -203,7 +207,7 @@ func filed(t *testing.T, text string) string {
 // screen, nothing is loaded, and the browser complains of nothing. The control is a page of which each of this is wrong.
 func TestInABrowser(t *testing.T) {
 	chromium := browser(t)
-	text := drawn(t, storedResults(t))
+	text := pagetest.Drawn(t, pagetest.Results(t, stored))
 	pictures := strings.Count(text, "<svg")
 	p := open(t, chromium, filed(t, text), screens()[0])
 	for _, on := range screens() {
@@ -237,18 +241,18 @@ func TestInABrowser(t *testing.T) {
 
 // few is a page with everything there is to use: a run, and findings of three subjects.
 func few(t *testing.T) *report.Document {
-	faults := document(t, stored+"/faults/faults.json").Faults()
+	faults := pagetest.Document(t, stored+"/faults/faults.json").Faults()
 	faults.Subjects = []string{"watch", "set-px", "setnx"}
 	faults.Findings = slices.DeleteFunc(faults.Findings, func(f result.Finding) bool {
 		return !slices.Contains(faults.Subjects, f.Subject)
 	})
-	return report.Several([]string{"run", "faults"}, []*report.Document{document(t, book), report.Faults(faults)})
+	return report.Several([]string{"run", "faults"}, []*report.Document{pagetest.Document(t, stored+"/"+pagetest.Book), report.Faults(faults)})
 }
 
 // TestByKeyboard: Tab comes to everything that can be used, in the order of the page; Enter opens what is closed, and
 // Escape closes a story.
 func TestByKeyboard(t *testing.T) {
-	p := open(t, browser(t), filed(t, drawn(t, few(t))), screens()[1])
+	p := open(t, browser(t), filed(t, pagetest.Drawn(t, few(t))), screens()[1])
 	const usable = `Array.from(document.querySelectorAll('a[href], summary, [tabindex="0"]'))`
 	ask[int](p, `(() => {
 		window.visited = []
@@ -296,7 +300,7 @@ func TestByKeyboard(t *testing.T) {
 
 // TestWithoutScript: stories and everything that is folded open in a browser that runs no script.
 func TestWithoutScript(t *testing.T) {
-	text := drawn(t, few(t))
+	text := pagetest.Drawn(t, few(t))
 	before, rest, _ := strings.Cut(text, "<script>")
 	_, after, _ := strings.Cut(rest, "</script>")
 	p := open(t, browser(t), filed(t, before+after), screens()[0])
@@ -319,7 +323,7 @@ func TestWithoutScript(t *testing.T) {
 
 // TestOnPaper: what is folded on a screen is printed, black on white, and no story lies over the rest.
 func TestOnPaper(t *testing.T) {
-	p := open(t, browser(t), filed(t, drawn(t, few(t))), screen{"", 1440, 900, "dark"})
+	p := open(t, browser(t), filed(t, pagetest.Drawn(t, few(t))), screen{"", 1440, 900, "dark"})
 	ask[bool](p, `(document.querySelector('.matrix details').open = true)`)
 	p.on(screen{"", 1440, 900, "dark"}, "print")
 	hidden := ask[[]string](p, `Array.from(document.querySelectorAll('.fold > :not(summary), .words > :not(summary)')).filter(
