@@ -24,6 +24,9 @@ type AuditResult struct {
 	Applied       int64    // operations of unknown outcome that turned out to be applied
 	NotApplied    int64    // operations of unknown outcome that turned out not to be
 	Problems      []string // descriptions of the first problems
+
+	// What was acknowledged and is gone: see [Opening.MayBeGone].
+	GonePurchases, GoneListings, GoneItems int64
 }
 
 // OK reports whether every item and every coin is where it should be.
@@ -32,7 +35,7 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
 // 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items. Where ledgers are lost,
-// see Opening.Lost.
+// see Opening.Lost; where the server may have lost writes, Opening.MayBeGone.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	result, err := AuditRead(ctx, reader{rdb, keys, o.Accounts}, o, ledgers...)
 	if err != nil {
@@ -44,8 +47,8 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 // AuditRead is Audit of a market in another layout, which r reads.
 func AuditRead(ctx context.Context, r Reader, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a := newAuditor(o, ledgers)
-	if a.lost != nil && a.circling != nil {
-		return AuditResult{}, errCirculating
+	if err := a.unjudgeable(); err != nil {
+		return AuditResult{}, err
 	}
 	if err := r.ReadItems(ctx, ItemID(len(a.minters)*BatchSize), a.look); err != nil {
 		return AuditResult{}, fmt.Errorf("read items: %w", err)
@@ -107,7 +110,9 @@ type auditor struct {
 	deltas  []int64         // by account
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
-	partly  bool // see Reader.MintsPartly
+	partly  bool    // see Reader.MintsPartly
+	again   []Order // acknowledged orders of items that were bought before
+	remade  ItemID  // an item that two clients were told to have made; 0: none
 
 	circling *circling // nil: each ledger keeps its items itself
 }
@@ -121,6 +126,9 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		for _, m := range l.minted {
 			for batchOf(m.first) >= len(a.minters) {
 				a.minters = append(a.minters, 0)
+			}
+			if a.minters[batchOf(m.first)] != 0 {
+				a.remade = m.first
 			}
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
@@ -167,6 +175,10 @@ func (a *auditor) join(l *Ledger) {
 		a.joinBought(place(user), l.bought[user])
 	}
 	for _, o := range l.again {
+		if a.opening.MayBeGone {
+			a.again = append(a.again, o)
+			continue
+		}
 		a.itemProblem(o.Item, "item %d was sold twice: user %d was told so, and paid, each time", o.Item, o.Buyer)
 	}
 }
@@ -185,6 +197,8 @@ func (a *auditor) joinBought(buyer place, items places) {
 			switch {
 			case a.minter(id) == 0:
 				a.itemProblem(id, "item %d was bought by user %d but never minted", id, buyer)
+			case a.buyers[id] != 0 && a.opening.MayBeGone:
+				a.again = append(a.again, Order{Item: id, Buyer: UserID(buyer)})
 			case a.buyers[id] != 0:
 				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, a.buyers[id], buyer)
 			default:
@@ -355,6 +369,7 @@ func (a *auditor) settle() {
 			a.settleListing(x)
 		}
 	}
+	a.settleGone()
 	for _, l := range a.ledgers {
 		for _, o := range l.unsureOrders {
 			a.settleOrder(o)

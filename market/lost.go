@@ -1,7 +1,6 @@
 package market
 
 import (
-	"errors"
 	"math"
 	"slices"
 )
@@ -13,9 +12,6 @@ type Lost struct {
 	Accounts []UserID // each belongs to such clients alone
 	Items    ItemID   // the highest id that they may have minted: see Made
 }
-
-// errCirculating is returned where lost operations cannot be settled.
-var errCirculating = errors.New("ledgers are lost of items that are sold again and again: nobody knows who paid what for them")
 
 // lost is what the audit knows of such clients.
 type lost struct {

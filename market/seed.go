@@ -43,6 +43,11 @@ type Opening struct {
 	Funds    int64
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
 	Lost     *Lost  // for Audit: nil: the ledgers of all clients are there
+	// MayBeGone is for Audit: the server may have lost the last writes that it acknowledged, as a replica that is promoted
+	// has. What a ledger knows as applied is then gone if the item is not where that put it: it is counted, and taken
+	// back. It needs a market whose operations are one write each (a transaction or a script), so that what the server
+	// has is what it had at one time, and then what was done since.
+	MayBeGone bool
 }
 
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
