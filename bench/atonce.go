@@ -20,8 +20,9 @@ import (
 // Source: the simulation of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015, in which clients
 // update one row of a database: here every purchase changes the same market.
 func AtOnce(ctx context.Context, c Config) (result.Row, error) {
-	if c.Hot > 0 {
-		return result.Row{}, fmt.Errorf("%w: %d hot items: buyers who begin at once buy what sellers list", ErrConfig, c.Hot)
+	if c.Hot > 0 || c.Stock > 0 {
+		return result.Row{}, fmt.Errorf("%w: %d hot items and a stock of %d: buyers who begin at once buy what sellers list",
+			ErrConfig, c.Hot, c.Stock)
 	}
 	return Drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 		took, err := ws.again(ctx)

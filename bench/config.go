@@ -63,7 +63,7 @@ type Config struct {
 	Arrivals Arrivals
 
 	// Workload is in what the market differs from the book's. A hot one has no sellers, no Rate and no Pool, and Funds that
-	// pay for any item. Replies are not delayed to locks that are kept elsewhere than in Redis.
+	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets, no Pool and no Browsers. Replies are not delayed to locks that are kept elsewhere than in Redis.
 	result.Workload
 
 	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
@@ -150,8 +150,8 @@ func (c Config) Name() string { return result.RowName(c.Subject.String(), c.Mix,
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {
 	accounts := c.Mix.Sellers + c.wallets()
-	if c.Pool > 0 {
-		accounts = c.Pool
+	if c.Accounts > 0 || c.Pool > 0 {
+		accounts = max(c.Accounts, c.Pool)
 	}
 	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String()}
 }
@@ -163,7 +163,7 @@ func (c Config) wallets() int {
 	return c.Mix.Buyers
 }
 
-// account is the account of the i-th worker of a role, from 0. A browser has none.
+// account is the account of the i-th worker of a role, from 0, or its first one. A browser has none.
 func (c Config) account(r Role, i int) market.UserID {
 	switch {
 	case c.Pool > 0 && r != Browser:

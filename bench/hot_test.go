@@ -94,7 +94,7 @@ func TestHotStock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(ws.stockHot(t.Context()), ws.Close()); err != nil {
+			if err := errors.Join(ws.stock(t.Context()), ws.Close()); err != nil {
 				t.Fatal(err)
 			}
 			found, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), config.Keys, len(c.want))

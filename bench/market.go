@@ -17,11 +17,29 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// auditTimeout and removeTimeout bound the work on a server that may be dying.
+// auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a million
+// items and accounts more takes millionTimeout longer at most.
 const (
-	auditTimeout  = 5 * time.Minute
-	removeTimeout = time.Minute
+	auditTimeout   = 5 * time.Minute
+	removeTimeout  = time.Minute
+	millionTimeout = 30 * time.Second
 )
+
+// within returns a context that ends when a market in which items up to last were minted should have been read or removed.
+func (m *rowMarket) within(
+	ctx context.Context, timeout time.Duration, last market.ItemID,
+) (context.Context, context.CancelFunc) {
+	millions := (float64(last) + float64(m.opening().Accounts)) / 1e6
+	return context.WithTimeout(ctx, timeout+time.Duration(millions*float64(millionTimeout)))
+}
+
+// lastMinted is the highest id of an item that the clients who kept the ledgers may have minted.
+func lastMinted(ledgers []*market.Ledger) (last market.ItemID) {
+	for _, l := range ledgers {
+		last = max(last, l.LastMinted())
+	}
+	return last
+}
 
 // ErrKeysLost is returned, wrapped, for a row whose server has lost keys. What an audit then finds is the server's
 // doing, or may be: there is no verdict on the strategy.
@@ -102,7 +120,7 @@ func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
 // audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the
 // server did.
 func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
-	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	ctx, cancel := m.within(ctx, auditTimeout, lastMinted(ledgers))
 	defer cancel()
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -165,7 +183,7 @@ func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 // remove deletes the market, in which items up to last were minted as far as the workers know. A failure names the
 // command that repeats it.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
-	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
 	err := m.removeKeys(ctx, last)
 	if m.Private {

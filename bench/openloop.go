@@ -16,7 +16,7 @@ import (
 const (
 	// patience is how long an order of an open loop tries to buy something, from when it was due.
 	patience = 10 * time.Second
-	// enoughStock is how many listings the sellers of an open loop keep up.
+	// enoughStock is how many listings the sellers of an open loop keep up, or as many as the row begins with.
 	enoughStock = 1_000
 	// stockLooks is how many times a second the sellers together look whether listings are missing, longestPause how long
 	// one of them waits at most, stockWatch how often the row looks whether there are any, and stockTimeout how long
@@ -48,21 +48,25 @@ func newOpenLoop(c Config) *openLoop {
 	if c.Rate == 0 {
 		return nil
 	}
-	return &openLoop{
+	o := &openLoop{
 		schedule: schedule{arrivals: c.Arrivals, rate: c.Rate, seed: c.Seed}, alarms: alarm.New,
 		sellersPause: min(longestPause, time.Duration(c.Mix.Sellers)*time.Second/stockLooks),
+		stock:        stock{wanted: max(enoughStock, int64(c.Stock))},
 	}
+	o.stock.listings.Store(int64(c.Stock))
+	return o
 }
 
 // stock is how many listings are up, as sellers and buyers count them. One that is bought before its seller has counted
 // it makes it one too low for that moment.
 type stock struct {
+	wanted   int64
 	listings atomic.Int64
 	without  atomic.Int64 // ns in which there were none, since watch began
 }
 
 // enough reports whether sellers have nothing to do.
-func (s *stock) enough() bool { return s.listings.Load() >= enoughStock }
+func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
 
 // watch looks whether there are listings until done is closed. A look stands for the time since the last.
 func (s *stock) watch(done <-chan struct{}) {

@@ -76,8 +76,8 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 	if err == nil {
 		workers, err = connect(ctx, m)
 	}
-	if err == nil && c.Hot > 0 {
-		if err = workers.stockHot(ctx); err != nil {
+	if err == nil {
+		if err = workers.stock(ctx); err != nil {
 			err = errors.Join(err, workers.Close(), workers.history.Abandon())
 		}
 	}

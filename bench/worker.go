@@ -85,25 +85,24 @@ func connect(ctx context.Context, m rowMarket) (*Workers, error) {
 // All are the sellers, the buyers and the browsers.
 func (ws *Workers) All() []*Worker { return slices.Concat(ws.sellers, ws.buyers, ws.browsers) }
 
-// lastMinted is the highest id of an item that the workers may have minted.
-func (ws *Workers) lastMinted() (last market.ItemID) {
+// ledgers are those of all workers; none if there are no workers.
+func (ws *Workers) ledgers() (all []*market.Ledger) {
 	if ws == nil {
-		return 0
+		return nil
 	}
 	for _, w := range ws.All() {
-		last = max(last, w.recorder.ledger.LastMinted())
+		all = append(all, w.recorder.ledger)
 	}
-	return last
+	return all
 }
+
+// lastMinted is the highest id of an item that the workers may have minted.
+func (ws *Workers) lastMinted() market.ItemID { return lastMinted(ws.ledgers()) }
 
 // Audit judges the market against what the workers know. They must not trade meanwhile. An error means that the market
 // could not be read, or, wrapping ErrKeysLost, that the server did not keep it.
 func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
-	var ledgers []*market.Ledger
-	for _, w := range ws.All() {
-		ledgers = append(ledgers, w.recorder.ledger)
-	}
-	return ws.audit(ctx, ledgers)
+	return ws.audit(ctx, ws.ledgers())
 }
 
 // Close closes what the workers have open.
@@ -130,7 +129,7 @@ type Worker struct {
 	row       *Workers
 	role      Role
 	number    int           // among those of its role, from 0
-	account   market.UserID // 0 for a browser
+	account   market.UserID // for which it trades; 0 for a browser
 	conn      *backend.Conn // nil in tests without a server
 	purchaser market.Purchaser
 	closer    io.Closer
@@ -241,11 +240,12 @@ func (w *Worker) list(ctx context.Context, item market.ItemID) error {
 // price draws what an item is offered for.
 func (w *Worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
 
-// mint makes the next items, and sets next and last.
+// mint makes the next items, for the next of its accounts, and sets next and last.
 func (w *Worker) mint(ctx context.Context) error { return w.mintFrom(ctx, w.supply) }
 
 // mintFrom does so with a supply other than the worker's.
 func (w *Worker) mintFrom(ctx context.Context, from supply) error {
+	w.turn()
 	start := time.Now()
 	first, err := from.mint(ctx, w.account)
 	w.recorder.minted(start, time.Now(), first, w.account, err)
@@ -255,7 +255,7 @@ func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 	return err
 }
 
-// Browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good
+// Browse returns some of the listings as orders of the worker's, each for the next of its accounts, in random order. It is not measured. The slice is good
 // until the next call.
 func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
 	var err error
@@ -263,6 +263,12 @@ func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
 		return nil, err
 	}
 	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
+	if w.row.Accounts > 0 {
+		for i := range w.orders {
+			w.turn()
+			w.orders[i].Buyer = w.account
+		}
+	}
 	return w.orders, nil
 }
 

@@ -29,6 +29,9 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 
 // checkWorkload returns ErrConfig, wrapped, for a workload that cannot be run, or not with the rest of the configuration.
 func (c Config) checkWorkload() error {
+	if err := c.checkSize(); err != nil {
+		return err
+	}
 	switch {
 	case c.Hot < 0 || c.Hot > MaxHot:
 		return fmt.Errorf("%w: %d hot items: want 0 to %d", ErrConfig, c.Hot, MaxHot)

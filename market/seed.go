@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,22 +110,33 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys, besides ...stri
 // Missing names a key that Seed made, that only Remove deletes, and that is gone or has lost what Seed wrote; empty
 // when there is none. An error means that the market could not be read.
 func Missing(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
-	written := func(key, field string) (bool, error) {
-		there, err := rdb.HExists(ctx, key, field).Result()
-		if err != nil {
-			err = fmt.Errorf("look at key %s: %w", key, err)
-		}
-		return there, err
+	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
+	if err != nil || !there {
+		return keys.Run(), looked(keys.Run(), err)
 	}
-	if there, err := written(keys.Run(), "accounts"); err != nil || !there {
-		return keys.Run(), err
-	}
-	for id := UserID(1); id <= UserID(o.Accounts); id++ {
-		if there, err := written(keys.User(id), "name"); err != nil || !there {
-			return keys.User(id), err
+	for first := 1; first <= o.Accounts; first += chunk {
+		var named []*redis.BoolCmd
+		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for id := first; id < first+chunk && id <= o.Accounts; id++ {
+				named = append(named, p.HExists(ctx, keys.User(UserID(id)), "name"))
+			}
+			return nil
+		})
+		for i, reply := range named {
+			if key := keys.User(UserID(first + i)); err != nil || !reply.Val() {
+				return key, looked(key, cmp.Or(reply.Err(), err))
+			}
 		}
 	}
 	return "", nil
+}
+
+// looked says at which key a failure was met, if any.
+func looked(key string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("look at key %s: %w", key, err)
+	}
+	return err
 }
 
 // Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an

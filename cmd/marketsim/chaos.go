@@ -57,7 +57,7 @@ func (f chaosFlags) check(server serverFlags, given func(flag string) bool) erro
 	if url, from := server.source(); url != "" {
 		return usageError{fmt.Errorf(private+" (--backend local overrides it)", from)}
 	}
-	for _, flag := range []string{"warmup", "browsers", "trials", "hot", "hold", "rtt"} {
+	for _, flag := range []string{"warmup", "browsers", "trials", "hot", "accounts", "stock", "hold", "rtt"} {
 		if given(flag) {
 			return usageError{fmt.Errorf("--chaos measures nothing: --%s does not go with it", flag)}
 		}

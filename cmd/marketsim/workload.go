@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
 )
 
 // The default mixes of a market whose sellers list new items, and of one whose items circulate.
@@ -19,14 +21,17 @@ const (
 
 // workloadFlags are the flags of what a market differs in from the book's.
 type workloadFlags struct {
-	hot       int
-	hold, rtt time.Duration
+	hot, accounts, stock int
+	hold, rtt            time.Duration
 }
 
 func (f *workloadFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.hot, "hot", 0,
 		"only so many `items` circulate: buyers list again what they bought, and the mix has no sellers (0x5)")
+	flags.IntVar(&f.accounts, "accounts", 0,
+		"so many accounts in all: each worker trades for a share of them in turn (default one each)")
+	flags.IntVar(&f.stock, "stock", 0, "so many `items` are listed before a row begins")
 	flags.DurationVar(&f.hold, "hold", 0,
 		"other work of each operation between its reads and its write, locks held (of a script: before it)")
 	flags.DurationVar(&f.rtt, "rtt", 0, "delay of each reply to a worker, as by a network")
@@ -37,20 +42,33 @@ func (f workloadFlags) config(given func(flag string) bool) (result.Workload, er
 	switch {
 	case given("hot") && (f.hot < 1 || f.hot > bench.MaxHot):
 		return result.Workload{}, usageError{fmt.Errorf("--hot %d: want 1 to %d items", f.hot, bench.MaxHot)}
+	case given("accounts") && (f.accounts < 2 || f.accounts > market.MaxAccounts):
+		return result.Workload{}, usageError{fmt.Errorf("--accounts %d: want 2 to %d", f.accounts, market.MaxAccounts)}
+	case f.stock < 0 || f.stock > bench.MaxStock:
+		return result.Workload{}, usageError{fmt.Errorf("--stock %d: want 0 to %d items", f.stock, bench.MaxStock)}
 	case f.hold < 0 || f.hold > bench.MaxHold:
 		return result.Workload{}, usageError{fmt.Errorf("--hold %s: want 0s to %s", f.hold, bench.MaxHold)}
 	case f.rtt < 0 || f.rtt > bench.MaxRTT:
 		return result.Workload{}, usageError{fmt.Errorf("--rtt %s: want 0s to %s", f.rtt, bench.MaxRTT)}
 	}
-	return result.Workload{Hot: f.hot, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}, nil
+	return result.Workload{Hot: f.hot, Accounts: f.accounts, Stock: f.stock, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}, nil
 }
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// checkWorkloads refuses rows whose locks a delay of Redis's replies would leave out: beside the others they would look
-// faster than they are.
+// checkWorkloads refuses workloads that do not go with a row's mix or strategy. A lock that a delay of Redis's replies leaves
+// out would look faster than it is beside the others.
 func checkWorkloads(specs []rowSpec) error {
 	for _, s := range specs {
+		w, traders := s.workload, s.mix.Sellers+s.mix.Buyers
+		switch {
+		case w.Hot > 0 && w.Stock+w.Accounts > 0:
+			return usageError{errors.New("--hot goes without --stock and --accounts: what circulates is all that there is, and it " +
+				"belongs to the buyers' own accounts")}
+		case w.Accounts > 0 && w.Accounts < traders:
+			return usageError{fmt.Errorf("--accounts %d: mix %s has %d sellers and buyers, and each needs one", w.Accounts, s.mix,
+				traders)}
+		}
 		if kind, ok := s.spec.Lock(); ok && s.workload.RTTMS > 0 && !kind.Needs.InRedis() {
 			return usageError{fmt.Errorf("--rtt delays replies of Redis, and the lock %s is kept in %s: it would look faster than it is",
 				kind.Name, kind.Needs)}

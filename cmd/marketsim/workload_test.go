@@ -35,6 +35,21 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
+// TestLargeMarket: the size of a market is in its rows and their names, and in the CSV.
+func TestLargeMarket(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := marketsim(t, short("run", "--strategy", "fine", "--mix", "1x2", "--stock", "1500", "--accounts", "20", "--backend",
+		"embedded", "--out", dir)...).exits(t, exitFine)
+	r := parseFile(t, filepath.Join(dir, runFile)).Rows[0]
+	if r.Name() != "fine 1x2 accounts=20 stock=1500" || r.Stock != 1500 || r.Accounts != 20 || !r.Audit.OK || r.Audit.Items < 2000 {
+		t.Errorf("%s: %+v, audit %+v", r.Name(), r.Workload, r.Audit)
+	}
+	if !strings.Contains(unbroken(o).stdout, "workload accounts=20 stock=1500") {
+		t.Errorf("the report does not name it:\n%s", o.stdout)
+	}
+}
+
 // TestDefaultHotMix: hot items circulate among five buyers unless a mix is given.
 func TestDefaultHotMix(t *testing.T) {
 	t.Parallel()
