@@ -20,14 +20,19 @@ import (
 // ErrSpec is returned, wrapped, for a spec that cannot be parsed. The message names what is known.
 var ErrSpec = errors.New("invalid strategy")
 
+// ErrLayout is returned, wrapped, by Open for a strategy that is made for markets in another layout.
+var ErrLayout = errors.New("the strategy is for markets whose keys are laid out otherwise: some are made for keys that " +
+	"share a slot, others for keys that share none")
+
 // A Catalogue is the strategies and locks that specs may name.
 type Catalogue struct {
 	Strategies []Strategy
 	Locks      []lock.Kind
+	Spread     []Strategy // for markets whose keys share no slot
 }
 
 // Builtin returns the catalogue of this module's light strategies and locks.
-func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
+func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All(), Spread: Spread()} }
 
 // Parse reads a spec of the form strategy[:lock[+watchdog][+local]][:key=value]... It returns ErrSpec, wrapped, for an unknown
 // strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
@@ -42,7 +47,7 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 
 func (c Catalogue) parse(text string) (Spec, error) {
 	name, rest, further := strings.Cut(text, ":")
-	strategy, err := find("strategy", name, c.Strategies, func(s Strategy) string { return s.Name })
+	strategy, err := find("strategy", name, slices.Concat(c.Strategies, c.Spread), func(s Strategy) string { return s.Name })
 	if err != nil {
 		return Spec{}, c.orLock(name, err)
 	}
@@ -287,6 +292,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 // when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
+	if s.strategy.Spread != (env.Slots != nil) {
+		return nil, nil, fmt.Errorf("open strategy %s: %w", s, ErrLayout)
+	}
 	var closers closers
 	if s.lock != nil {
 		locker, err := s.OpenLock(env)
@@ -314,18 +322,33 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	if s.lock == nil {
 		return nil, fmt.Errorf("open a lock: %s takes none", s)
 	}
-	rdb, dial := env.Redis, env.Dial
-	if env.LockRedis != nil {
-		rdb, dial = env.LockRedis, env.LockDial
+	switch {
+	case s.strategy.Spread:
+		return newSlotLocker(s, env), nil
+	case env.LockRedis != nil:
+		return s.newLocker(env, env.LockRedis, env.LockDial)
 	}
+	return s.newLocker(env, env.Redis, env.Dial)
+}
+
+// newLocker makes a Locker that takes locks over a connection.
+func (s Spec) newLocker(env Env, rdb *redis.Client, dial func(context.Context) (*redis.Client, error)) (lock.Locker, error) {
 	locker, err := s.lock.New(lock.Env{
-		Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
+		Redis: rdb, Dial: dial, Key: s.lockKey(env.Keys), Params: s.params, Steps: env.Steps,
 		Now: env.Now, Servers: env.Servers, Traffic: env.Traffic, Process: env.Process,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open lock %s: %w", s.lock.Name, err)
 	}
 	return locker, nil
+}
+
+// lockKey is how the key of a lock is spelled.
+func (s Spec) lockKey(keys market.Keys) func(name string) string {
+	if s.strategy.Spread {
+		return keys.SlotLock
+	}
+	return keys.Lock
 }
 
 // LockKeys enumerates the keys of locks, fences, versions and outcomes that a run with this spec may have left in a
@@ -343,7 +366,7 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 			return
 		}
 		s.keysOf(m, func(name string) []string {
-			all := s.lock.AllKeys(keys.Lock(name))
+			all := s.lock.AllKeys(s.lockKey(keys)(name))
 			if registers(s.params) {
 				all = append([]string{keys.Fence(name)}, all...)
 			}
@@ -354,7 +377,7 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 
 // HolderKeys enumerates those of LockKeys that may say who holds a lock: without fences, outcomes and counters of holders.
 func (s Spec) HolderKeys(keys market.Keys, m market.Made) iter.Seq[string] {
-	return s.keysOf(m, func(name string) []string { return s.lock.HolderKeys(keys.Lock(name)) })
+	return s.keysOf(m, func(name string) []string { return s.lock.HolderKeys(s.lockKey(keys)(name)) })
 }
 
 // keysOf enumerates the keys of each lock that a market may have.

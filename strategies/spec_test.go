@@ -41,7 +41,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		locks = append(locks, k.Name)
 	}
 	known := "known: " + strings.Join(locks, ", ")
-	knownStrategies := "known: " + strings.Join(everyStrategy(), ", ")
+	knownStrategies := "known: " + strings.Join(append(everyStrategy(), everySpread()...), ", ")
 	fenced := strings.Join(strategies.Builtin().FencedLocks(), ", ")
 	for _, c := range []struct{ text, says string }{
 		{"wacth", `unknown strategy "wacth"; ` + knownStrategies + `; did you mean "watch"?`},

@@ -35,6 +35,15 @@ func (n *Nodes) For(ctx context.Context, key string) (*redis.Client, error) {
 	return conn.Client, nil
 }
 
+// Dial opens one more connection to that master, which the caller closes. It may be called at any time.
+func (n *Nodes) Dial(ctx context.Context, key string) (*redis.Client, error) {
+	conn, err := n.dial(ctx, n.cluster.Master(key))
+	if err != nil {
+		return nil, err
+	}
+	return conn.Client, nil
+}
+
 // Again reports whether a command failed with a redirect (see [Redirected]), so that it was not executed and may be sent
 // again to whom For then returns. It waits a little, because that may not be known yet.
 func (n *Nodes) Again(ctx context.Context, err error) bool {

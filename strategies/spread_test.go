@@ -1,0 +1,377 @@
+package strategies_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/spread"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+// A slotted is a market whose keys share no slot, of four accounts with 100 coins each. Its items may be sold again and
+// again.
+type slotted struct {
+	testing.TB
+	ctx         context.Context
+	open        func() spread.Slots // for one worker, until the end of the test
+	slots       spread.Slots        // the test's own
+	keys        market.Keys
+	opening     market.Opening
+	circulation *market.Circulation
+	ledgers     []*market.Ledger
+	first       market.ItemID
+}
+
+// newSlotted seeds a market whose items are the seller's.
+func newSlotted(t testing.TB, open func() spread.Slots) *slotted {
+	t.Helper()
+	keys, err := market.NewKeys("test:" + testkit.Keys(t).Prefix()[6:][:26] + ":")
+	if err == nil {
+		err = spread.CheckKeys(keys)
+	}
+	g := &slotted{
+		TB: t, ctx: context.WithoutCancel(t.Context()), open: open, slots: open(), keys: keys,
+		opening: market.Opening{Accounts: 4, Funds: 100}, circulation: market.NewCirculation(market.BatchSize, 4),
+	}
+	g.must(err)
+	g.must(spread.Seed(g.ctx, g.slots, keys, g.opening))
+	// A few items and no whole batch: hundreds of tests would spend their time on the rest of it.
+	g.first = 1
+	g.ledger().Minted(g.first, seller, errLost)
+	for item := range market.ItemID(fewItems) {
+		key := keys.Item(g.first + item)
+		rdb, err := g.slots.For(g.ctx, key)
+		g.must(err)
+		g.must(rdb.HSet(g.ctx, key, "owner", int64(seller), "version", 0).Err())
+	}
+	return g
+}
+
+// fewItems is how many items a slotted has.
+const fewItems = 3
+
+// errLost is what a mint returns of which a part was made.
+var errLost = errors.New("the reply was lost")
+
+// reused returns connections that were opened before, again from the first when restart is called.
+func reused(open func() spread.Slots) (again func() spread.Slots, restart func()) {
+	var opened []spread.Slots
+	next := 0
+	again = func() spread.Slots {
+		if next == len(opened) {
+			opened = append(opened, open())
+		}
+		next++
+		return opened[next-1]
+	}
+	return again, func() { next = 0 }
+}
+
+// onOneServer opens connections to a server that is no cluster, where every slot has the same master.
+func onOneServer(t testing.TB, s *backend.Server) func() spread.Slots {
+	return func() spread.Slots { return &oneServer{testkit.Dial(t, s), s} }
+}
+
+type oneServer struct {
+	conn   *backend.Conn
+	server *backend.Server
+}
+
+func (s *oneServer) For(context.Context, string) (*redis.Client, error) { return s.conn.Client, nil }
+func (s *oneServer) Again(context.Context, error) bool                  { return false }
+func (s *oneServer) Dial(ctx context.Context, _ string) (*redis.Client, error) {
+	return dialClient(s.server)(ctx)
+}
+
+// onCluster opens connections to a cluster, through proxies where there are some.
+func onCluster(t testing.TB, c *servers.Cluster, through map[string]*wire.Proxy) func() spread.Slots {
+	t.Helper()
+	server := c.Server()
+	if err := server.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func() spread.Slots {
+		nodes := server.Cluster().Nodes(func(ctx context.Context, target backend.Target) (*backend.Conn, error) {
+			if p := through[target.Addr]; p != nil {
+				target = p.Target()
+			}
+			return backend.Dial(ctx, target)
+		})
+		t.Cleanup(func() { _ = nodes.Close() })
+		return nodes
+	}
+}
+
+func (g *slotted) must(err error) {
+	g.Helper()
+	if err != nil {
+		g.Fatal(err)
+	}
+}
+
+func (g *slotted) ledger() *market.Ledger {
+	l := market.NewLedger(g.opening.Accounts)
+	l.Circulate(g.circulation)
+	g.ledgers = append(g.ledgers, l)
+	return l
+}
+
+// trader is a worker whose ledger is kept, also of what it did not live to see.
+type trader struct {
+	*slotted
+	purchaser market.Purchaser
+	ledger    *market.Ledger
+}
+
+func (g *slotted) trader(spec string, slots spread.Slots, steps step.Observer) *trader {
+	g.Helper()
+	env := strategies.Env{Slots: slots, Keys: g.keys, Steps: steps}
+	return &trader{g, open(g, parse(g, spec), env), g.ledger()}
+}
+
+var errDied = errors.New("the client died")
+
+func (w *trader) list(item market.ItemID, owner market.UserID, price int64) (err error) {
+	l := market.Listing{Item: item, Seller: owner, Price: price}
+	err = errDied
+	defer func() { w.ledger.Listed(l, err) }()
+	_, err = w.purchaser.List(w.ctx, l)
+	return err
+}
+
+func (w *trader) purchase(o market.Order) (err error) {
+	err = errDied
+	defer func() { w.ledger.Purchased(o, err) }()
+	_, err = w.purchaser.Purchase(w.ctx, o)
+	return err
+}
+
+// start makes an order in a goroutine of its own.
+func (w *trader) start(o market.Order) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		err := errDied
+		defer func() { done <- err }()
+		err = w.purchase(o)
+	}()
+	return done
+}
+
+// offer lists an item of the seller's, counted from 0, and returns the buyer's order of it.
+func (g *slotted) offer(n int) market.Order {
+	g.Helper()
+	item := g.first + market.ItemID(n)
+	g.must(g.trader("spread-intents", g.slots, nil).list(item, seller, price))
+	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
+}
+
+func (g *slotted) endAll() int {
+	g.Helper()
+	ended, err := spread.EndAll(g.ctx, g.slots, g.keys, g.first+fewItems-1)
+	g.must(err)
+	return ended
+}
+
+func (g *slotted) audit() market.AuditResult {
+	g.Helper()
+	v, err := spread.Audit(g.ctx, g.slots, g.keys, g.opening, g.ledgers...)
+	g.must(err)
+	return v
+}
+
+// sound checks that the audit finds nothing once every operation is ended, and that it settles so many of unknown outcome.
+func (g *slotted) sound(applied, notApplied int64) {
+	g.Helper()
+	g.endAll()
+	if v := g.audit(); !v.OK() || v.Applied != applied || v.NotApplied != notApplied {
+		g.Errorf("audit: %+v; want no problem, %d settled as applied, %d as not", v, applied, notApplied)
+	}
+}
+
+func everySpread() (names []string) {
+	for _, s := range strategies.Spread() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Operations one after the other do what they do on the reference, whoever makes them.
+func TestSpreadMatchesReference(t *testing.T) {
+	open, restart := reused(onOneServer(t, testkit.Local(t)))
+	for _, spec := range everySpread() {
+		t.Run(spec, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				restart()
+				g := newSlotted(t, open)
+				workers := []*trader{g.trader(spec, g.open(), nil), g.trader(spec, g.open(), nil)}
+				reference := market.NewReference(g.opening)
+				reference.Mint(seller)
+				for range rapid.IntRange(5, 30).Draw(rt, "operations") {
+					w := workers[rapid.IntRange(0, 1).Draw(rt, "worker")]
+					o := market.Order{
+						Item:   market.ItemID(rapid.IntRange(1, 2).Draw(rt, "item")),
+						Seller: market.UserID(rapid.IntRange(1, 4).Draw(rt, "seller")),
+						Price:  rapid.SampledFrom([]int64{30, 80, 101}).Draw(rt, "price"),
+					}
+					var got, want error
+					if rapid.Bool().Draw(rt, "order") {
+						o.Buyer = market.UserID(rapid.IntRange(1, 4).Draw(rt, "buyer"))
+						got = w.purchase(o)
+						_, want = reference.Purchase(g.ctx, o)
+					} else {
+						got = w.list(o.Item, o.Seller, o.Price)
+						_, want = reference.List(g.ctx, market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price})
+					}
+					if market.Reason(got) != market.Reason(want) || (got == nil) != (want == nil) {
+						rt.Fatalf("%+v: %v, the reference says %v", o, got, want)
+					}
+				}
+				end, err := spread.ReadSnapshot(g.ctx, g.slots, g.keys, g.opening.Accounts, fewItems)
+				g.must(err)
+				want := reference.Snapshot()
+				maps.DeleteFunc(want.Inventory[seller], func(item market.ItemID, _ bool) bool { return item > fewItems })
+				if len(want.Inventory[seller]) == 0 {
+					delete(want.Inventory, seller)
+				}
+				if diff := cmp.Diff(want, end); diff != "" {
+					rt.Fatalf("the market does not end as the reference (-want +got):\n%s", diff)
+				}
+				g.sound(0, 0)
+			})
+		})
+	}
+}
+
+// intentSteps are those before each write of a purchase by spread-intents, and where two helpers meet then.
+var intentSteps = []struct{ held, meet step.Name }{
+	{step.BeforeWrite, step.BeforeWrite}, // nobody helps: they come first
+	{step.BeforePay, step.BeforeDecide},
+	{step.BeforeDecide, step.BeforeDecide},
+	{step.BeforeCredit, step.BeforeCredit},
+	{step.BeforeEnd, step.BeforeCredit},
+}
+
+// A client is held before each of its writes. Two others, who want the same item, finish its purchase at the same time. The
+// item is sold on and comes back to its first seller, who offers it at the same price again. Then the client wakes up.
+func TestSpreadIntentsAreHelped(t *testing.T) {
+	open, restart := reused(onCluster(t, testkit.Cluster(t), nil))
+	for _, at := range intentSteps {
+		t.Run(string(at.held), func(t *testing.T) {
+			restart()
+			g := newSlotted(t, open)
+			o := g.offer(0)
+			sleeper := step.Hold(at.held)
+			t.Cleanup(sleeper.Open)
+			slept := g.trader("spread-intents", g.open(), sleeper.Observe).start(o)
+			<-sleeper.Reached()
+
+			var gates []*step.Gate
+			var helped []<-chan error
+			for _, id := range []market.UserID{3, 4} {
+				gate, wanted := step.Hold(at.meet), o
+				t.Cleanup(gate.Open)
+				wanted.Buyer = id
+				gates, helped = append(gates, gate), append(helped, g.trader("spread-intents", g.open(), gate.Observe).start(wanted))
+				<-gate.Reached()
+			}
+			owner := buyer
+			for i, gate := range gates {
+				gate.Open()
+				switch err := <-helped[i]; {
+				case err == nil:
+					owner = market.UserID(3 + i)
+				case !errors.Is(err, market.ErrNotListed):
+					t.Errorf("helper %d: %v", i, err)
+				}
+			}
+			if (owner == buyer) != (at.held != step.BeforeWrite) {
+				t.Errorf("the item is user %d's", owner)
+			}
+			w := g.trader("spread-intents", g.open(), nil)
+			g.must(w.list(o.Item, owner, 1))
+			g.must(w.purchase(market.Order{Item: o.Item, Seller: owner, Buyer: seller, Price: 1}))
+			g.must(w.list(o.Item, seller, price))
+
+			sleeper.Open()
+			g.must(<-slept) // held before BEGIN it buys what is offered now, else it has bought before
+			g.sound(0, 0)
+		})
+	}
+}
+
+// dying ends the goroutine of a client at a step, the n-th time that it comes there, from 1.
+func dying(at step.Name, n int) step.Observer {
+	return func(_ context.Context, name step.Name) {
+		if name == at {
+			if n--; n == 0 {
+				runtime.Goexit()
+			}
+		}
+	}
+}
+
+// A client dies before each write of its purchase, and then who finishes what it left, before each write, too.
+func TestSpreadIntentsSurviveDeath(t *testing.T) {
+	open, restart := reused(onOneServer(t, testkit.Local(t)))
+	for _, client := range intentSteps {
+		for _, helper := range intentSteps {
+			restart()
+			g := newSlotted(t, open)
+			o := g.offer(0)
+			if err := <-g.trader("spread-intents", g.open(), dying(client.held, 1)).start(o); err != errDied {
+				t.Fatalf("before %s: %v", client.held, err)
+			}
+			wanted := o
+			wanted.Buyer = 3
+			died := <-g.trader("spread-intents", g.open(), dying(helper.held, 1)).start(wanted)
+			v := g.audit()
+			if left := g.endAll(); left > 0 && v.OK() {
+				t.Errorf("%s and then %s: %d operations are left, and an audit finds nothing", client.held, helper.held, left)
+			}
+			applied, unknown := int64(0), int64(1)
+			if client.held != step.BeforeWrite {
+				applied++ // whoever came next finished it
+			}
+			if errors.Is(died, errDied) {
+				unknown++
+			}
+			if g.endAll() != 0 {
+				t.Error("operations are left after they were ended")
+			}
+			v = g.audit()
+			if !v.OK() || v.Applied+v.NotApplied != unknown || applied == 1 && v.Applied != 1 {
+				t.Errorf("%s and then %s (%v): %+v", client.held, helper.held, died, v)
+			}
+		}
+	}
+}
+
+// A client of spread-locks that dies between two writes loses coins, or the item's owner is paid for what is still theirs:
+// the control is caught. Nobody can mend it, because nothing says what was under way.
+func TestSpreadLocksDieBetweenWrites(t *testing.T) {
+	open := onCluster(t, testkit.Cluster(t), nil)
+	for writes, sum := range map[int]int64{1: 4*100 - price, 2: 4 * 100} {
+		g := newSlotted(t, open)
+		o := g.offer(0)
+		if err := <-g.trader("spread-locks", g.open(), dying(step.BetweenWrites, writes)).start(o); err != errDied {
+			t.Fatal(err)
+		}
+		g.endAll()
+		if v := g.audit(); v.MoneyProblems == 0 || v.Funds != sum || v.NotApplied != 1 {
+			t.Errorf("after %d writes: %+v; want problems, and %d coins", writes, v, sum)
+		}
+	}
+}
