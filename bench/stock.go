@@ -76,6 +76,8 @@ func (c Config) circulation() *market.Circulation {
 	switch {
 	case c.Hot > 0:
 		return market.NewCirculation(c.lastHot(), c.opening().Accounts)
+	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room for it
+		return nil
 	case c.Accounts > 0 || c.Stock > 0 || c.Purchases > manyPurchases || c.Purchases == 0 && c.Duration > detailed:
 		return market.NewCirculation(market.MaxItems, c.opening().Accounts)
 	}

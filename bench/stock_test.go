@@ -106,6 +106,7 @@ func TestCirculation(t *testing.T) {
 		"a million purchases":     {func(c *Config) { c.Purchases = 1e6 }, false},
 		"more, whatever the time": {func(c *Config) { c.Purchases = 1e6 + 1 }, true},
 		"few, whatever the time":  {func(c *Config) { c.Duration, c.Purchases = time.Hour, 1 }, false},
+		"more, with faults":       {func(c *Config) { c.Duration, c.Restarts = time.Hour, true }, false},
 		"a stock":                 {func(c *Config) { c.Stock = 1 }, true},
 		"more accounts":           {func(c *Config) { c.Accounts = 10 }, true},
 		"hot":                     {func(c *Config) { c.Hot, c.Mix.Sellers = 1, 0 }, true},

@@ -49,8 +49,9 @@ the tables show medians with their 95% intervals.
 Without --rate a buyer orders as soon as its last order is done, so that a server that stops for a while is asked
 less. With --rate orders fall due at times that are fixed beforehand, drawn from the seed. An order that finds all
 buyers busy waits, and its latency counts from when it was due; after 10 s it is given up. Sellers keep about 1,000
-listings up. Several rates are a row each; the report names the highest that was reached with a 99th percentile under
---slo. A rate that was not reached is said to be so, and is no failure. --browsers look on beside it, at no rate.
+listings up, or as many as --stock says. Several rates are a row each; the report names the highest that was reached
+with a 99th percentile under --slo. A rate that was not reached is said to be so, and is no failure. --browsers look on
+beside it, at no rate.
 
 With --hot N only N items circulate, so that buyers want the same ones: a mix such as 0x8 has buyers alone, each lists
 again at once what it has bought, and may buy from itself. --hold is the work of an application inside the critical
