@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/bench"
@@ -106,6 +107,10 @@ func (c sessionConfig) ahead() string {
 	}
 	if c.base.LongestWarmup() > c.base.Warmup {
 		least = "at least "
+	}
+	if c.base.Stock >= 1_000_000 {
+		hint += fmt.Sprintf("; a stock of %s items makes each row longer, by about 10 s a million",
+			humanize.Comma(int64(c.base.Stock)))
 	}
 	return fmt.Sprintf("%s of %s%s, %s%s in all%s", what, least, each, least, all, hint)
 }
