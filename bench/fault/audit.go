@@ -13,7 +13,7 @@ func (s *setup) saw(kept result.KeptOut, why string) observed {
 	if harm != result.NoHarm {
 		why = what
 	}
-	return observed{harm, kept, why}
+	return observed{harm: harm, kept: kept, why: why}
 }
 
 // sawBeside is saw where a client may have come in beside the holder of a lock: how says why it could, and otherwise

@@ -41,12 +41,16 @@ type clientConfig struct {
 	Clock     time.Duration // how far its wall clock is ahead
 	Replicas  int           // how many must have the locks before it reads: it asks with WAIT
 	Resend    bool          // its client sends a command again by itself, as go-redis does by default
+	Confirm   int           // how many replicas must have a purchase before it is told as made: it asks with WAIT
 }
 
 // endpoint is a private server, which has neither password nor TLS.
-type endpoint struct{ Network, Addr string }
+type endpoint struct {
+	Network, Addr string
+	Cluster       bool // a node of a cluster: clients follow the master of the market's slot
+}
 
-func endpointOf(t backend.Target) endpoint { return endpoint{t.Network, t.Addr} }
+func endpointOf(t backend.Target) endpoint { return endpoint{Network: t.Network, Addr: t.Addr} }
 
 func (e endpoint) target() backend.Target { return backend.Target{Network: e.Network, Addr: e.Addr} }
 
@@ -261,10 +265,15 @@ func (c *served) open(config clientConfig, schemes func(string) (Purchasing, err
 	if err != nil {
 		return nil, err
 	}
-	dial := dialer(config.Market, config.Resend)
+	dial, err := dialer(ctx, config.Market, keys, config.Resend)
+	if err != nil {
+		return nil, err
+	}
 	lockDial := dial
 	if config.Locks != nil {
-		lockDial = dialer(*config.Locks, config.Resend)
+		if lockDial, err = dialer(ctx, *config.Locks, keys, config.Resend); err != nil {
+			return nil, err
+		}
 	}
 	rdb, err := dial(ctx)
 	if err != nil {
@@ -285,6 +294,9 @@ func (c *served) open(config clientConfig, schemes func(string) (Purchasing, err
 		return nil, errors.Join(err, rdb.Close(), locks.Close())
 	}
 	c.purchaser, c.accounts, c.replicas, c.locks = purchaser, config.Accounts, config.Replicas, locks
+	if config.Confirm > 0 {
+		c.purchaser = confirmed{purchaser, rdb, config.Confirm}
+	}
 	if spec, ok := scheme.(strategies.Spec); ok {
 		c.openLock = func() (lock.Locker, error) { return spec.OpenLock(env) }
 	}
@@ -312,9 +324,19 @@ const replicasTimeout = 2 * time.Second
 const defaultRetries = 3
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
-func dialer(e endpoint, resend bool) func(context.Context) (*redis.Client, error) {
+func dialer(ctx context.Context, e endpoint, keys market.Keys, resend bool) (
+	func(context.Context) (*redis.Client, error), error,
+) {
+	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
+	if e.Cluster {
+		cluster, err := backend.OpenCluster(ctx, e.target())
+		if err != nil {
+			return nil, err
+		}
+		connect = cluster.Route(keys.Market()).Dial
+	}
 	return func(ctx context.Context) (*redis.Client, error) {
-		conn, err := backend.Dial(ctx, e.target())
+		conn, err := connect(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -324,5 +346,34 @@ func dialer(e endpoint, resend bool) func(context.Context) (*redis.Client, error
 		options := *conn.Options()
 		options.MaxRetries = defaultRetries
 		return redis.NewClient(&options), conn.Close()
+	}, nil
+}
+
+// confirmTimeout is how long a client waits for replicas to have its purchase.
+const confirmTimeout = 500 * time.Millisecond
+
+// confirmed is a Purchaser that says that a purchase was made when some replicas have it. If they do not have it in time
+// it is not known what becomes of it: the master has made it, and another may take its place.
+type confirmed struct {
+	market.Purchaser
+	rdb      *redis.Client // of one connection: WAIT is about what was written over that
+	replicas int
+}
+
+func (c confirmed) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	before := c.rdb.PoolStats().Misses
+	receipt, err := c.Purchaser.Purchase(ctx, o)
+	if err != nil {
+		return receipt, err
 	}
+	n, err := c.rdb.Wait(ctx, c.replicas, confirmTimeout).Result()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("how many replicas have the purchase is unknown: %v", err)
+	case n < int64(c.replicas):
+		err = fmt.Errorf("%d replicas have the purchase, want %d", n, c.replicas)
+	case c.rdb.PoolStats().Misses != before: // a new connection, on which nothing was written
+		err = errors.New("how many replicas have the purchase is unknown: its connection broke")
+	}
+	return receipt, err
 }

@@ -61,7 +61,7 @@ func lostAcquireReply(s *setup) observed {
 	proxies := s.lockProxies()
 	a := s.client("A")
 	commands := rehearseLock(s, proxies, a)
-	all := observed{result.NoHarm, result.AtOnce, "it gives back what it may have taken: others get in at once"}
+	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: "it gives back what it may have taken: others get in at once"}
 	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
 		heal := loseReplies(proxies, nth)
 		lease := time.Now()
@@ -88,7 +88,7 @@ func resentAcquire(s *setup) observed {
 	a := s.client("A")
 	commands := rehearseLock(s, proxies, a)
 	all := observed{
-		result.NoHarm, result.AtOnce, "asked for twice, the lock is held once: it is given back with the release",
+		harm: result.NoHarm, kept: result.AtOnce, why: "asked for twice, the lock is held once: it is given back with the release",
 	}
 	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
 		heal := loseReplies(proxies, nth)

@@ -16,7 +16,7 @@ func lostRelease(s *setup) observed {
 	p := s.releaseProxies()
 	a := s.client("A")
 	commands, beside := p.rehearse(s, a), false
-	all := observed{result.NoHarm, result.AtOnce, "sent again or not, the release frees no lock but its own"}
+	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: "sent again or not, the release frees no lock but its own"}
 	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
 		in, one := releaseLost(s, p, nth, a, b, c)
 		beside, all = beside || in, all.worst(one)

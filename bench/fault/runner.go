@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -34,9 +35,10 @@ type Runner struct {
 	redis  *backend.Server
 	folder string
 
-	mu     sync.Mutex
-	locks  map[lock.Need]*servers.Locks // what locks need
-	setups int
+	mu      sync.Mutex
+	locks   map[lock.Need]*servers.Locks // what locks need
+	cluster *privateCluster              // whose slots are moved; nil: none was needed
+	setups  int
 }
 
 // StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
@@ -46,6 +48,11 @@ func StartRunner(ctx context.Context) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newRunner(server)
+}
+
+// newRunner returns a runner whose markets live on a server, which it closes.
+func newRunner(server *backend.Server) (*Runner, error) {
 	folder, err := os.MkdirTemp("", "marketsim-faults-")
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
@@ -70,6 +77,9 @@ func (r *Runner) Close() error {
 	errs := []error{r.redis.Close(), os.RemoveAll(r.folder)}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
+	}
+	if r.cluster != nil {
+		errs = append(errs, r.cluster.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -200,6 +210,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
 		return result.Finding{}, c.failed(err)
 	}
 	f.Verdict, f.Harm, f.KeptOut, f.Why = result.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
+	f.Gone, f.SecondsWithoutService = o.gone, math.Round(10*o.unserved.Seconds())/10
 	f.Broken = c.scenario.broken(c.scheme, f.Verdict)
 	return f, nil
 }
@@ -248,7 +259,7 @@ func (r *Runner) runAt(ctx context.Context, c cell, nth int) (o observed, err er
 	var before observed
 	for n := range attempts {
 		s := newSetup(ctx, r, c.scheme, cmp.Or(c.scenario.Lease, TTL))
-		s.nth = nth
+		s.nth, s.place = nth, c.scenario.place
 		err = s.attempt(func() { o = c.scenario.run(s) })
 		err = errors.Join(err, s.close())
 		switch {

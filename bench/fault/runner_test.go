@@ -61,7 +61,7 @@ func TestNeverIsSeenTwice(t *testing.T) {
 		f, err := r.runCell(t.Context(), cell{custom(func(*setup) observed {
 			kept := left[0]
 			left = left[1:]
-			return observed{result.NoHarm, kept, "seen"}
+			return observed{harm: result.NoHarm, kept: kept, why: "seen"}
 		}), scheme(t, "watch")})
 		if err != nil || f.KeptOut != c.want || len(left) != 0 {
 			t.Errorf("%v: %+v, %v, %d runs fewer", c.seen, f, err, len(left))
@@ -105,7 +105,7 @@ func TestClientWithoutReplicas(t *testing.T) {
 	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
 		s.config.Replicas = 1
 		s.client("A").buyUntil(s.item(0), step.Acquired)
-		return observed{result.NoHarm, result.NotAsked, "it went on"}
+		return observed{harm: result.NoHarm, kept: result.NotAsked, why: "it went on"}
 	}), scheme(t, "set-px")})
 	if err == nil || !strings.Contains(err.Error(), "0 replicas have the lock") {
 		t.Errorf("%v, want that no replica has the lock", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -26,6 +27,8 @@ type Scenario struct {
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
 	Promise string
 
+	// place starts the server of the market; nil: it is the runner's.
+	place func(*setup) *backend.Server
 	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: setup.fail ends it.
 	run func(*setup) observed
 }
@@ -37,6 +40,9 @@ type observed struct {
 	harm result.Harm
 	kept result.KeptOut
 	why  string
+
+	gone     int           // purchases that were acknowledged and are lost by the server
+	unserved time.Duration // from the last purchase before a failure to the first one after it
 }
 
 // worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
@@ -64,13 +70,21 @@ func All() []Scenario {
 		severalClients())
 }
 
+// Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them: each
+// takes seconds, most of them start a cluster of their own, and what they find is the same with all that is sound.
+func Clustered() []Scenario { return clusterFaults() }
+
+// OnCluster reports whether the market is on a Redis Cluster in the scenario.
+func (sc Scenario) OnCluster() bool { return sc.place != nil }
+
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
 
 // Named returns the scenarios of these names, each once, in the order given. The error wraps ErrScenario.
 func Named(names ...string) ([]Scenario, error) {
 	var known []string
-	for _, sc := range All() {
+	all := slices.Concat(All(), Clustered())
+	for _, sc := range all {
 		known = append(known, sc.Name)
 	}
 	var chosen []Scenario
@@ -80,7 +94,7 @@ func Named(names ...string) ([]Scenario, error) {
 			return nil, fmt.Errorf("%w: %s", ErrScenario, strategies.Unknown("scenario", name, known))
 		}
 		if !slices.Contains(names[:i], name) {
-			chosen = append(chosen, All()[at])
+			chosen = append(chosen, all[at])
 		}
 	}
 	return chosen, nil

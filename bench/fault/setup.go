@@ -43,8 +43,10 @@ type setup struct {
 	ttl    time.Duration // how long its leases last
 	ctx    context.Context
 	runner *Runner
+	place  func(*setup) *backend.Server // starts the server of the market; nil: it is the runner's
 
-	config     clientConfig // of clients to come; a scenario may change it
+	server     *backend.Server // of the market
+	config     clientConfig    // of clients to come; a scenario may change it
 	conn       *backend.Conn
 	keys       market.Keys
 	first      market.ItemID // of the seller's; the first few are listed
@@ -53,6 +55,7 @@ type setup struct {
 	operations []*operation
 	nth        int              // the command at which a client is held whose scheme calls no steps
 	masters    *servers.Masters // of a lock that needs some
+	cluster    *privateCluster  // that the market is on; nil: it is on none of this setup's
 	closers    []io.Closer      // what was started for this run alone
 }
 
@@ -102,13 +105,18 @@ func (s *setup) guard(run func()) (err error) {
 
 // prepare makes the market and what the scheme's lock needs.
 func (s *setup) prepare() {
-	s.config = clientConfig{
-		Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Accounts: accounts, Market: endpointOf(s.runner.redis.Target),
+	s.server = s.runner.redis
+	if s.place != nil {
+		s.server = s.place(s)
 	}
+	s.config = clientConfig{
+		Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Accounts: accounts, Market: endpointOf(s.server.Target),
+	}
+	s.config.Market.Cluster = s.server.Cluster() != nil
 	var err error
 	s.keys, err = market.NewKeys(s.config.Prefix)
 	s.check(err)
-	s.conn, err = s.runner.redis.Dial(s.ctx)
+	s.conn, err = s.server.Dialer(s.keys.Market())(s.ctx)
 	s.check(err)
 	if spec, ok := s.scheme.Purchasing.(strategies.Spec); ok {
 		s.check(spec.CheckServer(s.ctx, s.conn.Client, s.keys))
@@ -285,8 +293,16 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy starts a proxy of a Redis for the length of the run.
-func (s *setup) proxy(to endpoint) *wire.Proxy { return s.started(wire.StartRedis(to.target())) }
+// proxy starts a proxy of a Redis for the length of the run. On a cluster it is one of the market's master.
+func (s *setup) proxy(to endpoint) *wire.Proxy {
+	target := to.target()
+	if to.Cluster {
+		var err error
+		target, err = s.server.Route(s.keys.Market()).Target(s.ctx)
+		s.check(err)
+	}
+	return s.started(wire.StartRedis(target))
+}
 
 func (s *setup) started(p *wire.Proxy, err error) *wire.Proxy {
 	s.check(err)

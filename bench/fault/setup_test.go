@@ -168,13 +168,13 @@ func TestKept(t *testing.T) {
 
 // TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
 func TestWorst(t *testing.T) {
-	stuck := observed{result.NoHarm, result.NeverIn, "stuck"}
-	sold := observed{result.SoldTwice, result.AtOnce, "sold"}
-	fine := observed{result.NoHarm, result.AtOnce, "fine"}
+	stuck := observed{harm: result.NoHarm, kept: result.NeverIn, why: "stuck"}
+	sold := observed{harm: result.SoldTwice, kept: result.AtOnce, why: "sold"}
+	fine := observed{harm: result.NoHarm, kept: result.AtOnce, why: "fine"}
 	for _, c := range []struct{ a, b, want observed }{
 		{fine, stuck, stuck}, {stuck, fine, stuck}, {sold, fine, sold}, {fine, fine, fine},
-		{stuck, sold, observed{result.SoldTwice, result.NeverIn, "sold"}},
-		{sold, stuck, observed{result.SoldTwice, result.NeverIn, "sold"}},
+		{stuck, sold, observed{harm: result.SoldTwice, kept: result.NeverIn, why: "sold"}},
+		{sold, stuck, observed{harm: result.SoldTwice, kept: result.NeverIn, why: "sold"}},
 	} {
 		if got := c.a.worst(c.b); got != c.want {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)

@@ -112,18 +112,21 @@ func tallied(found []result.Finding, order []string, of func(result.Finding) str
 
 // findings are the lines of the CSV, the names of the columns first.
 func findings(res *result.Faults) [][]string {
-	all := [][]string{{"scenario", "subject", "verdict", "harm", "kept_out", "why", "broken_promise"}}
+	all := [][]string{{"scenario", "subject", "verdict", "harm", "kept_out", "why", "broken_promise", "gone",
+		"seconds_without_service"}}
 	for _, f := range res.Findings {
 		all = append(all, []string{clean(f.Scenario), clean(f.Subject), string(f.Verdict),
-			cmp.Or(string(f.Harm), none), keptOut(f), clean(f.Why), clean(f.Broken)})
+			cmp.Or(string(f.Harm), none), keptOut(f), clean(f.Why), clean(f.Broken), strconv.Itoa(f.Gone),
+			strconv.FormatFloat(f.SecondsWithoutService, 'f', -1, 64)})
 	}
 	return all
 }
 
 // A group is the subjects to which a scenario did the same.
 type group struct {
-	result.Finding // without its subject
+	result.Finding // without its subject; the shortest time without service
 	subjects       []string
+	longest        float64 // seconds without service
 }
 
 // groups sorts the findings of one scenario, the worst first, and what did not happen last.
@@ -132,12 +135,18 @@ func groups(found []result.Finding) []group {
 	for _, f := range found {
 		subject := clean(f.Subject)
 		f.Subject = ""
-		i := slices.IndexFunc(all, func(g group) bool { return g.Finding == f })
+		i := slices.IndexFunc(all, func(g group) bool {
+			g.SecondsWithoutService = f.SecondsWithoutService
+			return g.Finding == f
+		})
 		if i < 0 {
 			i = len(all)
 			all = append(all, group{Finding: f})
 		}
-		all[i].subjects = append(all[i].subjects, subject)
+		g := &all[i]
+		g.subjects = append(g.subjects, subject)
+		g.SecondsWithoutService = min(g.SecondsWithoutService, f.SecondsWithoutService)
+		g.longest = max(g.longest, f.SecondsWithoutService)
 	}
 	harms, keeps := outcomes(), result.KeptOuts()
 	slices.SortStableFunc(all, func(a, b group) int {
@@ -172,10 +181,17 @@ func outside(all []group) []group {
 
 // said is a group's explanation, with the promise that it breaks.
 func (g group) said() string {
-	if g.Broken == "" {
-		return clean(g.Why)
+	why := clean(g.Why)
+	switch least := g.SecondsWithoutService; {
+	case g.longest > least:
+		why += fmt.Sprintf("; without service for %.1f to %.1f s", least, g.longest)
+	case g.longest > 0:
+		why += fmt.Sprintf("; without service for %.1f s", least)
 	}
-	return fmt.Sprintf("%s. BROKEN PROMISE: %q", clean(g.Why), clean(g.Broken))
+	if g.Broken != "" {
+		why += fmt.Sprintf(". BROKEN PROMISE: %q", clean(g.Broken))
+	}
+	return why
 }
 
 // answers are the two that a finding holds, as cells: what happened, and how long others were kept out.
@@ -245,6 +261,7 @@ var codes = map[string]string{
 	noHarm:                        "ok",
 	string(result.TwoHolders):     "2h",
 	string(result.DoneTwice):      "2d",
+	string(result.PurchasesGone):  "pg",
 	string(result.ToldNo):         "no",
 	string(result.ChargedTwice):   "2c",
 	string(result.NotPaid):        "np",

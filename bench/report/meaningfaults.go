@@ -39,9 +39,17 @@ func scenarioMeaning(found []result.Finding) string {
 	case 0:
 		return nobodyPlayed(found)
 	case 1:
-		return brief(aloneMeaning(all[0]), promiseMeaning(all))
+		return brief(aloneMeaning(all[0]), goneMeaning(all), promiseMeaning(all))
 	}
-	return brief(promiseMeaning(all), extentMeaning(all), shutMeaning(all))
+	return brief(promiseMeaning(all), extentMeaning(all), goneMeaning(all), shutMeaning(all))
+}
+
+// goneMeaning says whose doing it is that purchases are gone, or is empty.
+func goneMeaning(all []result.Finding) string {
+	if !slices.ContainsFunc(all, func(f result.Finding) bool { return f.Harm == result.PurchasesGone }) {
+		return ""
+	}
+	return "Redis replicates after it has answered: no strategy can help that."
 }
 
 // extentMeaning says to how many there was harm, of which kind for the most part, and who was spared.

@@ -13,23 +13,25 @@ type Harm string
 
 // The harms.
 const (
-	NoHarm       Harm = "none"
-	TwoHolders   Harm = "two holders"     // two clients held what only one may; the money is right this time
-	DoneTwice    Harm = "done twice"      // work that was to be done once, and that the market does not know
-	ToldNo       Harm = "wrongly told no" // a buyer paid once, has the item, and was told that it was not bought
-	ChargedTwice Harm = "charged twice"   // a buyer paid more often than they bought
-	NotPaid      Harm = "not paid"        // a buyer has an item that they did not pay for
-	Overdrawn    Harm = "overdrawn"       // an account is below zero
-	CoinsLost    Harm = "coins lost"
-	CoinsMade    Harm = "coins made"
-	ItemLost     Harm = "item lost"  // nobody has it
-	SoldTwice    Harm = "sold twice" // an item has two owners, was bought and is for sale, or was confirmed twice
+	NoHarm     Harm = "none"
+	TwoHolders Harm = "two holders" // two clients held what only one may; the money is right this time
+	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
+	PurchasesGone Harm = "purchases gone"
+	DoneTwice     Harm = "done twice"      // work that was to be done once, and that the market does not know
+	ToldNo        Harm = "wrongly told no" // a buyer paid once, has the item, and was told that it was not bought
+	ChargedTwice  Harm = "charged twice"   // a buyer paid more often than they bought
+	NotPaid       Harm = "not paid"        // a buyer has an item that they did not pay for
+	Overdrawn     Harm = "overdrawn"       // an account is below zero
+	CoinsLost     Harm = "coins lost"
+	CoinsMade     Harm = "coins made"
+	ItemLost      Harm = "item lost"  // nobody has it
+	SoldTwice     Harm = "sold twice" // an item has two owners, was bought and is for sale, or was confirmed twice
 )
 
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, TwoHolders, DoneTwice, ToldNo, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, ItemLost, SoldTwice,
+		NoHarm, TwoHolders, PurchasesGone, DoneTwice, ToldNo, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, ItemLost, SoldTwice,
 	}
 }
 
@@ -107,6 +109,11 @@ type Finding struct {
 	Why     string  `json:"why"` // one line
 	// Broken is the promise of the lock that the verdict breaks; empty: none.
 	Broken string `json:"broken_promise,omitempty"`
+	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long it was from
+	// the last purchase that was acknowledged before a failure to the first one after it, which is not the same each time.
+	// Both are 0 where the scenario does not ask.
+	Gone                  int     `json:"gone,omitempty"`
+	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
 }
 
 // consistent reports whether what was observed is known and goes with the verdict, or is not there.

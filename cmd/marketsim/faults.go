@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -43,6 +44,9 @@ itself, because its leases last as long as it needs; you cannot set them. The sa
 fine: set-px, set-px+watchdog, set-px:expiry=pxat; a strategy can be given too: watch, unsafe, coarse:set-px. By
 default all scenarios run with every strategy, every lock, and some locks with other parameters.
 
+Those of a Redis Cluster, slot-moved and master-promoted, -wait and -min, run where you name them, by default with
+watch, fine and lua. There a purchase that was acknowledged can be gone: Redis replicates after it has answered.
+
 Everything it needs is private: it starts servers of its own and ends them, and no server of yours is touched. What
 this machine cannot run is marked "not played", with what to install.
 
@@ -53,6 +57,7 @@ stays then, and the other is stored beside it.`,
 		Example: `  marketsim faults                                       everything
   marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
   marketsim faults --scenario pause --lock redlock,fenced,watch
+  marketsim faults --scenario slot-moved,master-promoted,master-promoted-wait --lock watch,lua
   marketsim faults --json - | jq '.findings[] | select(.verdict == "sold twice")'
   marketsim faults --out results/faults-mine             to be drawn again by 'marketsim report'`,
 		Args: noArgs,
@@ -71,7 +76,7 @@ stays then, and the other is stored beside it.`,
 		}
 		return flagError(cmd, err)
 	})
-	completeList(cmd, "scenario", scenarioNames())
+	completeList(cmd, "scenario", scenarioNames(everyScenario()))
 	completeSpecs(cmd, "lock", true)
 	return cmd
 }
@@ -82,9 +87,12 @@ func serveClient() {
 	chaos.ServeChild(func(name string) (bench.Subject, error) { return catalogue.Full().Parse(name) })
 }
 
-func scenarioNames() []string {
+// everyScenario are those that run by default, and those that run where somebody names them.
+func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }
+
+func scenarioNames(all []fault.Scenario) []string {
 	var names []string
-	for _, sc := range fault.All() {
+	for _, sc := range all {
 		names = append(names, sc.Name)
 	}
 	return names
@@ -94,14 +102,18 @@ func scenarioNames() []string {
 func (f *faultFlags) chosen() ([]fault.Scenario, []fault.Scheme, error) {
 	names, locks := f.scenarios, f.locks
 	if len(names) == 0 {
-		names = scenarioNames()
-	}
-	if len(locks) == 0 {
-		locks = fault.Names(catalogue.Full())
+		names = scenarioNames(fault.All())
 	}
 	scenarios, err := fault.Named(names...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
+	}
+	switch {
+	case len(locks) > 0:
+	case slices.ContainsFunc(scenarios, fault.Scenario.OnCluster):
+		locks = []string{"watch", "fine", "lua"}
+	default:
+		locks = fault.Names(catalogue.Full())
 	}
 	schemes, err := fault.Schemes(catalogue.Full(), locks...)
 	if err != nil {

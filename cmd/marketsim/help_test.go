@@ -8,7 +8,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -93,7 +92,7 @@ func TestListNamesEverything(t *testing.T) {
 			one.says(t, p.Name+"="+p.Default)
 		}
 	}
-	for _, sc := range fault.All() {
+	for _, sc := range everyScenario() {
 		all.says(t, "\nscenario,"+sc.Name+",")
 		told(t, sc.Name).says(t, "scenario "+sc.Name+"\n", sc.Promise)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwarp"
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -103,7 +102,7 @@ func entries(c strategies.Catalogue) (all []entry) {
 		}
 		all = append(all, e)
 	}
-	for _, sc := range fault.All() {
+	for _, sc := range everyScenario() {
 		e := entry{kind: "scenario", name: sc.Name, summary: sc.Title, needs: sc.Needs}
 		if sc.Promise != "" {
 			e.promises = []string{sc.Promise}
@@ -253,14 +252,14 @@ func made(k lock.Kind, p lock.Promise) string {
 func scenarioList() *report.Document {
 	records := [][]string{{"scenario", "what happens", "promise that covers it", "needs"}}
 	short, longest := [][]string{records[0][:2]}, 0
-	for _, sc := range fault.All() {
+	for _, sc := range everyScenario() {
 		longest = max(longest, len(sc.Name))
 	}
-	for _, sc := range fault.All() {
+	for _, sc := range everyScenario() {
 		records = append(records, []string{sc.Name, sc.Title, cmp.Or(sc.Promise, "-"), cmp.Or(sc.Needs, "-")})
 		short = append(short, []string{sc.Name, shortened(sc.Title, report.Width-longest-2)})
 	}
-	return report.Records(aligned(short), records, nil).InWords(scenariosInWords(fault.All()))
+	return report.Records(aligned(short), records, nil).InWords(scenariosInWords(everyScenario()))
 }
 
 // aligned are the lines of a table, two spaces between its columns.

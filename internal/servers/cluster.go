@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -116,6 +117,34 @@ func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 		return i, nil
 	}
 	return 0, fmt.Errorf("%w of key %q", ErrNoMaster, key)
+}
+
+// ReplicaOf returns which node is the replica of master i.
+func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
+	_, port, err := net.SplitHostPort(c.Addrs()[i])
+	if err != nil {
+		return 0, err
+	}
+	for n, node := range c.redises {
+		fields, err := replication(ctx, node)
+		if err == nil && fields["role"] == "slave" && fields["master_port"] == port {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
+}
+
+// Configure sets a parameter of node i.
+func (c *Cluster) Configure(ctx context.Context, i int, name, value string) error {
+	conn, err := c.redises[i].Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.ConfigSet(ctx, name, value).Err(); err != nil {
+		return fmt.Errorf("setting %s of %s: %w", name, c.Addrs()[i], err)
+	}
+	return nil
 }
 
 // Dial connects to the master of a key's slot. It is a plain connection: should the slot move to another node, its

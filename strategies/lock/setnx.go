@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -106,7 +107,11 @@ func (l *setNXLease) failed(ctx context.Context, err error,
 func (l *setNXLease) Release(ctx context.Context) error {
 	for {
 		err := l.rdb.Watch(ctx, func(tx *redis.Tx) error { return l.deleteIfMine(ctx, tx) }, l.key)
-		if !errors.Is(err, redis.TxFailedErr) {
+		switch {
+		case errors.Is(err, redis.TxFailedErr):
+		case backend.Redirected(err) && ctx.Err() == nil: // its slot moves, and nothing was deleted
+			time.Sleep(l.env.Params.Duration(PollParam))
+		default:
 			return l.releases(1, err)
 		}
 	}
