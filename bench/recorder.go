@@ -204,15 +204,20 @@ func (ws *Workers) Row(status result.Status, loaded time.Duration) result.Row {
 		r.PurchasesPerSecond = float64(r.Bought) / r.Seconds
 	}
 	ws.addTraffic(&r)
-	r.WaitMS, r.ListMS, r.GivenUpMS = latency(took[purchaseWait]), latency(took[listWait]), latency(took[givenUpWait])
-	r.LockWaitMS, r.BrowseMS = latency(took[lockWait]), latency(took[browseWait])
-	r.Tries = distribution(tries)
+	summarize(&r, took, tries)
 	if ws.Rate != 0 {
 		r.Open = &result.Open{Asked: ws.Rate, Arrivals: string(ws.Arrivals), ServiceMS: latency(took[serviceWait])}
 	}
-	r.Histograms = result.Histograms{Purchase: encode(took[purchaseWait]), List: encode(took[listWait])}
 	warn(&r, broke, clipped)
 	return r
+}
+
+// summarize adds to a row what its distributions say, but for an open loop's.
+func summarize(r *result.Row, took [waits]*hdrhistogram.Histogram, tries *hdrhistogram.Histogram) {
+	r.WaitMS, r.ListMS, r.GivenUpMS = latency(took[purchaseWait]), latency(took[listWait]), latency(took[givenUpWait])
+	r.LockWaitMS, r.BrowseMS = latency(took[lockWait]), latency(took[browseWait])
+	r.Tries = distribution(tries)
+	r.Histograms = result.Histograms{Purchase: encode(took[purchaseWait]), List: encode(took[listWait])}
 }
 
 // addTraffic adds what a purchase cost on the connections, that of the orders in vain included. On a connection that

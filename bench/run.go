@@ -108,7 +108,8 @@ type measurement struct {
 
 	relisted *bell // in a hot market
 
-	started  time.Time // when the workers began
+	begins   time.Time // when the workers are to begin; zero: at once
+	started  time.Time // when they began
 	from     time.Time // end of the warm-up; zero: not known yet
 	unsteady string    // what was not steady then, if anything
 
@@ -146,7 +147,7 @@ func (m *measurement) work(ctx context.Context) {
 	defer m.usage.close()
 	m.warmed = m.observe()
 	m.collector.series = newSeries(m.known())
-	m.started = time.Now()
+	m.started = m.awaitBegin()
 	m.collector.from.Store(never)
 	if m.LongestWarmup() == m.Warmup {
 		m.begin(m.started.Add(m.Warmup))
@@ -198,6 +199,18 @@ func (m *measurement) work(ctx context.Context) {
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
 	everybody.Wait()
+}
+
+// awaitBegin returns when the workers are to begin, and the time at which they should have begun.
+func (m *measurement) awaitBegin() time.Time {
+	if m.begins.IsZero() {
+		return time.Now()
+	}
+	select {
+	case <-time.After(time.Until(m.begins)):
+	case <-m.stop.done:
+	}
+	return m.begins
 }
 
 // sell lists items until the row stops; in an open loop, as long as there are too few.

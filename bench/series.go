@@ -160,12 +160,20 @@ func (m *measurement) addCourse(r *result.Row) {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("trade was not steady after a warm-up of %.1f s: %s", warmup, m.unsteady))
 		}
 	}
+	if m.party.of > 0 { // it is for all processes together to say
+		return
+	}
 	if r.Series = m.collector.seriesOf(m.stop.at.Sub(m.from)); r.Series == nil {
 		return
 	}
 	if m.open != nil { // its steps hold the orders that fell due in them, as many in each: what changes is the backlog
 		return
 	}
+	addDrift(r)
+}
+
+// addDrift adds to a row with a series what became of trade.
+func addDrift(r *result.Row) {
 	var clear bool
 	if r.Drift, clear = drift(r.Series, r.Seconds); clear {
 		r.Warnings = append(r.Warnings, fmt.Sprintf(

@@ -74,6 +74,8 @@ const (
 // and where its market is large; nil: each keeps what it has traded, in detail.
 func (c Config) circulation() *market.Circulation {
 	switch {
+	case c.party.of > 0: // so that what a lost one did can be settled
+		return nil
 	case c.Hot > 0:
 		return market.NewCirculation(c.lastHot(), c.opening().Accounts)
 	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room for it

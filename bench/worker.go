@@ -49,7 +49,7 @@ func newWorkers(c Config) *Workers {
 			*workers = append(*workers, &Worker{
 				row: ws, role: r, number: i, account: c.account(r, i),
 				recorder: newRecorder(ws.collector, c.opening().Accounts),
-				random:   rand.New(rand.NewPCG(c.Seed, uint64(len(ws.All())))),
+				random:   rand.New(rand.NewPCG(c.Seed, c.party.stream(len(ws.All())))),
 			})
 			(*workers)[i].recorder.ledger.Circulate(circulation)
 		}

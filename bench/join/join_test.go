@@ -141,8 +141,14 @@ func TestMembersMeet(t *testing.T) {
 		}
 		return err
 	})
-	p.must(members[1].Publish(t.Context(), nil))
-	p.must(members[1].Publish(t.Context(), []byte("whole")))
+	if mine, err := members[0].Reports(t.Context(), 4); err != nil || !mine {
+		t.Errorf("the first reports: %t, %v", mine, err)
+	}
+	p.must(members[0].Publish(t.Context(), 4, []byte("half")))
+	p.must(members[0].Publish(t.Context(), 4, []byte("whole")))
+	if mine, err := members[2].Reports(t.Context(), 4); err != nil || mine {
+		t.Errorf("the last reports: %t, %v", mine, err)
+	}
 	for i := range members {
 		part, err := members[0].Part(t.Context(), i)
 		if err != nil || string(part) != long[i:] {
@@ -230,8 +236,8 @@ func TestLostMember(t *testing.T) {
 		}
 		return err
 	})
-	if reporter, err := members[2].Reporter(t.Context()); err != nil || reporter != 1 {
-		t.Errorf("the reporter is %d, %v", reporter, err)
+	if mine, err := members[1].Reports(t.Context(), 4); err != nil || !mine {
+		t.Errorf("the second reports: %t, %v", mine, err)
 	}
 	p.leave(members[1:]...)
 }

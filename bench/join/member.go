@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -165,24 +166,26 @@ func (m *Member) Rest(ctx context.Context, step int) (came []bool, err error) {
 	return came, nil
 }
 
-// Reporter is the member with the lowest number that is not gone: it puts together what all have measured.
-func (m *Member) Reporter(ctx context.Context) (int, error) {
-	v, err := m.tell(ctx, m.conn, "", "")
-	if err != nil {
-		return 0, err
-	}
-	for i, other := range v.members {
-		if other.gone == "" {
-			return i, nil
+// Reports waits until somebody has published what all came to at a step, and reports whether this member has to do so: it
+// has the lowest number of those that are not gone.
+func (m *Member) Reports(ctx context.Context, step int) (bool, error) {
+	for {
+		v, err := m.tell(ctx, m.conn, "", "")
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(v.members, func(other memberView) bool { return other.step >= step }) {
+			return false, nil
+		}
+		if slices.IndexFunc(v.members, func(other memberView) bool { return other.gone == "" }) == m.index {
+			return true, nil
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return false, ctx.Err()
 		}
 	}
-	return m.index, nil
-}
-
-// Came reports whether a member has come to a step.
-func (m *Member) Came(ctx context.Context, i, step int) (bool, error) {
-	v, err := m.tell(ctx, m.conn, "", "")
-	return err == nil && v.members[i].step >= step, err
 }
 
 // arrive comes to a step and waits for the others. It returns why the run is to end before its time where that ends the

@@ -58,7 +58,11 @@ func (m *Member) learn(v view) {
 		return
 	}
 	for i, other := range v.members {
-		if other.gone == "lost" {
+		switch {
+		case i == m.index:
+		case other.gone == "left":
+			m.end(&Over{Cause: Failed, Member: i, What: "it left before the end"})
+		case other.gone == "lost":
 			m.end(&Over{Cause: Lost, Member: i, What: fmt.Sprintf("it was silent for %s", m.config.Silence)})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,9 +16,13 @@ func (m *Member) Hand(ctx context.Context, part []byte) error {
 	return m.store(ctx, m.index, part)
 }
 
-// Publish stores what all members came to together, in place of what was published before.
-func (m *Member) Publish(ctx context.Context, whole []byte) error {
-	return m.store(ctx, m.config.Of, whole)
+// Publish stores what all members came to together, in place of what was published before, and comes to a step.
+func (m *Member) Publish(ctx context.Context, step int, whole []byte) error {
+	if err := m.store(ctx, m.config.Of, whole); err != nil {
+		return err
+	}
+	_, err := m.tell(ctx, m.conn, "step", strconv.Itoa(step))
+	return err
 }
 
 // Part is what the i-th member handed over, from 0.

@@ -68,6 +68,8 @@ type Row struct {
 	Little        *Little   `json:"little,omitempty"`         // whether its times fit its throughput
 	Open          *Open     `json:"open,omitempty"`           // nil: the loop was closed
 
+	Joined *Joined `json:"joined,omitempty"` // the load machines that made the row together; nil: this process alone
+
 	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
 	Chaos *Chaos `json:"chaos,omitempty"` // the faults that struck the row; nil: it was measured without
