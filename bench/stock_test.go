@@ -95,6 +95,29 @@ func TestStock(t *testing.T) {
 	}
 }
 
+// TestStockInterrupted: who does not wait until a stock is listed leaves nothing behind.
+func TestStockInterrupted(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		c := config(t, s, spec(t, "fine"))
+		c.Stock = 5000
+		dialed := 0
+		c.Dial = func(ctx context.Context) (*backend.Conn, error) {
+			conn, err := s.Dial(ctx)
+			if dialed++; dialed == 4 { // after that of the seeding, the seller's and the buyer's
+				interrupt()
+			}
+			return conn, err
+		}
+		row, err := Run(ctx, c)
+		if err != nil || row.Status != result.Interrupted || row.Audit.Done {
+			t.Errorf("%v, %s, audit %+v; want it interrupted, and not audited", err, row.Status, row.Audit)
+		}
+		gone(t, s, c.Keys)
+	})
+}
+
 // TestCirculation: ledgers keep each item in short rows of markets that are not large.
 func TestCirculation(t *testing.T) {
 	for name, c := range map[string]struct {

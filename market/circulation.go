@@ -56,8 +56,11 @@ func (c *Circulation) move(id ItemID, by uint64) {
 		c.unminted.Store(&beyond)
 		return
 	}
-	c.sums[int(id)%len(c.sums)].Add(by)
+	c.sums[sumOf(id, len(c.sums))].Add(by)
 }
+
+// sumOf is to which of so many sums an item belongs.
+func sumOf(id ItemID, sums int) int { return int(id % ItemID(sums)) }
 
 // circling is what an audit knows of a market whose ledgers circulate.
 type circling struct {
@@ -80,8 +83,8 @@ func (a *auditor) joinCirculation(c *Circulation) {
 	a.circling.unminted = cmp.Or(a.circling.unminted, c.unminted.Load())
 }
 
-// sum is to which of its sums an item belongs.
-func (c *circling) sum(id ItemID) *uint64 { return &c.lacks[int(id)%len(c.lacks)] }
+// sum is that of an item.
+func (c *circling) sum(id ItemID) *uint64 { return &c.lacks[sumOf(id, len(c.lacks))] }
 
 // led notes that an item, which a user minted, was found at a place, where it may be listed at a price.
 func (c *circling) led(id ItemID, minter, at place, price float64) {
@@ -126,7 +129,7 @@ func (a *auditor) settleCirculating() {
 			a.result.NotApplied++
 			return
 		}
-		sum := int(one.item) % len(a.circling.lacks)
+		sum := sumOf(one.item, len(a.circling.lacks))
 		bySum[sum] = append(bySum[sum], one)
 	}
 	for _, l := range a.ledgers {
@@ -219,7 +222,7 @@ func (a *auditor) sumProblem(sum int) {
 		}
 	}
 	switch {
-	case len(items) == 0 && int(a.circling.last) < len(a.circling.lacks):
+	case len(items) == 0 && a.circling.last < ItemID(len(a.circling.lacks)):
 		a.itemProblem(ItemID(sum), "item %d was traded but never minted", sum)
 	case len(items) == 0:
 		a.itemProblem(0, "an item whose number leaves %d when divided by %d was traded but never minted", sum,
