@@ -84,8 +84,11 @@ func (k Keys) Meeting() string { return k.prefix + "join" }
 func (k Keys) Part(i int) string { return k.prefix + "join:part:" + strconv.Itoa(i) }
 
 // Member is how a listing is spelled in the market: "<item>.<seller>".
-func Member(item ItemID, seller UserID) string {
-	return strconv.FormatInt(int64(item), 10) + "." + strconv.FormatInt(int64(seller), 10)
+func Member(item ItemID, seller UserID) string { return string(appendMember(nil, item, seller)) }
+
+func appendMember(to []byte, item ItemID, seller UserID) []byte {
+	to = append(strconv.AppendInt(to, int64(item), 10), '.')
+	return strconv.AppendInt(to, int64(seller), 10)
 }
 
 // ParseMember is the inverse of Member.
@@ -93,7 +96,8 @@ func ParseMember(member string) (ItemID, UserID, error) {
 	item, seller, ok := strings.Cut(member, ".")
 	i, err1 := strconv.ParseInt(item, 10, 64)
 	s, err2 := strconv.ParseInt(seller, 10, 64)
-	if !ok || err1 != nil || err2 != nil || Member(ItemID(i), UserID(s)) != member {
+	var room [40]byte // so that nothing is allocated, of millions of members
+	if !ok || err1 != nil || err2 != nil || string(appendMember(room[:0], ItemID(i), UserID(s))) != member {
 		return 0, 0, fmt.Errorf("market member %q is not of the form <item>.<seller>", member)
 	}
 	return ItemID(i), UserID(s), nil
