@@ -5,7 +5,9 @@ import (
 	"errors"
 	"maps"
 	"runtime"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -373,5 +375,172 @@ func TestSpreadLocksDieBetweenWrites(t *testing.T) {
 		if v := g.audit(); v.MoneyProblems == 0 || v.Funds != sum || v.NotApplied != 1 {
 			t.Errorf("after %d writes: %+v; want problems, and %d coins", writes, v, sum)
 		}
+	}
+}
+
+// Every command of a listing and of a purchase, and every reply, is lost once. The client knows what became of it.
+func TestSpreadIntentsKnowWhatWasLost(t *testing.T) {
+	cluster := testkit.Cluster(t)
+	through := map[string]*wire.Proxy{}
+	for _, addr := range cluster.Addrs() {
+		p, err := wire.StartRedis(backend.Target{Network: "tcp", Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		through[addr] = p
+	}
+	open := onCluster(t, cluster, through)
+	g := newSlotted(t, open)
+	w := g.trader("spread-intents", open(), nil)
+	for _, script := range []string{"Put the item", "Store the operation", "Debit the account", "Decide the operation",
+		"Credit the account", "Remove the operation"} {
+		for what, lose := range map[string]func(*wire.Proxy, wire.Match) *wire.Trap{
+			"command": (*wire.Proxy).LoseCommand, "reply": (*wire.Proxy).LoseReply,
+		} {
+			flush(t, through) // so that each script comes as an EVAL with its text
+			caught := make(chan struct{}, len(through))
+			for _, p := range through {
+				trap := lose(p, wire.Match{Command: "eval", Text: script})
+				t.Cleanup(trap.Open)
+				go func() {
+					select {
+					case <-trap.Reached():
+						caught <- struct{}{}
+					case <-t.Context().Done():
+					}
+				}()
+			}
+			g.must(w.list(g.first, seller, 10))
+			g.must(w.purchase(market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: 10}))
+			select {
+			case <-caught:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%q: no %s was lost", script, what)
+			}
+			g.must(w.list(g.first, buyer, 10))
+			g.must(w.purchase(market.Order{Item: g.first, Seller: buyer, Buyer: seller, Price: 10}))
+			g.sound(0, 0)
+		}
+	}
+}
+
+// flush makes the servers forget their scripts.
+func flush(t *testing.T, all map[string]*wire.Proxy) {
+	t.Helper()
+	for _, p := range all {
+		conn, err := backend.Dial(t.Context(), p.Target())
+		if err == nil {
+			err = errors.Join(conn.ScriptFlush(t.Context()).Err(), conn.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The slots of a purchase move to other masters, each while the client is about to write there.
+func TestSpreadIntentsFollow(t *testing.T) {
+	cluster := testkit.Cluster(t)
+	open := onCluster(t, cluster, nil)
+	for _, spec := range everySpread() {
+		g := newSlotted(t, open)
+		o := g.offer(0)
+		moves := map[step.Name]string{
+			step.BeforeWrite: g.keys.Item(o.Item), step.BeforePay: g.keys.Account(buyer), step.BetweenWrites: g.keys.Account(seller),
+			step.BeforeDecide: g.keys.Item(o.Item), step.BeforeCredit: g.keys.Account(seller),
+		}
+		err := g.trader(spec, open(), func(ctx context.Context, at step.Name) {
+			key, ok := moves[at]
+			if !ok {
+				return
+			}
+			delete(moves, at)
+			from, err := cluster.Master(ctx, key)
+			if err == nil {
+				err = cluster.MoveSlot(ctx, key, another(t, cluster, from))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}).purchase(o)
+		g.must(err)
+		if len(moves) > 3 { // of five, a strategy has two or four steps
+			t.Errorf("%s: these slots have not moved: %v", spec, moves)
+		}
+		g.sound(0, 0)
+	}
+}
+
+// another is a master other than node i.
+func another(t *testing.T, c *servers.Cluster, i int) int {
+	t.Helper()
+	for n := range 100 {
+		if j, err := c.Master(t.Context(), strconv.Itoa(n)); err == nil && j != i {
+			return j
+		}
+	}
+	t.Fatal("the cluster has one master")
+	return 0
+}
+
+// All keys are on the nodes while there is a market, and none afterwards.
+func TestSpreadMarketIsRemoved(t *testing.T) {
+	cluster := testkit.Cluster(t)
+	connect := onCluster(t, cluster, nil)
+	keys, err := market.NewKeys("test:removed:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, opening := connect(), market.Opening{Accounts: 2, Funds: 100, Strategy: "spread-locks"}
+	spec := parse(t, "spread-locks")
+	if err := spread.Seed(t.Context(), slots, keys, opening); err != nil {
+		t.Fatal(err)
+	}
+	if err := spread.Seed(t.Context(), slots, keys, opening); !errors.Is(err, market.ErrOccupied) {
+		t.Errorf("a second market: %v", err)
+	}
+	first, err := spread.Mint(t.Context(), slots, keys, seller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, spec, strategies.Env{Slots: slots, Keys: keys})
+	if _, err := p.List(t.Context(), market.Listing{Item: first, Seller: seller, Price: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := spread.Missing(t.Context(), slots, keys, opening); err != nil || missing != "" {
+		t.Errorf("%q is missing (%v)", missing, err)
+	}
+	masters := map[*redis.Client]bool{}
+	for item := range market.ItemID(market.BatchSize) {
+		rdb, err := slots.For(t.Context(), keys.Item(item))
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters[rdb] = true
+	}
+	count := func() (found int) {
+		for rdb := range masters {
+			for it := rdb.Scan(t.Context(), 0, keys.Prefix()+"*", 1000).Iterator(); it.Next(t.Context()); {
+				found++
+			}
+		}
+		return found
+	}
+	const made = market.BatchSize + 2 + 2 // accounts, note, hint
+	if n := count(); n != made || len(masters) != 3 {
+		t.Errorf("%d keys on %d masters, want %d on 3", n, len(masters), made)
+	}
+	note, err := slots.For(t.Context(), keys.Run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted, err := market.ReadMade(t.Context(), note, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed, err := spread.Remove(t.Context(), slots, keys, noted, spec.LockKeys(keys, noted))
+	if err != nil || removed != made || count() != 0 {
+		t.Errorf("removed %d of %d, %d are left: %v", removed, made, count(), err)
 	}
 }
