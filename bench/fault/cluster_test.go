@@ -1,11 +1,13 @@
 package fault
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 // TestClusterFaults: a slot that moves harms nobody. A failover loses what was acknowledged and not replicated, whatever the
@@ -45,6 +47,45 @@ func TestClusterFaults(t *testing.T) {
 			t.Errorf("%s with %s breaks a promise: %s", f.Scenario, f.Subject, f.Broken)
 		}
 	}
+}
+
+// TestFindingsOnCluster: where the market is on a Redis Cluster, and its clients go where its slot is, faults of clients show
+// what they show on a single server. It plays a few of them, or all with MARKETSIM_FAULTS=all.
+func TestFindingsOnCluster(t *testing.T) {
+	t.Parallel()
+	scenarios, subjects := []string{"pause", "lost-reply", "cut"}, []string{"watch", "lua", "set-px:write=fused"}
+	if os.Getenv("MARKETSIM_FAULTS") == "all" {
+		scenarios, subjects = nil, append(subjects, "coarse", "set-px")
+		for _, sc := range All() {
+			if sc.Needs == "" || sc.Needs == "Unix signals" { // it harms no server
+				scenarios = append(scenarios, sc.Name)
+			}
+		}
+	}
+	chosen, err := Named(scenarios...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemes, err := Schemes(catalogue.Full(), subjects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := testkit.Cluster(t).Server()
+	if err := server.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	runner, err := newRunner(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runner.Close(); err != nil {
+			t.Errorf("close the runner: %v", err)
+		}
+	})
+	cells := cross(chosen, schemes)
+	compare(t, runner, storedTable(t), cells)
+	t.Logf("%d findings", len(cells))
 }
 
 func verdictOfGone(n int) result.Verdict {

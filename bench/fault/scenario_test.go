@@ -163,12 +163,17 @@ func TestFindings(t *testing.T) {
 		cells = representative(table, cells)
 	}
 	cells = inTurn(cells, schemes)
-	runner := startRunner(t)
+	compare(t, startRunner(t), table, cells)
+	t.Logf("%d of %d findings", len(cells), len(scenarios)*len(schemes))
+}
+
+// compare plays cells and compares what they show with a table.
+func compare(t *testing.T, runner *Runner, table *result.Faults, cells []cell) {
+	t.Helper()
 	found, err := runner.runCells(t.Context(), cells, 2*Parallel, nil)
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d of %d findings", len(found), len(scenarios)*len(schemes))
 	for i, f := range found {
 		want := lookUp(t, table, cells[i])
 		for range 2 {
