@@ -97,7 +97,7 @@ func (f *sweepFlags) add(cmd *cobra.Command) {
 func completeAxes(cmd *cobra.Command) {
 	var names []string
 	for _, k := range axisKinds() {
-		names = append(names, string(k.name)+"=")
+		names = append(names, string(k.Name)+"=")
 	}
 	_ = cmd.RegisterFlagCompletionFunc("axis", cobra.FixedCompletions(names,
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
