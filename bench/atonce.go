@@ -24,6 +24,9 @@ func AtOnce(ctx context.Context, c Config) (result.Row, error) {
 		return result.Row{}, fmt.Errorf("%w: %d hot items and a stock of %d: buyers who begin at once buy what sellers list",
 			ErrConfig, c.Hot, c.Stock)
 	}
+	if len(c.Sites) > 1 {
+		return result.Row{}, fmt.Errorf("%w: %d markets: buyers who begin at once are those of one", ErrConfig, len(c.Sites))
+	}
 	return Drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 		took, err := ws.again(ctx)
 		status := result.Complete
@@ -76,7 +79,7 @@ func (ws *Workers) anOrderEach(ctx context.Context) ([]market.Order, error) {
 			return nil, err // nobody else is at work: it cannot be contention
 		}
 	}
-	all := redisSupply{ws.buyers[0].conn.Client, ws.Keys, len(ws.buyers)}
+	all := redisSupply{ws.buyers[0].conn.Load().Client, ws.markets[0].Keys, len(ws.buyers)}
 	orders, err := all.browse(ctx, nil, 0)
 	if err == nil && len(orders) != len(ws.buyers) {
 		err = fmt.Errorf("%d items were listed, and %d are on the market", len(ws.buyers), len(orders))

@@ -63,7 +63,8 @@ type Config struct {
 	Arrivals Arrivals
 
 	// Workload is in what the market differs from the book's. A hot one has no sellers, no Rate and no Pool, and Funds that
-	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets, no Pool and no Browsers. Replies are not delayed to locks that are kept elsewhere than in Redis.
+	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets, no Pool and no Browsers. Replies are not
+	// delayed to locks that are kept elsewhere than in Redis.
 	result.Workload
 
 	// Browsers look at listings beside the mix, under a shared lock; torn reads are counted. The subject's
@@ -79,6 +80,9 @@ type Config struct {
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
+	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets and hot
+	// items are divided among them, and each is audited and removed as one alone is. Several have no Pool and no History.
+	Sites []Site
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
@@ -99,6 +103,13 @@ type Config struct {
 	Steps func(Role) step.Observer
 
 	party party // which part of the row this process is
+}
+
+// A Site is where one market of a row lies.
+type Site struct {
+	Keys market.Keys
+	Node string // the address of its server when the row begins, for the result
+	Dial func(context.Context) (*backend.Conn, error)
 }
 
 // validate returns ErrConfig, wrapped, for what cannot be run.
@@ -128,6 +139,9 @@ func (c Config) validate() error {
 			c.Purchases)
 	case c.Pool != 0 && (c.Pool < 2 || c.Wallets != 0):
 		return fmt.Errorf("%w: a pool of %d accounts: want two or more, and no wallets", ErrConfig, c.Pool)
+	}
+	if err := c.checkSites(); err != nil {
+		return err
 	}
 	if err := c.checkWorkload(); err != nil {
 		return err

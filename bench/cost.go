@@ -104,16 +104,19 @@ func (ws *Workers) total() (all spent) {
 // account fills in what a purchase of the row cost, where its time went, and whom the number tells about.
 func (m *measurement) account(r *result.Row) {
 	all := m.total()
-	server := m.stopped.usage.server.sub(m.warmed.usage.server)
+	servers := m.serversUse()
 	client := m.stopped.usage.client.sub(m.warmed.usage.client)
 	if r.Bought > 0 {
 		r.Cost = m.cost(r, all.aborted)
-		addCPU(r.Cost, server, client, r.Bought)
+		addCPU(r.Cost, together(servers), client, r.Bought)
 		r.TimeMS = split(all, r.Bought)
 	}
 	r.Fairness = m.fairness(r.PerBuyer)
 	m.little(r, all)
-	m.judgeClient(r, server, client)
+	m.judgeClient(r, servers, client)
+	if r.Seconds > 0 {
+		r.Nodes = m.perNode(servers, r.Seconds)
+	}
 }
 
 // cost is what one of the row's purchases took, as far as it can be told.
@@ -124,7 +127,7 @@ func (m *measurement) cost(r *result.Row, aborted backend.Counts) *result.Cost {
 		all.lockServers = all.lockServers.Add(w.recorder.traffic.lockServers)
 	}
 	c := &result.Cost{}
-	if m.shared.Load() == nil {
+	if !m.sharing() {
 		inVain := bill(aborted, r.Bought)
 		c.Market, c.Aborted = bill(all.market, r.Bought), &inVain
 	}

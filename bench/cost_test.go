@@ -36,10 +36,7 @@ func TestCostOfWorkInVain(t *testing.T) {
 				}
 			}
 		}
-		workers, err := connect(t.Context(), opened(t, c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := connected(t, c)
 		defer workers.Close()
 		if err := workers.sellers[0].List(t.Context()); err != nil {
 			t.Fatal(err)

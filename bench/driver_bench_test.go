@@ -192,7 +192,8 @@ func (h hands) fixed(i int) fixed { return newFixed(h.conns[i].Client, h.Keys, m
 func (h hands) driver(b *testing.B) float64 {
 	m := fakeMeasurement(h.Config, nothing, nothing)
 	for i, w := range m.All() {
-		w.conn, w.purchaser, w.supply = h.conns[i], h.fixed(i), redisSupply{h.conns[i].Client, h.Keys, browseSize}
+		w.conn.Store(h.conns[i])
+		w.purchaser, w.supply = h.fixed(i), redisSupply{h.conns[i].Client, h.Keys, browseSize}
 	}
 	defer m.collector.run()()
 	m.work(b.Context())

@@ -39,11 +39,12 @@ func (m *measurement) relist(ctx context.Context, w *Worker, item market.ItemID)
 		err := w.list(ctx, item)
 		switch {
 		case err == nil:
-			m.relisted.ring()
+			w.market.relisted.ring()
 			return
 		case errors.Is(err, market.ErrNotOwned):
 			return
-		case Fatal(err):
+		}
+		if err = w.fatal(ctx, err); err != nil {
 			m.stop.set(result.Incomplete, err)
 			return
 		}

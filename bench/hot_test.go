@@ -90,10 +90,7 @@ func TestHotStock(t *testing.T) {
 		} {
 			config := hotConfig(t, s, spec(t, "fine"), c.items, c.buyers)
 			config.Wallets = c.wallets
-			ws, err := connect(t.Context(), opened(t, config))
-			if err != nil {
-				t.Fatal(err)
-			}
+			ws := connected(t, config)
 			if err := errors.Join(ws.stock(t.Context()), ws.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -110,14 +107,14 @@ func TestHotStock(t *testing.T) {
 				listed[seller-1]++
 			}
 			audit, err := ws.Audit(t.Context())
-			if !slices.Equal(listed, c.want) || err != nil || !audit.OK || ws.lastMinted() == 0 {
+			if !slices.Equal(listed, c.want) || err != nil || !audit.OK || lastMinted(ws.ledgers(ws.markets[0])) == 0 {
 				t.Errorf("%d items: listed by account %v, want %v; audit %+v, %v", c.items, listed, c.want, audit, err)
 			}
 			if row := ws.Row(result.Complete, time.Second); row.Listed != 0 {
 				t.Errorf("%d listings are counted", row.Listed)
 			}
 			if _, err := market.Remove(t.Context(), testkit.Dial(t, s), config.Keys,
-				market.Made{Accounts: len(c.want), Items: ws.lastMinted()}, config.Subject.LockKeys(config.Keys, market.Made{})); err != nil {
+				market.Made{Accounts: len(c.want), Items: lastMinted(ws.ledgers(ws.markets[0]))}, config.Subject.LockKeys(config.Keys, market.Made{})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -242,8 +239,8 @@ func TestHotHistory(t *testing.T) {
 func TestHotWarmup(t *testing.T) {
 	s := testkit.Embedded(t)
 	m := newMeasurement(newWorkers(hotConfig(t, s, spec(t, "fine"), 1, 2)))
-	m.usage = openUsage(t.Context(), m.Dial)
-	defer m.usage.close()
+	m.nodes = m.openNodes(t.Context())
+	defer m.nodes[0].close()
 	if n := m.onMarket(t.Context(), time.Now().Add(time.Minute)); n != unreadable {
 		t.Errorf("%d listings count", n)
 	}

@@ -52,7 +52,8 @@ func (j *Joined) Run(ctx context.Context, c Config) (result.Row, error) {
 	}
 	c.DialWorker = j.member.Guard(dial)
 	j.rows++
-	row := &joinedRow{Joined: j, rowMarket: rowMarket{Config: c}, before: (j.rows - 1) * steps}
+	workers := newWorkers(c)
+	row := &joinedRow{Joined: j, rowMarket: workers.markets[0], workers: workers, before: (j.rows - 1) * steps}
 	return row.run(ctx)
 }
 
@@ -61,6 +62,8 @@ func (c Config) checkJoined() error {
 	switch {
 	case c.Hot > 0 || c.Stock > 0 || c.Accounts > 0:
 		return fmt.Errorf("%w: load machines together have no market of hot items, of a stock or of more accounts", ErrConfig)
+	case len(c.Sites) > 1:
+		return fmt.Errorf("%w: load machines together have one market, and not %d", ErrConfig, len(c.Sites))
 	case c.Rate > 0 || c.Purchases > 0:
 		return fmt.Errorf("%w: load machines together have a closed loop that ends after a time", ErrConfig)
 	case c.History != "" || c.Pool > 0 || c.Keep:
@@ -74,8 +77,9 @@ func (c Config) checkJoined() error {
 // joinedRow is a row while several processes measure it.
 type joinedRow struct {
 	*Joined
-	rowMarket
-	before int // steps of the rows before it
+	*rowMarket
+	workers *Workers // of this process
+	before  int      // steps of the rows before it
 }
 
 func (r *joinedRow) step(s int) int { return r.before + s }
@@ -116,7 +120,7 @@ func (r *joinedRow) measure(ctx context.Context) *part {
 		p, err = r.load(ctx)
 	}
 	if p == nil { // nothing was measured
-		p = &part{Row: newWorkers(r.Config).Row(result.Incomplete, 0)}
+		p = &part{Row: r.workers.Row(result.Incomplete, 0)}
 		empty := newHistogram()
 		p.Tries = encode(empty)
 		for w := range p.Took {
@@ -154,15 +158,15 @@ func (r *joinedRow) readKept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.kept = readKeeping(ctx, conn)
+	r.found(ctx, conn)
 	return conn.Close()
 }
 
 // load connects the workers and lets them trade, from the time at which all begin, until the row is over or somebody ends
 // it.
 func (r *joinedRow) load(ctx context.Context) (*part, error) {
-	workers, err := connect(ctx, r.rowMarket)
-	if err != nil {
+	workers := r.workers
+	if err := workers.connect(ctx); err != nil {
 		return nil, err
 	}
 	start, err := r.member.Start(ctx, r.step(begun))
@@ -281,8 +285,8 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 			}
 		}
 		row.Audit, err = r.auditAll(ctx, ledgers)
-		if row.Audit.Done && r.evicted != "" {
-			row.Warnings = append(row.Warnings, r.evicted)
+		if row.Audit.Done && r.warning != "" {
+			row.Warnings = append(row.Warnings, r.warning)
 		}
 		failures = append(failures, err, r.remove(ctx, max(r.party.minted, lastMinted(ledgers))))
 	}

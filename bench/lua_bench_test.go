@@ -187,7 +187,8 @@ func (s *stocked) driver(b *testing.B) float64 {
 	m := fakeMeasurement(s.Config, nothing, nothing)
 	m.sellers = nil
 	for i, w := range m.buyers {
-		w.conn, w.purchaser, w.supply = s.conns[i], s.purchasers[i], redisSupply{s.conns[i].Client, s.Keys, browseSize}
+		w.conn.Store(s.conns[i])
+		w.purchaser, w.supply = s.purchasers[i], redisSupply{s.conns[i].Client, s.Keys, browseSize}
 	}
 	defer m.collector.run()()
 	m.work(b.Context())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -15,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a million
@@ -45,12 +47,32 @@ func lastMinted(ledgers []*market.Ledger) (last market.ItemID) {
 // doing, or may be: there is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
-// rowMarket is the market of a row: what the driver does with it before and after the load. Each method uses a
-// connection of its own.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
+// Each method uses a connection of its own.
 type rowMarket struct {
-	Config
-	kept    keeping // when the market was seeded
-	evicted string  // what the server evicted since, though the last audit found nothing wrong
+	Config                 // the row's, with this market's part of the workers
+	node    string         // as Site.Node
+	process lock.Process   // what the locks of its workers share
+	route   *backend.Route // to its server; nil: it was not seeded
+	changed int            // how often its master had changed before
+	ours    bool           // keys under its prefix are the row's
+	kept    keeping        // when the market was seeded
+	warning string         // what the last audit found out about the server, without a verdict that is wrong for it
+
+	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
+	circulation *market.Circulation          // nil: items do not circulate
+	relisted    *bell                        // of a hot market
+	stock       stock                        // of an open loop
+	service     service                      // where another master may take its server's place
+}
+
+// connect connects a worker.
+func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
+	ctx = m.delayed(ctx)
+	if m.DialWorker != nil {
+		return m.DialWorker(ctx)
+	}
+	return m.Dial(ctx)
 }
 
 // keeping is how well a server has kept its keys. What it does not tell is empty.
@@ -89,7 +111,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	if evicted := m.evictions(now); evicted != "" {
 		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
 	}
-	if now.process != m.kept.process && !m.Restarts {
+	if now.process != m.kept.process && !m.Restarts && len(m.changes()) == 0 {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
@@ -109,9 +131,15 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
-	m.kept = readKeeping(ctx, conn)
+	m.found(ctx, conn)
 	err = market.Seed(ctx, conn.Client, m.Keys, m.opening())
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
+}
+
+// found notes what the server is like before the row.
+func (m *rowMarket) found(ctx context.Context, conn *backend.Conn) {
+	m.route, m.kept = conn.Route(), readKeeping(ctx, conn)
+	m.changed = len(m.route.Changes())
 }
 
 // noAudit is the verdict on a market that was not audited.
@@ -131,7 +159,11 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result
 	switch {
 	case err != nil:
 	case v.OK():
-		m.evicted = m.evictions(readKeeping(ctx, conn))
+		m.warning = m.evictions(readKeeping(ctx, conn))
+	case m.replaced(ctx):
+		m.warning = fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is gone; "+
+			"the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0])
+		return noAudit(), nil
 	default:
 		err = m.lost(ctx, conn)
 	}
@@ -186,15 +218,6 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
 	err := m.removeKeys(ctx, last)
-	if m.Private {
-		if err == nil {
-			err = m.undeclared(ctx)
-		}
-		if !errors.Is(err, ErrUndeclared) {
-			err = nil // the server ends with its keys
-		}
-		return err
-	}
 	if err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
 			err, m.Keys.Prefix())
@@ -218,20 +241,31 @@ func (m *rowMarket) removeKeys(ctx context.Context, last market.ItemID) error {
 	return err
 }
 
-// undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but this market, still has keys.
+// undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but the row's markets, still has
+// keys when they are removed, or another master of its cluster has. Where that cannot be found out it says nothing.
 func (m *rowMarket) undeclared(ctx context.Context) error {
-	conn, err := m.Dial(ctx)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	all := []func(context.Context) (*backend.Conn, error){m.Dial}
+	if cluster := m.route.Cluster(); cluster != nil {
+		all = nil
+		for _, master := range cluster.Masters() {
+			all = append(all, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
+		}
 	}
-	defer conn.Close()
 	var left []string
-	keys := conn.Scan(ctx, 0, "*", 1000).Iterator()
-	for keys.Next(ctx) {
-		left = append(left, keys.Val())
+	for _, dial := range all {
+		conn, err := dial(ctx)
+		if err != nil {
+			continue
+		}
+		defer conn.Close()
+		for keys := conn.Scan(ctx, 0, "*", 1000).Iterator(); keys.Next(ctx); {
+			left = append(left, keys.Val())
+		}
 	}
-	if err := keys.Err(); err != nil || len(left) == 0 {
-		return err
+	if len(left) == 0 {
+		return nil
 	}
 	return fmt.Errorf("%w: %s left %d, such as %s; its lock's Keys have to list every key that it makes, under the prefix",
 		ErrUndeclared, m.Subject, len(left), slices.Min(left))

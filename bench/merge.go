@@ -258,6 +258,10 @@ func (m *merging) perSecond() {
 			r.Little.ThroughputTimesTime += of.Little.ThroughputTimesTime
 		}
 		r.LongestSilenceMS = longer(r.LongestSilenceMS, of.LongestSilenceMS)
+		r.WithoutServiceSeconds = longer(r.WithoutServiceSeconds, of.WithoutServiceSeconds)
+		if of.Redirects != nil {
+			r.Redirects = m.sum(func(of *result.Row) *int64 { return of.Redirects })
+		}
 		r.WarmupSeconds = longer(r.WarmupSeconds, of.WarmupSeconds)
 		if of.Settled != nil {
 			settled = settled && *of.Settled

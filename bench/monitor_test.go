@@ -74,10 +74,7 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 // monitoredRow lets buyers make the purchases of a row while somebody watches, and returns the row without its audit.
 func monitoredRow(t *testing.T, s *backend.Server, c Config) (result.Row, served) {
 	t.Helper()
-	workers, err := connect(t.Context(), opened(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	workers := connected(t, c)
 	for range 200 {
 		if err := workers.sellers[0].List(t.Context()); err != nil {
 			t.Fatal(err)

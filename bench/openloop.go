@@ -16,7 +16,8 @@ import (
 const (
 	// patience is how long an order of an open loop tries to buy something, from when it was due.
 	patience = 10 * time.Second
-	// enoughStock is how many listings the sellers of an open loop keep up, or as many as the row begins with.
+	// enoughStock is how many listings the sellers of an open loop keep up, in all markets together, or as many as the row
+	// begins with.
 	enoughStock = 1_000
 	// stockLooks is how many times a second the sellers together look whether listings are missing, longestPause how long
 	// one of them waits at most, stockWatch how often the row looks whether there are any, and stockTimeout how long
@@ -36,8 +37,7 @@ const (
 // Latency", 2013).
 type openLoop struct {
 	schedule schedule
-	began    time.Time // the schedule's zero
-	stock    stock
+	began    time.Time    // the schedule's zero
 	buyers   []*openBuyer // as those of the row
 	alarms   func() alarm.Alarm
 
@@ -48,17 +48,14 @@ func newOpenLoop(c Config) *openLoop {
 	if c.Rate == 0 {
 		return nil
 	}
-	o := &openLoop{
+	return &openLoop{
 		schedule: schedule{arrivals: c.Arrivals, rate: c.Rate, seed: c.Seed}, alarms: alarm.New,
 		sellersPause: min(longestPause, time.Duration(c.Mix.Sellers)*time.Second/stockLooks),
-		stock:        stock{wanted: max(enoughStock, int64(c.Stock))},
 	}
-	o.stock.listings.Store(int64(c.Stock))
-	return o
 }
 
-// stock is how many listings are up, as sellers and buyers count them. One that is bought before its seller has counted
-// it makes it one too low for that moment.
+// stock is how many listings of a market are up, as sellers and buyers count them. One that is bought before its seller has
+// counted it makes it one too low for that moment.
 type stock struct {
 	wanted   int64
 	listings atomic.Int64
@@ -93,7 +90,7 @@ func (m *measurement) stockUp(ctx context.Context) {
 	var sellers sync.WaitGroup
 	for _, w := range m.sellers {
 		sellers.Go(func() {
-			for !m.open.stock.enough() && time.Now().Before(timeout) && !m.stop.asked.Load() {
+			for !w.market.stock.enough() && time.Now().Before(timeout) && !m.stop.asked.Load() {
 				m.listOne(ctx, w)
 			}
 		})
@@ -183,7 +180,7 @@ func (b *openBuyer) order(ctx context.Context, due time.Time, counted bool) bool
 		err := b.worker.purchase(ctx, o, due, taken)
 		switch {
 		case err == nil:
-			b.open.stock.listings.Add(-1)
+			b.worker.market.stock.listings.Add(-1)
 			if b.stop.asked.Load() {
 				b.finished(counted, nil)
 			} else {
@@ -191,9 +188,12 @@ func (b *openBuyer) order(ctx context.Context, due time.Time, counted bool) bool
 			}
 			return true
 		case Fatal(err):
-			b.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
-			b.finished(counted, nil)
-			return false
+			failure := b.worker.fatal(ctx, err)
+			if failure != nil {
+				b.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, failure))
+			}
+			b.finished(counted, nil) // also where nobody knows whether it has bought
+			return failure == nil
 		case errors.Is(err, market.ErrInsufficientFunds) && b.broke(ctx, b.worker):
 			b.finished(counted, &b.givenUp)
 			return false

@@ -123,7 +123,7 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 				if row.WaitMS.Max > longest*1.001 || row.WaitMS.Mean+0.001 < o.ServiceMS.Mean {
 					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms", row.WaitMS, o.ServiceMS, longest)
 				}
-				if n := m.open.stock.listings.Load(); n < enoughStock-10 || n > enoughStock {
+				if n := m.markets[0].stock.listings.Load(); n < enoughStock-10 || n > enoughStock {
 					t.Errorf("%d listings at the end, want about %d", n, enoughStock)
 				}
 			})

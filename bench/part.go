@@ -30,7 +30,7 @@ type part struct {
 // part is what the workers measured. They have ended.
 func (m *measurement) part() *part {
 	took, tries, _ := m.collector.totals()
-	p := &part{Row: m.row(), Tries: encode(tries), Series: m.collector.form(), ledgers: m.ledgers()}
+	p := &part{Row: m.row(), Tries: encode(tries), Series: m.collector.form(), ledgers: m.ledgers(m.markets[0])}
 	p.Row.Histograms = result.Histograms{}
 	for w, h := range took {
 		p.Took[w] = encode(h)

@@ -223,7 +223,7 @@ func summarize(r *result.Row, took [waits]*hdrhistogram.Histogram, tries *hdrhis
 // addTraffic adds what a purchase cost on the connections, that of the orders in vain included. On a connection that
 // workers share nobody can tell.
 func (ws *Workers) addTraffic(r *result.Row) {
-	if r.Bought == 0 || ws.shared.Load() != nil {
+	if r.Bought == 0 || ws.sharing() {
 		return
 	}
 	var all traffic

@@ -169,13 +169,7 @@ func TestRoundTrips(t *testing.T) {
 // inTurn runs a row of 1x1 in which the buyer starts when the seller has ended.
 func inTurn(t *testing.T, c Config) result.Row {
 	t.Helper()
-	if _, err := (&rowMarket{Config: c}).seed(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	workers, err := connect(t.Context(), rowMarket{Config: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	workers := connected(t, c)
 	for range 100 {
 		if err := workers.sellers[0].List(t.Context()); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ const rehearsalFunds = 10 * maxPrice
 // rehearsalPatience is how long a rehearsal waits for a worker to report that it waits for a lock.
 const rehearsalPatience = 300 * time.Millisecond
 
-// Rehearse does once, in a tiny market under c.Keys, everything that a row of c will do: seed, mint, list, browse,
+// Rehearse does once, in a tiny market under c.Keys or at the first of c.Sites, everything that a row of c will do: seed, mint, list, browse,
 // purchase, be refused, wait for a lock, audit and remove. So every command that the subject needs is tried, whatever it is, before the
 // load starts. Removing is tried first, so that a user who may not remove leaves nothing behind.
 func Rehearse(ctx context.Context, c Config) (err error) {
@@ -35,6 +35,9 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 	c.Mix, c.Wallets, c.Pool, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, 0, result.Workload{}
 	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
 	c.Keep, c.History = false, ""
+	if len(c.Sites) > 0 {
+		c.Keys, c.Dial, c.Sites = c.Sites[0].Keys, c.Sites[0].Dial, nil
+	}
 	var gates rehearsalGates
 	c.Steps = gates.of
 	allowed, cancel := context.WithCancelCause(ctx)

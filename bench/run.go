@@ -63,18 +63,14 @@ func Drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 }
 
 func drive(ctx context.Context, c Config, load Load) (row result.Row, err error) {
-	m := rowMarket{Config: c}
-	ours, err := m.seed(ctx)
-	var workers *Workers
-	if ours {
-		defer func() {
-			if !c.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
-				err = errors.Join(err, m.remove(context.WithoutCancel(ctx), workers.lastMinted()))
-			}
-		}()
-	}
-	if err == nil {
-		workers, err = connect(ctx, m)
+	workers := newWorkers(c)
+	defer func() {
+		if !c.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
+			err = errors.Join(err, workers.remove(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err = workers.seed(ctx); err == nil {
+		err = workers.connect(ctx)
 	}
 	if err == nil {
 		if err = workers.stock(ctx); err != nil {
@@ -82,7 +78,7 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 		}
 	}
 	if err != nil { // nothing was measured
-		row = (&Workers{rowMarket: m, collector: newCollector()}).Row(result.Incomplete, 0)
+		row = workers.Row(result.Incomplete, 0)
 		if ctx.Err() != nil {
 			row.Status, err = result.Interrupted, nil
 		}
@@ -90,13 +86,15 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 	}
 	defer workers.collector.run()()
 	row, err = load(ctx, workers)
-	if workers.evicted != "" {
-		row.Warnings = append(row.Warnings, workers.evicted)
+	for _, m := range workers.markets {
+		if m.warning != "" {
+			row.Warnings = append(row.Warnings, m.warning)
+		}
 	}
 	if errors.Is(err, ErrKeysLost) { // a history would blame the strategy
 		return row, errors.Join(err, workers.history.Abandon())
 	}
-	return row, errors.Join(err, m.finishHistory(context.WithoutCancel(ctx), workers.history))
+	return row, errors.Join(err, workers.markets[0].finishHistory(context.WithoutCancel(ctx), workers.history))
 }
 
 // measurement is a row while it is measured.
@@ -106,14 +104,12 @@ type measurement struct {
 	quota *quota
 	open  *openLoop // nil: the loop is closed
 
-	relisted *bell // in a hot market
-
 	begins   time.Time // when the workers are to begin; zero: at once
 	started  time.Time // when they began
 	from     time.Time // end of the warm-up; zero: not known yet
 	unsteady string    // what was not steady then, if anything
 
-	usage   usageReader
+	nodes   []*node
 	warmed  observed // at the end of the warm-up
 	stopped observed // at the end of the row
 	silence silence
@@ -122,7 +118,6 @@ type measurement struct {
 func newMeasurement(workers *Workers) *measurement {
 	return &measurement{
 		Workers: workers, stop: newStop(), quota: newQuota(workers.Purchases), open: newOpenLoop(workers.Config),
-		relisted: newBell(),
 	}
 }
 
@@ -143,8 +138,12 @@ func (m *measurement) work(ctx context.Context) {
 	if m.open != nil {
 		m.stockUp(operations)
 	}
-	m.usage = openUsage(ctx, m.Dial)
-	defer m.usage.close()
+	m.nodes = m.openNodes(ctx)
+	defer func() {
+		for _, n := range m.nodes {
+			n.close()
+		}
+	}()
 	m.warmed = m.observe()
 	m.collector.series = newSeries(m.known())
 	m.started = m.awaitBegin()
@@ -156,11 +155,15 @@ func (m *measurement) work(ctx context.Context) {
 	var everybody, buyers sync.WaitGroup
 	if m.open != nil {
 		m.open.begin(m)
-		everybody.Go(func() { m.open.stock.watch(m.stop.done) })
+		for _, in := range m.markets {
+			everybody.Go(func() { in.stock.watch(m.stop.done) })
+		}
 	}
 	everybody.Go(func() {
 		<-m.stop.done
-		m.relisted.ring() // nobody waits any more
+		for _, in := range m.markets {
+			in.relisted.ring() // nobody waits any more
+		}
 	})
 	for _, w := range m.All() {
 		if w.role == Buyer {
@@ -216,7 +219,7 @@ func (m *measurement) awaitBegin() time.Time {
 // sell lists items until the row stops; in an open loop, as long as there are too few.
 func (m *measurement) sell(ctx context.Context, w *Worker) {
 	for !m.stop.asked.Load() {
-		if m.open != nil && m.open.stock.enough() {
+		if m.open != nil && w.market.stock.enough() {
 			time.Sleep(m.open.sellersPause)
 			continue
 		}
@@ -228,9 +231,9 @@ func (m *measurement) sell(ctx context.Context, w *Worker) {
 func (m *measurement) listOne(ctx context.Context, w *Worker) {
 	err := w.List(ctx)
 	if err == nil && m.open != nil {
-		m.open.stock.listings.Add(1)
+		w.market.stock.listings.Add(1)
 	}
-	if Fatal(err) {
+	if err := w.fatal(ctx, err); err != nil {
 		m.stop.set(result.Incomplete, err)
 	}
 }
@@ -248,8 +251,8 @@ func (m *measurement) buy(ctx context.Context, w *Worker) {
 				return
 			}
 			err := w.Purchase(ctx, o)
-			if Fatal(err) {
-				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
+			if failure := w.fatal(ctx, err); failure != nil {
+				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, failure))
 			}
 			allowed = err != nil // what was not bought is tried again
 			if err == nil && m.Hot > 0 {
@@ -273,7 +276,8 @@ func (m *measurement) browse(ctx context.Context, w *Worker) {
 			if m.stop.asked.Load() {
 				return
 			}
-			if _, err := w.look(ctx, o); Fatal(err) {
+			_, err := w.look(ctx, o)
+			if err = w.fatal(ctx, err); err != nil {
 				m.stop.set(result.Incomplete, fmt.Errorf("browse item %d: %w", o.Item, err))
 			}
 		}
@@ -283,7 +287,7 @@ func (m *measurement) browse(ctx context.Context, w *Worker) {
 // listings are some of those on the market. Where there are none it waits a little, in a hot market until there are; a
 // failure stops the row.
 func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
-	heard := m.relisted.heard()
+	heard := w.market.relisted.heard()
 	start := time.Now()
 	orders, err := w.Browse(ctx)
 	end := time.Now()
@@ -297,7 +301,7 @@ func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
 	}
 	if len(orders) == 0 {
 		if m.Hot > 0 {
-			m.relisted.wait(heard)
+			w.market.relisted.wait(heard)
 		} else {
 			time.Sleep(idle)
 		}
@@ -311,7 +315,7 @@ func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
 // broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so, but in a hot market,
 // where they earn as well.
 func (m *measurement) broke(ctx context.Context, w *Worker) bool {
-	funds, err := w.supply.funds(ctx, w.account)
+	funds, err := w.funds(ctx)
 	if err != nil {
 		m.stop.set(result.Incomplete, err)
 		return false
@@ -333,7 +337,7 @@ func (m *measurement) row() result.Row {
 	r := m.Row(m.stop.status, m.stop.at.Sub(m.from))
 	if r.Seconds > 0 {
 		r.BackgroundPerSecond = shared(m.stopped.background.Sub(m.warmed.background), r.Seconds)
-		if m.shared.Load() == nil {
+		if !m.sharing() {
 			r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
 		}
 	}
@@ -348,6 +352,7 @@ func (m *measurement) row() result.Row {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the market's server answered nobody for %.1f s, %.1f s after the "+
 			"warm-up: the waits hold that time", m.silence.longest.Seconds(), m.silence.at.Sub(m.from).Seconds()))
 	}
+	m.addService(&r)
 	if late := m.stop.late; late != nil {
 		r.Warnings = append(r.Warnings,
 			fmt.Sprintf("an operation that was finished after the end of the row failed: %v", late))

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/marketsim/marketsim/bench/result"
 )
@@ -30,8 +31,9 @@ const (
 // load is what saturated judges by.
 type load struct {
 	clientCores, mayUse float64 // that this process used, and may use
-	serverCores         float64 // of the server's main thread
-	serverKnown, here   bool    // the server tells its CPU time; it is on this machine
+	serverCores         float64 // of the server's main thread, the busiest one's of several
+	otherServers        float64 // cores of the others
+	serverKnown, here   bool    // the servers tell their CPU time; they are on this machine
 	machine             float64 // cores
 	waiting             float64 // part of the workers' time in which they waited for a core
 	contended           float64 // part of a purchase's time
@@ -42,15 +44,15 @@ func (l load) saturated() bool {
 	if l.here && !l.serverKnown || l.serverCores >= busyServer || l.contended >= mostContended {
 		return false
 	}
-	together := l.clientCores
+	all := l.clientCores
 	if l.here {
-		together += l.serverCores
+		all += l.serverCores + l.otherServers
 	}
-	return l.clientCores >= fullCores*l.mayUse || together >= fullCores*l.machine || l.waiting >= mostWaiting
+	return l.clientCores >= fullCores*l.mayUse || all >= fullCores*l.machine || l.waiting >= mostWaiting
 }
 
 // judgeClient says how this process fared, and whether the row's number is its own.
-func (m *measurement) judgeClient(r *result.Row, server serverUsage, client clientUse) {
+func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client clientUse) {
 	if r.Seconds <= 0 {
 		return
 	}
@@ -65,11 +67,16 @@ func (m *measurement) judgeClient(r *result.Row, server serverUsage, client clie
 	if r.Open != nil { // and not what an order waits for a buyer
 		takes = r.Open.ServiceMS.Mean
 	}
+	all := together(servers)
 	l := load{
 		clientCores: client.cores, mayUse: float64(runtime.GOMAXPROCS(0)), machine: float64(runtime.NumCPU()),
-		serverCores: (server.user + server.sys) / client.seconds, serverKnown: server.known, here: m.usage.here,
+		serverKnown: all.known, here: slices.ContainsFunc(m.nodes, func(n *node) bool { return n.here }),
 		contended: (r.TimeMS.LockWait + r.TimeMS.Thrown) / takes,
 	}
+	for _, s := range servers {
+		l.serverCores = max(l.serverCores, (s.user+s.sys)/client.seconds)
+	}
+	l.otherServers = (all.user+all.sys)/client.seconds - l.serverCores
 	// A round trip ends with a worker that can go on, and waits for a core.
 	trips := float64(m.stopped.market.Sub(m.warmed.market).RoundTrips)
 	l.waiting = client.wait * trips / (float64(r.Sellers+r.Buyers+r.Browsers) * client.seconds)

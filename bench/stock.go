@@ -54,12 +54,12 @@ func (c Config) traders() int { return c.Mix.Sellers + c.Mix.Buyers }
 
 // turn lets the worker trade for the next of its accounts. The accounts of a row belong to its sellers and buyers in turn.
 func (w *Worker) turn() {
-	if w.row.Accounts == 0 {
+	if w.market.Accounts == 0 {
 		return
 	}
-	w.account += market.UserID(w.row.traders())
-	if w.account > market.UserID(w.row.Accounts) {
-		w.account = w.row.account(w.role, w.number)
+	w.account += market.UserID(w.market.traders())
+	if w.account > market.UserID(w.market.Accounts) {
+		w.account = w.market.account(w.role, w.place)
 	}
 }
 
@@ -70,9 +70,9 @@ const (
 	manyPurchases = 1_000_000
 )
 
-// circulation is what the workers of a row know together of items and coins, where these circulate, where the row is long,
+// newCirculation is what the workers of a row know together of items and coins, where these circulate, where the row is long,
 // and where its market is large; nil: each keeps what it has traded, in detail.
-func (c Config) circulation() *market.Circulation {
+func (c Config) newCirculation() *market.Circulation {
 	switch {
 	case c.party.of > 0: // so that what a lost one did can be settled
 		return nil
@@ -95,26 +95,36 @@ func share(items, owners, i int) int {
 	return each
 }
 
-// stock makes the items with which a row begins, and lists them, many at once: those of a stock for the sellers, a batch for
-// each of their accounts in turn, and those that circulate for the buyers. None of it is measured, and neither the strategy
-// nor a delay has a part in it: a million items would take a strategy longer than the row.
+// stock makes the items with which each market of a row begins, and lists them, many at once: those of a stock for the
+// sellers, a batch for each of their accounts in turn, and those that circulate for the buyers. None of it is measured, and
+// neither the strategy nor a delay has a part in it: a million items would take a strategy longer than the row.
 func (ws *Workers) stock(ctx context.Context) error {
-	owners, items := ws.sellers, ws.Stock
-	if ws.Hot > 0 {
-		owners, items = ws.buyers[:ws.hotOwners()], ws.Hot
+	for _, m := range ws.markets {
+		owners, items := m.among(ws.sellers), m.Stock
+		if m.Hot > 0 {
+			owners, items = m.among(ws.buyers)[:m.hotOwners()], m.Hot
+		}
+		if items == 0 {
+			continue
+		}
+		ws.collector.from.Store(never)
+		if err := m.stockUp(ctx, owners, items); err != nil {
+			return err
+		}
 	}
-	if items == 0 {
-		return nil
-	}
-	ws.collector.from.Store(never)
-	conn, err := ws.Dial(ctx)
+	return nil
+}
+
+// stockUp lists so many items, divided among their owners.
+func (m *rowMarket) stockUp(ctx context.Context, owners []*Worker, items int) error {
+	conn, err := m.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	for i, w := range owners {
 		for left := share(items, len(owners), i); left > 0; left -= market.BatchSize {
-			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: ws.Keys}); err != nil {
+			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}
 			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {
@@ -137,8 +147,8 @@ func (w *Worker) listMany(ctx context.Context, rdb *redis.Client, count int) err
 	}
 	start := time.Now()
 	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.SRem(ctx, w.row.Keys.Inventory(w.account), items...)
-		p.ZAdd(ctx, w.row.Keys.Market(), offers...)
+		p.SRem(ctx, w.market.Keys.Inventory(w.account), items...)
+		p.ZAdd(ctx, w.market.Keys.Market(), offers...)
 		return nil
 	})
 	end := time.Now()

@@ -85,8 +85,8 @@ func TestStock(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c := Config{Mix: mix1x1, Rate: 1, Workload: result.Workload{Stock: 5000}}
-	o := newOpenLoop(c)
+	c := Config{Subject: noSubject{}, Mix: mix1x1, Rate: 1, Workload: result.Workload{Stock: 5000}}
+	o := c.markets()[0]
 	if !o.stock.enough() {
 		t.Error("sellers do not know of the stock")
 	}
@@ -135,7 +135,7 @@ func TestCirculation(t *testing.T) {
 		"hot":                     {func(c *Config) { c.Hot, c.Mix.Sellers = 1, 0 }, true},
 	} {
 		config := Config{Subject: noSubject{}, Mix: mix1x1, Duration: time.Minute}
-		if c.change(&config); (config.circulation() != nil) != c.sums {
+		if c.change(&config); (config.newCirculation() != nil) != c.sums {
 			t.Errorf("%s: sums %t, want %t", name, !c.sums, c.sums)
 		}
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -94,17 +95,14 @@ func TestTheBackgroundIsCountedApart(t *testing.T) {
 // A renewal happens while the worker is held with its lock.
 func TestARenewalIsInTheBackground(t *testing.T) {
 	s := testkit.Local(t)
-	workers, err := connect(t.Context(), opened(t, config(t, s, spec(t, "coarse:set-px+watchdog"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	workers := connected(t, config(t, s, spec(t, "coarse:set-px+watchdog")))
 	defer workers.Close()
 	w := workers.sellers[0]
 	l, err := lock.WithWatchdog(lockKind(t, "set-px"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := w.env(w.conn)
+	env := w.env(w.conn.Load())
 	locker, err := l.New(lock.Env{
 		Redis: env.Redis, Dial: env.Dial, Key: env.Keys.Lock, Params: map[string]string{"renew": "5ms"}, Traffic: env.Traffic,
 	})
@@ -146,14 +144,14 @@ func lockKind(t *testing.T, name string) lock.Kind {
 	return lock.Kind{}
 }
 
-// opened is a market that is seeded.
-func opened(t *testing.T, c Config) rowMarket {
+// connected are the workers of a row whose market is open.
+func connected(t *testing.T, c Config) *Workers {
 	t.Helper()
-	m := rowMarket{Config: c}
-	if _, err := m.seed(t.Context()); err != nil {
+	ws := newWorkers(c)
+	if err := errors.Join(ws.seed(t.Context()), ws.connect(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return ws
 }
 
 // The longest silence is that of a server that owes an answer, and not that of workers who ask nothing or of a driver
@@ -275,7 +273,7 @@ func TestSilenceOfASharedConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	m.shared.Store(conn)
+	m.markets[0].shared.Store(conn)
 	before, _ := m.answers()
 	if _, err := conn.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() }); err != nil {
 		t.Fatal(err)

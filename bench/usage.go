@@ -18,13 +18,13 @@ import (
 // usageTimeout bounds one look at what the server has used.
 const usageTimeout = time.Second
 
-// usage is what the market's server and this process have used since they started.
+// usage is what the row's servers, in the order of its nodes, and this process have used since they started.
 type usage struct {
-	server serverUsage
-	client clientUsage
+	servers []serverUsage
+	client  clientUsage
 }
 
-// usageReader reads usages. It has a connection of its own, so that it costs the workers nothing.
+// usageReader reads what a server has used. It has a connection of its own, so that it costs the workers nothing.
 type usageReader struct {
 	conn *backend.Conn // nil: there is no server, or it cannot be asked
 	here bool          // the server shares this machine's cores
@@ -44,8 +44,6 @@ func openUsage(ctx context.Context, dial func(context.Context) (*backend.Conn, e
 	ip := net.ParseIP(host)
 	return usageReader{conn, o.Network == "unix" || host == "localhost" || ip != nil && ip.IsLoopback()}
 }
-
-func (u usageReader) read() usage { return usage{server: u.server(), client: readClient()} }
 
 func (u usageReader) close() {
 	if u.conn != nil {

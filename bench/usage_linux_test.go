@@ -17,10 +17,7 @@ func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	s := testkit.Local(t)
 	c := config(t, s, spec(t, "fine"))
 	c.Mix, c.Purchases, c.Duration = mix5x5, 0, row
-	workers, err := connect(t.Context(), opened(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	workers := connected(t, c)
 	defer workers.Close()
 	m := newMeasurement(workers)
 	before := onCPU(t, s.PID())

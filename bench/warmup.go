@@ -6,6 +6,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -41,6 +43,9 @@ func (m *measurement) warmUp(ctx context.Context) {
 func (m *measurement) begin(at time.Time) {
 	m.from = at
 	m.collector.begin(at)
+	for _, in := range m.markets {
+		in.service.begin(m.collector.since(at))
+	}
 }
 
 // decided reports whether the end of the warm-up is known.
@@ -72,18 +77,29 @@ func (m *measurement) pause(d time.Duration) bool {
 // say whether trade is steady.
 const unreadable = -1
 
-// onMarket is how many listings are on the market. It does not wait for the answer longer than until.
+// onMarket is how many listings are on the markets. It does not wait for the answer longer than until.
 func (m *measurement) onMarket(ctx context.Context, until time.Time) int64 {
-	if m.usage.conn == nil || m.Hot > 0 {
-		return unreadable
-	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	n, err := m.usage.conn.ZCard(ctx, m.Keys.Market()).Result()
-	if err != nil {
-		return unreadable // the workers meet the failure, too
+	var all int64
+	for _, at := range m.nodes {
+		if at.conn == nil || m.Hot > 0 {
+			return unreadable
+		}
+		cmds, err := at.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, in := range at.markets {
+				p.ZCard(ctx, in.Keys.Market())
+			}
+			return nil
+		})
+		if err != nil {
+			return unreadable // the workers meet the failure, too
+		}
+		for _, cmd := range cmds {
+			all += cmd.(*redis.IntCmd).Val()
+		}
 	}
-	return n
+	return all
 }
 
 // warmup judges whether trade is steady, from what it was before. It compares the two halves of the second half of the

@@ -48,22 +48,24 @@ func (m *measurement) observe() (all observed) {
 		all.market = all.market.Add(w.traffic().market)
 		all.background = all.background.Add(w.background.Snapshot())
 	}
-	if m.open != nil {
-		all.withoutStock = time.Duration(m.open.stock.without.Load())
+	for _, in := range m.markets {
+		all.withoutStock = max(all.withoutStock, time.Duration(in.stock.without.Load()))
 	}
-	all.usage = m.usage.read()
+	all.usage = m.used()
 	return all
 }
 
 // answers is what has been received from the market's server, and whether somebody waits for more.
 func (m *measurement) answers() (received int64, awaited bool) {
-	conns := []*backend.Conn{m.shared.Load()}
-	for _, w := range m.All() {
-		conns = append(conns, w.conn)
-	}
-	for _, c := range conns {
-		if c != nil {
+	for _, in := range m.markets {
+		if c := in.shared.Load(); c != nil {
 			received += c.Stats.Snapshot().BytesReceived
+			awaited = awaited || c.Awaits()
+		}
+	}
+	for _, w := range m.All() {
+		received += w.carried.Snapshot().BytesReceived
+		if c := w.conn.Load(); c != nil {
 			awaited = awaited || c.Awaits()
 		}
 	}

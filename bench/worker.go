@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
@@ -32,26 +31,26 @@ const (
 
 // Workers are all workers of a row, and what they have in common.
 type Workers struct {
-	rowMarket
+	Config
+	markets                   []*rowMarket
 	sellers, buyers, browsers []*Worker
-	process                   lock.Process                 // what the workers' locks share
-	shared                    atomic.Pointer[backend.Conn] // to the market, of all workers; nil: each has its own only
 	history                   *history.Writer
 	collector                 *collector
 }
 
-// newWorkers makes the workers of a row. They are not connected yet.
+// newWorkers makes the workers of a row. They are not connected yet, and no market is open.
 func newWorkers(c Config) *Workers {
-	ws := &Workers{rowMarket: rowMarket{Config: c}, collector: newCollector()}
-	circulation := c.circulation()
+	ws := &Workers{Config: c, markets: c.markets(), collector: newCollector()}
 	add := func(r Role, workers *[]*Worker, count int) {
 		for i := range count {
-			*workers = append(*workers, &Worker{
-				row: ws, role: r, number: i, account: c.account(r, i),
-				recorder: newRecorder(ws.collector, c.opening().Accounts),
+			in := ws.markets[i%len(ws.markets)]
+			w := &Worker{
+				market: in, role: r, number: i, place: i / len(ws.markets), account: in.account(r, i/len(ws.markets)),
+				recorder: newRecorder(ws.collector, in.opening().Accounts),
 				random:   rand.New(rand.NewPCG(c.Seed, c.party.stream(len(ws.All())))),
-			})
-			(*workers)[i].recorder.ledger.Circulate(circulation)
+			}
+			w.recorder.ledger.Circulate(in.circulation)
+			*workers = append(*workers, w)
 		}
 	}
 	add(Seller, &ws.sellers, c.Mix.Sellers)
@@ -60,50 +59,27 @@ func newWorkers(c Config) *Workers {
 	return ws
 }
 
-// connect makes the workers of a row, with a history if there is to be one, and connects them. On an error nothing
+// connect connects the workers to their markets, which are open, with a history if there is to be one. On an error nothing
 // stays open.
-func connect(ctx context.Context, m rowMarket) (*Workers, error) {
-	h, err := m.createHistory()
-	if err != nil {
-		return nil, err
+func (ws *Workers) connect(ctx context.Context) (err error) {
+	if ws.history, err = ws.markets[0].createHistory(); err != nil {
+		return err
 	}
-	ws := newWorkers(m.Config)
-	ws.rowMarket, ws.history = m, h
 	for _, group := range [][]*Worker{ws.sellers, ws.buyers, ws.browsers} {
 		for i, w := range group {
-			if w.recorder.history, err = h.Worker(string(w.role)); err == nil {
+			if w.recorder.history, err = ws.history.Worker(string(w.role)); err == nil {
 				err = w.Connect(ctx)
 			}
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("connect %s %d: %w", w.role, i+1, err), ws.Close(), h.Discard())
+				return errors.Join(fmt.Errorf("connect %s %d: %w", w.role, i+1, err), ws.Close(), ws.history.Discard())
 			}
 		}
 	}
-	return ws, nil
+	return nil
 }
 
 // All are the sellers, the buyers and the browsers.
 func (ws *Workers) All() []*Worker { return slices.Concat(ws.sellers, ws.buyers, ws.browsers) }
-
-// ledgers are those of all workers; none if there are no workers.
-func (ws *Workers) ledgers() (all []*market.Ledger) {
-	if ws == nil {
-		return nil
-	}
-	for _, w := range ws.All() {
-		all = append(all, w.recorder.ledger)
-	}
-	return all
-}
-
-// lastMinted is the highest id of an item that the workers may have minted.
-func (ws *Workers) lastMinted() market.ItemID { return lastMinted(ws.ledgers()) }
-
-// Audit judges the market against what the workers know. They must not trade meanwhile. An error means that the market
-// could not be read, or, wrapping ErrKeysLost, that the server did not keep it.
-func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
-	return ws.audit(ctx, ws.ledgers())
-}
 
 // Close closes what the workers have open.
 func (ws *Workers) Close() error {
@@ -111,34 +87,36 @@ func (ws *Workers) Close() error {
 	for _, w := range ws.All() {
 		errs = append(errs, w.close())
 	}
-	return errors.Join(append(errs, ws.process.Close())...)
+	for _, m := range ws.markets {
+		errs = append(errs, m.process.Close())
+	}
+	return errors.Join(errs...)
 }
 
-// dial connects a worker.
-func (ws *Workers) dial(ctx context.Context) (*backend.Conn, error) {
-	ctx = ws.delayed(ctx)
-	if ws.DialWorker != nil {
-		return ws.DialWorker(ctx)
-	}
-	return ws.Dial(ctx)
+// sharing reports whether workers share a connection, of which nobody can tell what it carries for whom.
+func (ws *Workers) sharing() bool {
+	return slices.ContainsFunc(ws.markets, func(m *rowMarket) bool { return m.shared.Load() != nil })
 }
 
 // Worker is one seller, buyer or browser. It has a connection, a Purchaser, a supply and a recorder of its own. Its
 // methods serve one goroutine.
 type Worker struct {
-	row       *Workers
+	market    *rowMarket
 	role      Role
-	number    int           // among those of its role, from 0
-	account   market.UserID // for which it trades; 0 for a browser
-	conn      *backend.Conn // nil in tests without a server
+	number    int                          // among those of its role in the row, from 0
+	place     int                          // and in its market
+	account   market.UserID                // for which it trades; 0 for a browser
+	conn      atomic.Pointer[backend.Conn] // nil: it is not connected
 	purchaser market.Purchaser
 	closer    io.Closer
 	supply    supply
 	recorder  *recorder
 	spent     spent
 	work      *otherWork // nil: none
+	failing   time.Time  // since when no master has served its market; zero: one does
 	random    *rand.Rand
 
+	carried     backend.Stats // what its own connection has carried, and those that it had before
 	lockServers backend.Stats // what its locks exchange with servers of their own
 	background  backend.Stats // what renews its locks and notifies it, wherever
 	thrown      traffic       // up to where the operation under way last threw away all it had done
@@ -153,7 +131,7 @@ func (w *Worker) Role() Role { return w.role }
 // Connect opens a connection and a Purchaser for the worker, in place of those that it has.
 func (w *Worker) Connect(ctx context.Context) error {
 	_ = w.close() // a broken connection cannot end well
-	conn, err := w.row.dial(ctx)
+	conn, err := w.market.connect(backend.CountInto(ctx, &w.carried))
 	if err != nil {
 		return err
 	}
@@ -162,31 +140,32 @@ func (w *Worker) Connect(ctx context.Context) error {
 		w.endWork()
 		return errors.Join(err, conn.Close())
 	}
-	w.conn, w.purchaser, w.closer = conn, purchaser, closer
-	w.supply = redisSupply{conn.Client, w.row.Keys, w.row.browseSize()}
+	w.conn.Store(conn)
+	w.purchaser, w.closer = purchaser, closer
+	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize()}
 	return nil
 }
 
 // open opens the worker's Purchaser.
 func (w *Worker) open(conn *backend.Conn) (market.Purchaser, io.Closer, error) {
-	if w.row.OpenWorker != nil {
-		return w.row.OpenWorker(w.role, w.number, conn, w.env(conn))
+	if w.market.OpenWorker != nil {
+		return w.market.OpenWorker(w.role, w.number, conn, w.env(conn))
 	}
-	return w.row.Subject.Open(w.env(conn))
+	return w.market.Subject.Open(w.env(conn))
 }
 
 // env is what the worker's Purchaser works with.
 func (w *Worker) env(conn *backend.Conn) strategies.Env {
 	env := strategies.Env{
-		Redis: conn.Client, Keys: w.row.Keys, Servers: w.row.lockServers(), Process: &w.row.process,
+		Redis: conn.Client, Keys: w.market.Keys, Servers: w.market.lockServers(), Process: &w.market.process,
 		Traffic: lock.Traffic{Servers: &w.lockServers, Background: &w.background},
 		Dial: func(ctx context.Context) (*redis.Client, error) {
-			more, err := w.row.dial(backend.CountInto(ctx, &w.background))
+			more, err := w.market.connect(backend.CountInto(ctx, &w.background))
 			if err != nil {
 				return nil, err
 			}
 			if more.Shared() {
-				w.row.shared.Store(more)
+				w.market.shared.Store(more)
 			}
 			return more.Client, nil
 		},
@@ -203,9 +182,9 @@ func (w *Worker) close() error {
 	if w.purchaser == nil {
 		return nil
 	}
-	err := errors.Join(w.closer.Close(), w.conn.Close())
+	err := errors.Join(w.closer.Close(), w.conn.Swap(nil).Close())
 	w.endWork()
-	w.conn, w.purchaser, w.closer = nil, nil, nil
+	w.purchaser, w.closer = nil, nil
 	return err
 }
 
@@ -226,6 +205,10 @@ func (w *Worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()
 	receipt, err := w.purchaser.List(ctx, l)
+	for w.again(ctx, err) {
+		receipt, err = w.purchaser.List(ctx, l)
+	}
+	w.answered(err)
 	end := time.Now()
 	w.recorder.listed(start, end, l, receipt, err)
 	if w.recorder.counts(start) {
@@ -255,21 +238,39 @@ func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 	return err
 }
 
-// Browse returns some of the listings as orders of the worker's, each for the next of its accounts, in random order. It is not measured. The slice is good
-// until the next call.
+// Browse returns some of the listings as orders of the worker's, each for the next of its accounts, in random order. It is
+// not measured. The slice is good until the next call.
 func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
-	var err error
-	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {
-		return nil, err
+	for {
+		var err error
+		if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err == nil {
+			break
+		}
+		if err = w.recover(ctx, err); err != nil {
+			return nil, err
+		}
 	}
+	w.answered(nil)
 	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
-	if w.row.Accounts > 0 {
+	if w.market.Accounts > 0 {
 		for i := range w.orders {
 			w.turn()
 			w.orders[i].Buyer = w.account
 		}
 	}
 	return w.orders, nil
+}
+
+// funds are the coins in the worker's account. Reading them is not measured.
+func (w *Worker) funds(ctx context.Context) (funds int64, err error) {
+	for {
+		if funds, err = w.supply.funds(ctx, w.account); err == nil {
+			return funds, nil
+		}
+		if err = w.recover(ctx, err); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // Purchase makes one order.
@@ -284,6 +285,10 @@ func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.T
 	w.thrown = before
 	start := time.Now()
 	receipt, err := w.purchaser.Purchase(ctx, o)
+	for w.again(ctx, err) {
+		receipt, err = w.purchaser.Purchase(ctx, o)
+	}
+	w.answered(err)
 	end := time.Now()
 	asked := start
 	if !due.IsZero() {
@@ -293,6 +298,9 @@ func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.T
 	w.recorder.purchased(asked, start, end, o, cost, receipt, err)
 	if w.recorder.counts(asked) {
 		w.spent.order(asked, start, end, cost.market, thrown.market, receipt, err)
+		if err == nil && w.market.follows() {
+			w.market.service.bought(w.recorder.collector.since(end))
+		}
 	}
 	if err == nil && !due.IsZero() {
 		w.recorder.served(due, taken, end)
@@ -304,11 +312,11 @@ func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.T
 func (w *Worker) look(ctx context.Context, o market.Order) (market.Sighting, error) {
 	browser, ok := w.purchaser.(market.Browser)
 	if !ok {
-		return market.Sighting{}, fmt.Errorf("%w: %s takes no lock that browsers could share", ErrConfig, w.row.Subject)
+		return market.Sighting{}, fmt.Errorf("%w: %s takes no lock that browsers could share", ErrConfig, w.market.Subject)
 	}
 	start := time.Now()
 	sighting, receipt, err := browser.Browse(ctx,
-		market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, w.row.opening().Accounts)
+		market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, w.market.opening().Accounts)
 	w.recorder.sighted(start, time.Now(), sighting, receipt, err)
 	return sighting, err
 }
@@ -322,11 +330,7 @@ func (t traffic) sub(b traffic) traffic {
 }
 
 func (w *Worker) traffic() traffic {
-	t := traffic{lockServers: w.lockServers.Snapshot()}
-	if w.conn != nil {
-		t.market = w.conn.Stats.Snapshot()
-	}
-	return t
+	return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()}
 }
 
 // Fatal reports whether an operation failed because of the environment. A row that went on would measure the failure.

@@ -99,13 +99,13 @@ func (c Config) lockServers() lock.Servers {
 // observe makes the observer of the worker's steps; nil: nobody observes them.
 func (w *Worker) observe() step.Observer {
 	var steps step.Observer
-	if w.row.Steps != nil {
-		steps = w.row.Steps(w.role)
+	if w.market.Steps != nil {
+		steps = w.market.Steps(w.role)
 	}
-	if w.row.HoldMS == 0 {
+	if w.market.HoldMS == 0 {
 		return steps
 	}
-	w.work = &otherWork{lasts: w.row.hold(), alarm: alarm.New(), steps: steps}
+	w.work = &otherWork{lasts: w.market.hold(), alarm: alarm.New(), steps: steps}
 	return w.work.observe
 }
 

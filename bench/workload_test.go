@@ -177,10 +177,7 @@ func TestRTT(t *testing.T) {
 			t.Errorf("a purchase took %v ms, a listing %v, in %v round trips", row.WaitMS.P50, row.ListMS.P50, row.RoundTripsPerPurchase)
 		}
 
-		ws, err := connect(t.Context(), opened(t, c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ws := connected(t, c)
 		defer ws.Close()
 		env := envs[len(envs)-1]
 		late("the worker's connection", env.Redis)

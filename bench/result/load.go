@@ -112,6 +112,17 @@ type Fairness struct {
 	LongestGapSeconds float64 `json:"longest_gap_seconds"`
 }
 
+// Node is what one of a row's servers had of it.
+type Node struct {
+	Address            string  `json:"address"` // when the row began
+	Markets            int     `json:"markets"`
+	Bought             int64   `json:"bought"`
+	PurchasesPerSecond float64 `json:"purchases_per_second"`
+	// ServerUS is the CPU time of the server in the row over the purchases of its markets, in microseconds; absent where it
+	// does not tell, or where a market left it meanwhile.
+	ServerUS *float64 `json:"server_us,omitempty"`
+}
+
 // Little is Little's law in a closed loop: as many buyers are busy, on average, as purchases are made in a second
 // times the mean time that one takes, in seconds. It checks the row's own times: they are missing some, or hold too
 // many, where the two differ.

@@ -70,6 +70,13 @@ type Row struct {
 
 	Joined *Joined `json:"joined,omitempty"` // the load machines that made the row together; nil: this process alone
 
+	// Nodes are the servers of a row with several markets. Redirects are commands that were sent again because another master
+	// was responsible, or none, and WithoutServiceSeconds is the longest time in which nothing was bought in a market; both
+	// are of rows on Redis Cluster and under Sentinel.
+	Nodes                 []Node   `json:"nodes,omitempty"`
+	Redirects             *int64   `json:"redirects,omitempty"`
+	WithoutServiceSeconds *float64 `json:"without_service_seconds,omitempty"`
+
 	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
 	Chaos *Chaos `json:"chaos,omitempty"` // the faults that struck the row; nil: it was measured without

@@ -21,6 +21,8 @@ type Workload struct {
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is by how much each reply to a worker was delayed, as by a network.
 	RTTMS float64 `json:"rtt_ms,omitempty"`
+	// Markets is among how many markets the workers are divided; 0: there is one.
+	Markets int `json:"markets,omitempty"`
 }
 
 // String is the workload as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the book's.
@@ -41,6 +43,9 @@ func (w Workload) String() string {
 		if of.ms > 0 {
 			parts = append(parts, of.name+"="+strconv.FormatFloat(of.ms, 'f', -1, 64)+"ms")
 		}
+	}
+	if w.Markets > 1 {
+		parts = append(parts, fmt.Sprintf("markets=%d", w.Markets))
 	}
 	return strings.Join(parts, " ")
 }

@@ -74,6 +74,7 @@ func (c *Cluster) Route(key string) *Route {
 	r := c.routes[slot]
 	if r == nil {
 		r = newRoute(func(ctx context.Context) (Target, error) { return c.find(ctx, slot) })
+		r.cluster = c
 		if c.serves[slot] != "" {
 			r.current, r.known = c.target(c.serves[slot]), true
 		}

@@ -85,10 +85,14 @@ type Conn struct {
 
 	name  Name
 	meter *meter
+	route *Route
 }
 
 // Shared reports whether it was dialled under [Pipelining].
 func (c *Conn) Shared() bool { return c.meter.shared }
+
+// Route is the way to its server, which others may share.
+func (c *Conn) Route() *Route { return c.route }
 
 // Awaits reports whether a reply is awaited: nothing was read since the last write.
 func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
@@ -147,7 +151,7 @@ func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
 		return nil, explainDial(ctx, t, err)
 	}
 	d.meter.start()
-	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter}, nil
+	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter, route: route}, nil
 }
 
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of

@@ -133,6 +133,14 @@ func hungUp(err error) bool {
 		errors.As(err, &op) && op.Op == "remote error" // how crypto/tls reports an alert
 }
 
+// Broken reports whether err says that a connection broke or could not be made, and is nothing that a server answered.
+func Broken(err error) bool {
+	var reply redis.Error
+	var op *net.OpError
+	return err != nil && !errors.As(err, &reply) &&
+		(hungUp(err) || errors.As(err, &op) || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNoMaster))
+}
+
 // reachHint turns a network error into a question the user can answer.
 func reachHint(t Target, err error) string {
 	var (

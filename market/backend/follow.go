@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -101,6 +102,7 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		if len(cmds) > 0 && cmds[0].Name() == "multi" { // begun anew by who knows what it has read
 			f.again(ctx, redirectAmong(cmds, err), err, time.Time{})
 			f.dialer.watching.Store(false)
+			tellWhyDiscarded(cmds)
 			return err
 		}
 		refused := cmds
@@ -113,6 +115,19 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 			err = next(ctx, refused)
 		}
 		return firstOf(cmds)
+	}
+}
+
+// tellWhyDiscarded gives those commands of a transaction that were discarded with it the redirect for which it was.
+func tellWhyDiscarded(cmds []redis.Cmder) {
+	refused := slices.IndexFunc(cmds, func(cmd redis.Cmder) bool { return Redirected(cmd.Err()) })
+	if refused < 0 {
+		return
+	}
+	for _, cmd := range cmds {
+		if redis.IsExecAbortError(cmd.Err()) {
+			cmd.SetErr(cmds[refused].Err())
+		}
 	}
 }
 

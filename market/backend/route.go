@@ -18,7 +18,8 @@ const lookAgain = 10 * time.Millisecond
 // the master of a slot, with Sentinel the master of a name. A plain server's route never changes. All connections to a
 // market should share one, so that what one of them learns the next ones know. Its methods are safe for concurrent use.
 type Route struct {
-	find func(context.Context) (Target, error) // nil: it never changes
+	find    func(context.Context) (Target, error) // nil: it never changes
+	cluster *Cluster                              // nil: the master is of none
 
 	mu      sync.Mutex
 	current Target
@@ -49,6 +50,9 @@ func (r *Route) Dial(ctx context.Context) (*Conn, error) { return dialRoute(ctx,
 
 // Follows reports whether another master may take the place of the one there is.
 func (r *Route) Follows() bool { return r.find != nil }
+
+// Cluster is the Redis Cluster that the master belongs to; nil: it belongs to none.
+func (r *Route) Cluster() *Cluster { return r.cluster }
 
 // Target is where the master is. It asks if nobody knows, or if a connection to the last one has failed.
 func (r *Route) Target(ctx context.Context) (Target, error) {

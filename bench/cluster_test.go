@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+)
+
+// TestOnACluster are rows on one Redis Cluster, one after the other.
+func TestOnACluster(t *testing.T) {
+	c := testkit.Cluster(t)
+	s := c.Server()
+	if err := s.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	on := cluster{c, s}
+	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
+	t.Run("KeysElsewhere", on.keysElsewhere)
+	t.Run("SlotMoves", on.slotMoves)
+}
+
+// cluster is a Redis Cluster, and what a row knows of it.
+type cluster struct {
+	*servers.Cluster
+	server *backend.Server
+}
+
+// clean fails if a node holds a key.
+func (on cluster) clean(t *testing.T) {
+	t.Helper()
+	for _, master := range on.server.Cluster().Masters() {
+		conn, err := backend.Dial(t.Context(), master)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
+			t.Errorf("left at %s: %v", master.Addr, left)
+		}
+	}
+}
+
+// marketsOn are so many markets on each master of the cluster.
+func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
+	t.Helper()
+	room := map[string]int{}
+	for i := 0; len(sites) < each*len(on.server.Cluster().Masters()); i++ {
+		keys, err := market.NewKeys(fmt.Sprintf("test:{%d}:", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := on.server.Cluster().Master(keys.Prefix()).Addr
+		if room[node]++; room[node] <= each {
+			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.server.Dialer(keys.Prefix())})
+		}
+	}
+	return sites
+}
+
+func (on cluster) marketsOnEachMaster(t *testing.T) {
+	c := config(t, on.server, spec(t, "fine:set-px"))
+	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
+	c.Mix, c.Purchases = result.Mix{Sellers: 6, Buyers: 7}, 700
+	row, err := Run(t.Context(), c)
+	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 700 {
+		t.Fatalf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
+	}
+	var bought int64
+	for _, n := range row.Nodes {
+		bought += n.Bought
+		if n.Markets != 2 || n.Bought == 0 || n.PurchasesPerSecond <= 0 || n.ServerUS == nil || *n.ServerUS <= 0 {
+			t.Errorf("node %+v", n)
+		}
+	}
+	if len(row.Nodes) != 3 || bought != row.Bought || row.Cost == nil || row.Cost.ServerUS == nil {
+		t.Errorf("nodes %+v bought %d of %d, cost %+v", row.Nodes, bought, row.Bought, row.Cost)
+	}
+	if row.Redirects == nil || *row.Redirects != 0 || row.WithoutServiceSeconds == nil || *row.WithoutServiceSeconds <= 0 {
+		t.Errorf("redirects %v, without service %v", row.Redirects, row.WithoutServiceSeconds)
+	}
+	on.clean(t)
+}
+
+// keysElsewhere: a key that a lock makes on another master of a private cluster is found.
+func (on cluster) keysElsewhere(t *testing.T) {
+	sites := on.marketsOn(t, 1)
+	c := config(t, on.server, spec(t, "watch"))
+	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
+	other, err := sites[1].Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	stray := sites[1].Keys.Lock("market")
+	c.Steps = func(Role) step.Observer {
+		return func(ctx context.Context, _ step.Name) { other.Set(ctx, stray, 1, 0) }
+	}
+	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), stray) {
+		t.Errorf("a row that left %s elsewhere: %v", stray, err)
+	}
+	other.Del(t.Context(), stray)
+	on.clean(t)
+}
+
+// slotMoves: the slot of a market moves while its workers trade, and stays half moved until they have met that. Every
+// outcome is known.
+func (on cluster) slotMoves(t *testing.T) {
+	for _, name := range []string{"watch", "coarse:set-px", "fine:set-px", "fine:set-px:write=fused", "lua"} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			c := config(t, on.server, spec(t, name))
+			c.Keys = testkit.Keys(t)
+			c.Dial, c.Mix, c.Purchases = on.server.Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
+			gate := step.Hold(step.BeforeWrite)
+			c.Steps = func(r Role) step.Observer {
+				if r == Buyer {
+					return gate.Observe
+				}
+				return nil
+			}
+			moved := make(chan error, 1)
+			go func() {
+				<-gate.Reached()
+				moved <- on.moveHalfway(ctx, c.Keys, gate.Open)
+			}()
+			row, err := Run(ctx, c)
+			if err := <-moved; err != nil {
+				t.Fatal(err)
+			}
+			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 || row.Bought < c.Purchases {
+				t.Errorf("bought %d, %d unknown, audit %+v, %v", row.Bought, row.Unknown, row.Audit, err)
+			}
+			if row.Redirects == nil || *row.Redirects == 0 ||
+				!slices.ContainsFunc(row.Warnings, func(w string) bool { return strings.Contains(w, "took the place of") }) {
+				t.Errorf("%v redirects, warnings %v", row.Redirects, row.Warnings)
+			}
+			on.clean(t)
+		})
+	}
+}
+
+// moveHalfway moves the slot of a market to another master. When one account has moved, and somebody is held, it lets them
+// go on, and moves the rest when the server has refused something.
+func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()) error {
+	defer goOn()
+	from, err := on.Master(ctx, keys.Prefix())
+	if err != nil {
+		return err
+	}
+	to := slices.IndexFunc(on.Addrs(), func(addr string) bool {
+		return addr != on.Addrs()[from] && slices.ContainsFunc(on.server.Cluster().Masters(),
+			func(m backend.Target) bool { return m.Addr == addr })
+	})
+	move, err := on.BeginMove(ctx, keys.Prefix(), to)
+	if err != nil {
+		return err
+	}
+	if err := move.Keys(ctx, keys.User(3)); err != nil { // of the first buyer
+		return err
+	}
+	conn, err := on.Dial(ctx, keys.Prefix())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	refused := func() string {
+		fields, _ := conn.InfoFields(ctx, "errorstats")
+		return fields["errorstat_ASK"] + fields["errorstat_TRYAGAIN"]
+	}
+	before := refused()
+	goOn()
+	err = backend.Await(ctx, time.Millisecond, func() error {
+		if refused() == before {
+			return fmt.Errorf("nothing was refused while the slot moved")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := move.Keys(ctx); err != nil {
+		return err
+	}
+	return move.End(ctx)
+}

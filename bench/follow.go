@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// On Redis Cluster and under Sentinel another master may take the place of a market's. Connections follow it; what they
+// cannot send again by themselves, because it has to begin anew or because the connection broke, the driver tries again.
+
+const (
+	// masterPatience is how long a worker goes on without a master that serves its market.
+	masterPatience = 30 * time.Second
+	// masterPause is how long it waits before it tries again.
+	masterPause = 10 * time.Millisecond
+)
+
+// errNoService is returned, wrapped, when masterPatience is at an end.
+var errNoService = fmt.Errorf("no master has served the market for %s", masterPatience)
+
+// follows reports whether another master may take the place of the market's.
+func (m *rowMarket) follows() bool { return m.route != nil && m.route.Follows() }
+
+// changes are the masters that took another's place in the row.
+func (m *rowMarket) changes() []backend.Change {
+	if m.route == nil {
+		return nil
+	}
+	return m.route.Changes()[m.changed:]
+}
+
+// replaced reports whether a server that held the market is no master any more, so that what it had acknowledged and not
+// passed on is gone. One whose slot was moved is.
+func (m *rowMarket) replaced(ctx context.Context) bool {
+	for _, change := range m.changes() {
+		target, err := m.route.Target(ctx)
+		if err != nil {
+			return true
+		}
+		target.Addr = change.From
+		conn, err := backend.Dial(ctx, target)
+		if err != nil {
+			return true
+		}
+		fields, err := conn.InfoFields(ctx, "replication")
+		if conn.Close(); err != nil || fields["role"] != "master" {
+			return true
+		}
+	}
+	return false
+}
+
+// again reports whether an operation that ended with err was certainly not made, because its master was not there, and is
+// to be tried again now.
+func (w *Worker) again(ctx context.Context, err error) bool {
+	return (errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)) && w.recover(ctx, err) == nil
+}
+
+// recover lets the worker go on after a failure that shows that its master is not there: it waits a little, and connects
+// anew where the connection is broken. It returns err, or why the worker cannot go on, after other failures, where no
+// master can take another's place, and where none has for too long.
+func (w *Worker) recover(ctx context.Context, err error) error {
+	if err == nil || !w.market.follows() {
+		return err
+	}
+	if w.failing.IsZero() {
+		w.failing = time.Now()
+	}
+	for {
+		switch {
+		case ctx.Err() != nil || !backend.Redirected(err) && !backend.Broken(err):
+			return err
+		case time.Since(w.failing) > masterPatience:
+			return fmt.Errorf("%w: %w", errNoService, err)
+		}
+		time.Sleep(masterPause)
+		if w.purchaser != nil && !backend.Broken(err) {
+			return nil
+		}
+		if err = w.Connect(ctx); err == nil {
+			return nil
+		}
+	}
+}
+
+// fatal returns why an operation that ended with err ends the row; nil: it does not.
+func (w *Worker) fatal(ctx context.Context, err error) error {
+	if !Fatal(err) {
+		return nil
+	}
+	return w.recover(ctx, err)
+}
+
+// service is when something was bought in a market, after the warm-up, in ns of the collector. All workers of the market
+// use it, where its master may be replaced. It allocates nothing.
+type service struct{ last, longest atomic.Int64 } // when that was last, and the longest time without
+
+func (s *service) begin(at int64) { s.last.Store(at) }
+
+func (s *service) bought(at int64) {
+	for gap := at - s.last.Swap(at); ; {
+		longest := s.longest.Load()
+		if gap <= longest || s.longest.CompareAndSwap(longest, gap) {
+			return
+		}
+	}
+}
+
+// addService says how well the servers of a row served it that may be replaced.
+func (m *measurement) addService(r *result.Row) {
+	if r.Seconds <= 0 || !slices.ContainsFunc(m.markets, (*rowMarket).follows) {
+		return
+	}
+	redirects := m.stopped.market.Sub(m.warmed.market).Redirects
+	r.Redirects, r.WithoutServiceSeconds = &redirects, new(float64)
+	for _, in := range m.markets {
+		in.service.bought(m.collector.since(m.stop.at)) // nothing was, but the row has ended
+		without := time.Duration(in.service.longest.Load()).Seconds()
+		*r.WithoutServiceSeconds = max(*r.WithoutServiceSeconds, without)
+		for _, change := range in.changes() {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s took the place of %s as master of %s %.1f s after the row began; the "+
+				"longest time without a purchase there was %.1f s", change.To, change.From, in.Keys.Prefix(),
+				change.At.Sub(m.started).Seconds(), without))
+		}
+	}
+}
+
+// answered notes that a master serves the market, if the outcome of an operation shows it.
+func (w *Worker) answered(err error) {
+	if !Fatal(err) {
+		w.failing = time.Time{}
+	}
+}
