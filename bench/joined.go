@@ -17,22 +17,27 @@ import (
 // The first process seeds the market. All begin at one time, with a warm-up of fixed length, and hand over what they have
 // measured. One of them merges that, audits the market, removes it, and publishes the row.
 type Joined struct {
-	member  *join.Member
-	rows    int
-	reports bool
+	member   *join.Member
+	rows     int
+	reporter int
 }
 
 // NewJoined returns what runs the rows of a member.
-func NewJoined(member *join.Member) *Joined {
-	return &Joined{member: member, reports: member.Index() == 0}
-}
+func NewJoined(member *join.Member) *Joined { return &Joined{member: member} }
 
-// Reports reports whether this process put the last row together. Before the first, the first process does.
-func (j *Joined) Reports() bool { return j.reports }
+// Reporter is the process that put the last row together, from 0; -1 where this one is cut off from the others.
+func (j *Joined) Reporter() int { return j.reporter }
+
+// Share is the configuration of a row as this process has it, whose Name is that of the whole row.
+func (j *Joined) Share(c Config) Config {
+	c.party = party{index: j.member.Index(), of: j.member.Of()}
+	return c
+}
 
 // The steps at which the processes wait for each other in a row.
 const (
-	seeded   = 1 + iota // the market is open
+	seeding  = 1 + iota // the first process begins to seed the market
+	seeded              // the market is open
 	begun               // all workers are connected
 	handed              // every process has handed over its part
 	reported            // the row is published, and its market removed
@@ -42,7 +47,7 @@ const (
 // Run measures one row, as the function Run does. All processes return the same row, and an error where it is incomplete,
 // but for one that the others have lost.
 func (j *Joined) Run(ctx context.Context, c Config) (result.Row, error) {
-	c.party = party{index: j.member.Index(), of: j.member.Of()}
+	c = j.Share(c)
 	if err := errors.Join(c.validate(), c.checkJoined()); err != nil {
 		return result.Row{}, err
 	}
@@ -86,8 +91,9 @@ func (r *joinedRow) step(s int) int { return r.before + s }
 
 // outcome is what is published.
 type outcome struct {
-	Row     result.Row
-	Failure string // why it is incomplete; empty: it is not
+	Row      result.Row
+	Reporter int    // who put it together
+	Failure  string // why it is incomplete; empty: it is not
 }
 
 // run measures the row. However it ends here, the part is handed over: who is silent is taken for lost.
@@ -100,12 +106,12 @@ func (r *joinedRow) run(ctx context.Context) (result.Row, error) {
 	}
 	o, err := r.conclude(afterwards, p)
 	if err != nil {
-		r.reports = false
-		o.Row = p.Row
+		o = outcome{Row: p.Row, Reporter: -1}
 		o.Row.Status = result.Incomplete
 	} else if o.Failure != "" {
 		err = errors.New(o.Failure)
 	}
+	r.reporter = o.Reporter
 	if err != nil {
 		err = fmt.Errorf("row %s: %w", r.Name(), err)
 	}
@@ -142,7 +148,9 @@ func (r *joinedRow) measure(ctx context.Context) *part {
 // open seeds the market, or waits until that is done.
 func (r *joinedRow) open(ctx context.Context) (ours bool, err error) {
 	if r.member.Index() == 0 {
-		ours, err = r.seed(ctx)
+		if err = r.member.Come(ctx, r.step(seeding)); err == nil {
+			ours, err = r.seed(ctx)
+		}
 	} else {
 		err = r.readKept(ctx)
 	}
@@ -225,10 +233,11 @@ func (r *joinedRow) conclude(ctx context.Context, own *part) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if r.reports, err = r.member.Reports(ctx, r.step(reported)); err != nil {
+	mine, err := r.member.Reports(ctx, r.step(reported))
+	if err != nil {
 		return outcome{}, err
 	}
-	if r.reports {
+	if mine {
 		o := r.report(ctx, came)
 		text, err := json.Marshal(o)
 		if err == nil {
@@ -251,7 +260,8 @@ func (r *joinedRow) conclude(ctx context.Context, own *part) (outcome, error) {
 func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 	var failures []error
 	parts := make([]*part, len(came))
-	ours := false
+	ours, err := r.member.Came(ctx, 0, r.step(seeding))
+	failures = append(failures, err)
 	for i := range came {
 		if came[i] {
 			form, err := r.member.Part(ctx, i)
@@ -262,10 +272,10 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 		}
 		if parts[i] == nil {
 			r.party.lost = append(r.party.lost, i)
-			ours = ours || i == 0 // which seeds
-			continue
 		}
-		ours = ours || parts[i].Ours
+	}
+	if parts[0] != nil {
+		ours = parts[0].Ours
 	}
 	if why := r.member.Why(); why != nil && why.Cause != join.Interrupted {
 		failures = append(failures, why)
@@ -277,7 +287,7 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 			failures = append(failures, fmt.Errorf("load machine %d: %s", i+1, p.Failure))
 		}
 	}
-	if ours {
+	if ours { // or the keys under the prefix are somebody else's
 		var ledgers []*market.Ledger
 		for _, p := range parts {
 			if p != nil {
@@ -290,7 +300,7 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 		}
 		failures = append(failures, err, r.remove(ctx, max(r.party.minted, lastMinted(ledgers))))
 	}
-	o := outcome{Row: row}
+	o := outcome{Row: row, Reporter: r.member.Index()}
 	if err := errors.Join(failures...); err != nil {
 		o.Failure, o.Row.Status = err.Error(), result.Incomplete
 	} else {

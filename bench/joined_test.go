@@ -150,8 +150,8 @@ func TestJoinedRows(t *testing.T) {
 			t.Errorf("%s: %v s after a warm-up of %v s", name, r.Seconds, *r.WarmupSeconds)
 		}
 	}
-	if !m.runs[0].Reports() || m.runs[1].Reports() || m.runs[2].Reports() {
-		t.Error("not the first machine alone reports")
+	if m.runs[0].Reporter() != 0 || m.runs[2].Reporter() != 0 {
+		t.Errorf("machine %d reports, the last says %d", m.runs[0].Reporter(), m.runs[2].Reporter())
 	}
 	m.leave()
 }
@@ -170,7 +170,7 @@ func TestJoinedRowThatLosesAMachine(t *testing.T) {
 		way.Disconnect()
 	}()
 	rows, errs := m.run(c)
-	if errs[0] == nil || rows[0].Status != result.Incomplete || m.runs[0].Reports() {
+	if errs[0] == nil || rows[0].Status != result.Incomplete || m.runs[0].Reporter() != -1 {
 		t.Errorf("the first machine: %s, %v", rows[0].Status, errs[0])
 	}
 	for i, r := range rows[1:] {
@@ -180,15 +180,15 @@ func TestJoinedRowThatLosesAMachine(t *testing.T) {
 		}
 	}
 	r := rows[1]
-	if !slices.Equal(r.Joined.Lost, []int{1}) || !strings.Contains(strings.Join(r.Warnings, "\n"), "load machine 1 was lost, and") ||
+	if !slices.Equal(r.Joined.Lost, []int{1}) || !strings.Contains(strings.Join(r.Warnings, "\n"), "load machine 1 is gone, and") ||
 		len(r.PerBuyer) != 6 || r.PerBuyer[0] != 0 || r.PerBuyer[1] != 0 || r.Bought == 0 {
 		t.Errorf("lost %v, %v by buyer, %q", r.Joined.Lost, r.PerBuyer, r.Warnings)
 	}
 	if !r.Audit.Done || !r.Audit.OK || r.Audit.Applied == 0 || r.Audit.Funds != 12*DefaultFunds {
 		t.Errorf("audit %+v", r.Audit)
 	}
-	if m.runs[2].Reports() || !m.runs[1].Reports() {
-		t.Error("not the second machine reports")
+	if m.runs[1].Reporter() != 1 || m.runs[2].Reporter() != 1 {
+		t.Errorf("machine %d reports, the last says %d", m.runs[1].Reporter(), m.runs[2].Reporter())
 	}
 	m.leave()
 }
@@ -231,6 +231,28 @@ func TestJoinedRowThatFailsOnOneMachine(t *testing.T) {
 		}
 	}
 	m.dials[1] = good
+	m.leave()
+}
+
+// TestJoinedRowUnderAPrefixOfOthers: a market that is there already stays.
+func TestJoinedRowUnderAPrefixOfOthers(t *testing.T) {
+	s := testkit.Local(t)
+	m := newMachines(t, s, s.Dial, s.Dial)
+	opening := market.Opening{Accounts: 1, Funds: 7}
+	if err := market.Seed(t.Context(), m.conn, m.config.Keys, opening); err != nil {
+		t.Fatal(err)
+	}
+	rows, errs := m.run(m.config)
+	for i, r := range rows {
+		if errs[i] == nil || !strings.Contains(errs[i].Error(), "load machine 1 failed: "+market.ErrOccupied.Error()) || r.Audit.Done {
+			t.Errorf("machine %d: audit %+v, %v", i+1, r.Audit, errs[i])
+		}
+	}
+	made := market.Made{Accounts: 1}
+	n, err := market.Remove(t.Context(), m.conn, m.config.Keys, made, m.config.Subject.LockKeys(m.config.Keys, made))
+	if err != nil || n != 2 {
+		t.Errorf("%d keys of the others were left, %v", n, err)
+	}
 	m.leave()
 }
 

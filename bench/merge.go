@@ -23,8 +23,8 @@ func merge(c Config, parts []*part) (result.Row, error) {
 	for i, p := range parts {
 		if p == nil {
 			r.Joined.Lost = append(r.Joined.Lost, i+1)
-			r.Warnings = append(r.Warnings, fmt.Sprintf("load machine %d was lost, and what it measured is missing; what it had "+
-				"under way is settled by where items lie", i+1))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("load machine %d is gone, and what it measured is missing; what it traded "+
+				"is settled by where items lie", i+1))
 			r.PerBuyer = append(r.PerBuyer, make([]int64, c.Mix.Buyers)...)
 			r.Status = result.Incomplete
 			continue
@@ -333,6 +333,12 @@ func (m *merging) course(c Config) error {
 		}
 		if err := sum.addForm(p.Series); err != nil {
 			return err
+		}
+	}
+	for _, p := range m.parts {
+		if p.Unsteady != "" {
+			addUnsteady(m.row, p.Unsteady+", on one of the load machines")
+			break
 		}
 	}
 	took := time.Duration(m.row.Seconds * float64(time.Second))

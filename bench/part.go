@@ -24,13 +24,17 @@ type part struct {
 	Failure string        // why the row is incomplete; empty: it is not
 	Ours    bool          // the market may have been seeded by this process
 
+	Unsteady string // at the end of the warm-up; empty: nothing
+
 	ledgers []*market.Ledger
 }
 
 // part is what the workers measured. They have ended.
 func (m *measurement) part() *part {
 	took, tries, _ := m.collector.totals()
-	p := &part{Row: m.row(), Tries: encode(tries), Series: m.collector.form(), ledgers: m.ledgers(m.markets[0])}
+	p := &part{
+		Row: m.row(), Tries: encode(tries), Series: m.collector.form(), Unsteady: m.unsteady, ledgers: m.ledgers(m.markets[0]),
+	}
 	p.Row.Histograms = result.Histograms{}
 	for w, h := range took {
 		p.Took[w] = encode(h)

@@ -156,13 +156,12 @@ func (m *measurement) addCourse(r *result.Row) {
 	r.WarmupSeconds = &warmup
 	if m.Warmup > 0 {
 		settled := m.unsteady == ""
-		if r.Settled = &settled; !settled {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("trade was not steady after a warm-up of %.1f s: %s", warmup, m.unsteady))
-		}
+		r.Settled = &settled
 	}
-	if m.party.of > 0 { // it is for all processes together to say
+	if m.party.of > 0 { // the rest is for all processes together to say
 		return
 	}
+	addUnsteady(r, m.unsteady)
 	if r.Series = m.collector.seriesOf(m.stop.at.Sub(m.from)); r.Series == nil {
 		return
 	}
@@ -170,6 +169,14 @@ func (m *measurement) addCourse(r *result.Row) {
 		return
 	}
 	addDrift(r)
+}
+
+// addUnsteady adds to a row that had a warm-up what was not steady at its end.
+func addUnsteady(r *result.Row, what string) {
+	if r.Settled != nil && !*r.Settled {
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("trade was not steady after a warm-up of %.1f s: %s", *r.WarmupSeconds, what))
+	}
 }
 
 // addDrift adds to a row with a series what became of trade.

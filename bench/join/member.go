@@ -166,6 +166,18 @@ func (m *Member) Rest(ctx context.Context, step int) (came []bool, err error) {
 	return came, nil
 }
 
+// Come comes to a step without waiting for anybody.
+func (m *Member) Come(ctx context.Context, step int) error {
+	_, err := m.tell(ctx, m.conn, "step", strconv.Itoa(step))
+	return err
+}
+
+// Came reports whether a member has come to a step, whatever became of it.
+func (m *Member) Came(ctx context.Context, i, step int) (bool, error) {
+	v, err := m.tell(ctx, m.conn, "", "")
+	return err == nil && v.members[i].step >= step, err
+}
+
 // Reports waits until somebody has published what all came to at a step, and reports whether this member has to do so: it
 // has the lowest number of those that are not gone.
 func (m *Member) Reports(ctx context.Context, step int) (bool, error) {
@@ -219,8 +231,8 @@ func (m *Member) Stop(ctx context.Context, cause Cause, what string) error {
 	return err
 }
 
-// Leave ends this member's part. It returns when every other member has left, too, or is lost: the last removes the keys.
-// Before all have joined it does not wait for them.
+// Leave ends this member's part. It returns when every other member has left, too, or is lost, or ctx has ended: the last
+// removes the keys. Before all have joined it does not wait for them.
 func (m *Member) Leave(ctx context.Context) error {
 	defer func() {
 		close(m.done)
@@ -240,7 +252,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		select {
 		case <-time.After(poll):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -21,8 +20,7 @@ func (m *Member) Publish(ctx context.Context, step int, whole []byte) error {
 	if err := m.store(ctx, m.config.Of, whole); err != nil {
 		return err
 	}
-	_, err := m.tell(ctx, m.conn, "step", strconv.Itoa(step))
-	return err
+	return m.Come(ctx, step)
 }
 
 // Part is what the i-th member handed over, from 0.

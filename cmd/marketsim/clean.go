@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -71,6 +72,10 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 
 // removeMarket removes the market under keys and says what there was.
 func removeMarket(ctx context.Context, rdb *redis.Client, keys market.Keys) (message string, err error) {
+	met, err := join.ReadKeys(ctx, rdb, keys)
+	if err != nil {
+		return "", err
+	}
 	made, err := market.ReadMade(ctx, rdb, keys)
 	var removed int64
 	switch {
@@ -78,6 +83,11 @@ func removeMarket(ctx context.Context, rdb *redis.Client, keys market.Keys) (mes
 		removed, message, err = removeWithoutNote(ctx, rdb, keys)
 	case err == nil:
 		removed, err = market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
+		if err == nil && met != nil {
+			var more int64
+			more, err = market.RemoveKeys(ctx, rdb, slices.Values(met))
+			removed += more
+		}
 	default:
 		return "", err
 	}

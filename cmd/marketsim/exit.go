@@ -14,6 +14,7 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -66,7 +67,8 @@ func exitCode(err error) int {
 func isUsage(err error) bool {
 	for _, usage := range []error{
 		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow, reference.ErrTable,
-		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
+		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged, join.ErrDiffers,
+		join.ErrFull, join.ErrBegun,
 	} {
 		if errors.Is(err, usage) {
 			return true

@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
@@ -114,6 +115,7 @@ type sessionConfig struct {
 	margin      *float64     // of no difference, if this compares strategies
 	chaos       *chaosConfig // nil: the rows are measured
 	sweep       *sweepConfig // nil: this is no sweep
+	join        *joinConfig  // nil: this process makes the run alone
 }
 
 // A driver runs the load of a row, and judges its history.
@@ -143,6 +145,9 @@ type session struct {
 	rows    []bench.Config
 	result  result.Run
 	wrong   error // what audits found, and what histories show
+
+	member *join.Member  // nil: this process makes the run alone
+	joined *bench.Joined // nil as well, and until the others are there
 }
 
 // measure runs a session, and reports what came out, however it ended.
@@ -162,8 +167,9 @@ func (p *program) measure(ctx context.Context, config sessionConfig) (err error)
 		s.driver = measuring(bench.AtOnce)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.leave(ctx, err)) }()
 	s.describe()
-	for _, begin := range []func(context.Context) error{s.start, s.vacant, s.rehearse, s.describeServers} {
+	for _, begin := range []func(context.Context) error{s.start, s.meet, s.vacant, s.rehearse, s.describeServers} {
 		if err := begin(ctx); err != nil && ctx.Err() != nil {
 			s.config.out = s.config.out.replacingNothing()
 			return s.end(result.Interrupted, nil)
@@ -242,7 +248,7 @@ func (s *session) announce() {
 // vacant refuses a prefix that already holds keys. It names the prefix before the first key is made, so that the user
 // knows it if the run is killed.
 func (s *session) vacant(ctx context.Context) error {
-	if !s.config.freshPrefix {
+	if !s.config.freshPrefix && s.first() {
 		if err := s.occupied(ctx); err != nil {
 			return err
 		}
@@ -262,11 +268,18 @@ func (s *session) occupied(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return market.Occupied(ctx, conn.Client, s.config.base.Keys)
+	var besides []string
+	if s.member != nil {
+		besides = append(besides, s.config.base.Keys.Meeting())
+	}
+	return market.Occupied(ctx, conn.Client, s.config.base.Keys, besides...)
 }
 
 // rehearse tries every command that the strategies need.
 func (s *session) rehearse(ctx context.Context) error {
+	if !s.first() { // there is one prefix
+		return nil
+	}
 	seen := map[string]bool{}
 	for _, c := range s.rows {
 		if name := c.Subject.String(); !seen[name] {
@@ -313,6 +326,9 @@ func (s *session) run(ctx context.Context) error {
 			continue
 		}
 		s.conclude()
+		if !s.reports() {
+			continue
+		}
 		if err := s.config.out.save(report.Run(&s.result)); err != nil {
 			return end(result.Incomplete, err)
 		}
@@ -348,7 +364,12 @@ func (s *session) end(status result.Status, failure error) error {
 		s.result.Claims = bench.Judge(&s.result)
 	}
 	s.conclude()
-	finished := s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
+	var finished error
+	if s.reports() {
+		finished = s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
+	} else {
+		s.tellWhoReports()
+	}
 	if s.config.base.Keep && len(s.result.Rows) > 0 {
 		prefix := s.config.base.Keys.Prefix()
 		fmt.Fprintf(s.stderr, "the market is kept under %s; remove it with: %s\n", prefix, s.config.server.clean(prefix))
