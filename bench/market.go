@@ -19,15 +19,16 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a million
-// items and accounts more takes millionTimeout longer at most.
+// auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a
+// million items and accounts more takes millionTimeout longer at most.
 const (
 	auditTimeout   = 5 * time.Minute
 	removeTimeout  = time.Minute
 	millionTimeout = 30 * time.Second
 )
 
-// within returns a context that ends when a market in which items up to last were minted should have been read or removed.
+// within returns a context that ends when a market in which items up to last were minted should have been read or
+// removed.
 func (m *rowMarket) within(
 	ctx context.Context, timeout time.Duration, last market.ItemID,
 ) (context.Context, context.CancelFunc) {

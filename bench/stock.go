@@ -12,15 +12,15 @@ import (
 
 // What makes a market large: accounts beyond one for each worker, and items that are listed before anybody trades.
 
-// MaxStock is the largest number of items that are listed before a row begins: Redis needs 15 GB for them. A history, which
-// ends with a copy of the whole market, goes with MaxRecordedStock at most.
+// MaxStock is the largest number of items that are listed before a row begins: Redis needs 15 GB for them. A history,
+// which ends with a copy of the whole market, goes with MaxRecordedStock at most.
 const (
 	MaxStock         = 100_000_000
 	MaxRecordedStock = 1_000_000
 )
 
-// checkSize returns ErrConfig, wrapped, for numbers of accounts and items that cannot be run, or not with the rest of the
-// configuration.
+// checkSize returns ErrConfig, wrapped, for numbers of accounts and items that cannot be run, or not with the rest of
+// the configuration.
 func (c Config) checkSize() error {
 	switch {
 	case c.Stock < 0 || c.Stock > MaxStock:
@@ -29,16 +29,16 @@ func (c Config) checkSize() error {
 		return fmt.Errorf("%w: a stock of %d items and a history, which ends with a copy of the market: want at most %d",
 			ErrConfig, c.Stock, MaxRecordedStock)
 	case (c.Stock != 0 || c.Accounts != 0) && c.Hot != 0:
-		return fmt.Errorf("%w: %d hot items, a stock of %d and %d accounts: what circulates belongs to the buyers' own accounts, "+
-			"and is all that there is", ErrConfig, c.Hot, c.Stock, c.Accounts)
+		return fmt.Errorf("%w: %d hot items, a stock of %d and %d accounts: what circulates belongs to the buyers' own "+
+			"accounts, and is all that there is", ErrConfig, c.Hot, c.Stock, c.Accounts)
 	case c.Accounts == 0:
 		return nil
 	case c.Accounts < c.traders() || c.Accounts > market.MaxAccounts:
 		return fmt.Errorf("%w: %d accounts for %d sellers and buyers: want one or more for each, and at most %d", ErrConfig,
 			c.Accounts, c.traders(), market.MaxAccounts)
 	case c.Wallets != 0 || c.Pool != 0:
-		return fmt.Errorf("%w: %d accounts, %d wallets and a pool of %d: either each worker has accounts of its own, or several "+
-			"share one", ErrConfig, c.Accounts, c.Wallets, c.Pool)
+		return fmt.Errorf("%w: %d accounts, %d wallets and a pool of %d: either each worker has accounts of its own, or "+
+			"several share one", ErrConfig, c.Accounts, c.Wallets, c.Pool)
 	case c.Browsers != 0:
 		return fmt.Errorf("%w: %d accounts and browsers, who look for an item in the inventory of each: want no browsers",
 			ErrConfig, c.Accounts)
@@ -52,7 +52,8 @@ func (c Config) checkSize() error {
 // traders are those who have accounts.
 func (c Config) traders() int { return c.Mix.Sellers + c.Mix.Buyers }
 
-// turn lets the worker trade for the next of its accounts. The accounts of a row belong to its sellers and buyers in turn.
+// turn lets the worker trade for the next of its accounts. The accounts of a row belong to its sellers and buyers in
+// turn.
 func (w *Worker) turn() {
 	if w.market.Accounts == 0 {
 		return
@@ -64,21 +65,21 @@ func (w *Worker) turn() {
 }
 
 const (
-	// detailed is how long a row may be, and manyPurchases how many it may make, for its ledgers to keep each item. Where it
-	// lasts longer they would fill the memory: 25 bytes a purchase, as measured, at up to 50,000 a second.
+	// detailed is how long a row may be, and manyPurchases how many it may make, for its ledgers to keep each item. Where
+	// it lasts longer they would fill the memory: 25 bytes a purchase, as measured, at up to 50,000 a second.
 	detailed      = time.Minute
 	manyPurchases = 1_000_000
 )
 
-// newCirculation is what the workers of a row know together of items and coins, where these circulate, where the row is long,
-// and where its market is large; nil: each keeps what it has traded, in detail.
+// newCirculation is what the workers of a row know together of items and coins, where these circulate, where the row is
+// long, and where its market is large; nil: each keeps what it has traded, in detail.
 func (c Config) newCirculation() *market.Circulation {
 	switch {
 	case c.party.of > 0: // so that what a lost one did can be settled
 		return nil
 	case c.Hot > 0:
 		return market.NewCirculation(c.lastHot(), c.opening().Accounts)
-	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room for it
+	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room
 		return nil
 	case c.Accounts > 0 || c.Stock > 0 || c.Purchases > manyPurchases || c.Purchases == 0 && c.Duration > detailed:
 		return market.NewCirculation(market.MaxItems, c.opening().Accounts)
@@ -96,8 +97,8 @@ func share(items, owners, i int) int {
 }
 
 // stock makes the items with which each market of a row begins, and lists them, many at once: those of a stock for the
-// sellers, a batch for each of their accounts in turn, and those that circulate for the buyers. None of it is measured, and
-// neither the strategy nor a delay has a part in it: a million items would take a strategy longer than the row.
+// sellers, a batch for each of their accounts in turn, and those that circulate for the buyers. None of it is measured,
+// and neither the strategy nor a delay has a part in it: a million items would take a strategy longer than the row.
 func (ws *Workers) stock(ctx context.Context) error {
 	for _, m := range ws.markets {
 		owners, items := m.among(ws.sellers), m.Stock

@@ -11,12 +11,13 @@ import (
 const maxSums = 1 << 20
 
 // A Circulation is what the clients of a market know together of its items and coins, however often they trade: for
-// items that are sold again and again, and for rows so long that a Ledger of each client's own would fill the memory. For
-// each item it adds up the places to which the item came, less those that it left; a place is a number of 64 bits, drawn
-// from which item it is, who has it there, and at what price it is listed. Where an item was listed and sold in turn, all
-// places but the first and the last cancel each other out. Where it was sold twice, or sold without a listing, they do
-// not, but for one case in 2^64. Where there are more items than sums, items share them: an item belongs to the sum that
-// its number leaves when divided by how many there are. An audit then cannot tell which of them went wrong.
+// items that are sold again and again, and for rows so long that a Ledger of each client's own would fill the memory.
+// For each item it adds up the places to which the item came, less those that it left; a place is a number of 64 bits,
+// drawn from which item it is, who has it there, and at what price it is listed. Where an item was listed and sold in
+// turn, all places but the first and the last cancel each other out. Where it was sold twice, or sold without a
+// listing, they do not, but for one case in 2^64. Where there are more items than sums, items share them: an item
+// belongs to the sum that its number leaves when divided by how many there are. An audit then cannot tell which of them
+// went wrong.
 //
 // It does not grow. Any number of clients may note their operations in it at a time.
 //
@@ -120,8 +121,8 @@ type unsure struct {
 	order *Order // nil: it is a listing
 }
 
-// settleCirculating books the operations of unknown outcome that were applied: the fewest with which a sum leads to where
-// its items lie. Of several that lead there the first is taken; they move the same item the same way.
+// settleCirculating books the operations of unknown outcome that were applied: the fewest with which a sum leads to
+// where its items lie. Of several that lead there the first is taken; they move the same item the same way.
 func (a *auditor) settleCirculating() {
 	bySum := map[int][]unsure{}
 	note := func(one unsure) {
@@ -154,9 +155,9 @@ func (a *auditor) settleCirculating() {
 	}
 }
 
-// mostApplied bounds how many operations of unknown outcome on the items of one sum can be found to have been applied. A
-// client ends with such an operation, so that a second one needs another client that traded the same item in between, and
-// lost its reply, too, or one of the few items that share its sum.
+// mostApplied bounds how many operations of unknown outcome on the items of one sum can be found to have been applied.
+// A client ends with such an operation, so that a second one needs another client that traded the same item in between,
+// and lost its reply, too, or one of the few items that share its sum.
 const mostApplied = 3
 
 // fewest are the fewest operations that add up to what is missing; none if no so few do.
@@ -214,7 +215,8 @@ func (a *auditor) judgeCirculating() {
 
 // sumProblem counts one problem for the items that share a sum, and names the item if no other shares it.
 func (a *auditor) sumProblem(sum int) {
-	const notLed = "where the listings and sales that clients were told of do not lead: one of them was made twice, or never"
+	const notLed = "where the listings and sales that clients were told of do not lead: one of them was made twice, " +
+		"or never"
 	var items []ItemID
 	for id := ItemID(sum); int(id) < len(a.found); id += ItemID(len(a.circling.lacks)) {
 		if a.minter(id) != 0 {
