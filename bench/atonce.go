@@ -79,7 +79,7 @@ func (ws *Workers) anOrderEach(ctx context.Context) ([]market.Order, error) {
 			return nil, err // nobody else is at work: it cannot be contention
 		}
 	}
-	all := redisSupply{ws.buyers[0].conn.Load().Client, ws.markets[0].Keys, len(ws.buyers)}
+	all := redisSupply{rdb: ws.buyers[0].conn.Load().Client, keys: ws.markets[0].Keys, some: len(ws.buyers)}
 	orders, err := all.browse(ctx, nil, 0)
 	if err == nil && len(orders) != len(ws.buyers) {
 		err = fmt.Errorf("%d items were listed, and %d are on the market", len(ws.buyers), len(orders))

@@ -188,7 +188,7 @@ func (s *stocked) driver(b *testing.B) float64 {
 	m.sellers = nil
 	for i, w := range m.buyers {
 		w.conn.Store(s.conns[i])
-		w.purchaser, w.supply = s.purchasers[i], redisSupply{s.conns[i].Client, s.Keys, browseSize}
+		w.purchaser, w.supply = s.purchasers[i], redisSupply{rdb: s.conns[i].Client, keys: s.Keys, some: browseSize}
 	}
 	defer m.collector.run()()
 	m.work(b.Context())

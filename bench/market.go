@@ -64,6 +64,7 @@ type rowMarket struct {
 	circulation *market.Circulation          // nil: items do not circulate
 	relisted    *bell                        // of a hot market
 	stock       stock                        // of an open loop
+	minter      market.Minter                // of all its workers
 	service     service                      // where another master may take its server's place
 }
 
@@ -156,23 +157,28 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result
 		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
 	defer conn.Close()
-	v, err := market.Audit(ctx, conn.Client, m.Keys, m.opening(), ledgers...)
+	opening := m.opening()
+	opening.MayBeGone = m.replaced(ctx)
+	v, err := market.Audit(ctx, conn.Client, m.Keys, opening, ledgers...)
 	switch {
+	case opening.MayBeGone && errors.Is(err, market.ErrNotJudged):
+		m.warning = fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err)
+		return noAudit(), nil
 	case err != nil:
 	case v.OK():
 		m.warning = m.evictions(readKeeping(ctx, conn))
-	case m.replaced(ctx):
-		m.warning = fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is gone; "+
-			"the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0])
-		return noAudit(), nil
 	default:
 		err = m.lost(ctx, conn)
 	}
 	if err != nil {
 		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
+	var gone *result.Gone
+	if opening.MayBeGone {
+		gone = &result.Gone{Purchases: v.GonePurchases, Listings: v.GoneListings, Items: v.GoneItems}
+	}
 	return result.Audit{
-		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
+		Done: true, Gone: gone, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
 		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
 		Problems: append([]string{}, v.Problems...),
 	}, nil

@@ -123,6 +123,7 @@ func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
 		all.OK = all.OK && one.OK
 		all.Items, all.Funds = all.Items+one.Items, all.Funds+one.Funds
 		all.ItemProblems, all.MoneyProblems = all.ItemProblems+one.ItemProblems, all.MoneyProblems+one.MoneyProblems
+		all.Gone = all.Gone.Add(one.Gone)
 		all.Applied, all.NotApplied = all.Applied+one.Applied, all.NotApplied+one.NotApplied
 		for _, problem := range one.Problems {
 			if len(ws.markets) > 1 {

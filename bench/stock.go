@@ -125,7 +125,7 @@ func (m *rowMarket) stockUp(ctx context.Context, owners []*Worker, items int) er
 	defer conn.Close()
 	for i, w := range owners {
 		for left := share(items, len(owners), i); left > 0; left -= market.BatchSize {
-			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
+			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: m.Keys, minter: &m.minter}); err != nil {
 				return err
 			}
 			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {

@@ -142,7 +142,7 @@ func (w *Worker) Connect(ctx context.Context) error {
 	}
 	w.conn.Store(conn)
 	w.purchaser, w.closer = purchaser, closer
-	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize()}
+	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}
 	return nil
 }
 

@@ -6,20 +6,25 @@ import (
 	"slices"
 )
 
+// ErrNotJudged is returned, wrapped, by an audit of a market that can be read, and of which nobody can say whether it is
+// right.
+var ErrNotJudged = errors.New("the market cannot be judged")
+
 // unjudgeable says why the market cannot be judged, though it can be read.
 func (a *auditor) unjudgeable() error {
 	const again = "of items that are sold again and again: nobody knows who paid what for them"
 	gone := a.opening.MayBeGone
 	switch {
 	case a.lost != nil && a.circling != nil:
-		return errors.New("ledgers are lost " + again)
+		return fmt.Errorf("%w: ledgers are lost %s", ErrNotJudged, again)
 	case gone && a.circling != nil:
-		return errors.New("acknowledged writes may be gone " + again)
+		return fmt.Errorf("%w: acknowledged writes may be gone %s", ErrNotJudged, again)
 	case gone && a.lost != nil:
-		return errors.New("acknowledged writes may be gone, and ledgers are lost: nobody knows which of what they held is gone")
+		return fmt.Errorf("%w: acknowledged writes may be gone, and ledgers are lost: nobody knows which of what they held is gone",
+			ErrNotJudged)
 	case gone && a.remade != 0:
-		return fmt.Errorf("item %d was made twice: the server lost that it was made, and gave its number to another client, "+
-			"so that nobody knows which of the two was sold", a.remade)
+		return fmt.Errorf("%w: item %d was made twice: the server lost that it was made, and gave its number to another client, "+
+			"so that nobody knows which of the two was sold", ErrNotJudged, a.remade)
 	}
 	return nil
 }

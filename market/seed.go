@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -142,9 +143,25 @@ func looked(key string, err error) error {
 // Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an
 // error the batch does not exist if first is zero, and may exist otherwise.
 func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
-	first, err = Reserve(ctx, rdb, keys)
-	if err != nil {
-		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
+	return new(Minter).Mint(ctx, rdb, keys, owner)
+}
+
+// A Minter makes items for the clients of a market, none of which it makes twice: a server that has lost that it gave their
+// ids away gives them again. The zero value is ready to use. Its method is safe for concurrent use.
+type Minter struct {
+	mu    sync.Mutex
+	given map[ItemID]bool // the first ids of batches
+}
+
+// Mint is the function Mint, but for ids that it had before.
+func (m *Minter) Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
+	for {
+		if first, err = Reserve(ctx, rdb, keys); err != nil {
+			return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
+		}
+		if m.take(first) {
+			break
+		}
 	}
 	items := make([]any, BatchSize)
 	for i := range items {
@@ -154,6 +171,20 @@ func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (firs
 		return first, fmt.Errorf("mint items for user %d: %w", owner, err)
 	}
 	return first, nil
+}
+
+// take reports whether a batch was not given away before.
+func (m *Minter) take(first ItemID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.given[first] {
+		return false
+	}
+	if m.given == nil {
+		m.given = map[ItemID]bool{}
+	}
+	m.given[first] = true
+	return true
 }
 
 // Reserve notes that BatchSize items are about to be made, and returns the id of the first. Mint calls it.

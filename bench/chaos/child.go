@@ -31,6 +31,7 @@ const childRole = "chaos"
 type childConfig struct {
 	Subject, Prefix string
 	Lines           []string // URLs
+	Cluster         bool     // the one line is a node of a Redis Cluster, where workers follow the master of the market's slot
 	Masters         []string // URLs
 	ZooKeeper, Etcd []string
 }
@@ -157,6 +158,13 @@ func (s *served) configure(config childConfig, subjects func(string) (bench.Subj
 	lines, err := targets(config.Lines)
 	if err != nil {
 		return err
+	}
+	if config.Cluster {
+		cluster, err := backend.OpenCluster(context.Background(), lines[0])
+		if err != nil {
+			return err
+		}
+		s.lines, lines = append(s.lines, cluster.Route(s.keys.Market()).Dial), nil
 	}
 	for _, t := range lines {
 		s.lines = append(s.lines, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, t) })

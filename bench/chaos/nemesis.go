@@ -141,7 +141,9 @@ func (n *nemesis) strike(ctx context.Context, f Fault) error {
 		return n.pauseProcess(ctx, f)
 	}
 	struck := time.Now()
-	heal, err := n.damage(f, n.LockServers)
+	breaking, broken := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+	defer broken()
+	heal, err := n.damage(breaking, f, n.LockServers)
 	if errors.Is(err, backend.ErrUnavailable) {
 		return nil // this operating system cannot pause the server
 	}
@@ -221,7 +223,7 @@ func (n *nemesis) pauseProcess(ctx context.Context, f Fault) (err error) {
 }
 
 // damage breaks what f breaks. The heal it returns repairs that, and is to be called whatever the error.
-func (s *Setup) damage(f Fault, locks LockServers) (heal func(context.Context) error, err error) {
+func (s *Setup) damage(ctx context.Context, f Fault, locks LockServers) (heal func(context.Context) error, err error) {
 	switch f.Kind {
 	case Refuse:
 		return func(context.Context) error { return start(s.struckProxies(f)) }, stop(s.struckProxies(f))
@@ -233,6 +235,10 @@ func (s *Setup) damage(f Fault, locks LockServers) (heal func(context.Context) e
 		return func(context.Context) error { return locks.Resume(f.Server - 1) }, locks.Pause(f.Server - 1)
 	case ServerPause:
 		return func(context.Context) error { return s.server.Resume() }, s.server.Pause()
+	case SlotMove:
+		return s.moveSlot(ctx)
+	case MasterKill:
+		return s.loseMaster(ctx)
 	}
 	for _, p := range s.struckProxies(f) {
 		f.impair(p)

@@ -33,6 +33,9 @@ func (s *Setup) startChild(c bench.Config, private servers.Addresses) (*remote, 
 	config := childConfig{
 		Subject: c.Subject.String(), Prefix: c.Keys.Prefix(), ZooKeeper: private.ZooKeeper, Etcd: private.Etcd,
 	}
+	if config.Cluster = s.cluster != nil; config.Cluster {
+		config.Lines = append(config.Lines, s.server.Target.String())
+	}
 	for _, p := range s.proxies {
 		config.Lines = append(config.Lines, p.Target().String())
 	}

@@ -65,6 +65,7 @@ type Options struct {
 // environment. c.Dial is not used, and c must have no warm-up, no browsers, no number of purchases, and the book's workload.
 func (s *Setup) Run(ctx context.Context, c bench.Config, o Options) (row result.Row, err error) {
 	n := newNemesis(s, o)
+	s.market = c.Keys.Market()
 	c.Dial, c.DialWorker, c.Steps, c.Restarts = s.Direct, s.Dial, n.steps, true
 	if o.Child && c.Mix.Buyers > 1 { // or no buyer would be in it, at whose steps it is paused
 		if n.child, err = s.startChild(c, o.Private); err != nil {

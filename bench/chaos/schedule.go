@@ -12,7 +12,7 @@ import (
 // FaultKind says what a fault breaks.
 type FaultKind string
 
-// The kinds of faults. The first seven strike connections, the next four servers, the last two clients.
+// The kinds of faults. The first seven strike connections, the next four servers, two clients, and the last two a cluster.
 const (
 	Latency     FaultKind = "latency"      // what passes is late by some milliseconds, more or less
 	Partition   FaultKind = "partition"    // nothing passes; what was sent arrives late, as when a partition heals
@@ -29,9 +29,18 @@ const (
 	// ProcessPause is SIGSTOP of the process in which half of the workers work, when a buyer of them has come to a step,
 	// for longer than a lock lives, then SIGCONT: what renews its locks in the background is stopped, too.
 	ProcessPause FaultKind = "process-pause"
+	SlotMove     FaultKind = "slot-move" // the market's slot goes to another master; half of its keys have for so long
+	// MasterKill is SIGKILL of the market's master of a cluster, whose replica got nothing any more for some time, and is
+	// promoted. The killed one comes back as its replica.
+	MasterKill FaultKind = "master-kill"
 )
 
-// kinds are the faults of a round: each kind once, and the pause of a client, which finds most, several times. The last
+// clusterKinds are the faults of a round on a Redis Cluster. Workers connect to its masters, and not through lines.
+var clusterKinds = []FaultKind{
+	SlotMove, MasterKill, SlotMove, ProcessPause, ClientPause, ClientPause, ClientPause,
+}
+
+// kinds are the faults of a round on a single server: each kind once, and the pause of a client, which finds most, several times. The last
 // pause, at any place of the round's order, is the one under which most schemes fail: of a buyer about to write.
 var kinds = [...]FaultKind{
 	Latency, Partition, BlackHole, Reset, Cut, LostReply, Refuse, ServerKill, ServerPause, LockKill, LockPause,
@@ -67,6 +76,10 @@ func (f Fault) String() string {
 		return text + ", back after " + f.Length.String()
 	case LockKill:
 		return fmt.Sprintf("%s of server %d, back after %s", text, f.Server, f.Length)
+	case SlotMove:
+		return fmt.Sprintf("%s, half done for %s", text, f.Length)
+	case MasterKill:
+		return fmt.Sprintf("%s after %s without its replica", text, f.Length)
 	case ServerPause:
 	case LockPause:
 		text = fmt.Sprintf("%s of server %d", text, f.Server)
@@ -112,6 +125,8 @@ type Plan struct {
 	Locked bool
 	// LockServers is how many servers there are for the locks alone that faults may strike.
 	LockServers int
+	// Cluster says that the market is on a Redis Cluster.
+	Cluster bool
 	// Child says that half of the workers are in a process that can be paused.
 	Child bool
 }
@@ -134,6 +149,10 @@ type Schedule []Round
 // something to strike with, in random order; what does not fit into the time that is left is left out.
 func (p Plan) Schedule() Schedule {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
+	kinds := kinds[:]
+	if p.Cluster {
+		kinds = clusterKinds
+	}
 	var rounds Schedule
 	for left := p.Duration; left > 0; {
 		r, whole := Round{}, true

@@ -108,7 +108,7 @@ func TestFaultInWords(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for _, k := range faultKinds() {
+	for _, k := range slices.Concat(faultKinds(), clusterKinds) {
 		if text := (Fault{Kind: k}).String(); !strings.Contains(text, string(k)) {
 			t.Errorf("%s is told as %q", k, text)
 		}

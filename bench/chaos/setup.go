@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -20,8 +21,13 @@ const (
 // A Setup is a private redis-server whose data outlives its process, and the proxies by which workers reach it, which
 // faults name lines. The server writes every change to disk before it answers (appendonly yes, appendfsync always), so
 // that a crash shows the fault of a strategy, and not of a server that forgot what it had promised.
+//
+// It may be a Redis Cluster instead, whose masters workers connect to themselves and follow, and which keeps nothing on disk:
+// a replica takes the place of a master that dies.
 type Setup struct {
 	server  *backend.Server
+	cluster *servers.Cluster // nil: it is a single server
+	market  string           // a key of the market's
 	proxies []*wire.Proxy
 	dials   atomic.Int64
 }
@@ -43,14 +49,32 @@ func Start(ctx context.Context) (*Setup, error) {
 	return s, nil
 }
 
+// StartCluster starts a Redis Cluster in place of the server. The errors are those of servers.StartCluster.
+func StartCluster(ctx context.Context) (*Setup, error) {
+	cluster, err := servers.StartCluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Setup{server: cluster.Server(), cluster: cluster}
+	if err := s.server.Discover(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
 // Server is the server, which keeps its address when it is restarted.
 func (s *Setup) Server() *backend.Server { return s.server }
 
-// Direct connects to the server past the proxies, for audits.
-func (s *Setup) Direct(ctx context.Context) (*backend.Conn, error) { return s.server.Dial(ctx) }
+// Direct connects to the market's server past the proxies, for audits.
+func (s *Setup) Direct(ctx context.Context) (*backend.Conn, error) {
+	return s.server.Dialer(s.market)(ctx)
+}
 
-// Dial connects a worker by one proxy after the other.
+// Dial connects a worker by one proxy after the other, if there are any.
 func (s *Setup) Dial(ctx context.Context) (*backend.Conn, error) {
+	if s.cluster != nil {
+		return s.Direct(ctx)
+	}
 	i := int(s.dials.Add(1)-1) % len(s.proxies)
 	return backend.Dial(ctx, s.proxies[i].Target())
 }
@@ -60,6 +84,9 @@ func (s *Setup) Dial(ctx context.Context) (*backend.Conn, error) {
 func (s *Setup) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
+	if s.cluster != nil {
+		return s.cluster.Disconnect(ctx)
+	}
 	if err := stop(s.proxies); err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			key := fmt.Sprint("key", i)
 			conn := client(t, s)
-			heal, err := s.damage(c.fault, nil)
+			heal, err := s.damage(t.Context(), c.fault, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestKilledServerComesBackWithItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := s.Server().PID()
-	heal, err := s.damage(Fault{Kind: ServerKill}, nil)
+	heal, err := s.damage(t.Context(), Fault{Kind: ServerKill}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestKilledServerComesBackWithItsData(t *testing.T) {
 func TestPausedServerGoesOn(t *testing.T) {
 	s := open(t)
 	conn := client(t, s)
-	heal, err := s.damage(Fault{Kind: ServerPause}, nil)
+	heal, err := s.damage(t.Context(), Fault{Kind: ServerPause}, nil)
 	if errors.Is(err, backend.ErrUnavailable) {
 		testkit.Require(t, "signals", err.Error())
 	}

@@ -45,7 +45,11 @@ func (n *nemesis) conclude(r *result.Row) {
 		not("what the end of a lease does: no client was paused for longer than its lock's lease of %s; "+
 			"shorten the lease, or give more --duration", e.After)
 	}
-	if struck(ServerKill) == 0 || struck(ServerPause) == 0 {
+	onCluster := n.Setup != nil && n.cluster != nil
+	switch {
+	case onCluster && (struck(SlotMove) == 0 || struck(MasterKill) == 0):
+		not("what a move of the market's slot and the death of its master do")
+	case !onCluster && (struck(ServerKill) == 0 || struck(ServerPause) == 0):
 		not("what a crash and a pause of the market's server do")
 	}
 	if n.OwnLockServers && struck(LockKill, LockPause) == 0 {

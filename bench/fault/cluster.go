@@ -86,7 +86,9 @@ func ownCluster(s *setup) *backend.Server {
 // because of that tries again when the slot has moved.
 func slotMoved(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
-	move, err := s.cluster.BeginMove(s.ctx, s.keys.Market(), s.otherMaster())
+	other, err := s.cluster.OtherMaster(s.ctx, s.keys.Market())
+	s.check(err)
+	move, err := s.cluster.BeginMove(s.ctx, s.keys.Market(), other)
 	s.check(err)
 	a.buyUntil(s.item(0), step.BeforeWrite)
 	s.check(move.Keys(s.ctx, s.keys.Market()))
@@ -112,21 +114,6 @@ func slotMoved(s *setup) observed {
 		why += "; a transaction begun before a move is refused, and made again"
 	}
 	return s.saw(result.NotAsked, why)
-}
-
-// otherMaster is a master of other slots than the market's.
-func (s *setup) otherMaster() int {
-	at, err := s.cluster.Master(s.ctx, s.keys.Market())
-	s.check(err)
-	for i, addr := range s.cluster.Addrs() {
-		for _, master := range s.cluster.server.Cluster().Masters() {
-			if master.Addr == addr && i != at {
-				return i
-			}
-		}
-	}
-	s.fail(errors.New("the cluster has one master"))
-	return 0
 }
 
 const (
@@ -169,7 +156,9 @@ func masterPromoted(s *setup, g guard) observed {
 	s.check(s.cluster.Resume(pair.replica))
 	b.buy(s.item(0))
 	if g != (guard{}) { // nobody is served until the promoted one has a replica
-		s.awaitPromotion(pair)
+		promotion, cancel := context.WithTimeout(s.ctx, clientTimeout)
+		defer cancel()
+		s.check(s.cluster.AwaitMaster(promotion, s.keys.Market(), pair.replica))
 		s.check(s.cluster.Restart(s.ctx, pair.master))
 	}
 	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
@@ -255,21 +244,6 @@ func (p pair) refuses(s *setup) func() error {
 		}
 		return nil
 	}
-}
-
-// awaitPromotion returns when the replica is a master.
-func (s *setup) awaitPromotion(p pair) {
-	ctx, cancel := context.WithTimeout(s.ctx, clientTimeout)
-	defer cancel()
-	s.check(backend.Await(ctx, pollEvery, func() error {
-		switch at, err := s.cluster.Master(ctx, s.keys.Market()); {
-		case err != nil:
-			return err
-		case at != p.replica:
-			return errors.New("the master's replica has not been promoted")
-		}
-		return nil
-	}))
 }
 
 // sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the

@@ -161,6 +161,26 @@ type Audit struct {
 	Applied       int64    `json:"settled_applied"`     // operations of unknown outcome found applied
 	NotApplied    int64    `json:"settled_not_applied"` // and found not applied
 	Problems      []string `json:"problems"`            // the first of them, in words
+	Gone          *Gone    `json:"gone,omitempty"`      // nil: nothing can be, because no master was replaced
+}
+
+// Gone is what a server had acknowledged and lost, as Redis does that replicates after it has answered and whose master is
+// replaced by a replica that lags behind. That is no violation of the strategy.
+type Gone struct {
+	Purchases int64 `json:"purchases"`
+	Listings  int64 `json:"listings"`
+	Items     int64 `json:"items"` // that had just been minted
+}
+
+// Add adds what is gone elsewhere; nil is nothing.
+func (g *Gone) Add(other *Gone) *Gone {
+	switch {
+	case other == nil:
+		return g
+	case g == nil:
+		return other
+	}
+	return &Gone{g.Purchases + other.Purchases, g.Listings + other.Listings, g.Items + other.Items}
 }
 
 // Histograms holds HDR histograms in V2 compressed form (base64), in microseconds.

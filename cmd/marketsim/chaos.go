@@ -50,12 +50,16 @@ func (f chaosFlags) wanted() bool { return f.on || f.plan || f.verbose }
 func (f chaosFlags) check(server serverFlags, given func(flag string) bool) error {
 	const private = "--chaos kills and stops its server, and so starts a private redis-server: %s does not go with it"
 	for _, flag := range []string{"redis", "backend", "password-file", "cacert", "cert", "key", "sni", "keep"} {
-		if given(flag) && (flag != "backend" || server.choice != string(backend.NameLocal)) {
+		if given(flag) && (flag != "backend" || server.choice != string(backend.NameLocal) && !onCluster(server.choice)) {
 			return usageError{fmt.Errorf(private, "--"+flag)}
 		}
 	}
 	if url, from := server.source(); url != "" {
 		return usageError{fmt.Errorf(private+" (--backend local overrides it)", from)}
+	}
+	if onCluster(server.choice) && given("history") {
+		return usageError{errors.New("--chaos on a cluster kills masters, and what a replica had not got is gone: no history goes " +
+			"with it; leave out --history")}
 	}
 	for _, flag := range []string{"warmup", "browsers", "trials", "hot", "accounts", "stock", "hold", "rtt"} {
 		if given(flag) {
@@ -65,16 +69,24 @@ func (f chaosFlags) check(server serverFlags, given func(flag string) bool) erro
 	return nil
 }
 
+// onCluster reports whether a choice of a backend is a private Redis Cluster.
+func onCluster(choice string) bool { return choice == string(backend.NameCluster) }
+
 // chaosConfig says how faults are shown.
 type chaosConfig struct {
 	verbose bool   // print each fault
+	cluster bool   // they strike a Redis Cluster
 	poor    bool   // the user left funds and accounts to the driver
 	repeat  string // the command that repeats the faults
 }
 
-// startChaos starts the server and the proxies that faults strike.
-func startChaos(ctx context.Context) (*chaos.Setup, error) {
-	setup, err := chaos.Start(ctx)
+// startChaos starts the server and the proxies that faults strike, or a Redis Cluster.
+func startChaos(ctx context.Context, cluster bool) (*chaos.Setup, error) {
+	start := chaos.Start
+	if cluster {
+		start = chaos.StartCluster
+	}
+	setup, err := start(ctx)
 	if errors.Is(err, backend.ErrUnavailable) {
 		return nil, fmt.Errorf("--chaos needs a redis-server to kill and restart (apt-get install redis-server): %w", err)
 	}
@@ -114,7 +126,7 @@ func (d *chaosDriver) run(ctx context.Context, c *bench.Config) (result.Row, err
 	if pool := min(c.Mix.Sellers, c.Mix.Buyers) / 2; d.config.poor && shares && c.Mix.Sellers > 1 && c.Mix.Buyers > 1 {
 		c.Pool, c.Funds = max(2, pool), poorFunds
 	}
-	faults := plan(spec, *c, d.own)
+	faults := plan(spec, *c, d.config.cluster, d.own)
 	o := chaos.Options{
 		Accounts: shares, Child: faults.Child, Private: d.locks.Addresses,
 		Schedule: faults.Schedule(),
@@ -151,10 +163,10 @@ func lockServersOf(l *servers.Locks, need lock.Need) chaos.LockServers {
 
 // plan is what the faults of a row follow from. own are the user's servers for locks, which are left alone. Their
 // passwords are given to no other process. With one buyer there is none to be put into a process that is paused.
-func plan(spec strategies.Spec, c bench.Config, own servers.Addresses) chaos.Plan {
+func plan(spec strategies.Spec, c bench.Config, cluster bool, own servers.Addresses) chaos.Plan {
 	kind, locked := spec.Lock()
 	return chaos.Plan{
-		Seed: c.Seed, Duration: c.Duration, Lease: spec.Expiry().After, Locked: locked,
+		Cluster: cluster, Seed: c.Seed, Duration: c.Duration, Lease: spec.Expiry().After, Locked: locked,
 		LockServers: own.Private(string(kind.Needs)),
 		Child: backend.CanPause && c.Mix.Buyers > 1 &&
 			(kind.Needs != lock.NeedsMasters || len(own.Masters) == 0),
@@ -165,6 +177,10 @@ func plan(spec strategies.Spec, c bench.Config, own servers.Addresses) chaos.Pla
 func roundLine(r result.Row) string {
 	text := fmt.Sprintf("round %d, %.0f s: %s so far, %d bought, %d unknown (%d applied), ", r.Chaos.Rounds, r.Seconds,
 		english.Plural(int(r.Chaos.Struck()), "fault", ""), r.Bought, r.Unknown, r.Audit.Applied)
+	if r.Audit.OK && r.Audit.Gone != nil {
+		return fmt.Sprintf("%saudit ok, %s that were acknowledged are gone", text,
+			english.Plural(int(r.Audit.Gone.Purchases), "purchase", ""))
+	}
 	if r.Audit.OK {
 		return text + "audit ok"
 	}
@@ -183,7 +199,7 @@ func printPlan(w io.Writer, config sessionConfig) error {
 			continue
 		}
 		done = append(done, name)
-		faults := planText(plan(config.specs[i].spec, c, config.locks.own).Schedule())
+		faults := planText(plan(config.specs[i].spec, c, config.chaos.cluster, config.locks.own).Schedule())
 		if _, err := fmt.Fprintf(w, "%s, seed %d, %s\n%s", name, config.base.Seed, config.base.Duration, faults); err != nil {
 			return err
 		}
@@ -214,9 +230,10 @@ const (
 	interruptedCheckTimeout = 3 * time.Second
 )
 
-// record names a temporary folder for the history of a row, unless the user named one.
+// record names a temporary folder for the history of a row, unless the user named one. On a cluster there is none: where a
+// replica is promoted, what clients were told is not what the market holds.
 func (d *chaosDriver) record(c *bench.Config) error {
-	if d.named {
+	if d.named || d.config.cluster {
 		return nil
 	}
 	folder, err := os.MkdirTemp("", "marketsim-history-")
@@ -232,7 +249,7 @@ func (d *chaosDriver) record(c *bench.Config) error {
 // history that the user did not ask for if all of it was judged and nothing is wrong; else it says where the history is
 // kept.
 func (d *chaosDriver) judge(ctx context.Context, c bench.Config, row *result.Row, failure error) error {
-	if failure != nil {
+	if failure != nil || c.History == "" {
 		return d.remove(c) // it has no end
 	}
 	h, err := history.Read(c.History)

@@ -72,7 +72,9 @@ With --chaos nothing is measured: for as long as --duration says, faults drawn f
 redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
 healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
 share few with little in them, unless --funds or --wallets say otherwise. The same seed gives the same faults, whose
-pauses outlast the lock's ttl: a short ttl leaves time for more faults.
+pauses outlast the lock's ttl: a short ttl leaves time for more faults. With --backend cluster they strike a private Redis
+Cluster: the market's slot is moved, and its master killed when its replica lags behind, which takes its place. Purchases
+that were acknowledged and are gone then are counted, and are no violation: Redis replicates after it has answered.
 
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
@@ -83,6 +85,7 @@ pauses outlast the lock's ttl: a short ttl leaves time for more faults.
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
   marketsim run --strategy lua --mix 2x2 --join nightly --of 3 --redis redis://10.0.0.5 (on each of three machines)
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
+  marketsim run --strategy watch,lua --chaos --backend cluster --duration 1m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
@@ -171,7 +174,8 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	if f.chaos.wanted() {
 		c.base.Warmup, c.base.WarmupMax = 0, 0
 		c.chaos = &chaosConfig{
-			verbose: f.chaos.verbose, poor: !given("funds") && !given("wallets"), repeat: commandLine(args),
+			cluster: onCluster(f.server.choice), verbose: f.chaos.verbose, poor: !given("funds") && !given("wallets"),
+			repeat: commandLine(args),
 		}
 		if !given("seed") && !f.chaos.plan {
 			c.base.Seed = 1 + rand.Uint64N(mostSeed)

@@ -196,7 +196,7 @@ func (s *session) start(ctx context.Context) error {
 		fmt.Fprintf(s.stderr, "warning: %s\n", without)
 	}
 	if s.config.chaos != nil {
-		setup, err := startChaos(ctx)
+		setup, err := startChaos(ctx, s.config.chaos.cluster)
 		if err != nil {
 			return err
 		}

@@ -78,14 +78,7 @@ func (c *Cluster) join(ctx context.Context, cli string) error {
 		return fmt.Errorf("redis-cli --cluster create: %w; the end of what it said:\n%s", err,
 			strings.Join(lines[max(0, len(lines)-6):], "\n"))
 	}
-	return each(len(c.redises), func(i int) error {
-		conn, err := c.redises[i].Dial(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
-	})
+	return c.AwaitReady(ctx)
 }
 
 // clusterReady says why a node does not serve yet.
@@ -119,6 +112,20 @@ func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	return 0, fmt.Errorf("%w of key %q", ErrNoMaster, key)
 }
 
+// OtherMaster returns a master that does not serve a key's slot.
+func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
+	at, err := c.Master(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	for _, master := range c.known.Masters() {
+		if i := slices.Index(c.Addrs(), master.Addr); i >= 0 && i != at {
+			return i, nil
+		}
+	}
+	return 0, errors.New("the cluster has one master")
+}
+
 // ReplicaOf returns which node is the replica of master i.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	_, port, err := net.SplitHostPort(c.Addrs()[i])
@@ -132,6 +139,61 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
+}
+
+// CutReplication stops replica i of a master and closes its connection: it has what was written before this was called, and
+// gets nothing that is written after this has returned, until it is resumed.
+func (c *Cluster) CutReplication(ctx context.Context, master, i int) error {
+	if err := c.Pause(i); err != nil {
+		return err
+	}
+	conn, err := c.redises[master].Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.ClientKillByFilter(ctx, "TYPE", "replica").Err(); err != nil {
+		return fmt.Errorf("cutting replication: closing the replica's connection: %w", err)
+	}
+	return nil
+}
+
+// AwaitMaster returns when node i is the master of a key's slot. Without a bound in ctx it may wait for ever.
+func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
+	return backend.Await(ctx, pollEvery, func() error {
+		switch at, err := c.Master(ctx, key); {
+		case err != nil:
+			return err
+		case at != i:
+			return fmt.Errorf("%s has not taken the place of %s", c.Addrs()[i], c.Addrs()[at])
+		}
+		return nil
+	})
+}
+
+// AwaitReady returns when every node serves and every replica follows its master. Without a bound in ctx it may wait for
+// ever.
+func (c *Cluster) AwaitReady(ctx context.Context) error {
+	return each(len(c.redises), func(i int) error {
+		conn, err := c.redises[i].Dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
+	})
+}
+
+// Disconnect closes the connections of all clients: what they have sent and no node has read is lost.
+func (c *Cluster) Disconnect(ctx context.Context) error {
+	return each(len(c.redises), func(i int) error {
+		conn, err := c.redises[i].Dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+	})
 }
 
 // Configure sets a parameter of node i.
