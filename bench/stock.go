@@ -82,7 +82,7 @@ func (c Config) newCirculation() *market.Circulation {
 	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room
 		return nil
 	case c.Accounts > 0 || c.Stock > 0 || c.Purchases > manyPurchases || c.Purchases == 0 && c.Duration > detailed:
-		return market.NewCirculation(market.MaxItems, c.opening().Accounts)
+		return market.NewSharedCirculation(market.MaxItems, c.opening().Accounts, market.MaxSums/max(c.Markets, 1))
 	}
 	return nil
 }

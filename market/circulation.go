@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// maxSums bounds how many sums a Circulation has: 8 MB.
-const maxSums = 1 << 20
+// MaxSums is how many sums a Circulation has at most: 8 MB.
+const MaxSums = 1 << 20
 
 // A Circulation is what the clients of a market know together of its items and coins, however often they trade: for
 // items that are sold again and again, and for rows so long that a Ledger of each client's own would fill the memory.
@@ -34,10 +34,11 @@ type Circulation struct {
 // NewCirculation returns the circulation of items 1 to last, none of which has moved, among accounts 1 to accounts. A
 // market whose sellers make new items all the time has MaxItems at most.
 func NewCirculation(last ItemID, accounts int) *Circulation {
-	return newCirculation(last, accounts, maxSums)
+	return NewSharedCirculation(last, accounts, MaxSums)
 }
 
-func newCirculation(last ItemID, accounts, sums int) *Circulation {
+// NewSharedCirculation is NewCirculation with no more than so many sums, where several markets share the memory.
+func NewSharedCirculation(last ItemID, accounts, sums int) *Circulation {
 	return &Circulation{
 		last: last, sums: make([]atomic.Uint64, min(last+1, ItemID(sums))), funds: make([]atomic.Int64, accounts+1),
 	}
