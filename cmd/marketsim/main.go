@@ -67,6 +67,14 @@
 // Each rate is a row, and the report names the highest that was reached with a 99th percentile under --slo. A rate that
 // was not reached is said to be so, and is no failure. report --format hgrm --row NAME is for HdrHistogram's plotter.
 //
+// # Several load machines
+//
+// run --join NAME --of 3, given on three machines with the same --redis, is one run. They meet through keys under
+// marketsim:{NAME}:, and begin each row at one time of the server's clock; their own clocks do not matter. --mix is the mix
+// of one machine, and the row is that of all. The lowest numbered adds up what all have recorded, audits the market with all
+// ledgers, removes it and reports. A machine that is silent for 5 s is lost: the row ends, is incomplete, and is audited
+// all the same, by where its items lie.
+//
 // # Chaos
 //
 // run --chaos measures nothing. It starts a private redis-server that writes every change to disk before it answers,
