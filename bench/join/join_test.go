@@ -274,7 +274,9 @@ func TestAllWereKilled(t *testing.T) {
 // TestStop: what one member says ends the run for all, and what others say later does not count.
 func TestStop(t *testing.T) {
 	p := newPlace(t, 2)
-	members := p.join(2)
+	members := p.join(1)
+	p.must(members[0].Stop(t.Context(), Failed, "nobody else is here yet"))
+	members = append(members, p.join(1)...)
 	p.must(members[1].Stop(t.Context(), Failed, "no memory"))
 	p.must(members[0].Stop(t.Context(), Interrupted, ""))
 	for _, m := range members {

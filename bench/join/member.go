@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -57,6 +58,9 @@ type Member struct {
 	done   chan struct{} // closed by Leave
 	beat   sync.WaitGroup
 
+	made    time.Time
+	trusted atomic.Int64 // until when Guard lets commands pass, in ns since the member was made
+
 	mu        sync.Mutex
 	confirmed time.Time     // when the last sign of life that was answered was sent
 	answered  chan struct{} // closed at the next answer
@@ -83,8 +87,9 @@ func Join(ctx context.Context, c Config) (*Member, error) {
 	}
 	m := &Member{
 		config: c, token: rand.Text(), done: make(chan struct{}), isOver: make(chan struct{}), answered: make(chan struct{}),
-		seen: make([]sighting, c.Of), confirmed: c.Now(),
+		seen: make([]sighting, c.Of), made: c.Now(),
 	}
+	m.confirmed = m.made
 	var err error
 	if m.conn, err = c.Dial(ctx); err != nil {
 		return nil, err
@@ -222,7 +227,8 @@ func (m *Member) arrive(ctx context.Context, step int, ends func(*Over) bool) (v
 	}
 }
 
-// Stop ends the run for all members, if nothing has ended it before.
+// Stop ends the run for all members, if nothing has ended it before. Before all have joined it does nothing: others may take
+// this member's place.
 func (m *Member) Stop(ctx context.Context, cause Cause, what string) error {
 	text, err := json.Marshal(Over{Cause: cause, Member: m.index, What: what})
 	if err == nil {

@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -77,6 +78,7 @@ func (m *Member) cut(what string) *Over {
 		close(m.isOver)
 	}
 	m.over = o // whatever else is known: nobody waits for this member
+	m.trusted.Store(math.MinInt64)
 	return o
 }
 
@@ -93,8 +95,9 @@ func (m *Member) end(o *Over) {
 func (m *Member) confirm(sent time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if sent.After(m.confirmed) {
+	if sent.After(m.confirmed) && (m.over == nil || m.over.Cause != Cut) {
 		m.confirmed = sent
+		m.trusted.Store(int64(sent.Add(m.config.Silence * (signs - 1) / signs).Sub(m.made)))
 		close(m.answered)
 		m.answered = make(chan struct{})
 	}
@@ -147,18 +150,18 @@ func (g guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// await returns when a sign of life was answered not long ago.
+// await returns when a sign of life was answered not long ago. Where that is so, as a rule, it takes no lock.
 func (g guard) await(ctx context.Context) error {
 	for {
+		if int64(g.config.Now().Sub(g.made)) < g.trusted.Load() {
+			return nil
+		}
 		if over := g.Why(); over != nil && over.Cause == Cut {
 			return over
 		}
 		g.mu.Lock()
 		answered := g.answered
 		g.mu.Unlock()
-		if !g.stale(g.config.Silence * (signs - 1) / signs) {
-			return nil
-		}
 		select {
 		case <-answered:
 		case <-ctx.Done():

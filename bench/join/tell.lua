@@ -27,7 +27,7 @@ if what == 'step' then
   if every(function(i) return tonumber(get('step:' .. i) or 0) >= step end) then
     redis.call('HSETNX', meeting, 'at:' .. value, string.format('%.0f', now + ARGV[5]))
   end
-elseif what == 'stop' then
+elseif what == 'stop' and get('state') ~= 'gathering' then
   redis.call('HSETNX', meeting, 'stop', value)
 elseif what == 'lost' then
   redis.call('HSETNX', meeting, 'gone:' .. value, 'lost')
