@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // TestOnACluster are rows on one Redis Cluster, one after the other.
@@ -27,6 +29,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("SlotMoves", on.slotMoves)
+	t.Run("KeysOnEverySlot", on.keysOnEverySlot)
 }
 
 // cluster is a Redis Cluster, and what a row knows of it.
@@ -192,4 +195,37 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 		return err
 	}
 	return move.End(ctx)
+}
+
+// keysOnEverySlot: a market whose keys share no slot is rehearsed, traded on, audited and removed, on all masters.
+func (on cluster) keysOnEverySlot(t *testing.T) {
+	for _, name := range []string{"spread-locks", "spread-intents"} {
+		c := config(t, on.server, spec(t, name))
+		keys, err := market.NewKeys("test:" + name + ":")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Keys, c.Dial, c.Spread, c.Private = keys, on.server.Dialer(keys.Run()), on.server.Cluster(), true
+		c.Mix, c.Purchases, c.Wallets = result.Mix{Sellers: 2, Buyers: 3}, 300, 2
+		if err := Rehearse(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		row, err := Run(t.Context(), c)
+		if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < c.Purchases || row.Cost == nil || row.Cost.ServerUS == nil {
+			t.Fatalf("%s: bought %d, audit %+v, cost %+v, %v", name, row.Bought, row.Audit, row.Cost, err)
+		}
+		on.clean(t)
+	}
+	one, other := config(t, on.server, spec(t, "spread-intents")), config(t, on.server, spec(t, "fine"))
+	other.Spread = on.server.Cluster()
+	braces := other
+	braces.Subject = spec(t, "spread-intents")
+	for _, c := range []Config{one, other} {
+		if _, err := Run(t.Context(), c); !errors.Is(err, ErrConfig) || !errors.Is(err, strategies.ErrLayout) {
+			t.Errorf("%s: %v", c.Subject, err)
+		}
+	}
+	if _, err := Run(t.Context(), braces); !errors.Is(err, market.ErrPrefix) {
+		t.Errorf("keys with braces: %v", err)
+	}
 }

@@ -40,12 +40,16 @@ func (m *rowMarket) changes() []backend.Change {
 // replaced reports whether a server that held the market is no master any more, so that what it had acknowledged and not
 // passed on is gone. One whose slot was moved is.
 func (m *rowMarket) replaced(ctx context.Context) bool {
+	before := slices.Clone(m.began)
 	for _, change := range m.changes() {
 		target, err := m.route.Target(ctx)
 		if err != nil {
 			return true
 		}
 		target.Addr = change.From
+		before = append(before, target)
+	}
+	for _, target := range before {
 		conn, err := backend.Dial(ctx, target)
 		if err != nil {
 			return true

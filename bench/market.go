@@ -51,14 +51,15 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
 // Each method uses a connection of its own.
 type rowMarket struct {
-	Config                 // the row's, with this market's part of the workers
-	node    string         // as Site.Node
-	process lock.Process   // what the locks of its workers share
-	route   *backend.Route // to its server; nil: it was not seeded
-	changed int            // how often its master had changed before
-	ours    bool           // keys under its prefix are the row's
-	kept    keeping        // when the market was seeded
-	warning string         // what the last audit found out about the server, without a verdict that is wrong for it
+	Config                   // the row's, with this market's part of the workers
+	node    string           // as Site.Node
+	process lock.Process     // what the locks of its workers share
+	route   *backend.Route   // to its server; nil: it was not seeded
+	changed int              // how often its master had changed before
+	began   []backend.Target // the masters then, if its keys share no slot
+	ours    bool             // keys under its prefix are the row's
+	kept    keeping          // when the market was seeded
+	warning string           // what the last audit found out about the server, without a verdict that is wrong for it
 
 	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
 	circulation *market.Circulation          // nil: items do not circulate
@@ -109,7 +110,7 @@ func (m *rowMarket) evictions(now keeping) string {
 
 // lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
-	now := readKeeping(ctx, conn)
+	now := m.keeping(ctx, conn)
 	if evicted := m.evictions(now); evicted != "" {
 		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
 	}
@@ -117,7 +118,9 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
-	missing, err := market.Missing(ctx, conn.Client, m.Keys, m.opening())
+	layout, closer := m.layout(conn)
+	defer closer.Close()
+	missing, err := layout.missing(ctx, m.opening())
 	if err != nil || missing == "" {
 		return err
 	}
@@ -134,13 +137,15 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	}
 	defer conn.Close()
 	m.found(ctx, conn)
-	err = market.Seed(ctx, conn.Client, m.Keys, m.opening())
+	layout, closer := m.layout(conn)
+	defer closer.Close()
+	err = layout.seed(ctx, m.opening())
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
 // found notes what the server is like before the row.
 func (m *rowMarket) found(ctx context.Context, conn *backend.Conn) {
-	m.route, m.kept = conn.Route(), readKeeping(ctx, conn)
+	m.route, m.kept, m.began = conn.Route(), m.keeping(ctx, conn), m.masters()
 	m.changed = len(m.route.Changes())
 }
 
@@ -157,16 +162,22 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result
 		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
 	defer conn.Close()
-	opening := m.opening()
-	opening.MayBeGone = m.replaced(ctx)
-	v, err := market.Audit(ctx, conn.Client, m.Keys, opening, ledgers...)
+	opening, replaced := m.opening(), m.replaced(ctx)
+	opening.MayBeGone = replaced && m.Spread == nil
+	layout, closer := m.layout(conn)
+	defer closer.Close()
+	v, err := layout.audit(ctx, opening, ledgers)
 	switch {
 	case opening.MayBeGone && errors.Is(err, market.ErrNotJudged):
 		m.warning = fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err)
 		return noAudit(), nil
 	case err != nil:
 	case v.OK():
-		m.warning = m.evictions(readKeeping(ctx, conn))
+		m.warning = m.evictions(m.keeping(ctx, conn))
+	case replaced && m.Spread != nil: // a part of a purchase may be gone, and nobody can say of which
+		m.warning = fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is gone; "+
+			"the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0])
+		return noAudit(), nil
 	default:
 		err = m.lost(ctx, conn)
 	}
@@ -216,7 +227,9 @@ func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 		return market.Snapshot{}, err
 	}
 	defer conn.Close()
-	return market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
+	layout, closer := m.layout(conn)
+	defer closer.Close()
+	return layout.snapshot(ctx, m.opening().Accounts)
 }
 
 // remove deletes the market, in which items up to last were minted as far as the workers know. A failure names the
@@ -244,8 +257,9 @@ func (m *rowMarket) removeKeys(ctx context.Context, last market.ItemID) error {
 		return err
 	}
 	made.Accounts, made.Items = m.opening().Accounts, max(made.Items, last)
-	_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
-	return err
+	layout, closer := m.layout(conn)
+	defer closer.Close()
+	return layout.remove(ctx, made, m.Subject.LockKeys(m.Keys, made))
 }
 
 // undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but the row's markets, still has

@@ -31,7 +31,7 @@ import (
 func spreadIntents() Strategy {
 	return Strategy{
 		Name:     "spread-intents",
-		Summary:  "an intent at the item, then a script a slot; whoever meets it finishes it",
+		Summary:  "an intent at the item, which anybody finishes, a script a slot",
 		Source:   "D. Peng and F. Dabek, Percolator, OSDI 2010; T. L. Harris et al., DISC 2002",
 		Protects: Protection{Items: true, Accounts: true},
 		Params:   []param.Param{intentTimeout},

@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -57,12 +58,16 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	conn, err := named.Dialer(prefix)(ctx)
+	note := prefix
+	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
+		note = keys.Run()
+	}
+	conn, err := named.Dialer(note)(ctx)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	message, err := removeMarket(ctx, conn.Client, keys)
+	message, err := removeMarket(ctx, conn.Client, named.Cluster(), keys)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -71,16 +76,22 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 }
 
 // removeMarket removes the market under keys and says what there was.
-func removeMarket(ctx context.Context, rdb *redis.Client, keys market.Keys) (message string, err error) {
-	met, err := join.ReadKeys(ctx, rdb, keys)
-	if err != nil {
-		return "", err
+func removeMarket(ctx context.Context, rdb *redis.Client, cluster *backend.Cluster, keys market.Keys,
+) (message string, err error) {
+	spreads := cluster != nil && spread.CheckKeys(keys) == nil
+	var met []string // of a run that several machines made, which is in one slot
+	if !spreads {
+		if met, err = join.ReadKeys(ctx, rdb, keys); err != nil {
+			return "", err
+		}
 	}
 	made, err := market.ReadMade(ctx, rdb, keys)
 	var removed int64
 	switch {
 	case errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote):
 		removed, message, err = removeWithoutNote(ctx, rdb, keys)
+	case err == nil && spreads:
+		removed, err = removeSpread(ctx, cluster, keys, made)
 	case err == nil:
 		removed, err = market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
 		if err == nil && met != nil {

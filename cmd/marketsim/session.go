@@ -113,6 +113,7 @@ type sessionConfig struct {
 	tables      []string     // of the book, or reference.Backoff, if this reproduces them
 	atOnce      bool         // all buyers begin at once
 	margin      *float64     // of no difference, if this compares strategies
+	spreads     bool         // the keys of a market share no slot
 	chaos       *chaosConfig // nil: the rows are measured
 	sweep       *sweepConfig // nil: this is no sweep
 	join        *joinConfig  // nil: this process makes the run alone
@@ -211,12 +212,11 @@ func (s *session) start(ctx context.Context) error {
 	} else {
 		s.ends(s.server.Close)
 	}
-	prefix := s.config.base.Keys.Prefix()
-	if err := oneSlot(s.server, prefix); err != nil {
+	if err := s.lay(); err != nil {
 		return err
 	}
 	for i := range s.rows {
-		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(prefix), lockAddresses(s.locks)
+		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(s.noteKey()), lockAddresses(s.locks)
 	}
 	s.announce()
 	return nil
@@ -263,6 +263,9 @@ func (s *session) vacant(ctx context.Context) error {
 
 // occupied is an error if there are keys under the prefix.
 func (s *session) occupied(ctx context.Context) (err error) {
+	if s.config.spreads {
+		return s.occupiedAnywhere(ctx)
+	}
 	conn, err := s.server.Dialer(s.config.base.Keys.Prefix())(ctx)
 	if err != nil {
 		return err
