@@ -22,17 +22,25 @@ func clusterFaults() []Scenario {
 	promoted := func(name, how string, guard guard) Scenario {
 		return Scenario{
 			Name: name, Title: "the market's master dies, and a replica that lags behind is promoted" + how, Needs: needs,
-			place: ownCluster, run: func(s *setup) observed { return masterPromoted(s, guard) },
+			Applies: needsToFollow, place: ownCluster, run: func(s *setup) observed { return masterPromoted(s, guard) },
 		}
 	}
 	return []Scenario{{
 		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",
-		Needs: "redis-server, redis-cli", place: sharedCluster, run: slotMoved,
+		Needs: "redis-server, redis-cli", Applies: needsToFollow, place: sharedCluster, run: slotMoved,
 	},
 		promoted("master-promoted", "", guard{}),
 		promoted("master-promoted-wait", "; each purchase asks with WAIT 1 whether a replica has it", guard{wait: true}),
 		promoted("master-promoted-min", "; masters have min-replicas-to-write 1", guard{min: true}),
 	}
+}
+
+// needsToFollow keeps out schemes whose clients are held at a proxy.
+func needsToFollow(s Scheme) string {
+	if !s.Steps {
+		return "its clients are held at a proxy of one master, and cannot follow to another"
+	}
+	return ""
 }
 
 // A guard is what protects purchases from a failover.
