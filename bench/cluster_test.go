@@ -30,6 +30,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("SlotMoves", on.slotMoves)
 	t.Run("KeysOnEverySlot", on.keysOnEverySlot)
+	t.Run("MasterDies", on.masterDies)
 }
 
 // cluster is a Redis Cluster, and what a row knows of it.
@@ -228,4 +229,41 @@ func (on cluster) keysOnEverySlot(t *testing.T) {
 	if _, err := Run(t.Context(), braces); !errors.Is(err, market.ErrPrefix) {
 		t.Errorf("keys with braces: %v", err)
 	}
+}
+
+// masterDies: a replica takes the place of a market's master, and the row goes on there. What was lost with it is not
+// blamed on the strategy. Locks that were held then keep others out until they expire.
+func (on cluster) masterDies(t *testing.T) {
+	c := config(t, on.server, spec(t, "fine:set-px:ttl=500ms"))
+	c.Dial, c.Mix = on.server.Dialer(c.Keys.Prefix()), mix5x5
+	c.Purchases, c.Duration = 0, 6*time.Second
+	gate := step.Hold(step.Written)
+	c.Steps = func(Role) step.Observer { return gate.Observe }
+	killed := make(chan error, 1)
+	go func() {
+		<-gate.Reached()
+		gate.Open()
+		at, err := on.Master(t.Context(), c.Keys.Prefix())
+		if err == nil {
+			err = on.Kill(at)
+		}
+		killed <- err
+	}()
+	row, err := Run(t.Context(), c)
+	if err := <-killed; err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || row.Status != result.Complete || row.Bought == 0 || row.Audit.Done && !row.Audit.OK {
+		t.Errorf("%s, bought %d, audit %+v, %v", row.Status, row.Bought, row.Audit, err)
+	}
+	if s := row.WithoutServiceSeconds; s == nil || *s < 0.4 || *s > 5 {
+		t.Errorf("without service for %v s, want the time that the cluster took", *s)
+	}
+	if !slices.ContainsFunc(row.Warnings, func(w string) bool { return strings.Contains(w, "took the place of") }) {
+		t.Errorf("warnings: %q", row.Warnings)
+	}
+	if err := on.server.Cluster().Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	on.clean(t)
 }
