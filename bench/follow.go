@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -125,6 +127,10 @@ func (m *measurement) addService(r *result.Row) {
 	}
 	redirects := m.stopped.market.Sub(m.warmed.market).Redirects
 	r.Redirects, r.WithoutServiceSeconds = &redirects, new(float64)
+	if redirects > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s sent again, because another master was responsible, or none",
+			english.Plural(int(redirects), "command was", "commands were")))
+	}
 	for _, in := range m.markets {
 		in.service.bought(m.collector.since(m.stop.at)) // nothing was, but the row has ended
 		without := time.Duration(in.service.longest.Load()).Seconds()

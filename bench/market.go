@@ -53,6 +53,7 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 type rowMarket struct {
 	Config                   // the row's, with this market's part of the workers
 	node    string           // as Site.Node
+	others  []market.Keys    // of the first of several: those of the others, which its note names
 	process lock.Process     // what the locks of its workers share
 	route   *backend.Route   // to its server; nil: it was not seeded
 	changed int              // how often its master had changed before
@@ -139,7 +140,9 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	m.found(ctx, conn)
 	layout, closer := m.layout(conn)
 	defer closer.Close()
-	err = layout.seed(ctx, m.opening())
+	opening := m.opening()
+	opening.Others = m.others
+	err = layout.seed(ctx, opening)
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 

@@ -14,6 +14,9 @@ import (
 // divided among them: seller i and buyer i work in market i modulo their number, and never in another. What is measured is
 // the row as a whole, with one start, one end and one collector.
 
+// MaxMarkets is how many markets a row has at most: each needs a worker.
+const MaxMarkets = MaxWorkers
+
 // checkSites returns ErrConfig, wrapped, for what cannot be divided among the markets.
 func (c Config) checkSites() error {
 	n := len(c.Sites)
@@ -28,6 +31,8 @@ func (c Config) checkSites() error {
 		return fmt.Errorf("%w: %d hot items for %d markets: each needs one at least", ErrConfig, c.Hot, n)
 	case c.Wallets > 0 && c.Wallets < n:
 		return fmt.Errorf("%w: %d wallets for %d markets: each needs one at least", ErrConfig, c.Wallets, n)
+	case c.Spread != nil:
+		return fmt.Errorf("%w: %d markets whose keys share no slot: want one market", ErrConfig, n)
 	case c.Pool > 0:
 		return fmt.Errorf("%w: a pool of accounts for %d markets: want one market", ErrConfig, n)
 	case c.History != "":
@@ -56,6 +61,9 @@ func (c Config) markets() (all []*rowMarket) {
 		m.stock.listings.Store(int64(m.Stock))
 		m.circulation = m.newCirculation()
 		all = append(all, m)
+	}
+	for _, m := range all[1:] {
+		all[0].others = append(all[0].others, m.Keys)
 	}
 	return all
 }

@@ -45,6 +45,7 @@ type Opening struct {
 	Funds    int64
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
 	Lost     *Lost  // for Audit: nil: the ledgers of all clients are there
+	Others   []Keys // of a run's first market: where its other markets are, to be removed with it
 	// MayBeGone is for Audit: the server may have lost the last writes that it acknowledged, as a replica that is promoted
 	// has. What a ledger knows as applied is then gone if the item is not where that put it: it is counted, and taken
 	// back. It needs a market whose operations are one write each (a transaction or a script), so that what the server
@@ -81,10 +82,23 @@ func Claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	if !claimed {
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
 	}
-	if err := rdb.HSet(ctx, keys.Run(), "items", 0, "strategy", o.Strategy).Err(); err != nil {
+	note := []any{"items", 0, "strategy", o.Strategy}
+	if len(o.Others) > 0 {
+		note = append(note, "markets", prefixes(o.Others))
+	}
+	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}
 	return nil
+}
+
+// prefixes are those of keys, which hold no spaces, with a space between two.
+func prefixes(of []Keys) string {
+	var all []string
+	for _, k := range of {
+		all = append(all, k.Prefix())
+	}
+	return strings.Join(all, " ")
 }
 
 // accountName is the name in the account of the user with an id.
@@ -201,6 +215,7 @@ type Made struct {
 	Accounts int
 	Items    ItemID // the highest id that may have been minted
 	Strategy string // canonical spec
+	Others   []Keys // as Opening's
 }
 
 // ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, and ErrNote,
@@ -228,7 +243,15 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items",
 			keys.Run(), accounts, items)
 	}
-	return Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}, nil
+	made := Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
+	for prefix := range strings.FieldsSeq(note["markets"]) {
+		other, err := NewKeys(prefix)
+		if err != nil {
+			return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
+		}
+		made.Others = append(made.Others, other)
+	}
+	return made, nil
 }
 
 // Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It

@@ -2,6 +2,7 @@ package market_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 			t.Errorf("Mint = %d, %v; want 1", first, err)
 		}
 		made, err := market.ReadMade(t.Context(), conn, keys)
-		if want := (market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}); err != nil || made != want {
+		if want := (market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}); err != nil || !reflect.DeepEqual(made, want) {
 			t.Errorf("ReadMade = %+v, %v; want %+v", made, err, want)
 		}
 	})
@@ -59,7 +60,7 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.do("hdel", w.keys.Run(), "items", "strategy")
-	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err != nil || made != (market.Made{Accounts: 3}) {
+	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err != nil || !reflect.DeepEqual(made, market.Made{Accounts: 3}) {
 		t.Errorf("interrupted: %+v, %v", made, err)
 	}
 	w.do("hset", w.keys.Run(), "accounts", "few")

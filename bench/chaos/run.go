@@ -66,7 +66,7 @@ type Options struct {
 func (s *Setup) Run(ctx context.Context, c bench.Config, o Options) (row result.Row, err error) {
 	n := newNemesis(s, o)
 	s.market = c.Keys.Market()
-	c.Dial, c.DialWorker, c.Steps, c.Restarts = s.Direct, s.Dial, n.steps, true
+	c.Dial, c.Sites, c.DialWorker, c.Steps, c.Restarts = s.Direct, nil, s.Dial, n.steps, true
 	if o.Child && c.Mix.Buyers > 1 { // or no buyer would be in it, at whose steps it is paused
 		if n.child, err = s.startChild(c, o.Private); err != nil {
 			return result.Row{}, err

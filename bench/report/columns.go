@@ -181,6 +181,9 @@ var columns = slices.Concat(
 		gone("purchases", func(g *result.Gone) int64 { return g.Purchases }),
 		gone("listings", func(g *result.Gone) int64 { return g.Listings }),
 		gone("items", func(g *result.Gone) int64 { return g.Items }),
+		{name: "markets", value: func(r row) any { return max(1, r.Markets) }},
+		{name: "redirects", value: func(r row) any { return r.Redirects }},
+		{name: "without_service_seconds", value: func(r row) any { return r.WithoutServiceSeconds }},
 	},
 )
 

@@ -30,6 +30,10 @@ func costed() *result.Run {
 		r.TimeMS = &result.Split{LockWait: wait * 0.25, LockHold: wait * 0.5, Thrown: wait * 0.125, Rest: wait * 0.125}
 		r.Fairness = &result.Fairness{Jain: 0.972, Fewest: n / 6, Most: n / 5, LongestGapSeconds: 1.25}
 		r.Client = &result.Client{CPU: 0.62, GC: 0.031, SchedulerP99MS: 0.131, Saturated: i == 1}
+		r.Nodes = []result.Node{
+			{Address: "127.0.0.1:7001", Markets: 2, Bought: n / 3, PurchasesPerSecond: float64(n/3) / 5, ServerUS: &us},
+			{Address: "127.0.0.1:7002", Markets: 1, Bought: n - n/3, PurchasesPerSecond: float64(n-n/3) / 5, ServerUS: &user},
+		}
 		r.Little = &result.Little{BusyBuyers: 4.98, ThroughputTimesTime: 4.96}
 	}
 	res.Rows = []result.Row{watch, fine}

@@ -92,6 +92,9 @@ func sometimes(res *result.Run, rows [][]result.Row, seen view) (sections []sect
 			meaning: timeMeaning(seen),
 		})
 	}
+	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return len(r.Nodes) > 0 }) {
+		sections = append(sections, nodesSection(res, rows, seen))
+	}
 	if slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Fairness != nil }) {
 		sections = append(sections, section{
 			title: "Buyers and client",

@@ -153,6 +153,10 @@ func (c Config) Points() []Point {
 					next.HoldMS = v
 				case RTT:
 					next.RTTMS = v
+				case Markets:
+					if next.Markets = int(v); v == 1 {
+						next.Markets = 0
+					}
 				}
 				longer = append(longer, next)
 			}
@@ -201,6 +205,8 @@ func (a AxisName) Say(v float64) string {
 		return "a hold of " + text + " ms"
 	case RTT:
 		return "a delay of " + text + " ms"
+	case Markets:
+		return text + " market" + several
 	}
 	return text
 }
@@ -213,9 +219,9 @@ func (c Config) checkAxes() error {
 			return err
 		}
 		for j, v := range axis.Values {
-			whole := axis.Name == Clients || axis.Name == Hot
+			whole := axis.Name == Clients || axis.Name == Hot || axis.Name == Markets
 			if v < 0 || v > 1e9 || whole && (v != math.Trunc(v) || v == 0) || j > 0 && v <= axis.Values[j-1] {
-				return fmt.Errorf("the axis %s has the values %v: they ascend from 0, and numbers of clients and items are whole",
+				return fmt.Errorf("the axis %s has the values %v: they ascend from 0, and numbers of clients, items and markets are whole",
 					axis.Name, axis.Values)
 			}
 		}

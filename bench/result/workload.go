@@ -21,7 +21,7 @@ type Workload struct {
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is by how much each reply to a worker was delayed, as by a network.
 	RTTMS float64 `json:"rtt_ms,omitempty"`
-	// Markets is among how many markets the workers are divided; 0: there is one.
+	// Markets is among how many markets the workers are divided, two or more; 0: there is one.
 	Markets int `json:"markets,omitempty"`
 }
 
@@ -65,10 +65,11 @@ const (
 	Hot     AxisName = "hot"     // as Workload.Hot
 	Hold    AxisName = "hold"    // as Workload.HoldMS
 	RTT     AxisName = "rtt"     // as Workload.RTTMS
+	Markets AxisName = "markets" // as Workload.Markets
 )
 
 // AxisNames are all of them.
-func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT} }
+func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT, Markets} }
 
 // check refuses what is no axis.
 func (a Axis) check() error {

@@ -18,6 +18,7 @@ const axisSyntax = `An axis is written NAME=VALUES, with values that ascend, sep
   hot      only so many items circulate: a buyer lists again what it bought, and nobody else sells
   hold     work between the reads and the write of each operation, with its locks held; a script does it before
   rtt      by how much each reply is delayed on its way to a worker, as by a network
+  markets  so many markets with the clients divided among them, on a cluster spread over its masters
 
 hold and rtt take times, of which 0 may be the first. A..B goes on from A to B as the three values before the dots do,
 of which A is the last: by their ratio, if it is the same twice, or else by their difference. 1,2,4..64 is 1,2,4,8,16,32,64
@@ -31,6 +32,7 @@ func axisKinds() []sweep.AxisKind {
 		{Name: result.Hot, Example: "hot=1,10,1000", Most: bench.MaxHot},
 		{Name: result.Hold, Example: "hold=0,1ms,10ms", Most: bench.MaxHold.Microseconds(), Timed: true},
 		{Name: result.RTT, Example: "rtt=0,0.2ms,1ms,5ms", Most: bench.MaxRTT.Microseconds(), Timed: true},
+		{Name: result.Markets, Example: "markets=1,2,3", Most: bench.MaxMarkets},
 	}
 }
 

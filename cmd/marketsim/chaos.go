@@ -61,7 +61,7 @@ func (f chaosFlags) check(server serverFlags, given func(flag string) bool) erro
 		return usageError{errors.New("--chaos on a cluster kills masters, and what a replica had not got is gone: no history goes " +
 			"with it; leave out --history")}
 	}
-	for _, flag := range []string{"warmup", "browsers", "trials", "hot", "accounts", "stock", "hold", "rtt"} {
+	for _, flag := range []string{"warmup", "browsers", "trials", "hot", "accounts", "stock", "hold", "rtt", "markets"} {
 		if given(flag) {
 			return usageError{fmt.Errorf("--chaos measures nothing: --%s does not go with it", flag)}
 		}

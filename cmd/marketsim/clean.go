@@ -26,7 +26,7 @@ func newClean(p *program) *cobra.Command {
 		Use:   "clean --prefix P --redis URL",
 		Short: "Remove what a killed run left on your server",
 		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
-with --keep. Keys under the prefix that no run of marketsim made stay. If the server has lost the note, by eviction or
+with --keep. The prefix of the first of several markets removes all of them. Keys under the prefix that no run of marketsim made stay. If the server has lost the note, by eviction or
 by FLUSHALL, what is left is found by its names. Do not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    noArgs,
@@ -58,21 +58,39 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	note := prefix
-	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
-		note = keys.Run()
-	}
-	conn, err := named.Dialer(note)(ctx)
-	if err != nil {
-		return interruptedOr(ctx, err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	message, err := removeMarket(ctx, conn.Client, named.Cluster(), keys)
+	message, err := removeMarkets(ctx, named, keys)
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
 	_, err = fmt.Fprintln(p.stdout, message)
 	return err
+}
+
+// removeMarkets removes the market under keys, and before it those that its note names, and says what there was.
+func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
+	note := keys.Prefix()
+	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
+		note = keys.Run()
+	}
+	conn, err := server.Dialer(note)(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	made, err := market.ReadMade(ctx, conn.Client, keys)
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
+		return "", err
+	}
+	var messages []string
+	for _, other := range made.Others {
+		message, err := removeMarkets(ctx, server, other)
+		if err != nil {
+			return "", err
+		}
+		messages = append(messages, message)
+	}
+	message, err = removeMarket(ctx, conn.Client, server.Cluster(), keys)
+	return strings.Join(append(messages, message), "\n"), err
 }
 
 // removeMarket removes the market under keys and says what there was.

@@ -58,6 +58,8 @@ func (f runFlags) checkSpread() error {
 	switch w := f.workload; {
 	case w.hot > 0 || w.stock > 0:
 		return usageError{errors.New("--hot and --stock list many items at once, which takes keys that share a slot: leave out --layout")}
+	case w.markets > 1:
+		return usageError{errors.New("--markets makes markets whose keys share a slot each: leave out --layout")}
 	case f.browsers > 0:
 		return usageError{errors.New("--browsers look at several keys at once, which have to share a slot: leave out --layout")}
 	case f.chaos.wanted():

@@ -232,14 +232,22 @@ func (f runFlags) check(specs []rowSpec) error {
 		case f.browsers > 0 && !(ok && kind.Shares):
 			return usageError{fmt.Errorf("--browsers: %s has no lock that can be shared; rw-safe can, as in %s:rw-safe",
 				s.spec, lockedName(s.spec))}
+		case f.wallets > 0 && f.wallets < f.workload.markets:
+			return usageError{fmt.Errorf("--wallets %d: each of %d markets needs one", f.wallets, f.workload.markets)}
 		case f.wallets > s.mix.Buyers:
 			return usageError{fmt.Errorf("--wallets %d: more than the buyers of mix %s, each of whom spends from one account",
 				f.wallets, s.mix)}
 		}
 	}
+	if f.workload.markets > 1 && f.history != "" {
+		return usageError{fmt.Errorf("--history records one market, and --markets %d makes several: give one of them",
+			f.workload.markets)}
+	}
 	switch url, _ := f.server.source(); {
 	case !f.keep || f.chaos.wanted():
 		return nil
+	case f.workload.markets > 1:
+		return usageError{fmt.Errorf("--keep leaves one market, and --markets %d makes several: give one of them", f.workload.markets)}
 	case len(specs)*f.trials != 1:
 		return usageError{fmt.Errorf("--keep leaves one market, and this run makes %d: give one strategy, one mix and one trial",
 			len(specs)*f.trials)}

@@ -140,6 +140,7 @@ type session struct {
 	*program
 	config  sessionConfig
 	server  *backend.Server
+	sites   []bench.Site // of the row with the most markets
 	locks   *servers.Locks
 	driver  driver
 	started []func() error // what ends the servers
@@ -212,11 +213,8 @@ func (s *session) start(ctx context.Context) error {
 	} else {
 		s.ends(s.server.Close)
 	}
-	if err := s.lay(); err != nil {
+	if err := s.place(ctx); err != nil {
 		return err
-	}
-	for i := range s.rows {
-		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(s.noteKey()), lockAddresses(s.locks)
 	}
 	s.announce()
 	return nil
@@ -259,23 +257,6 @@ func (s *session) vacant(ctx context.Context) error {
 			s.config.server.clean(prefix))
 	}
 	return nil
-}
-
-// occupied is an error if there are keys under the prefix.
-func (s *session) occupied(ctx context.Context) (err error) {
-	if s.config.spreads {
-		return s.occupiedAnywhere(ctx)
-	}
-	conn, err := s.server.Dialer(s.config.base.Keys.Prefix())(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	var besides []string
-	if s.member != nil {
-		besides = append(besides, s.config.base.Keys.Meeting())
-	}
-	return market.Occupied(ctx, conn.Client, s.config.base.Keys, besides...)
 }
 
 // rehearse tries every command that the strategies need.

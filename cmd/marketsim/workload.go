@@ -21,8 +21,8 @@ const (
 
 // workloadFlags are the flags of what a market differs in from the book's.
 type workloadFlags struct {
-	hot, accounts, stock int
-	hold, rtt            time.Duration
+	hot, accounts, stock, markets int
+	hold, rtt                     time.Duration
 }
 
 func (f *workloadFlags) add(cmd *cobra.Command) {
@@ -32,6 +32,8 @@ func (f *workloadFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.accounts, "accounts", 0,
 		"so many accounts in all: each worker trades for a share of them in turn (default one each)")
 	flags.IntVar(&f.stock, "stock", 0, "so many `items` are listed before a row begins")
+	flags.IntVar(&f.markets, "markets", 1,
+		"so many markets with the workers divided among them, on a cluster spread over its masters")
 	flags.DurationVar(&f.hold, "hold", 0,
 		"other work of each operation between its reads and its write, locks held (of a script: before it)")
 	flags.DurationVar(&f.rtt, "rtt", 0, "delay of each reply to a worker, as by a network")
@@ -46,12 +48,18 @@ func (f workloadFlags) config(given func(flag string) bool) (result.Workload, er
 		return result.Workload{}, usageError{fmt.Errorf("--accounts %d: want 2 to %d", f.accounts, market.MaxAccounts)}
 	case f.stock < 0 || f.stock > bench.MaxStock:
 		return result.Workload{}, usageError{fmt.Errorf("--stock %d: want 0 to %d items", f.stock, bench.MaxStock)}
+	case f.markets < 1 || f.markets > bench.MaxMarkets:
+		return result.Workload{}, usageError{fmt.Errorf("--markets %d: want 1 to %d", f.markets, bench.MaxMarkets)}
 	case f.hold < 0 || f.hold > bench.MaxHold:
 		return result.Workload{}, usageError{fmt.Errorf("--hold %s: want 0s to %s", f.hold, bench.MaxHold)}
 	case f.rtt < 0 || f.rtt > bench.MaxRTT:
 		return result.Workload{}, usageError{fmt.Errorf("--rtt %s: want 0s to %s", f.rtt, bench.MaxRTT)}
 	}
-	return result.Workload{Hot: f.hot, Accounts: f.accounts, Stock: f.stock, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}, nil
+	w := result.Workload{Hot: f.hot, Accounts: f.accounts, Stock: f.stock, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}
+	if f.markets > 1 {
+		w.Markets = f.markets
+	}
+	return w, nil
 }
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -68,6 +76,11 @@ func checkWorkloads(specs []rowSpec) error {
 		case w.Accounts > 0 && w.Accounts < traders:
 			return usageError{fmt.Errorf("--accounts %d: mix %s has %d sellers and buyers, and each needs one", w.Accounts, s.mix,
 				traders)}
+		case s.mix.Buyers < w.Markets || w.Hot == 0 && s.mix.Sellers < w.Markets:
+			return usageError{fmt.Errorf("mix %s: each of %d markets needs a seller and a buyer, or where items are hot a buyer: give a "+
+				"larger mix, or fewer markets", s.mix, w.Markets)}
+		case w.Hot > 0 && w.Hot < w.Markets:
+			return usageError{fmt.Errorf("%d hot items: each of %d markets needs one", w.Hot, w.Markets)}
 		}
 		if kind, ok := s.spec.Lock(); ok && s.workload.RTTMS > 0 && !kind.Needs.InRedis() {
 			return usageError{fmt.Errorf("--rtt delays replies of Redis, and the lock %s is kept in %s: it would look faster than it is",

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces, and they
+// are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix have the same sites.
+func sites(ctx context.Context, server *backend.Server, first market.Keys, number int) ([]bench.Site, error) {
+	var masters []string
+	if cluster := server.Cluster(); cluster != nil {
+		for _, master := range cluster.Masters() {
+			masters = append(masters, master.Addr)
+		}
+	}
+	var all []bench.Site
+	for i := range number {
+		keys := first
+		if i > 0 {
+			var err error
+			if keys, err = nth(server, first, i, masters); err != nil {
+				return nil, err
+			}
+		}
+		target, err := server.Route(keys.Prefix()).Target(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bench.Site{Keys: keys, Node: target.Addr, Dial: server.Dialer(keys.Prefix())})
+	}
+	return all, nil
+}
+
+// nth are the keys of the i-th market after the first, on the i-th master after that of the first if there are several.
+// Their name is the first's with a number, and on a cluster with a second number that takes it to that master.
+func nth(server *backend.Server, first market.Keys, i int, masters []string) (market.Keys, error) {
+	keys, err := numbered(first, fmt.Sprintf("-%d", i+1))
+	if len(masters) < 2 || err != nil {
+		return keys, err
+	}
+	master := func(k market.Keys) string { return server.Cluster().Master(k.Prefix()).Addr }
+	wanted := masters[(slices.Index(masters, master(first))+i)%len(masters)]
+	for k := 1; master(keys) != wanted; k++ {
+		if keys, err = numbered(first, fmt.Sprintf("-%d.%d", i+1, k)); err != nil {
+			return keys, err
+		}
+	}
+	return keys, nil
+}
+
+// numbered are keys whose prefix ends in a number, within its braces if it has any.
+func numbered(keys market.Keys, number string) (market.Keys, error) {
+	prefix := keys.Prefix()
+	end := strings.Index(prefix, "}")
+	if end < 0 {
+		end = len(prefix) - 1 // before the colon
+	}
+	return market.NewKeys(prefix[:end] + number + prefix[end:])
+}
+
+// place gives each row the sites of its markets, and refuses a prefix that they cannot have.
+func (s *session) place(ctx context.Context) error {
+	if err := s.lay(); err != nil {
+		return err
+	}
+	first := s.config.base.Keys
+	for i := range s.rows {
+		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(s.noteKey()), lockAddresses(s.locks)
+	}
+	if s.config.spreads {
+		return nil
+	}
+	most := 1
+	for _, row := range s.rows {
+		most = max(most, row.Markets)
+	}
+	all, err := sites(ctx, s.server, first, most)
+	if err != nil {
+		return err
+	}
+	for i := range s.rows {
+		s.rows[i].Sites = all[:max(1, s.rows[i].Markets)]
+	}
+	s.sites = all
+	return nil
+}
+
+// occupied is an error if there are keys under the prefix of a market.
+func (s *session) occupied(ctx context.Context) error {
+	if s.config.spreads {
+		return s.occupiedAnywhere(ctx)
+	}
+	var besides []string
+	if s.member != nil {
+		besides = append(besides, s.config.base.Keys.Meeting())
+	}
+	for _, site := range s.sites {
+		conn, err := site.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		if err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys, besides...), conn.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
