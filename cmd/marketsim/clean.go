@@ -26,8 +26,9 @@ func newClean(p *program) *cobra.Command {
 		Use:   "clean --prefix P --redis URL",
 		Short: "Remove what a killed run left on your server",
 		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
-with --keep. The prefix of the first of several markets removes all of them. Keys under the prefix that no run of marketsim made stay. If the server has lost the note, by eviction or
-by FLUSHALL, what is left is found by its names. Do not clean a run that is still going.`,
+with --keep. Where a run had several markets, the prefix of the first removes all. Keys under the prefix that no run of
+marketsim made stay. If the server has lost the note, by eviction or by FLUSHALL, what is left is found by its names. Do
+not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd.Context(), p, server, prefix) },
@@ -68,11 +69,7 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 
 // removeMarkets removes the market under keys, and before it those that its note names, and says what there was.
 func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	note := keys.Prefix()
-	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
-		note = keys.Run()
-	}
-	conn, err := server.Dialer(note)(ctx)
+	conn, err := dialNote(ctx, server, keys)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +80,7 @@ func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys
 	}
 	var messages []string
 	for _, other := range made.Others {
-		message, err := removeMarkets(ctx, server, other)
+		message, err := removeOther(ctx, server, other)
 		if err != nil {
 			return "", err
 		}
@@ -91,6 +88,25 @@ func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys
 	}
 	message, err = removeMarket(ctx, conn.Client, server.Cluster(), keys)
 	return strings.Join(append(messages, message), "\n"), err
+}
+
+// removeOther removes a market that another's note names.
+func removeOther(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
+	conn, err := dialNote(ctx, server, keys)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return removeMarket(ctx, conn.Client, server.Cluster(), keys)
+}
+
+// dialNote connects to the server that has the note of a market.
+func dialNote(ctx context.Context, server *backend.Server, keys market.Keys) (*backend.Conn, error) {
+	note := keys.Prefix()
+	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
+		note = keys.Run()
+	}
+	return server.Dialer(note)(ctx)
 }
 
 // removeMarket removes the market under keys and says what there was.

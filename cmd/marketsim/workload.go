@@ -33,7 +33,7 @@ func (f *workloadFlags) add(cmd *cobra.Command) {
 		"so many accounts in all: each worker trades for a share of them in turn (default one each)")
 	flags.IntVar(&f.stock, "stock", 0, "so many `items` are listed before a row begins")
 	flags.IntVar(&f.markets, "markets", 1,
-		"so many markets with the workers divided among them, on a cluster spread over its masters")
+		"so many markets, which share the workers; on a cluster they are spread over its masters")
 	flags.DurationVar(&f.hold, "hold", 0,
 		"other work of each operation between its reads and its write, locks held (of a script: before it)")
 	flags.DurationVar(&f.rtt, "rtt", 0, "delay of each reply to a worker, as by a network")

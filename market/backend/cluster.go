@@ -30,10 +30,6 @@ type Cluster struct {
 // not complete: where a slot has no master, or one of the masters cannot be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}, routes: map[int]*Route{}}
-	if entry.DB != 0 {
-		return nil, fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL", ErrURL,
-			entry.Addr, entry.DB)
-	}
 	if err := c.ask(ctx, entry.Addr); err != nil {
 		return nil, err
 	}

@@ -74,6 +74,9 @@ func explainDial(ctx context.Context, t Target, err error) error {
 		return explainAuth(t, err)
 	case redis.IsLoadingError(err):
 		return fmt.Errorf("%w at %s: %w; try again when it is done", ErrLoading, t.Addr, err)
+	case redis.HasErrorPrefix(err, "SELECT is not allowed in cluster mode"):
+		return fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL", ErrURL, t.Addr,
+			t.DB)
 	case redis.IsMaxClientsError(err):
 		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers", ErrUnreachable, t.Addr, err)
 	case errors.As(err, &reply):
