@@ -34,6 +34,20 @@ func TestStrategiesConform(t *testing.T) {
 	}
 }
 
+// TestStrategiesConformOnACluster: each market is on the master of its slot.
+func TestStrategiesConformOnACluster(t *testing.T) {
+	s := testkit.Cluster(t).Server()
+	if err := s.Discover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, strategy := range strategies.All() {
+		t.Run(strategy.Name, func(t *testing.T) {
+			t.Parallel()
+			markettest.Run(t, s, factory(parse(t, strategy.Name)))
+		})
+	}
+}
+
 // protecting lists the strategies that protect items.
 func protecting() (names []string) {
 	for _, s := range strategies.All() {

@@ -23,8 +23,8 @@ const opTimeout = time.Minute
 // fixture is what one test trades with: a market of its own, the factory's workers, and a connection of the suite's.
 type fixture struct {
 	testing.TB
-	ctx     context.Context // lives until the test's cleanups are done
-	server  *backend.Server
+	ctx     context.Context                              // lives until the test's cleanups are done
+	connect func(context.Context) (*backend.Conn, error) // to the market's server, one of several of a cluster
 	factory Factory
 	keys    market.Keys
 	conn    *backend.Conn
@@ -38,7 +38,9 @@ func newFixture(t testing.TB, s *backend.Server, factory Factory, o market.Openi
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{TB: t, ctx: context.WithoutCancel(t.Context()), server: s, factory: factory, keys: keys, opening: o}
+	f := &fixture{
+		TB: t, ctx: context.WithoutCancel(t.Context()), connect: s.Dialer(keys.Prefix()), factory: factory, keys: keys, opening: o,
+	}
 	f.conn = f.dial()
 	f.ledgers = []*market.Ledger{market.NewLedger(o.Accounts)}
 	return f
@@ -46,7 +48,7 @@ func newFixture(t testing.TB, s *backend.Server, factory Factory, o market.Openi
 
 func (f *fixture) dial() *backend.Conn {
 	f.Helper()
-	conn, err := f.server.Dial(f.ctx)
+	conn, err := f.connect(f.ctx)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -163,7 +165,7 @@ func (f *fixture) worker(steps step.Observer) *worker {
 	w.purchaser = f.factory.Open(f, Worker{
 		Conn: w.conn, Keys: f.keys, Steps: steps,
 		Dial: func(ctx context.Context) (*redis.Client, error) {
-			conn, err := f.server.Dial(ctx)
+			conn, err := f.connect(ctx)
 			if err != nil {
 				return nil, err
 			}
