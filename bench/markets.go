@@ -11,8 +11,8 @@ import (
 )
 
 // A row has one market, or several at [Config.Sites], such as one on each master of a Redis Cluster. Its workers are
-// divided among them: seller i and buyer i work in market i modulo their number, and never in another. What is measured is
-// the row as a whole, with one start, one end and one collector.
+// divided among them: seller i and buyer i work in market i modulo their number, and never in another. What is measured
+// is the row as a whole, with one start, one end and one collector.
 
 // MaxMarkets is how many markets a row has at most: each needs a worker.
 const MaxMarkets = MaxWorkers
@@ -36,10 +36,11 @@ func (c Config) checkSites() error {
 	case c.Pool > 0:
 		return fmt.Errorf("%w: a pool of accounts for %d markets: want one market", ErrConfig, n)
 	case c.History != "":
-		return fmt.Errorf("%w: a history of %d markets: want one market, because an account's number is used in each", ErrConfig, n)
+		return fmt.Errorf("%w: a history of %d markets: want one market, because an account's number is used in each",
+			ErrConfig, n)
 	case c.Accounts > 0 && c.Accounts/n < (c.Mix.Sellers+n-1)/n+(c.Mix.Buyers+n-1)/n:
-		return fmt.Errorf("%w: %d accounts for %d markets and mix %s: each needs one or more for each of its workers", ErrConfig,
-			c.Accounts, n, c.Mix)
+		return fmt.Errorf("%w: %d accounts for %d markets and mix %s: each needs one or more for each of its workers",
+			ErrConfig, c.Accounts, n, c.Mix)
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ func nodesSection(res *result.Run, rows [][]result.Row, seen view) section {
 	for _, same := range rows {
 		for i, n := range same[0].Nodes {
 			us := none
-			if median := over(same, func(r result.Row) float64 { return nodeServerUS(nodeOf(r, i)) }); !math.IsNaN(median.Center) {
-				us = number(median.Center)
+			cost := over(same, func(r result.Row) float64 { return nodeServerUS(nodeOf(r, i)) })
+			if !math.IsNaN(cost.Center) {
+				us = number(cost.Center)
 			}
 			s.table.rows = append(s.table.rows, cells(clean(same[0].Strategy), clean(same[0].Place()), clean(n.Address),
 				thousands(int64(n.Markets)),
@@ -64,7 +65,8 @@ func nodesMeaning(v view) string {
 		if len(nodes) == 1 {
 			each = "the node " + v.verb("made", "makes")
 		}
-		remark := fmt.Sprintf("%s %s purchases/s with %s at %s", each, fromTo(slices.Min(made), slices.Max(made), two), w.name, w.load)
+		remark := fmt.Sprintf("%s %s purchases/s with %s at %s", each, fromTo(slices.Min(made), slices.Max(made), two), w.name,
+			w.load)
 		if !slices.ContainsFunc(cost, math.IsNaN) {
 			remark += ", for " + fromTo(slices.Min(cost), slices.Max(cost), microseconds) + " of its CPU time each"
 		}

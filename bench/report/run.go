@@ -177,10 +177,10 @@ func wallets(n int) string {
 
 // workload says in what the market of all rows differs from the book's.
 func workload(w result.Workload) string {
-	if w == (result.Workload{}) {
-		return ""
+	if text := w.String(); text != "" {
+		return "; workload " + text
 	}
-	return "; workload " + w.String()
+	return ""
 }
 
 func started(t time.Time) string {

@@ -118,10 +118,10 @@ func (p Point) String() string { return place(p.Mix.String(), p.Workload) }
 
 // place is what the name of a row says besides its strategy and its rate.
 func place(mix string, w Workload) string {
-	if w == (Workload{}) {
-		return mix
+	if text := w.String(); text != "" {
+		return mix + " " + text
 	}
-	return mix + " " + w.String()
+	return mix
 }
 
 // MaxSweepPoints is how many points a sweep has at most.

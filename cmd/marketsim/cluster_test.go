@@ -27,6 +27,7 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("Killed", on.killed)
 	t.Run("Interrupted", on.interrupted)
 	t.Run("Rights", on.rights)
+	t.Run("Incomplete", on.incomplete)
 	t.Run("NodeDown", on.nodeDown)
 }
 
@@ -158,6 +159,22 @@ func (on yourCluster) rights(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.server.Target.Addr)...).
 		exits(t, exitEnvironment).says(t, "ACL SETUSER <user> +cluster|slots").silent(t, "s3cret")
 	on.clean(t)
+}
+
+// incomplete: a slot that nobody serves, and what to look at then.
+func (on yourCluster) incomplete(t *testing.T) {
+	slots, err := testkit.Dial(t, on.server).Do(t.Context(), "cluster", "slots").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := slots[0].([]any)[0].(int64)
+	on.each(t, func(conn *backend.Conn) {
+		if err := conn.Do(t.Context(), "cluster", "delslots", missing).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	marketsim(t, short("run", "--strategy", "lua", "--redis", on.url())...).exits(t, exitEnvironment).
+		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.server.Target.Addr)
 }
 
 // nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.

@@ -17,10 +17,18 @@
 // # Where the market runs
 //
 // With --redis URL (or REDIS_URL) on your server: redis://, rediss:// with --cacert, --cert, --key and --sni, or
-// unix://. The password is that of --password-file, else the URL's, else REDIS_PASSWORD. Only keys under the run's
+// unix://, of one server or as said below. The password is that of --password-file, else the URL's, else REDIS_PASSWORD. Only keys under the run's
 // prefix are touched, and they are removed at the end. Without a URL, marketsim starts a private redis-server or
 // valkey-server from PATH, else a container (image MARKETSIM_IMAGE), else an embedded miniredis, whose numbers are not
 // Redis's. --backend forces one.
+//
+// # Redis Cluster and Sentinel
+//
+// --redis takes any node of your cluster, or sentinel://host:port/name; --backend cluster and --backend sentinel start
+// private ones. A market lies in one slot, which the braces of its prefix choose. --markets N makes N of them, spread over
+// the masters, and divides the workers among them; each is audited, and the report says what each node had. Workers
+// follow a slot that is moved and a master that is replaced: what was refused is tried again, what was under way is of
+// unknown outcome, and the row says how long nothing was bought. One without a master for 30 s ends as incomplete.
 //
 // # Strategies
 //

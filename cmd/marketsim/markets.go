@@ -12,8 +12,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces, and they
-// are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix have the same sites.
+// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces, and
+// they are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix have the same
+// sites.
 func sites(ctx context.Context, server *backend.Server, first market.Keys, number int) ([]bench.Site, error) {
 	var masters []string
 	if cluster := server.Cluster(); cluster != nil {
