@@ -60,7 +60,6 @@ func (c Config) markets() (all []*rowMarket) {
 		}
 		m.stock.wanted = int64(max(enoughStock/len(sites), m.Stock))
 		m.stock.listings.Store(int64(m.Stock))
-		m.circulation = m.newCirculation()
 		all = append(all, m)
 	}
 	for _, m := range all[1:] {

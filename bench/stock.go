@@ -69,20 +69,27 @@ const (
 	// it lasts longer they would fill the memory: 25 bytes a purchase, as measured, at up to 50,000 a second.
 	detailed      = time.Minute
 	manyPurchases = 1_000_000
+	// detailedFollowing is how long it may be where another master may take the place of the market's: what is gone then
+	// is told item by item.
+	detailedFollowing = 15 * time.Minute
 )
 
-// newCirculation is what the workers of a row know together of items and coins, where these circulate, where the row is
-// long, and where its market is large; nil: each keeps what it has traded, in detail.
-func (c Config) newCirculation() *market.Circulation {
+// newCirculation is what the workers of a market know together of items and coins, where these circulate, where the row is
+// long, and where the market is large; nil: each keeps what it has traded, in detail. The market is open.
+func (m *rowMarket) newCirculation() *market.Circulation {
+	short := detailed
+	if m.follows() {
+		short = detailedFollowing
+	}
 	switch {
-	case c.party.of > 0: // so that what a lost one did can be settled
+	case m.party.of > 0: // so that what a lost one did can be settled
 		return nil
-	case c.Hot > 0:
-		return market.NewCirculation(c.lastHot(), c.opening().Accounts)
-	case c.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room
+	case m.Hot > 0:
+		return market.NewCirculation(m.lastHot(), m.opening().Accounts)
+	case m.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room
 		return nil
-	case c.Accounts > 0 || c.Stock > 0 || c.Purchases > manyPurchases || c.Purchases == 0 && c.Duration > detailed:
-		return market.NewSharedCirculation(market.MaxItems, c.opening().Accounts, market.MaxSums/max(c.Markets, 1))
+	case m.Config.Accounts > 0 || m.Stock > 0 || m.Purchases > manyPurchases || m.Purchases == 0 && m.Duration > short:
+		return market.NewSharedCirculation(market.MaxItems, m.opening().Accounts, market.MaxSums/max(m.Markets, 1))
 	}
 	return nil
 }

@@ -135,8 +135,19 @@ func TestCirculation(t *testing.T) {
 		"hot":                     {func(c *Config) { c.Hot, c.Mix.Sellers = 1, 0 }, true},
 	} {
 		config := Config{Subject: noSubject{}, Mix: mix1x1, Duration: time.Minute}
-		if c.change(&config); (config.newCirculation() != nil) != c.sums {
+		if c.change(&config); ((&rowMarket{Config: config}).newCirculation() != nil) != c.sums {
 			t.Errorf("%s: sums %t, want %t", name, !c.sums, c.sums)
+		}
+	}
+}
+
+// TestCirculationOfReplacedMasters: where a master may be replaced, longer rows keep each item, too.
+func TestCirculationOfReplacedMasters(t *testing.T) {
+	watched := backend.NewServer(backend.NameURL, backend.Target{Network: "tcp", Addr: "nowhere:1", Master: "m"}, "", nil)
+	for duration, sums := range map[time.Duration]bool{detailedFollowing: false, detailedFollowing + time.Second: true} {
+		m := rowMarket{Config: Config{Subject: noSubject{}, Mix: mix1x1, Duration: duration}, route: watched.Route("")}
+		if (m.newCirculation() != nil) != sums {
+			t.Errorf("%s: sums %t, want %t", duration, !sums, sums)
 		}
 	}
 }

@@ -49,7 +49,6 @@ func newWorkers(c Config) *Workers {
 				recorder: newRecorder(ws.collector, in.opening().Accounts),
 				random:   rand.New(rand.NewPCG(c.Seed, c.party.stream(len(ws.All())))),
 			}
-			w.recorder.ledger.Circulate(in.circulation)
 			*workers = append(*workers, w)
 		}
 	}
@@ -65,8 +64,12 @@ func (ws *Workers) connect(ctx context.Context) (err error) {
 	if ws.history, err = ws.markets[0].createHistory(); err != nil {
 		return err
 	}
+	for _, m := range ws.markets {
+		m.circulation = m.newCirculation()
+	}
 	for _, group := range [][]*Worker{ws.sellers, ws.buyers, ws.browsers} {
 		for i, w := range group {
+			w.recorder.ledger.Circulate(w.market.circulation)
 			if w.recorder.history, err = ws.history.Worker(string(w.role)); err == nil {
 				err = w.Connect(ctx)
 			}

@@ -61,8 +61,8 @@
 // # Long and large
 //
 // run --stock N lists N items before a row begins, and --accounts N shares N accounts out among its workers, each of whom
-// trades for its own in turn. In such a market, and in a row of more than a minute, marketsim keeps sums instead of each item:
-// it grows neither with time nor with trade, and needs 4 bytes an item to audit them. As long as no more than a million items
+// trades for its own in turn. In such a market, and in a row of more than a minute (on a cluster or under Sentinel, of 15),
+// marketsim keeps sums instead of each item: it grows neither with time nor with trade, and needs 4 bytes an item to audit them. As long as no more than a million items
 // were made, the audit names each that is wrong; beyond that it names the few that share a sum. Rows that faults strike, and
 // those of several load machines, keep each item. Redis needs about 120 bytes an item.
 //
