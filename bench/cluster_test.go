@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("SlotMoves", on.slotMoves)
+	t.Run("Patience", on.patience)
 	t.Run("KeysOnEverySlot", on.keysOnEverySlot)
 	t.Run("MasterDies", on.masterDies)
 }
@@ -152,6 +154,48 @@ func (on cluster) slotMoves(t *testing.T) {
 		})
 	}
 }
+
+// patience: a worker goes on after what shows that a master is missing, for a while; after nothing else, and nowhere but
+// where another master can take its place.
+func (on cluster) patience(t *testing.T) {
+	ctx := t.Context()
+	c := config(t, on.server, spec(t, "watch"))
+	c.Dial = on.server.Dialer(c.Keys.Prefix())
+	ws := connected(t, c)
+	w := ws.buyers[0]
+	refused := func(answer string) error { return fmt.Errorf("%w: %w", market.ErrRejected, refusal(answer)) }
+	gone := fmt.Errorf("outcome of the writes is unknown: %w", io.EOF)
+	for _, err := range []error{refused("CLUSTERDOWN Hash slot not served"), gone, io.EOF} {
+		if end := w.fatal(ctx, err); end != nil || w.purchaser == nil {
+			t.Errorf("%v ends the row: %v", err, end)
+		}
+	}
+	for _, err := range []error{refused("OOM command not allowed"), refused("NOPERM"), errLost} {
+		if end := w.fatal(ctx, err); !errors.Is(end, err) {
+			t.Errorf("%v does not end the row: %v", err, end)
+		}
+	}
+	if w.failing = time.Now().Add(-masterPatience - time.Second); !errors.Is(w.fatal(ctx, gone), errNoService) {
+		t.Error("a worker waits for a master for ever")
+	}
+	if w.answered(market.ErrNotListed); w.fatal(ctx, gone) != nil {
+		t.Error("an answer does not show that there is a master")
+	}
+	if err := errors.Join(ws.Close(), ws.remove(ctx)); err != nil {
+		t.Error(err)
+	}
+	alone := connected(t, config(t, testkit.Local(t), spec(t, "watch")))
+	defer alone.Close()
+	if err := alone.buyers[0].fatal(ctx, gone); !errors.Is(err, gone) {
+		t.Errorf("a broken connection to a server that nobody replaces: %v", err)
+	}
+}
+
+// refusal is an error as servers answer it.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
 
 // moveHalfway moves the slot of a market to another master. When one account has moved, and somebody is held, it lets them
 // go on, and moves the rest when the server has refused something.
