@@ -131,7 +131,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--backend", ""}, "url\n" + strings.Join(private(), "\n") + "\n"},
 		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\nbackoff\n"},
 		{[]string{"sweep", "--strategy", "watch,"}, "watch," + strings.Join(names(), "\nwatch,") + "\n"},
-		{[]string{"sweep", "--axis", ""}, "clients=\nhot=\nhold=\nrtt=\n"},
+		{[]string{"sweep", "--axis", ""}, "clients=\nhot=\nhold=\nrtt=\nmarkets=\n"},
 		{[]string{"faults", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 		{[]string{"report", "--format", ""}, "text\nmarkdown\ncsv\njson\ngobench\nhgrm\nhtml\n"},
 		{[]string{"plot", stored, "--figure", "c"}, "throughput\ncost\ntries\nfairness\n"},
