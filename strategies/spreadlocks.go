@@ -170,7 +170,11 @@ func (l *slotLocker) Acquire(ctx context.Context, name string) (lock.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	return at.Acquire(ctx, name)
+	lease, err := at.Acquire(ctx, name)
+	if err != nil {
+		l.env.Slots.Again(ctx, err) // so that the next attempt is made where the slot's master is then
+	}
+	return lease, err
 }
 
 // Try implements lock.Locker.

@@ -33,7 +33,7 @@ func (s *setup) sawBeside(in bool, kept result.KeptOut, how, otherwise string) o
 // that says what, or NoHarm.
 func (s *setup) audit() (result.Harm, string) {
 	s.check(s.endClients())
-	after, err := market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts)
+	after, err := s.snapshot()
 	if err != nil {
 		s.fail(fmt.Errorf("count the market: %w", err))
 	}

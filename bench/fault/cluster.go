@@ -25,14 +25,14 @@ func clusterFaults() []Scenario {
 			Applies: needsToFollow, place: ownCluster, run: func(s *setup) observed { return masterPromoted(s, guard) },
 		}
 	}
-	return []Scenario{{
+	return append([]Scenario{{
 		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",
 		Needs: "redis-server, redis-cli", Applies: needsToFollow, place: sharedCluster, run: slotMoved,
 	},
 		promoted("master-promoted", "", guard{}),
 		promoted("master-promoted-wait", "; each purchase asks with WAIT 1 whether a replica has it", guard{wait: true}),
 		promoted("master-promoted-min", "; masters have min-replicas-to-write 1", guard{min: true}),
-	}
+	}, spreadFaults()...)
 }
 
 // needsToFollow keeps out schemes whose clients are held at a proxy.
@@ -138,7 +138,7 @@ func masterPromoted(s *setup, g guard) observed {
 		s.config.Confirm = 1
 	}
 	a, b := s.client("A"), s.client("B")
-	pair := s.replicated(g)
+	pair := s.replicated(s.keys.Market(), g)
 	buys := func(c *client, item int) Outcome {
 		c.buy(s.item(item))
 		o, ended := c.endsWithin(minReplicasLag * time.Second)
@@ -183,17 +183,18 @@ func masterPromoted(s *setup, g guard) observed {
 	return o
 }
 
-// A pair is the market's master and its replica, by their numbers in the cluster.
+// A pair is the master of a key and its replica, by their numbers in the cluster.
 type pair struct {
+	key             string
 	master, replica int
 	conn            *backend.Conn // to the master, and nobody else
 }
 
-// replicated returns the market's master and its replica, which has all that was written.
-func (s *setup) replicated(g guard) pair {
-	var p pair
+// replicated returns the master of a key and its replica, which has all that was written.
+func (s *setup) replicated(key string, g guard) pair {
+	p := pair{key: key}
 	var err error
-	p.master, err = s.cluster.Master(s.ctx, s.keys.Market())
+	p.master, err = s.cluster.Master(s.ctx, key)
 	s.check(err)
 	p.replica, err = s.cluster.ReplicaOf(s.ctx, p.master)
 	s.check(err)
@@ -206,7 +207,7 @@ func (s *setup) replicated(g guard) pair {
 			s.check(s.cluster.Configure(s.ctx, node, "min-replicas-to-write", "1"))
 		}
 	}
-	s.check(p.conn.Set(s.ctx, s.flood(), "", 0).Err())
+	s.check(p.conn.Set(s.ctx, p.flood(), "", 0).Err())
 	n, err := p.conn.Wait(s.ctx, 1, clientTimeout).Result()
 	if s.check(err); n != 1 {
 		s.fail(fmt.Errorf("%w: %d replicas have what was written", errLate, n))
@@ -214,8 +215,8 @@ func (s *setup) replicated(g guard) pair {
 	return p
 }
 
-// flood is a key in the market's slot that is written to fill what lies between a master and its replica.
-func (s *setup) flood() string { return s.keys.Prefix() + "flood" }
+// flood is a key in the same slot, by its braces, that is written to fill what lies between the two.
+func (p pair) flood() string { return p.key + "flood" }
 
 // fallBehind stops the replica, and fills its connection: what is written after that stays in the master's memory, and
 // dies with it. Neither of the two notices at once, as where packets are lost.
@@ -230,7 +231,7 @@ func (p pair) fallBehind(s *setup) {
 				return
 			}
 		}
-		s.check(p.conn.Set(s.ctx, s.flood(), block, 0).Err())
+		s.check(p.conn.Set(s.ctx, p.flood(), block, 0).Err())
 	}
 }
 
@@ -247,7 +248,7 @@ func (p pair) unsent(s *setup) (bytes int) {
 // refuses says why the master does not refuse writes yet.
 func (p pair) refuses(s *setup) func() error {
 	return func() error {
-		if err := p.conn.Set(s.ctx, s.flood(), "", 0).Err(); !backend.Redirected(err) {
+		if err := p.conn.Set(s.ctx, p.flood(), "", 0).Err(); !backend.Redirected(err) {
 			return fmt.Errorf("the master goes on without its replica: %v", err)
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -48,6 +49,7 @@ type setup struct {
 	server     *backend.Server // of the market
 	config     clientConfig    // of clients to come; a scenario may change it
 	conn       *backend.Conn
+	slots      spread.Slots // where the market's keys share no slot; else nil
 	keys       market.Keys
 	first      market.ItemID // of the seller's; the first few are listed
 	before     market.Snapshot
@@ -110,7 +112,7 @@ func (s *setup) prepare() {
 		s.server = s.place(s)
 	}
 	s.config = clientConfig{
-		Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Accounts: accounts, Market: endpointOf(s.server.Target),
+		Scheme: s.scheme.String(), Prefix: s.runner.prefix(s.scheme.Spread), Accounts: accounts, Market: endpointOf(s.server.Target),
 	}
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	var err error
@@ -122,7 +124,20 @@ func (s *setup) prepare() {
 		s.check(spec.CheckServer(s.ctx, s.conn.Client, s.keys))
 	}
 	opening := market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
+	if s.scheme.Spread {
+		s.seedSpread(opening)
+	} else {
+		s.seed(opening)
+	}
+	s.before, err = s.snapshot()
+	s.check(err)
+	s.prepareLocks()
+}
+
+// seed makes a market in one slot.
+func (s *setup) seed(opening market.Opening) {
 	s.check(market.Seed(s.ctx, s.conn.Client, s.keys, opening))
+	var err error
 	s.first, err = market.Mint(s.ctx, s.conn.Client, s.keys, seller)
 	s.check(err)
 	_, err = s.conn.TxPipelined(s.ctx, func(p redis.Pipeliner) error {
@@ -135,9 +150,6 @@ func (s *setup) prepare() {
 	if err != nil {
 		s.fail(fmt.Errorf("list the first items: %w", err))
 	}
-	s.before, err = market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts)
-	s.check(err)
-	s.prepareLocks()
 }
 
 // prepareLocks starts the servers that the scheme's lock needs, if it needs any, and tells the clients where they are.

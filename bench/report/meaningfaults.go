@@ -44,9 +44,9 @@ func scenarioMeaning(found []result.Finding) string {
 	return brief(promiseMeaning(all), extentMeaning(all), goneMeaning(all), shutMeaning(all))
 }
 
-// goneMeaning says whose doing it is that purchases are gone, or is empty.
+// goneMeaning says whose doing it is that purchases are gone, or a part of them, or is empty.
 func goneMeaning(all []result.Finding) string {
-	if !slices.ContainsFunc(all, func(f result.Finding) bool { return f.Harm == result.PurchasesGone }) {
+	if !slices.ContainsFunc(all, func(f result.Finding) bool { return f.Harm == result.PurchasesGone || f.Gone > 0 }) {
 		return ""
 	}
 	return "Redis replicates after it has answered: no strategy can help that."
