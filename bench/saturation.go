@@ -11,7 +11,7 @@ import (
 // A row's number should be Redis's, or that of the contention that the row is about. It is this process's where three
 // things hold together:
 //
-//   - The cores are used up: this process has had fullCores of those it may use; or, together with a server on the same
+//   - The cores are used up: this process has had fullCores of those it may use; or, together with the servers on the same
 //     machine, of all; or its workers spent mostWaiting of their time waiting for one, whoever used it.
 //   - The server had CPU time to spare: its main thread, which runs all commands, used less than busyServer of a core.
 //     On two cores that a client and a server share, both are busy when the server is at its limit, and the row is not
@@ -32,7 +32,7 @@ const (
 type load struct {
 	clientCores, mayUse float64 // that this process used, and may use
 	serverCores         float64 // of the server's main thread, the busiest one's of several
-	otherServers        float64 // cores of the others
+	otherServers        float64 // cores of the others, and of replicas
 	serverKnown, here   bool    // the servers tell their CPU time; they are on this machine
 	machine             float64 // cores
 	waiting             float64 // part of the workers' time in which they waited for a core
@@ -44,11 +44,15 @@ func (l load) saturated() bool {
 	if l.here && !l.serverKnown || l.serverCores >= busyServer || l.contended >= mostContended {
 		return false
 	}
-	all := l.clientCores
-	if l.here {
-		all += l.serverCores + l.otherServers
+	return l.clientCores >= fullCores*l.mayUse || l.inUse() >= fullCores*l.machine || l.waiting >= mostWaiting
+}
+
+// inUse is how many of this machine's cores were in use for the row.
+func (l load) inUse() float64 {
+	if !l.here {
+		return l.clientCores
 	}
-	return l.clientCores >= fullCores*l.mayUse || all >= fullCores*l.machine || l.waiting >= mostWaiting
+	return l.clientCores + l.serverCores + l.otherServers
 }
 
 // judgeClient says how this process fared, and whether the row's number is its own.
@@ -77,10 +81,19 @@ func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client c
 		l.serverCores = max(l.serverCores, (s.user+s.sys)/client.seconds)
 	}
 	l.otherServers = (all.user+all.sys)/client.seconds - l.serverCores
+	several := slices.ContainsFunc(m.markets, (*rowMarket).follows)
+	if several { // replicas work as well, and nobody asks them
+		l.otherServers = max(l.otherServers, client.machine-client.cores-l.serverCores)
+	}
 	// A round trip ends with a worker that can go on, and waits for a core.
 	trips := float64(m.stopped.market.Sub(m.warmed.market).RoundTrips)
 	l.waiting = client.wait * trips / (float64(r.Sellers+r.Buyers+r.Browsers) * client.seconds)
-	if r.Client.Saturated = l.saturated(); r.Client.Saturated {
+	switch r.Client.Saturated = l.saturated(); {
+	case r.Client.Saturated && several && l.here:
+		r.Warnings = append(r.Warnings, fmt.Sprintf("this machine was the limit, and not Redis or contention: %.0f%% of its cores "+
+			"were in use, and the busiest master used %.0f%% of one; measure with servers on machines of their own",
+			100*min(1, l.inUse()/l.machine), 100*l.serverCores))
+	case r.Client.Saturated:
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the client was the limit, and not Redis or contention: it used %.0f%% "+
 			"of its cores, the server's main thread %.0f%% of one; measure from another machine, or with fewer workers",
 			100*client.share, 100*l.serverCores))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/shirou/gopsutil/v4/cpu"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -65,16 +66,16 @@ func (u usageReader) server() serverUsage {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	var cpu, commands *redis.StringCmd
+	var used, commands *redis.StringCmd
 	_, err := u.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
-		cpu, commands = p.Info(ctx, "cpu"), p.Info(ctx, "commandstats")
+		used, commands = p.Info(ctx, "cpu"), p.Info(ctx, "commandstats")
 		return nil
 	})
 	if err != nil {
 		return serverUsage{}
 	}
 	s := serverUsage{commands: map[string]float64{}}
-	for line := range strings.Lines(cpu.Val() + commands.Val()) {
+	for line := range strings.Lines(used.Val() + commands.Val()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch command, stats := strings.CutPrefix(name, "cmdstat_"); {
 		case stats:
@@ -119,6 +120,7 @@ func (s serverUsage) sub(b serverUsage) serverUsage {
 type clientUsage struct {
 	at       time.Time
 	cpu      float64 // s
+	machine  float64 // s, of all processes of this machine; 0: it does not tell
 	gc, busy float64 // s of CPU time, as the runtime estimates it
 	runnable *metrics.Float64Histogram
 }
@@ -135,6 +137,9 @@ func readClient() clientUsage {
 	c.gc = samples[0].Value.Float64()
 	c.busy = samples[1].Value.Float64() - samples[2].Value.Float64()
 	c.cpu = processCPU(c.busy)
+	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
+		c.machine = all[0].User + all[0].Nice + all[0].System + all[0].Irq + all[0].Softirq
+	}
 	return c
 }
 
@@ -143,6 +148,7 @@ type clientUse struct {
 	seconds float64 // how long that was
 	cpu     float64 // s
 	cores   float64 // of CPU time a second
+	machine float64 // cores that all processes of this machine used
 	share   float64 // cores over those that the process may use
 	gc      float64 // part of its CPU time
 	waitP99 float64 // s: how long goroutines that could run waited for a core
@@ -155,7 +161,7 @@ func (c clientUsage) sub(b clientUsage) clientUse {
 	if took <= 0 || b.runnable == nil {
 		return clientUse{}
 	}
-	u := clientUse{seconds: took, cpu: c.cpu - b.cpu}
+	u := clientUse{seconds: took, cpu: c.cpu - b.cpu, machine: (c.machine - b.machine) / took}
 	u.cores = u.cpu / took
 	u.share = min(1, u.cores/float64(runtime.GOMAXPROCS(0)))
 	if busy := c.busy - b.busy; busy > 0 {

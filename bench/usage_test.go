@@ -24,6 +24,8 @@ func TestSaturated(t *testing.T) {
 		{"cores used up by aborts", load{clientCores: 1.25, serverCores: 0.6, contended: 0.9}, false},
 		{"one core of two may be used, and is", load{clientCores: 0.95, serverCores: 0.5, mayUse: 1}, true},
 		{"others use the cores", load{clientCores: 0.5, serverCores: 0.3, waiting: 0.6}, true},
+		{"cores used up, most by several servers", load{clientCores: 0.7, serverCores: 0.35, otherServers: 0.9}, true},
+		{"several servers, and cores to spare", load{clientCores: 0.5, serverCores: 0.35, otherServers: 0.7}, false},
 		{"eight cores", load{clientCores: 1.9, serverCores: 0.6, machine: 8, mayUse: 8}, false},
 		{"eight cores used up", load{clientCores: 6.9, serverCores: 0.6, machine: 8, mayUse: 8}, true},
 	} {

@@ -1,6 +1,7 @@
 package strategies
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -140,13 +141,8 @@ func (s *intents) list(ctx context.Context, l market.Listing) error {
 
 func (s *intents) purchase(ctx context.Context, o market.Order) error {
 	item, err := s.read(ctx, o.Item)
-	switch {
-	case err != nil:
+	if err := cmp.Or(err, item.Meets(o)); err != nil {
 		return err
-	case !item.Listed || item.Owner != o.Seller:
-		return market.ErrNotListed
-	case item.Price != o.Price:
-		return market.ErrPriceChanged
 	}
 	if err := s.ready(ctx); err != nil {
 		return err

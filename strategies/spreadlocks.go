@@ -1,6 +1,7 @@
 package strategies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,13 +79,8 @@ func (k *slotLocked) Purchase(ctx context.Context, o market.Order) (market.Recei
 	k.wanted = slices.Compact(k.wanted)
 	return k.under(ctx, func() error {
 		item, err := k.trade.Read(ctx, o.Item)
-		switch {
-		case err != nil:
+		if err := cmp.Or(err, item.Meets(o)); err != nil {
 			return err
-		case !item.Listed || item.Owner != o.Seller:
-			return market.ErrNotListed
-		case item.Price != o.Price:
-			return market.ErrPriceChanged
 		}
 		funds, err := spread.Funds(ctx, k.trade.Slots, k.keys, o.Buyer)
 		if err == nil && funds < o.Price {

@@ -108,7 +108,7 @@ func TestTablesInWords(t *testing.T) {
 		"cost of one":    {costMeaning(look(alike)), "In this one round a purchase cost the server 31 us with watch at 5x1; it took 27 round trips; 91% of the round trips of watch were in vain at 5x1."},
 		"nothing costed": {costMeaning(look(&result.Run{Rows: []result.Row{{Strategy: "a", Status: result.Complete, Seconds: 1, Audit: result.Audit{Done: true, OK: true}}}})), "What a purchase costs was not recorded, or nothing was bought."},
 		"time":           {timeMeaning(look(several)), "In this one round the largest part of a purchase's time at 5x5 went into holding locks with fine (50%); its own commands with lua (100%)."},
-		"fairness":       {loadMeaning(look(several)), "In fine 5x5 the client was the limit, and not the server. In this one round one buyer made 5.1 times the purchases of another with lua at 5x5."},
+		"fairness":       {loadMeaning(look(several)), "In fine 5x5 the client's machine was the limit, not Redis. In this one round one buyer made 5.1 times the purchases of another with lua at 5x5."},
 		"one buyer":      {loadMeaning(look(alike)), "In this one round a single buyer shares with nobody."},
 		"tries":          {triesMeaning(look(complete())), "In this one round a purchase with watch took 41 tries at 5x5, and 99 of 100 at most 187."},
 		"details":        {detailsMeaning(look(complete())), "In this one round waits reached 408 ms with watch at 5x5, 20 times the average there."},

@@ -261,7 +261,7 @@ func (v view) saturated() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("In %s the client was the limit, and not the server.", listing(names))
+	return fmt.Sprintf("In %s the client's machine was the limit, not Redis.", listing(names))
 }
 
 // even is up to which ratio of the most to the fewest purchases buyers are said to have bought alike.

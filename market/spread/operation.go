@@ -59,6 +59,17 @@ type Item struct {
 	Operation Operation
 }
 
+// Meets returns why an order cannot be met: market.ErrNotListed or market.ErrPriceChanged; nil: it can, by the item.
+func (i Item) Meets(o market.Order) error {
+	switch {
+	case !i.Listed || i.Owner != o.Seller:
+		return market.ErrNotListed
+	case i.Price != o.Price:
+		return market.ErrPriceChanged
+	}
+	return nil
+}
+
 // parseItem reads the fields of an item's hash.
 func parseItem(id market.ItemID, fields []any) (item Item, err error) {
 	var errs []error
