@@ -32,7 +32,7 @@ const (
 type load struct {
 	clientCores, mayUse float64 // that this process used, and may use
 	serverCores         float64 // of the server's main thread, the busiest one's of several
-	otherServers        float64 // cores of the others, and of replicas
+	otherServers        float64 // cores of the others, and of replicas and load machines that run here, too
 	serverKnown, here   bool    // the servers tell their CPU time; they are on this machine
 	machine             float64 // cores
 	waiting             float64 // part of the workers' time in which they waited for a core
@@ -81,8 +81,8 @@ func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client c
 		l.serverCores = max(l.serverCores, (s.user+s.sys)/client.seconds)
 	}
 	l.otherServers = (all.user+all.sys)/client.seconds - l.serverCores
-	several := slices.ContainsFunc(m.markets, (*rowMarket).follows)
-	if several { // replicas work as well, and nobody asks them
+	several := m.party.of > 1 || slices.ContainsFunc(m.markets, (*rowMarket).follows)
+	if several { // replicas and other load machines may work here as well, and nobody asks them
 		l.otherServers = max(l.otherServers, client.machine-client.cores-l.serverCores)
 	}
 	// A round trip ends with a worker that can go on, and waits for a core.
@@ -90,9 +90,9 @@ func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client c
 	l.waiting = client.wait * trips / (float64(r.Sellers+r.Buyers+r.Browsers) * client.seconds)
 	switch r.Client.Saturated = l.saturated(); {
 	case r.Client.Saturated && several && l.here:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("this machine was the limit, and not Redis or contention: %.0f%% of its cores "+
-			"were in use, and the busiest master used %.0f%% of one; measure with servers on machines of their own",
-			100*min(1, l.inUse()/l.machine), 100*l.serverCores))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("this machine was the limit, and not Redis or contention: %.0f%% of its "+
+			"cores were in use, and the busiest master used %.0f%% of one; measure with servers and clients on machines of "+
+			"their own", 100*min(1, l.inUse()/l.machine), 100*l.serverCores))
 	case r.Client.Saturated:
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the client was the limit, and not Redis or contention: it used %.0f%% "+
 			"of its cores, the server's main thread %.0f%% of one; measure from another machine, or with fewer workers",
