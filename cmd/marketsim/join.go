@@ -55,6 +55,8 @@ func (f joinFlags) check(given func(flag string) bool) error {
 		return nil
 	case !join.ValidID(f.id):
 		return usageError{fmt.Errorf("--join %q: it takes a name of 1 to 32 letters, digits, - and _", quotable(f.id))}
+	case !given("of"):
+		return usageError{fmt.Errorf("--join %s: give --of with the number of load machines, too", f.id)}
 	case f.of < 2 || f.of > join.Most:
 		return usageError{fmt.Errorf("--of %d: --join takes 2 to %d load machines", f.of, join.Most)}
 	case f.timeout <= 0 || f.timeout > longest:

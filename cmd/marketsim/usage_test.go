@@ -70,7 +70,7 @@ func TestUsageErrors(t *testing.T) {
 		{"negative stock", with("--stock", "-1"), "--stock -1: want 0 to 100000000 items"},
 		{"history of a large market", with("--stock", "1000001", "--history", below), "give a --stock of 1000000 at most"},
 		{"chaos in a large market", with("--stock", "1", "--chaos"), "--stock does not go with it"},
-		{"join without a number", with("--join", "a", "--redis", url), "--of 0: --join takes 2 to 100 load machines"},
+		{"join without a number", with("--join", "a", "--redis", url), "--join a: give --of with the number of load machines, too"},
 		{"number without join", with("--of", "3"), "go with --join, which names the run"},
 		{"join of one", with("--join", "a", "--of", "1", "--redis", url), "--of 1: --join takes 2 to 100 load machines"},
 		{"join under a bad name", with("--join", "a b", "--of", "2", "--redis", url), "a name of 1 to 32 letters, digits, - and _"},
