@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,38 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/strategies"
 )
-
-// A rowSpec is a strategy under a mix and a workload, at a rate if its loop is open: one row.
-type rowSpec struct {
-	spec     strategies.Spec
-	mix      result.Mix
-	workload result.Workload
-	rate     float64 // purchases a second; 0: the loop is closed
-	as       string  // its name in the result; empty: the canonical form of the strategy
-}
-
-// subject is what is measured, under the name that it has in the result.
-func (r rowSpec) subject() bench.Subject {
-	if r.as == "" || r.as == r.spec.String() {
-		return r.spec
-	}
-	return renamed{r.spec, r.as}
-}
-
-func (r rowSpec) String() string {
-	return result.RowName(r.subject().String(), r.mix, r.workload, r.rate)
-}
-
-// renamed is a strategy that is compared with itself, under a second name.
-type renamed struct {
-	strategies.Spec
-	name string
-}
-
-func (r renamed) String() string { return r.name }
 
 // checkTrials refuses numbers of rounds whose median has no interval worth the name. A 95% interval of a median ends
 // at two of the rounds' own values: of 6 at the lowest and the highest, of 9 at the second from either end, of 12 at
@@ -143,15 +111,4 @@ func (c sessionConfig) historyDir(round, row int) string {
 	}
 	name := strings.ReplaceAll(c.specs[row].String(), " ", "-")
 	return filepath.Join(dir, fmt.Sprintf("%02d-%s", row+1, unsafeInNames.ReplaceAllString(name, "_")))
-}
-
-// checkRepeated refuses a row that is asked for twice: how often rows are measured is for --trials to say.
-func checkRepeated(specs []rowSpec) error {
-	for i, s := range specs {
-		if slices.ContainsFunc(specs[:i], func(other rowSpec) bool { return other.String() == s.String() }) {
-			return usageError{fmt.Errorf("%s is asked for twice: to measure each row several times, give --trials 6, 9, 12 or 15",
-				s)}
-		}
-	}
-	return nil
 }

@@ -4,22 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/catalogue"
 )
-
-// specSyntax explains how a strategy is written.
-const specSyntax = `A strategy is written strategy[:lock[+watchdog][+local]][:key=value]...; what you leave out has its default.
-fine, fine:set-px, fine:poll=2ms and coarse:set-px+watchdog:ttl=500ms:renew=100ms are examples.`
 
 // runFlags are the flags of the command run.
 type runFlags struct {
@@ -274,126 +265,6 @@ func (f runFlags) checkSize() error {
 			bench.MaxRecordedStock)}
 	}
 	return nil
-}
-
-// lockedName is the strategy of the spec if it takes a lock, else one that does.
-func lockedName(spec strategies.Spec) string {
-	if _, ok := spec.Lock(); ok {
-		return spec.Strategy().Name
-	}
-	return "coarse"
-}
-
-// specs are all strategies under all mixes at all rates, with the workload.
-func (f runFlags) specs(given func(flag string) bool, workload result.Workload, rates []float64) ([]rowSpec, error) {
-	if len(f.strategies) == 0 {
-		known := strings.Join(names(), ", ")
-		return nil, usageError{fmt.Errorf("which strategies? give --strategy with one or more of %s", known)}
-	}
-	mixes, err := f.parseMixes(given, workload.Hot > 0)
-	if err != nil {
-		return nil, err
-	}
-	var all []rowSpec
-	for _, text := range f.strategies {
-		specs, err := f.parseSpecs(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, mix := range mixes {
-			for _, spec := range specs {
-				if len(rates) == 0 {
-					all = append(all, rowSpec{spec: spec, mix: mix, workload: workload})
-				}
-				for _, rate := range rates {
-					all = append(all, rowSpec{spec: spec, mix: mix, workload: workload, rate: rate})
-				}
-			}
-		}
-	}
-	return all, checkRepeated(all)
-}
-
-// parseMixes are the mixes of --mix, or the single one of --sellers and --buyers. Where hot items circulate, the default
-// has buyers alone.
-func (f runFlags) parseMixes(given func(flag string) bool, hot bool) ([]result.Mix, error) {
-	texts := f.mixes
-	if hot && !given("mix") {
-		texts = []string{defaultHotMix}
-	}
-	if given("sellers") || given("buyers") {
-		switch {
-		case given("mix"):
-			return nil, usageError{errors.New("give either --mix or --sellers and --buyers")}
-		case !given("sellers") || !given("buyers"):
-			return nil, usageError{errors.New("--sellers and --buyers go together")}
-		}
-		texts = []string{result.Mix{Sellers: f.sellers, Buyers: f.buyers}.String()}
-	}
-	var mixes []result.Mix
-	for _, text := range texts {
-		mix, err := parseMix(text, hot)
-		if err != nil {
-			return nil, err
-		}
-		mixes = append(mixes, mix)
-	}
-	return mixes, nil
-}
-
-// names are the strategies that a spec may begin with.
-func names() []string {
-	var all []string
-	full := catalogue.Full()
-	for _, s := range slices.Concat(full.Strategies, full.Spread) {
-		all = append(all, s.Name)
-	}
-	return all
-}
-
-// parseSpecs reads one strategy of --strategy. With --fencing it is two: with fences off and on.
-func (f runFlags) parseSpecs(text string) ([]strategies.Spec, error) {
-	spec, err := catalogue.Full().Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if !f.fencing {
-		return []strategies.Spec{spec}, nil
-	}
-	if err := checkFencing(spec, text); err != nil {
-		return nil, err
-	}
-	var both []strategies.Spec
-	for _, value := range []string{"off", "on"} {
-		spec, err := catalogue.Full().Parse(text + ":fencing=" + value)
-		if err != nil {
-			return nil, err
-		}
-		both = append(both, spec)
-	}
-	return both, nil
-}
-
-// checkFencing refuses --fencing where there is nothing to compare, or where the strategy sets fencing itself.
-func checkFencing(spec strategies.Spec, text string) error {
-	for part := range strings.SplitSeq(text, ":") {
-		if strings.HasPrefix(part, "fencing=") {
-			return usageError{
-				fmt.Errorf("--fencing measures %s with fencing=off and with fencing=on: leave %s out, or --fencing",
-					spec.Strategy().Name, part),
-			}
-		}
-	}
-	kind, ok := spec.Lock()
-	switch {
-	case !ok:
-		return usageError{fmt.Errorf("--fencing: %s takes no lock; %s does, as in %[2]s:fenced", spec, lockedName(spec))}
-	case kind.Promises.Fenced:
-		return nil
-	}
-	return usageError{fmt.Errorf("--fencing: the lock %s gives its holders no fence to compare: take one that does (%s), "+
-		"or measure %s:fencing=off,%[3]s:fencing=token without --fencing",
-		kind.Name, strings.Join(catalogue.Full().FencedLocks(), ", "), text)}
 }
 
 // prepareHistory makes sure that histories can be recorded into a folder: that it holds none yet, and that files can be

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,12 +10,6 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
-)
-
-// The default mixes of a market whose sellers list new items, and of one whose items circulate.
-const (
-	defaultMix    = "5x5"
-	defaultHotMix = "0x5"
 )
 
 // workloadFlags are the flags of what a market differs in from the book's.
@@ -88,16 +81,4 @@ func checkWorkloads(specs []rowSpec) error {
 		}
 	}
 	return nil
-}
-
-// parseMix reads a mix, which has no sellers where hot items circulate.
-func parseMix(text string, hot bool) (result.Mix, error) {
-	if hot {
-		return bench.ParseHotMix(text)
-	}
-	mix, err := bench.ParseMix(text)
-	if err != nil && strings.HasPrefix(text, "0x") {
-		err = fmt.Errorf("%w; without sellers, items have to circulate: give --hot, too", err)
-	}
-	return mix, err
 }
