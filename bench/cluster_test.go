@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -242,7 +243,8 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 	return move.End(ctx)
 }
 
-// keysOnEverySlot: a market whose keys share no slot is rehearsed, traded on, audited and removed, on all masters.
+// keysOnEverySlot: a market whose keys share no slot is rehearsed, traded on, audited and removed, on all masters. That the
+// server forgets which items it gave ids for does not make any of them twice.
 func (on cluster) keysOnEverySlot(t *testing.T) {
 	for _, name := range []string{"spread-locks", "spread-intents"} {
 		c := config(t, on.server, spec(t, name))
@@ -251,7 +253,15 @@ func (on cluster) keysOnEverySlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Keys, c.Dial, c.Spread, c.Private = keys, on.server.Dialer(keys.Run()), on.server.Cluster(), true
-		c.Mix, c.Purchases, c.Wallets = result.Mix{Sellers: 2, Buyers: 3}, 300, 2
+		c.Mix, c.Purchases, c.Wallets = result.Mix{Sellers: 1, Buyers: 3}, market.BatchSize+100, 2
+		var forget sync.Once
+		c.Steps = func(Role) step.Observer {
+			return func(_ context.Context, at step.Name) {
+				if at == step.Written {
+					forget.Do(func() { on.forgetItems(t, keys) })
+				}
+			}
+		}
 		if err := Rehearse(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -272,6 +282,19 @@ func (on cluster) keysOnEverySlot(t *testing.T) {
 	}
 	if _, err := Run(t.Context(), braces); !errors.Is(err, market.ErrPrefix) {
 		t.Errorf("keys with braces: %v", err)
+	}
+}
+
+// forgetItems takes back the number of items that were made, as a failover does that loses it.
+func (on cluster) forgetItems(t *testing.T, keys market.Keys) {
+	conn, err := on.Dial(t.Context(), keys.Run())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	if err := conn.HSet(t.Context(), keys.Run(), "items", 0).Err(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -66,10 +66,10 @@ func (m *rowMarket) nodes(stats *backend.Stats, under func(context.Context) cont
 // closed.
 func (m *rowMarket) layout(conn *backend.Conn) (layout, io.Closer) {
 	if m.Spread == nil {
-		return oneSlot{redisSupply{conn.Client, m.Keys, m.browseSize(), nil}}, io.NopCloser(nil)
+		return oneSlot{redisSupply{conn.Client, m.Keys, m.browseSize(), &m.minter}}, io.NopCloser(nil)
 	}
 	nodes := m.nodes(conn.Stats, func(ctx context.Context) context.Context { return ctx })
-	return slotted{nodes, m.Keys, m.browseSize()}, nodes
+	return slotted{nodes, m.Keys, m.browseSize(), &m.minter}, nodes
 }
 
 // oneSlot is the layout of the book.
@@ -115,9 +115,10 @@ func (s oneSlot) remove(ctx context.Context, made market.Made, locks iter.Seq[st
 
 // slotted is the layout of package spread.
 type slotted struct {
-	slots spread.Slots
-	keys  market.Keys
-	some  int // as of redisSupply
+	slots  spread.Slots
+	keys   market.Keys
+	some   int            // as of redisSupply
+	minter *market.Minter // as well
 }
 
 func (s slotted) note(ctx context.Context) (market.Made, error) {
@@ -173,7 +174,7 @@ func (s slotted) remove(ctx context.Context, made market.Made, locks iter.Seq[st
 }
 
 func (s slotted) mint(ctx context.Context, owner market.UserID) (market.ItemID, error) {
-	return spread.Mint(ctx, s.slots, s.keys, owner)
+	return spread.Mint(ctx, s.slots, s.minter, s.keys, owner)
 }
 
 func (s slotted) browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
@@ -181,7 +182,7 @@ func (s slotted) browse(ctx context.Context, orders []market.Order, buyer market
 	if err != nil {
 		return orders, err
 	}
-	return redisSupply{rdb, s.keys, s.some, nil}.browse(ctx, orders, buyer)
+	return redisSupply{rdb, s.keys, s.some, s.minter}.browse(ctx, orders, buyer)
 }
 
 func (s slotted) funds(ctx context.Context, account market.UserID) (int64, error) {

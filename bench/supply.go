@@ -30,13 +30,10 @@ type redisSupply struct {
 	rdb    *redis.Client
 	keys   market.Keys
 	some   int            // how many listings browse looks at
-	minter *market.Minter // of all workers of the market; nil: its server forgets nothing
+	minter *market.Minter // of all workers of the market
 }
 
 func (s redisSupply) mint(ctx context.Context, owner market.UserID) (market.ItemID, error) {
-	if s.minter == nil {
-		return market.Mint(ctx, s.rdb, s.keys, owner)
-	}
 	return s.minter.Mint(ctx, s.rdb, s.keys, owner)
 }
 

@@ -149,7 +149,7 @@ func (w *Worker) Connect(ctx context.Context) error {
 	w.purchaser, w.closer = purchaser, closer
 	w.supply = oneSlot{redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}}
 	if w.nodes != nil {
-		w.supply = slotted{w.nodes, w.market.Keys, w.market.browseSize()}
+		w.supply = slotted{w.nodes, w.market.Keys, w.market.browseSize(), &w.market.minter}
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (firs
 }
 
 // A Minter makes items for the clients of a market, none of which it makes twice: a server that has lost that it gave their
-// ids away gives them again. The zero value is ready to use. Its method is safe for concurrent use.
+// ids away gives them again. The zero value is ready to use. Its methods are safe for concurrent use.
 type Minter struct {
 	mu    sync.Mutex
 	given map[ItemID]bool // the first ids of batches
@@ -169,13 +169,8 @@ type Minter struct {
 
 // Mint is the function Mint, but for ids that it had before.
 func (m *Minter) Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
-	for {
-		if first, err = Reserve(ctx, rdb, keys); err != nil {
-			return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
-		}
-		if m.take(first) {
-			break
-		}
+	if first, err = m.Reserve(ctx, rdb, keys, owner); err != nil {
+		return 0, err
 	}
 	items := make([]any, BatchSize)
 	for i := range items {
@@ -185,6 +180,20 @@ func (m *Minter) Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner U
 		return first, fmt.Errorf("mint items for user %d: %w", owner, err)
 	}
 	return first, nil
+}
+
+// Reserve notes that BatchSize items are about to be made for owner, and returns the id of the first: one that it has not
+// returned before. Mint calls it.
+func (m *Minter) Reserve(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (ItemID, error) {
+	for {
+		last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
+		if err != nil {
+			return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
+		}
+		if first := ItemID(last - BatchSize + 1); m.take(first) {
+			return first, nil
+		}
+	}
 }
 
 // take reports whether a batch was not given away before.
@@ -199,15 +208,6 @@ func (m *Minter) take(first ItemID) bool {
 	}
 	m.given[first] = true
 	return true
-}
-
-// Reserve notes that BatchSize items are about to be made, and returns the id of the first. Mint calls it.
-func Reserve(ctx context.Context, rdb redis.Cmdable, keys Keys) (first ItemID, err error) {
-	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
-	if err != nil {
-		return 0, err
-	}
-	return ItemID(last - BatchSize + 1), nil
 }
 
 // Made is what a run noted about itself under its prefix: enough to remove it by enumeration.

@@ -500,7 +500,7 @@ func TestSpreadMarketIsRemoved(t *testing.T) {
 	if err := spread.Seed(t.Context(), slots, keys, opening); !errors.Is(err, market.ErrOccupied) {
 		t.Errorf("a second market: %v", err)
 	}
-	first, err := spread.Mint(t.Context(), slots, keys, seller)
+	first, err := spread.Mint(t.Context(), slots, new(market.Minter), keys, seller)
 	if err != nil {
 		t.Fatal(err)
 	}

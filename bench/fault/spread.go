@@ -36,7 +36,7 @@ func (s *setup) seedSpread(opening market.Opening) {
 	s.slots = nodes
 	s.check(spread.Seed(s.ctx, s.slots, s.keys, opening))
 	var err error
-	s.first, err = spread.Mint(s.ctx, s.slots, s.keys, seller)
+	s.first, err = spread.Mint(s.ctx, s.slots, new(market.Minter), s.keys, seller)
 	s.check(err)
 	for item := s.first; item < s.first+offered; item++ {
 		key := s.keys.Item(item)

@@ -35,14 +35,16 @@ func Seed(ctx context.Context, slots Slots, keys market.Keys, o market.Opening) 
 	return nil
 }
 
-// Mint gives owner market.BatchSize new items, as market.Mint does. After an error some of them may exist.
-func Mint(ctx context.Context, slots Slots, keys market.Keys, owner market.UserID) (first market.ItemID, err error) {
+// Mint gives owner market.BatchSize new items, as market.Mint does, with ids that the minter reserves. After an error some of
+// them may exist.
+func Mint(ctx context.Context, slots Slots, minter *market.Minter, keys market.Keys, owner market.UserID,
+) (first market.ItemID, err error) {
 	rdb, err := slots.For(ctx, keys.Run())
-	if err == nil {
-		first, err = market.Reserve(ctx, rdb, keys)
-	}
 	if err != nil {
 		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
+	}
+	if first, err = minter.Reserve(ctx, rdb, keys, owner); err != nil {
+		return 0, err
 	}
 	err = inBatches(ctx, slots, market.BatchSize, func(b *batch, i int) error {
 		key := keys.Item(first + market.ItemID(i))

@@ -47,6 +47,15 @@
 // A client that dies leaves an operation that anybody can finish, and that [EndAll] finishes. A client that cannot finish one,
 // because a server stays away, goes on as another incarnation: its old numbers stay as they are.
 //
+// # What one key holds
+//
+// The number of items that were made is in run alone, and nothing else says it. A failover that loses it gives ids away again, of
+// items that live on with other masters: made anew, they would belong to somebody else, at a version that they had before. So
+// [Mint] takes a [market.Minter], which uses no id twice, and which all who mint in a market have to share. Minting from
+// several processes needs an answer of its own.
+//
+// # What is not promised
+//
 // It is not promised that what a server acknowledged survives it: a failover that loses a debit, or the record of a
 // credit, makes coins or loses them. Nor does anybody see a purchase in one piece who reads several keys. A record for each
 // incarnation that ever traded with an account stays with it.
