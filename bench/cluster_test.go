@@ -22,12 +22,7 @@ import (
 
 // TestOnACluster are rows on one Redis Cluster, one after the other.
 func TestOnACluster(t *testing.T) {
-	c := testkit.Cluster(t)
-	s := c.Server()
-	if err := s.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	on := cluster{c, s}
+	on := cluster{testkit.Cluster(t)}
 	t.Run("MarketsOnEachMaster", on.marketsOnEachMaster)
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("SlotMoves", on.slotMoves)
@@ -36,16 +31,13 @@ func TestOnACluster(t *testing.T) {
 	t.Run("MasterDies", on.masterDies)
 }
 
-// cluster is a Redis Cluster, and what a row knows of it.
-type cluster struct {
-	*servers.Cluster
-	server *backend.Server
-}
+// cluster is a Redis Cluster that rows run on.
+type cluster struct{ *servers.Cluster }
 
 // clean fails if a node holds a key.
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
-	for _, master := range on.server.Cluster().Masters() {
+	for _, master := range on.Server().Cluster().Masters() {
 		conn, err := backend.Dial(t.Context(), master)
 		if err != nil {
 			t.Fatal(err)
@@ -61,21 +53,21 @@ func (on cluster) clean(t *testing.T) {
 func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 	t.Helper()
 	room := map[string]int{}
-	for i := 0; len(sites) < each*len(on.server.Cluster().Masters()); i++ {
+	for i := 0; len(sites) < each*len(on.Server().Cluster().Masters()); i++ {
 		keys, err := market.NewKeys(fmt.Sprintf("test:{%d}:", i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		node := on.server.Cluster().Master(keys.Prefix()).Addr
+		node := on.Server().Cluster().Master(keys.Prefix()).Addr
 		if room[node]++; room[node] <= each {
-			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.server.Dialer(keys.Prefix())})
+			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.Server().Dialer(keys.Prefix())})
 		}
 	}
 	return sites
 }
 
 func (on cluster) marketsOnEachMaster(t *testing.T) {
-	c := config(t, on.server, spec(t, "fine:set-px"))
+	c := config(t, on.Server(), spec(t, "fine:set-px"))
 	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
 	c.Mix, c.Purchases = result.Mix{Sellers: 6, Buyers: 7}, 700
 	row, err := Run(t.Context(), c)
@@ -101,7 +93,7 @@ func (on cluster) marketsOnEachMaster(t *testing.T) {
 // keysElsewhere: a key that a lock makes on another master of a private cluster is found.
 func (on cluster) keysElsewhere(t *testing.T) {
 	sites := on.marketsOn(t, 1)
-	c := config(t, on.server, spec(t, "watch"))
+	c := config(t, on.Server(), spec(t, "watch"))
 	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
 	other, err := sites[1].Dial(t.Context())
 	if err != nil {
@@ -125,9 +117,9 @@ func (on cluster) slotMoves(t *testing.T) {
 	for _, name := range []string{"watch", "coarse:set-px", "fine:set-px", "fine:set-px:write=fused", "lua"} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			c := config(t, on.server, spec(t, name))
+			c := config(t, on.Server(), spec(t, name))
 			c.Keys = testkit.Keys(t)
-			c.Dial, c.Mix, c.Purchases = on.server.Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
+			c.Dial, c.Mix, c.Purchases = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
 			gate := step.Hold(step.BeforeWrite)
 			c.Steps = func(r Role) step.Observer {
 				if r == Buyer {
@@ -160,8 +152,8 @@ func (on cluster) slotMoves(t *testing.T) {
 // where another master can take its place.
 func (on cluster) patience(t *testing.T) {
 	ctx := t.Context()
-	c := config(t, on.server, spec(t, "watch"))
-	c.Dial = on.server.Dialer(c.Keys.Prefix())
+	c := config(t, on.Server(), spec(t, "watch"))
+	c.Dial = on.Server().Dialer(c.Keys.Prefix())
 	ws := connected(t, c)
 	w := ws.buyers[0]
 	refused := func(answer string) error { return fmt.Errorf("%w: %w", market.ErrRejected, refusal(answer)) }
@@ -202,14 +194,10 @@ func (refusal) RedisError()     {}
 // go on, and moves the rest when the server has refused something.
 func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()) error {
 	defer goOn()
-	from, err := on.Master(ctx, keys.Prefix())
+	to, err := on.OtherMaster(ctx, keys.Prefix())
 	if err != nil {
 		return err
 	}
-	to := slices.IndexFunc(on.Addrs(), func(addr string) bool {
-		return addr != on.Addrs()[from] && slices.ContainsFunc(on.server.Cluster().Masters(),
-			func(m backend.Target) bool { return m.Addr == addr })
-	})
 	move, err := on.BeginMove(ctx, keys.Prefix(), to)
 	if err != nil {
 		return err
@@ -247,12 +235,12 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 // server forgets which items it gave ids for does not make any of them twice.
 func (on cluster) keysOnEverySlot(t *testing.T) {
 	for _, name := range []string{"spread-locks", "spread-intents"} {
-		c := config(t, on.server, spec(t, name))
+		c := config(t, on.Server(), spec(t, name))
 		keys, err := market.NewKeys("test:" + name + ":")
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Keys, c.Dial, c.Spread, c.Private = keys, on.server.Dialer(keys.Run()), on.server.Cluster(), true
+		c.Keys, c.Dial, c.Spread, c.Private = keys, on.Server().Dialer(keys.Run()), on.Server().Cluster(), true
 		c.Mix, c.Purchases, c.Wallets = result.Mix{Sellers: 1, Buyers: 3}, market.BatchSize+100, 2
 		var forget sync.Once
 		c.Steps = func(Role) step.Observer {
@@ -271,8 +259,8 @@ func (on cluster) keysOnEverySlot(t *testing.T) {
 		}
 		on.clean(t)
 	}
-	one, other := config(t, on.server, spec(t, "spread-intents")), config(t, on.server, spec(t, "fine"))
-	other.Spread = on.server.Cluster()
+	one, other := config(t, on.Server(), spec(t, "spread-intents")), config(t, on.Server(), spec(t, "fine"))
+	other.Spread = on.Server().Cluster()
 	braces := other
 	braces.Subject = spec(t, "spread-intents")
 	for _, c := range []Config{one, other} {
@@ -301,8 +289,8 @@ func (on cluster) forgetItems(t *testing.T, keys market.Keys) {
 // masterDies: a replica takes the place of a market's master, and the row goes on there. What was lost with it is not
 // blamed on the strategy. Locks that were held then keep others out until they expire.
 func (on cluster) masterDies(t *testing.T) {
-	c := config(t, on.server, spec(t, "fine:set-px:ttl=500ms"))
-	c.Dial, c.Mix = on.server.Dialer(c.Keys.Prefix()), mix5x5
+	c := config(t, on.Server(), spec(t, "fine:set-px:ttl=500ms"))
+	c.Dial, c.Mix = on.Server().Dialer(c.Keys.Prefix()), mix5x5
 	c.Purchases, c.Duration = 0, 6*time.Second
 	gate := step.Hold(step.Written)
 	c.Steps = func(Role) step.Observer { return gate.Observe }
@@ -329,7 +317,7 @@ func (on cluster) masterDies(t *testing.T) {
 	if !slices.ContainsFunc(row.Warnings, func(w string) bool { return strings.Contains(w, "took the place of") }) {
 		t.Errorf("warnings: %q", row.Warnings)
 	}
-	if err := on.server.Cluster().Refresh(t.Context()); err != nil {
+	if err := on.Server().Cluster().Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	on.clean(t)

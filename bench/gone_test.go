@@ -18,13 +18,9 @@ func TestRowWhoseMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const cutAt, killedAt = 20, 50 // purchases
 	ctx, cluster := t.Context(), testkit.Cluster(t)
-	server := cluster.Server()
-	if err := server.Discover(ctx); err != nil {
-		t.Fatal(err)
-	}
-	c := config(t, server, spec(t, "lua"))
+	c := config(t, cluster.Server(), spec(t, "lua"))
 	c.Keys = testkit.Keys(t)
-	c.Dial, c.Mix, c.Purchases = server.Dialer(c.Keys.Prefix()), result.Mix{Sellers: 1, Buyers: 1}, 200
+	c.Dial, c.Mix, c.Purchases = cluster.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 1, Buyers: 1}, 200
 	master, err := cluster.Master(ctx, c.Keys.Market())
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -101,12 +100,8 @@ func (s *oneServer) Dial(ctx context.Context, _ string) (*redis.Client, error) {
 // onCluster opens connections to a cluster, through proxies where there are some.
 func onCluster(t testing.TB, c *servers.Cluster, through map[string]*wire.Proxy) func() spread.Slots {
 	t.Helper()
-	server := c.Server()
-	if err := server.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return func() spread.Slots {
-		nodes := server.Cluster().Nodes(func(ctx context.Context, target backend.Target) (*backend.Conn, error) {
+		nodes := c.Server().Cluster().Nodes(func(ctx context.Context, target backend.Target) (*backend.Conn, error) {
 			if p := through[target.Addr]; p != nil {
 				target = p.Target()
 			}
@@ -456,9 +451,9 @@ func TestSpreadIntentsFollow(t *testing.T) {
 				return
 			}
 			delete(moves, at)
-			from, err := cluster.Master(ctx, key)
+			to, err := cluster.OtherMaster(ctx, key)
 			if err == nil {
-				err = cluster.MoveSlot(ctx, key, another(t, cluster, from))
+				err = cluster.MoveSlot(ctx, key, to)
 			}
 			if err != nil {
 				t.Error(err)
@@ -470,18 +465,6 @@ func TestSpreadIntentsFollow(t *testing.T) {
 		}
 		g.sound(0, 0)
 	}
-}
-
-// another is a master other than node i.
-func another(t *testing.T, c *servers.Cluster, i int) int {
-	t.Helper()
-	for n := range 100 {
-		if j, err := c.Master(t.Context(), strconv.Itoa(n)); err == nil && j != i {
-			return j
-		}
-	}
-	t.Fatal("the cluster has one master")
-	return 0
 }
 
 // All keys are on the nodes while there is a market, and none afterwards.

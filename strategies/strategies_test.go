@@ -37,9 +37,6 @@ func TestStrategiesConform(t *testing.T) {
 // TestStrategiesConformOnACluster: each market is on the master of its slot.
 func TestStrategiesConformOnACluster(t *testing.T) {
 	s := testkit.Cluster(t).Server()
-	if err := s.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, strategy := range strategies.All() {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()

@@ -1,13 +1,11 @@
 package chaos
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 )
@@ -16,18 +14,7 @@ import (
 // be gone, because a replica that lags behind is promoted: that is told, and no violation.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	s, err := StartCluster(t.Context())
-	if errors.Is(err, backend.ErrUnavailable) {
-		testkit.Require(t, "redis", err.Error())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := begin(t, StartCluster)
 	const short = 200 * time.Millisecond
 	schedule := Schedule{
 		{Faults: []Fault{

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -20,7 +21,13 @@ func TestMain(m *testing.M) {
 // open starts a setup for the length of a test.
 func open(t testing.TB) *Setup {
 	t.Helper()
-	s, err := Start(t.Context())
+	return begin(t, Start)
+}
+
+// begin does so by Start or StartCluster.
+func begin(t testing.TB, start func(context.Context) (*Setup, error)) *Setup {
+	t.Helper()
+	s, err := start(t.Context())
 	if errors.Is(err, backend.ErrUnavailable) {
 		testkit.Require(t, "redis", err.Error())
 	}

@@ -55,11 +55,7 @@ func StartCluster(ctx context.Context) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Setup{server: cluster.Server(), cluster: cluster}
-	if err := s.server.Discover(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &Setup{server: cluster.Server(), cluster: cluster}, nil
 }
 
 // Server is the server, which keeps its address when it is restarted.

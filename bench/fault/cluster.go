@@ -49,44 +49,26 @@ type guard struct {
 	min  bool // masters refuse writes where they miss their replicas
 }
 
-// A privateCluster is a Redis Cluster of a scenario's own, and the server that it is to a market.
-type privateCluster struct {
-	*servers.Cluster
-	server *backend.Server
-}
-
-func startCluster(ctx context.Context) (*privateCluster, error) {
-	c, err := servers.StartCluster(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p := &privateCluster{c, c.Server()}
-	if err := p.server.Discover(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return p, nil
-}
-
 // sharedCluster places the market on the cluster that all setups share.
 func sharedCluster(s *setup) *backend.Server {
 	s.runner.mu.Lock()
 	defer s.runner.mu.Unlock()
 	if s.runner.cluster == nil {
-		c, err := startCluster(s.ctx)
+		c, err := servers.StartCluster(s.ctx)
 		s.check(err)
 		s.runner.cluster = c
 	}
 	s.cluster = s.runner.cluster
-	return s.cluster.server
+	return s.cluster.Server()
 }
 
 // ownCluster places the market on a cluster that ends with the setup.
 func ownCluster(s *setup) *backend.Server {
-	c, err := startCluster(s.ctx)
+	c, err := servers.StartCluster(s.ctx)
 	s.check(err)
 	s.own(c)
 	s.cluster = c
-	return c.server
+	return c.Server()
 }
 
 // slotMoved moves the market's slot under three buyers: one is held before it writes while a part of the keys moves

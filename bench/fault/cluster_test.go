@@ -70,11 +70,7 @@ func TestFindingsOnCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := testkit.Cluster(t).Server()
-	if err := server.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	runner, err := newRunner(server)
+	runner, err := newRunner(testkit.Cluster(t).Server())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	locks   map[lock.Need]*servers.Locks // what locks need
-	cluster *privateCluster              // whose slots are moved; nil: none was needed
+	cluster *servers.Cluster             // whose slots are moved; nil: none was needed
 	setups  int
 }
 

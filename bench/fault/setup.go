@@ -57,7 +57,7 @@ type setup struct {
 	operations []*operation
 	nth        int              // the command at which a client is held whose scheme calls no steps
 	masters    *servers.Masters // of a lock that needs some
-	cluster    *privateCluster  // that the market is on; nil: it is on none of this setup's
+	cluster    *servers.Cluster // that the market is on; nil: it is on none of this setup's
 	closers    []io.Closer      // what was started for this run alone
 }
 

@@ -16,11 +16,7 @@ import (
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.
 func TestOnYourCluster(t *testing.T) {
 	t.Parallel()
-	c := testkit.Cluster(t)
-	on := yourCluster{c, c.Server()}
-	if err := on.server.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	on := yourCluster{testkit.Cluster(t)}
 	t.Run("Markets", on.markets)
 	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)
@@ -31,17 +27,14 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("NodeDown", on.nodeDown)
 }
 
-type yourCluster struct {
-	*servers.Cluster
-	server *backend.Server
-}
+type yourCluster struct{ *servers.Cluster }
 
-func (on yourCluster) url() string { return "redis://" + on.server.Target.Addr }
+func (on yourCluster) url() string { return "redis://" + on.Addrs()[0] }
 
 // each calls f with a connection to each master.
 func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
 	t.Helper()
-	for _, master := range on.server.Cluster().Masters() {
+	for _, master := range on.Server().Cluster().Masters() {
 		conn, err := backend.Dial(t.Context(), master)
 		if err != nil {
 			t.Fatal(err)
@@ -156,14 +149,14 @@ func (on yourCluster) rights(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.server.Target.Addr)...).
+	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
 		exits(t, exitEnvironment).says(t, "ACL SETUSER <user> +cluster|slots").silent(t, "s3cret")
 	on.clean(t)
 }
 
 // incomplete: a slot that nobody serves, and what to look at then.
 func (on yourCluster) incomplete(t *testing.T) {
-	slots, err := testkit.Dial(t, on.server).Do(t.Context(), "cluster", "slots").Slice()
+	slots, err := testkit.Dial(t, on.Server()).Do(t.Context(), "cluster", "slots").Slice()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +167,7 @@ func (on yourCluster) incomplete(t *testing.T) {
 		}
 	})
 	marketsim(t, short("run", "--strategy", "lua", "--redis", on.url())...).exits(t, exitEnvironment).
-		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.server.Target.Addr)
+		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.Addrs()[0])
 }
 
 // nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.

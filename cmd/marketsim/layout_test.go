@@ -36,12 +36,8 @@ func TestSpreadLayoutOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.Cluster(t)
 	url := "redis://" + cluster.Addrs()[0]
-	server := cluster.Server()
-	if err := server.Discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	keys := func() (found int) {
-		for _, master := range server.Cluster().Masters() {
+		for _, master := range cluster.Server().Cluster().Masters() {
 			conn, err := backend.Dial(t.Context(), master)
 			if err != nil {
 				t.Fatal(err)
@@ -62,7 +58,7 @@ func TestSpreadLayoutOnACluster(t *testing.T) {
 	run("--strategy", "spread-intents", "--keep", "--prefix", "mine:").exits(t, exitFine)
 	run("--strategy", "spread-intents", "--prefix", "mine:").exits(t, exitEnvironment).says(t, "already holds keys")
 
-	nodes := server.Cluster().Nodes(backend.Dial)
+	nodes := cluster.Server().Cluster().Nodes(backend.Dial)
 	defer nodes.Close()
 	mine, err := market.NewKeys("mine:")
 	if err != nil {

@@ -30,7 +30,8 @@ var ErrNoMaster = errors.New("no master serves the slot")
 // takes over within two seconds. Its methods are not safe for concurrent use, except for Master and Dial.
 type Cluster struct {
 	redises
-	known *backend.Cluster // as the nodes tell a client
+	known  *backend.Cluster // as the nodes tell a client
+	server *backend.Server
 }
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
@@ -48,6 +49,11 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 	}
 	if err == nil {
 		c.known, err = backend.OpenCluster(ctx, c.redises[0].Target)
+	}
+	if err == nil {
+		c.server = backend.NewServer(backend.NameCluster, c.redises[0].Target, "private cluster of three masters, each with a replica,",
+			c.Close)
+		err = c.server.Discover(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", backend.OfContext(ctx, err)), c.Close())

@@ -21,11 +21,8 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 	return c.Server(), nil
 }
 
-// Server is the cluster as a server of markets, which ends it.
-func (c *Cluster) Server() *backend.Server {
-	return backend.NewServer(backend.NameCluster, c.redises[0].Target, "private cluster of three masters, each with a replica,",
-		c.Close)
-}
+// Server is the cluster as a server of markets, which knows its slots and ends it.
+func (c *Cluster) Server() *backend.Server { return c.server }
 
 // SentinelStarter starts a private master, its replica and the sentinels that watch it, for one market. The zero value is
 // ready to use.

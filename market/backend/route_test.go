@@ -3,7 +3,6 @@ package backend_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +37,6 @@ func newClustered(t *testing.T) clustered {
 	t.Helper()
 	ctx, c := t.Context(), testkit.Cluster(t)
 	s := c.Server()
-	if err := s.Discover(ctx); err != nil {
-		t.Fatal(err)
-	}
 	if masters := s.Cluster().Masters(); len(masters) != 3 {
 		t.Fatalf("masters: %v, want three", masters)
 	}
@@ -53,14 +49,8 @@ func newClustered(t *testing.T) clustered {
 	if err := f.conn.MSet(ctx, "{m}:1", 1, "{m}:2", 2).Err(); err != nil {
 		t.Fatal(err)
 	}
-	at, err := c.Master(ctx, "{m}")
-	if err != nil {
+	if f.other, err = c.OtherMaster(ctx, "{m}"); err != nil {
 		t.Fatal(err)
-	}
-	for _, master := range s.Cluster().Masters() {
-		if i := slices.Index(c.Addrs(), master.Addr); i != at {
-			f.other = i
-		}
 	}
 	return f
 }
