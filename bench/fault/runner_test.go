@@ -22,14 +22,25 @@ func custom(run func(*setup) observed) Scenario {
 	return Scenario{Name: "custom", Title: "a test's own", run: run}
 }
 
-// TestLateRunsAreRepeated: a machine that was too slow is no finding.
+// clusterDown is what a node of a cluster answers that misses most of the others.
+type clusterDown struct{}
+
+func (clusterDown) Error() string { return "CLUSTERDOWN The cluster is down" }
+func (clusterDown) RedisError()   {}
+
+// TestLateRunsAreRepeated: a machine that was too slow is no finding, nor is one whose cluster fell apart meanwhile.
 func TestLateRunsAreRepeated(t *testing.T) {
 	r := startRunner(t)
-	for _, c := range []struct{ late, runs int }{{0, 1}, {attempts - 1, attempts}, {attempts, attempts}} {
+	for _, c := range []struct {
+		late, runs int
+		why        error
+	}{
+		{0, 1, nil}, {attempts - 1, attempts, errLate}, {attempts, attempts, errLate}, {1, 2, clusterDown{}},
+	} {
 		runs := 0
 		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
 			if runs++; runs <= c.late {
-				s.fail(errLate)
+				s.check(c.why)
 				return observed{harm: result.SoldTwice, why: "late"}
 			}
 			return observed{harm: result.NoHarm, why: "in time"}

@@ -75,8 +75,12 @@ func (s *setup) cannot(why string) { s.fail(inapplicable(why)) }
 // client that is not there. Only the goroutine that runs attempt may call it.
 func (s *setup) fail(err error) { panic(failure{err}) }
 
-// check ends the run where there is an error.
+// check ends the run where there is an error. Where a cluster refuses what the scenario itself asks of it, this machine has
+// held up its nodes for so long that they took each other for dead.
 func (s *setup) check(err error) {
+	if backend.Redirected(err) {
+		err = fmt.Errorf("%w: %w", errLate, err)
+	}
 	if err != nil {
 		s.fail(err)
 	}
