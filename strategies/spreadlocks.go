@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -35,6 +36,7 @@ func spreadLocks() Strategy {
 		Locks:    itemAndAccount(),
 		Protects: Protection{Accounts: true},
 		Spread:   true,
+		Check:    func(s Spec, _ Catalogue) error { return slotEach(*s.lock) },
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
 			return &slotLocked{
 				locked: &locked{keys: env.Keys, locker: env.Locker, steps: env.Steps, holds: holds{report: env.Holds}},
@@ -42,6 +44,18 @@ func spreadLocks() Strategy {
 			}, nil, nil
 		},
 	}
+}
+
+// slotEach refuses a lock that keeps several names in one key: they have a slot each here.
+func slotEach(kind lock.Kind) error {
+	key := market.Keys{}.SlotLock(accountLock(1))
+	for _, k := range kind.AllKeys(key) {
+		if backend.Slot(k) != backend.Slot(key) {
+			return fmt.Errorf("%s keeps all locks in one key, and each has a slot of its own here: take a lock that has a key a name",
+				kind.Name)
+		}
+	}
+	return nil
 }
 
 // slotLocked does each operation under locks on slots of their own.
