@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type rowMarket struct {
 	Config                   // the row's, with this market's part of the workers
 	node    string           // as Site.Node
 	others  []market.Keys    // of the first of several: those of the others, which its note names
+	first   market.Keys      // of the others: those of the first
 	process lock.Process     // what the locks of its workers share
 	route   *backend.Route   // to its server; nil: it was not seeded
 	changed int              // how often its master had changed before
@@ -141,7 +143,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	layout, closer := m.layout(conn)
 	defer closer.Close()
 	opening := m.opening()
-	opening.Others = m.others
+	opening.Others, opening.First = m.others, m.first
 	err = layout.seed(ctx, opening)
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
@@ -236,14 +238,14 @@ func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 }
 
 // remove deletes the market, in which items up to last were minted as far as the workers know. A failure names the
-// command that repeats it.
+// command that repeats it, for all markets of the row.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
 	err := m.removeKeys(ctx, last)
 	if err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
-			err, m.Keys.Prefix())
+			err, cmp.Or(m.first, m.Keys).Prefix())
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (c Config) markets() (all []*rowMarket) {
 		all = append(all, m)
 	}
 	for _, m := range all[1:] {
-		all[0].others = append(all[0].others, m.Keys)
+		all[0].others, m.first = append(all[0].others, m.Keys), all[0].Keys
 	}
 	return all
 }

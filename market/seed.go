@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +38,9 @@ var ErrUnclaimed = errors.New("prefix was not claimed")
 // went on.
 var ErrNote = errors.New("the run's note is not whole")
 
+// ErrForeign is returned by ReadMade for what no run has written.
+var ErrForeign = errors.New("not a note of marketsim")
+
 // Opening is what a market starts with: accounts 1 to Accounts, holding Funds coins each.
 type Opening struct {
 	Accounts int
@@ -46,6 +48,7 @@ type Opening struct {
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
 	Lost     *Lost  // for Audit: nil: the ledgers of all clients are there
 	Others   []Keys // of a run's first market: where its other markets are, to be removed with it
+	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 	// MayBeGone is for Audit: the server may have lost the last writes that it acknowledged, as a replica that is promoted
 	// has. What a ledger knows as applied is then gone if the item is not where that put it: it is counted, and taken
 	// back. It needs a market whose operations are one write each (a transaction or a script), so that what the server
@@ -85,6 +88,9 @@ func Claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	note := []any{"items", 0, "strategy", o.Strategy}
 	if len(o.Others) > 0 {
 		note = append(note, "markets", prefixes(o.Others))
+	}
+	if o.First != (Keys{}) {
+		note = append(note, "first", o.First.Prefix())
 	}
 	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
@@ -216,14 +222,18 @@ type Made struct {
 	Items    ItemID // the highest id that may have been minted
 	Strategy string // canonical spec
 	Others   []Keys // as Opening's
+	First    Keys   // as Opening's
 }
 
-// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, and ErrNote,
-// wrapped, when a part of it is gone.
+// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when a
+// part of it is gone, and ErrForeign when it is none.
 func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
 	if err == nil && len(note) == 0 {
 		err = redis.Nil
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	if err != nil {
 		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
@@ -237,19 +247,23 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 		items, err2 = 0, nil
 	}
 	if err := errors.Join(err1, err2); err != nil {
-		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
+		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
 	}
 	if accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems {
-		return Made{}, fmt.Errorf("read %s: not a note of marketsim: %d accounts and %d items",
-			keys.Run(), accounts, items)
+		return Made{}, fmt.Errorf("read %s: %w: %d accounts and %d items", keys.Run(), ErrForeign, accounts, items)
 	}
 	made := Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
+	var errs []error
 	for prefix := range strings.FieldsSeq(note["markets"]) {
 		other, err := NewKeys(prefix)
-		if err != nil {
-			return Made{}, fmt.Errorf("read %s: not a note of marketsim: %w", keys.Run(), err)
-		}
-		made.Others = append(made.Others, other)
+		made.Others, errs = append(made.Others, other), append(errs, err)
+	}
+	if first := note["first"]; first != "" {
+		made.First, err = NewKeys(first)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
 	}
 	return made, nil
 }
@@ -271,55 +285,6 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 		return removed, fmt.Errorf("remove keys: %w", err)
 	}
 	return removed, nil
-}
-
-// marketKey matches what follows the prefix in the keys of a market and of its locks, and keyTypes are the types of
-// those of a market.
-var (
-	marketKey = regexp.MustCompile(
-		`^(?:(users|inventory):\d+|(market):|(run|outcomes|join)|join:(part):\d+|` +
-			`(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
-	keyTypes = map[string]string{
-		"users": "hash", "inventory": "set", "market": "zset", "run": "hash", "outcomes": "hash",
-		"join": "hash", "part": "list",
-	}
-)
-
-// Leftovers lists the keys under the prefix that have the names and types of a market's and its locks'. It is for what
-// a run left whose note is lost, and walks the names of the whole keyspace with SCAN. Made says that a note or an
-// account among them shows that a run made them.
-func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
-	for it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator(); ; {
-		if !it.Next(ctx) {
-			if err = it.Err(); err != nil {
-				err = fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
-			}
-			return found, made, err
-		}
-		parts := marketKey.FindStringSubmatch(strings.TrimPrefix(it.Val(), keys.Prefix()))
-		if parts == nil {
-			continue
-		}
-		kind := strings.Join(parts[1:], "")
-		if want := keyTypes[kind]; want != "" {
-			is, err := rdb.Type(ctx, it.Val()).Result()
-			if err != nil {
-				return nil, false, fmt.Errorf("look at key %s: %w", it.Val(), err)
-			}
-			if is != want {
-				continue
-			}
-		}
-		if kind == "users" {
-			name, err := rdb.HGet(ctx, it.Val(), "name").Result()
-			if err != nil && err != redis.Nil {
-				return nil, false, fmt.Errorf("look at key %s: %w", it.Val(), err)
-			}
-			made = made || name == accountName(strings.TrimPrefix(it.Val(), keys.Prefix()+"users:"))
-		}
-		made = made || kind == "run"
-		found = append(found, it.Val())
-	}
 }
 
 // unlink deletes keys, many at once, and returns how many there were.

@@ -27,8 +27,9 @@ func newClean(p *program) *cobra.Command {
 		Short: "Remove what a killed run left on your server",
 		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
 with --keep. Where a run had several markets, the prefix of the first removes all. Keys under the prefix that no run of
-marketsim made stay. If the server has lost the note, by eviction or by FLUSHALL, what is left is found by its names. Do
-not clean a run that is still going.`,
+marketsim made stay. If the server has lost the note, by eviction, by FLUSHALL or in a failover, what is left is found
+by its names, and other markets by their own notes. The keys of --layout spread are looked for on every master of the
+cluster. Do not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd.Context(), p, server, prefix) },
@@ -40,7 +41,8 @@ not clean a run that is still going.`,
 
 func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (err error) {
 	if prefix == "" {
-		return usageError{errors.New("which run? give --prefix, as it was printed when the run began")}
+		return usageError{errors.New("which run? give --prefix, as it was printed when the run began: without it nothing is looked " +
+			"for, because most keys may be somebody else's")}
 	}
 	keys, err := market.NewKeys(prefix)
 	if err != nil {
@@ -67,101 +69,124 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	return err
 }
 
-// removeMarkets removes the market under keys, and before it those that its note names, and says what there was.
+// removeMarkets removes the market under keys, and before it the others of its run, and says what there was.
 func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	conn, err := dialNote(ctx, server, keys)
+	if server.Cluster() != nil && spread.CheckKeys(keys) == nil { // braces put all keys on one slot
+		return removeSpread(ctx, server, keys)
+	}
+	all, err := others(ctx, server, keys)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	made, err := market.ReadMade(ctx, conn.Client, keys)
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
-		return "", err
-	}
 	var messages []string
-	for _, other := range made.Others {
-		message, err := removeOther(ctx, server, other)
+	for _, one := range append(all, keys) { // the first one last, whose note says where the others are
+		message, err := removeMarket(ctx, server, one)
 		if err != nil {
 			return "", err
 		}
 		messages = append(messages, message)
 	}
-	message, err = removeMarket(ctx, conn.Client, server.Cluster(), keys)
-	return strings.Join(append(messages, message), "\n"), err
+	return strings.Join(messages, "\n"), nil
 }
 
-// removeOther removes a market that another's note names.
-func removeOther(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	conn, err := dialNote(ctx, server, keys)
+// others are the other markets of the run whose first market is under keys: those that its note names, or, if the server has
+// lost it, those that are found.
+func others(ctx context.Context, server *backend.Server, keys market.Keys) (all []market.Keys, err error) {
+	conn, err := server.Dialer(keys.Prefix())(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	made, err := market.ReadMade(ctx, conn.Client, keys)
+	if lost(err) {
+		return findOthers(ctx, server, keys)
+	}
+	return made.Others, err
+}
+
+// lost reports whether an error of market.ReadMade says that there is no note, or only a part of it.
+func lost(err error) bool { return errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) }
+
+// removeMarket removes the market under keys, which is in one slot, and says what there was.
+func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
+	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	return removeMarket(ctx, conn.Client, server.Cluster(), keys)
-}
-
-// dialNote connects to the server that has the note of a market.
-func dialNote(ctx context.Context, server *backend.Server, keys market.Keys) (*backend.Conn, error) {
-	note := keys.Prefix()
-	if spread.CheckKeys(keys) == nil { // braces put all keys on one slot
-		note = keys.Run()
-	}
-	return server.Dialer(note)(ctx)
-}
-
-// removeMarket removes the market under keys and says what there was.
-func removeMarket(ctx context.Context, rdb *redis.Client, cluster *backend.Cluster, keys market.Keys,
-) (message string, err error) {
-	spreads := cluster != nil && spread.CheckKeys(keys) == nil
-	var met []string // of a run that several machines made, which is in one slot
-	if !spreads {
-		if met, err = join.ReadKeys(ctx, rdb, keys); err != nil {
-			return "", err
-		}
-	}
-	made, err := market.ReadMade(ctx, rdb, keys)
-	var removed int64
-	switch {
-	case errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote):
-		removed, message, err = removeWithoutNote(ctx, rdb, keys)
-	case err == nil && spreads:
-		removed, err = removeSpread(ctx, cluster, keys, made)
-	case err == nil:
-		removed, err = market.Remove(ctx, rdb, keys, made, lockKeys(keys, made))
-		if err == nil && met != nil {
-			var more int64
-			more, err = market.RemoveKeys(ctx, rdb, slices.Values(met))
-			removed += more
-		}
-	default:
+	met, err := join.ReadKeys(ctx, conn.Client, keys) // of a run that several machines made
+	if err != nil {
 		return "", err
 	}
+	made, err := market.ReadMade(ctx, conn.Client, keys)
+	var removed int64
 	switch {
+	case lost(err):
+		found, shown, err := market.Leftovers(ctx, conn.Client, keys)
+		if message := nothingToRemove(keys, found, shown); err != nil || message != "" {
+			return message, err
+		}
+		removed, err = market.RemoveKeys(ctx, conn.Client, slices.Values(found))
+		return removedKeys(keys, removed, err)
 	case err != nil:
-		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
-	case message != "":
-		return message, nil
+		return "", err
 	}
-	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
+	removed, err = market.Remove(ctx, conn.Client, keys, made, lockKeys(keys, made))
+	if err == nil && met != nil {
+		var more int64
+		more, err = market.RemoveKeys(ctx, conn.Client, slices.Values(met))
+		removed += more
+	}
+	return removedKeys(keys, removed, err)
 }
 
-// removeWithoutNote removes what looks like a market's keys, if something shows that a run made them: one of them, or a
-// prefix such as runs draw. The server has lost the run's note, by eviction or by FLUSHALL. The message is empty if
-// there was something to remove.
-func removeWithoutNote(ctx context.Context, rdb *redis.Client, keys market.Keys) (int64, string, error) {
-	found, made, err := market.Leftovers(ctx, rdb, keys)
-	switch {
-	case err != nil:
-		return 0, "", err
-	case len(found) == 0:
-		return 0, "nothing to remove: no run has left a market under " + keys.Prefix(), nil
-	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix):
-		return 0, fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
-			"the %s there whose names are like a market's, such as %s", keys.Prefix(),
-			english.Plural(len(found), "key", ""), found[0]), nil
+// removeSpread removes the market under keys that share no slot, and says what there was. Its note is on one master and what
+// it speaks of on all, so that it may be lost, or know too few items, while they are there: all are looked through. Purchases
+// that are under way need not be ended, because their accounts and items go as well.
+func removeSpread(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
+	nodes := server.Cluster().Nodes(backend.Dial)
+	defer func() { err = errors.Join(err, nodes.Close()) }()
+	note, err := nodes.For(ctx, keys.Run())
+	if err != nil {
+		return "", err
 	}
-	removed, err := market.RemoveKeys(ctx, rdb, slices.Values(found))
-	return removed, "", err
+	if _, err := market.ReadMade(ctx, note, keys); err != nil && !lost(err) {
+		return "", err
+	}
+	var found []string
+	made := false
+	err = eachMaster(ctx, server, func(conn *backend.Conn) error {
+		some, shown, err := market.Leftovers(ctx, conn.Client, keys)
+		found, made = append(found, some...), made || shown
+		return err
+	})
+	if message := nothingToRemove(keys, found, made); err != nil || message != "" {
+		return message, err
+	}
+	removed, err := spread.RemoveKeys(ctx, nodes, keys, slices.Values(found))
+	return removedKeys(keys, removed, err)
+}
+
+// nothingToRemove says why nothing is removed of what looks like a market's keys, and has no note: there are none, or nothing
+// shows that a run made them, neither one of them nor a prefix such as runs draw. Else it is empty.
+func nothingToRemove(keys market.Keys, found []string, made bool) string {
+	switch {
+	case len(found) == 0:
+		return "nothing to remove: no run has left a market under " + keys.Prefix()
+	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix) && !drawn(keys):
+		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
+			"the %s there whose names are like a market's, such as %s", keys.Prefix(),
+			english.Plural(len(found), "key", ""), found[0])
+	}
+	return ""
+}
+
+// removedKeys says how many keys were removed under a prefix.
+func removedKeys(keys market.Keys, removed int64, err error) (string, error) {
+	if err != nil {
+		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
+	}
+	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
 }
 
 // lockKeys are the keys that the locks of the noted strategy may have left; none if marketsim does not know it.

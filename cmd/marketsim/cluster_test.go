@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,9 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)
 	t.Run("Killed", on.killed)
+	t.Run("FirstLost", on.firstLost)
+	t.Run("KilledInRemoval", on.killedInRemoval)
+	t.Run("SpreadKilled", on.spreadKilled)
 	t.Run("Interrupted", on.interrupted)
 	t.Run("Rights", on.rights)
 	t.Run("Incomplete", on.incomplete)
@@ -44,16 +48,34 @@ func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
 	}
 }
 
-// clean fails if a node holds a key besides those of a neighbour.
-func (on yourCluster) clean(t *testing.T) {
+// clean fails if the nodes do not hold what neighbours have, or hold a key besides.
+func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 	t.Helper()
-	on.each(t, func(conn *backend.Conn) {
-		for _, key := range conn.Keys(t.Context(), "*").Val() {
-			if !strings.HasPrefix(key, "neighbour") {
-				t.Errorf("%s is left at %s", key, conn.Options().Addr)
-			}
+	var left []string
+	on.each(t, func(conn *backend.Conn) { left = append(left, conn.Keys(t.Context(), "*").Val()...) })
+	slices.Sort(left)
+	slices.Sort(neighbours)
+	if !slices.Equal(left, neighbours) {
+		t.Errorf("the nodes hold %q, want %q", left[:min(len(left), 20)], neighbours)
+	}
+}
+
+// neighbours makes keys that are not ours, until the end of the test.
+func (on yourCluster) neighbours(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		conn, err := on.Dial(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		t.Cleanup(func() {
+			conn.Unlink(context.WithoutCancel(t.Context()), name)
+			conn.Close()
+		})
+		if err := conn.Set(t.Context(), name, "not ours", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // markets: those of a row lie on all masters, the same number on each, and the table says what each had.
@@ -107,14 +129,8 @@ func (on yourCluster) trading(t *testing.T, markets int) {
 // killed: the prefix of the first market removes all that a killed run left, on every node, and nothing else. Those that
 // it had not made yet are not missed.
 func (on yourCluster) killed(t *testing.T) {
-	for i := range 9 {
-		conn, err := on.Dial(t.Context(), fmt.Sprint("neighbour", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Set(t.Context(), fmt.Sprint("neighbour", i), 1, 0)
-		conn.Close()
-	}
+	neighbours := []string{"a", "b", "c", "d", "e", "f"}
+	on.neighbours(t, neighbours...)
 	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis",
 		on.url())
 	prefix := prefixOf(t, c)
@@ -125,13 +141,137 @@ func (on yourCluster) killed(t *testing.T) {
 			conn.Unlink(t.Context(), key)
 		}
 	})
-	marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitFine).says(t, "removed ", "-2", "nothing to remove")
-	on.clean(t)
-	kept := 0
-	on.each(t, func(conn *backend.Conn) { kept += int(conn.DBSize(t.Context()).Val()) })
-	if kept != 9 {
-		t.Errorf("%d keys of a neighbour are left of 9", kept)
+	on.cleaned(t, prefix).says(t, "removed ", "-2", "nothing to remove")
+	on.clean(t, neighbours...)
+}
+
+// cleaned removes what is under a prefix.
+func (on yourCluster) cleaned(t *testing.T, prefix string) outcome {
+	t.Helper()
+	return marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitFine)
+}
+
+// firstLost: a run is killed, and the node of its first market loses what it had, the note that says where the others are
+// included. These are found all the same, and nobody else's.
+func (on yourCluster) firstLost(t *testing.T) {
+	for _, chosen := range []string{"", "mine:{a}:"} {
+		t.Run(chosen, func(t *testing.T) { on.firstOfLost(t, chosen) })
 	}
+}
+
+func (on yourCluster) firstOfLost(t *testing.T, chosen string) {
+	args := []string{"run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url()}
+	if chosen != "" {
+		args = append(args, "--prefix", chosen)
+	}
+	c := startChild(t, args...)
+	prefix := chosen
+	if prefix == "" {
+		prefix = prefixOf(t, c)
+	}
+	on.trading(t, 3)
+	c.kill()
+	first, err := on.Dial(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	first.FlushAll(t.Context())
+	if chosen == "" { // nobody else has such a prefix, so that another's note may be lost as well
+		on.each(t, func(conn *backend.Conn) {
+			for _, note := range conn.Keys(t.Context(), "*-3*:run").Val() {
+				conn.Del(t.Context(), note)
+			}
+		})
+	}
+	inner := strings.TrimSuffix(prefix, "}:")
+	neighbours := []string{inner + "-9}:run", inner + "-x}:run", inner + "2}:run", inner + "-2:run", "x" + inner + "-2}:run"}
+	on.neighbours(t, neighbours...)
+	marketsim(t, short("run", "--strategy", "lua", "--keep", "--prefix", inner+"-8}:", "--redis", on.url())...).exits(t, exitFine)
+	on.cleaned(t, prefix).says(t, "removed", "-2", "-3", "nothing to remove: no run has left a market under "+prefix)
+	on.cleaned(t, inner+"-8}:").says(t, "removed") // which was another run
+	on.clean(t, neighbours...)
+}
+
+// killedInRemoval: one market cannot be removed, and the first, whose note says where it is, is. It is found all the same, if
+// the run ends as well as if it is killed then.
+func (on yourCluster) killedInRemoval(t *testing.T) {
+	for _, kills := range []bool{false, true} {
+		c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+		prefix := prefixOf(t, c)
+		on.trading(t, 3)
+		may := func(right string) { // on the node of the second market
+			on.each(t, func(conn *backend.Conn) {
+				if len(conn.Keys(t.Context(), "*-2*").Val()) == 0 {
+					return
+				}
+				if err := conn.Do(t.Context(), "acl", "setuser", "default", right).Err(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		may("-unlink")
+		c.interrupt()
+		if kills {
+			eventually(t, "the first market's removal", func() bool {
+				left := 0
+				on.each(t, func(conn *backend.Conn) { left += len(conn.Keys(t.Context(), prefix+"*").Val()) })
+				return left == 0
+			})
+			c.kill()
+		} else {
+			c.end().says(t, "left behind", "NOPERM", "remove them with marketsim clean --prefix '"+prefix+"' --redis "+on.url())
+		}
+		may("+unlink")
+		on.cleaned(t, prefix).says(t, "-2", "nothing to remove: no run has left a market under "+prefix)
+		on.clean(t)
+	}
+}
+
+// spreadKilled: the keys of a market that lie on all nodes are found on each, also if the note is lost, or knows fewer items
+// than there are. What is not ours stays.
+func (on yourCluster) spreadKilled(t *testing.T) {
+	for _, c := range []struct {
+		prefix string
+		lose   func(conn *backend.Conn, note string) error
+	}{
+		{"", func(*backend.Conn, string) error { return nil }},
+		{"", func(conn *backend.Conn, note string) error { return conn.Del(t.Context(), note).Err() }},
+		{"mine:", func(conn *backend.Conn, note string) error { return conn.Del(t.Context(), note).Err() }},
+		{"mine:", func(conn *backend.Conn, note string) error { return conn.HSet(t.Context(), note, "items", 0).Err() }},
+		{"mine:", func(conn *backend.Conn, note string) error {
+			return conn.HDel(t.Context(), note, "accounts", "strategy").Err()
+		}},
+	} {
+		t.Run(c.prefix, func(t *testing.T) { on.spreadOfKilled(t, c.prefix, c.lose) })
+	}
+}
+
+func (on yourCluster) spreadOfKilled(t *testing.T, chosen string, lose func(conn *backend.Conn, note string) error) {
+	args := []string{"run", "--layout", "spread", "--strategy", "spread-locks", "--mix", "2x2", "--duration", "1m", "--redis", on.url()}
+	if chosen != "" {
+		args = append(args, "--prefix", chosen)
+	}
+	child := startChild(t, args...)
+	prefix := prefixOf(t, child)
+	on.trading(t, 1)
+	child.kill()
+	note, err := on.Dial(t.Context(), prefix+"run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer note.Close()
+	if err := lose(note, prefix+"run"); err != nil {
+		t.Fatal(err)
+	}
+	neighbours := []string{
+		prefix + "item:{i1}x", prefix + "item:{i999999}", prefix + "acct:{u}", prefix + "lock:{mine}", prefix + "note",
+		"x" + prefix + "item:{i1}", "item:{i1}",
+	}
+	on.neighbours(t, neighbours...)
+	on.cleaned(t, prefix).says(t, "removed ")
+	on.clean(t, neighbours...)
+	on.cleaned(t, prefix).says(t, "nothing to remove")
 }
 
 func (on yourCluster) interrupted(t *testing.T) {
@@ -172,7 +312,7 @@ func (on yourCluster) incomplete(t *testing.T) {
 
 // nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
 func (on yourCluster) nodeDown(t *testing.T) {
-	named, err := on.Master(t.Context(), "neighbour0")
+	named, err := on.Master(t.Context(), "any")
 	if err != nil {
 		t.Fatal(err)
 	}

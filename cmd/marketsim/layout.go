@@ -105,24 +105,7 @@ func (s *session) noteKey() string {
 
 // occupiedAnywhere is an error if any master of the cluster has keys under the prefix.
 func (s *session) occupiedAnywhere(ctx context.Context) error {
-	for _, master := range s.server.Cluster().Masters() {
-		conn, err := backend.Dial(ctx, master)
-		if err == nil {
-			err = errors.Join(market.Occupied(ctx, conn.Client, s.config.base.Keys), conn.Close())
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeSpread ends what clients have left under way in a market whose keys share no slot, and removes it.
-func removeSpread(ctx context.Context, c *backend.Cluster, keys market.Keys, made market.Made) (removed int64, err error) {
-	nodes := c.Nodes(backend.Dial)
-	defer func() { err = errors.Join(err, nodes.Close()) }()
-	if _, err := spread.EndAll(ctx, nodes, keys, made.Items); err != nil {
-		return 0, err
-	}
-	return spread.Remove(ctx, nodes, keys, made, lockKeys(keys, made))
+	return eachMaster(ctx, s.server, func(conn *backend.Conn) error {
+		return market.Occupied(ctx, conn.Client, s.config.base.Keys)
+	})
 }

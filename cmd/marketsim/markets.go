@@ -3,7 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,12 +62,50 @@ func nth(server *backend.Server, first market.Keys, i int, masters []string) (ma
 
 // numbered are keys whose prefix ends in a number, within its braces if it has any.
 func numbered(keys market.Keys, number string) (market.Keys, error) {
+	before, after := around(keys)
+	return market.NewKeys(before + number + after)
+}
+
+// around is what comes before and after the number in the prefixes of a run's other markets, whose first one is under keys.
+func around(keys market.Keys) (before, after string) {
 	prefix := keys.Prefix()
 	end := strings.Index(prefix, "}")
 	if end < 0 {
 		end = len(prefix) - 1 // before the colon
 	}
-	return market.NewKeys(prefix[:end] + number + prefix[end:])
+	return prefix[:end], prefix[end:]
+}
+
+// findOthers looks on all masters for the other markets of a run whose first one has lost its note: those whose notes name it,
+// and, if nobody chose its prefix, those with a number behind it that have lost theirs as well.
+func findOthers(ctx context.Context, server *backend.Server, first market.Keys) (all []market.Keys, err error) {
+	before, after := around(first)
+	form := regexp.MustCompile("^" + regexp.QuoteMeta(before) + `-\d+(?:\.\d+)?` + regexp.QuoteMeta(after))
+	err = eachMaster(ctx, server, func(conn *backend.Conn) error {
+		prefixes := map[string]bool{}
+		names := conn.Scan(ctx, 0, before+"-*"+after+"*", 10_000).Iterator()
+		for names.Next(ctx) {
+			prefixes[form.FindString(names.Val())] = true
+		}
+		delete(prefixes, "")
+		if err := names.Err(); err != nil {
+			return fmt.Errorf("look for other markets of %s: %w", first.Prefix(), err)
+		}
+		for _, prefix := range slices.Sorted(maps.Keys(prefixes)) {
+			keys, err := market.NewKeys(prefix)
+			if err != nil {
+				return err
+			}
+			switch made, err := market.ReadMade(ctx, conn.Client, keys); {
+			case err == nil && made.First == first || lost(err) && drawn(first):
+				all = append(all, keys)
+			case err != nil && !lost(err) && !errors.Is(err, market.ErrForeign):
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 // place gives each row the sites of its markets, and refuses a prefix that they cannot have.

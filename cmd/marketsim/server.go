@@ -193,25 +193,28 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	if err := server.Discover(ctx); err != nil {
 		return err
 	}
+	return eachMaster(ctx, server, func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) })
+}
+
+// eachMaster calls do with a connection to a server, or to each master of a cluster.
+func eachMaster(ctx context.Context, server *backend.Server, do func(*backend.Conn) error) error {
+	with := func(dial func(context.Context) (*backend.Conn, error)) error {
+		conn, err := dial(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(conn), conn.Close())
+	}
 	if server.Cluster() == nil {
-		return try(ctx, server.Dial)
+		return with(server.Dial)
 	}
 	for _, master := range server.Cluster().Masters() {
-		err := try(ctx, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
+		err := with(func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
 		if err != nil {
 			return fmt.Errorf("a master of the cluster, %s: %w", master.Addr, err)
 		}
 	}
 	return nil
-}
-
-func try(ctx context.Context, dial func(context.Context) (*backend.Conn, error)) (err error) {
-	conn, err := dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	return backend.Preflight(ctx, conn)
 }
 
 // oneSlot refuses a prefix that spreads a market over a cluster's slots.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -56,6 +57,11 @@ const longest = 365 * 24 * time.Hour
 
 // drawnPrefix is how the prefixes begin that nobody chose.
 const drawnPrefix = "marketsim:{"
+
+// drawn reports whether a prefix was drawn at random, so that nobody else uses it.
+func drawn(keys market.Keys) bool { return drawnForm.MatchString(keys.Prefix()) }
+
+var drawnForm = regexp.MustCompile(`^marketsim:(?:\{[0-9a-f]{8}\}|[0-9a-f]{8}):$`)
 
 // config checks the flags, the number of rounds with checkTrials.
 func (f sessionFlags) config(checkTrials func(int) error) (sessionConfig, error) {

@@ -92,7 +92,7 @@ func Missing(ctx context.Context, slots Slots, keys market.Keys, o market.Openin
 
 // Remove deletes a market and the keys of its locks, as market.Remove does.
 func Remove(ctx context.Context, slots Slots, keys market.Keys, m market.Made, locks iter.Seq[string]) (int64, error) {
-	removed, err := unlink(ctx, slots, func(yield func(string) bool) {
+	return RemoveKeys(ctx, slots, keys, func(yield func(string) bool) {
 		for id := market.UserID(1); id <= market.UserID(m.Accounts); id++ {
 			if !yield(keys.Account(id)) {
 				return
@@ -110,7 +110,19 @@ func Remove(ctx context.Context, slots Slots, keys market.Keys, m market.Made, l
 		}
 		yield(keys.Market())
 	})
-	if err == nil { // the note goes last, so that an interrupted removal can be repeated
+}
+
+// RemoveKeys deletes keys of a market, called names, and then its note, so that an interrupted removal can be repeated. It
+// returns how many there were: too few if the cluster was not ready meanwhile.
+func RemoveKeys(ctx context.Context, slots Slots, keys market.Keys, names iter.Seq[string]) (int64, error) {
+	removed, err := unlink(ctx, slots, func(yield func(string) bool) {
+		for name := range names {
+			if name != keys.Run() && !yield(name) {
+				return
+			}
+		}
+	})
+	if err == nil {
 		var note int64
 		note, err = unlink(ctx, slots, func(yield func(string) bool) { yield(keys.Run()) })
 		removed += note
@@ -121,7 +133,7 @@ func Remove(ctx context.Context, slots Slots, keys market.Keys, m market.Made, l
 	return removed, nil
 }
 
-// unlink deletes keys, and returns how many there were. It counts too few if a cluster was not ready meanwhile.
+// unlink deletes keys, and returns how many there were.
 func unlink(ctx context.Context, slots Slots, keys iter.Seq[string]) (removed int64, err error) {
 	names, gone := make([]string, 0, chunk), make([]*redis.IntCmd, chunk)
 	flush := func() error {

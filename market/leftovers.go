@@ -1,0 +1,96 @@
+package market
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// marketKey matches what follows the prefix in the keys of a market and of its locks, whether they share a slot or not (see
+// package spread), and keyTypes are the types of those of a market.
+var (
+	marketKey = regexp.MustCompile(
+		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes|join)|join:(part):\d+|(item):\{i\d+\}|(acct):\{u\d+\}|` +
+			`lock(?::users)?|(?:lock|fence):(?:market|(?:users:)?\d+|\{(?:users:)?\d+\})(?:\W.*)?)$`)
+	keyTypes = map[string]string{
+		"users": "hash", "inventory": "set", "version": "string", "market": "zset", "run": "hash", "outcomes": "hash",
+		"join": "hash", "part": "list", "item": "hash", "acct": "hash",
+	}
+)
+
+// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'. It is
+// for what a run left whose note is lost, or does not say all, and walks the names of the whole keyspace with SCAN. Made says
+// that a note, an account or an item among them shows that a run made them.
+func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
+	for cursor := uint64(0); ; {
+		var page []string
+		if page, cursor, err = rdb.Scan(ctx, cursor, keys.Prefix()+"*", 10*chunk).Result(); err != nil {
+			return nil, false, fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
+		}
+		kinds := map[string]string{} // of keys by name
+		for _, key := range page {
+			if parts := marketKey.FindStringSubmatch(strings.TrimPrefix(key, keys.Prefix())); parts != nil {
+				kinds[key] = strings.Join(parts[1:], "")
+			}
+		}
+		for key, is := range typesOf(ctx, rdb, kinds) {
+			if is.Err() != nil {
+				return nil, false, fmt.Errorf("look at key %s: %w", key, is.Err())
+			}
+			if want := keyTypes[kinds[key]]; want != "" && want != is.Val() {
+				continue
+			}
+			found = append(found, key)
+			if !made {
+				if made, err = showsRun(ctx, rdb, kinds[key], key); err != nil {
+					return nil, false, fmt.Errorf("look at key %s: %w", key, err)
+				}
+			}
+		}
+		if cursor == 0 {
+			slices.Sort(found)
+			return slices.Compact(found), made, nil // SCAN may name a key twice
+		}
+	}
+}
+
+// typesOf asks for the types of keys, all at once.
+func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map[string]*redis.StatusCmd {
+	types := map[string]*redis.StatusCmd{}
+	if len(keys) > 0 {
+		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
+			for key := range keys {
+				types[key] = p.Type(ctx, key)
+			}
+			return nil
+		})
+	}
+	return types
+}
+
+// showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more than
+// this program.
+func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
+	var fields []string
+	switch kind {
+	case "run":
+		return true, nil
+	case "users":
+		fields = []string{"name"}
+	case "acct":
+		fields = []string{"funds"}
+	case "item":
+		fields = []string{"owner", "version"}
+	default:
+		return false, nil
+	}
+	values, err := rdb.HMGet(ctx, key, fields...).Result()
+	if err != nil || slices.Contains(values, nil) {
+		return false, err
+	}
+	return kind != "users" || values[0] == accountName(key[strings.LastIndexByte(key, ':')+1:]), nil
+}
