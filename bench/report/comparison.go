@@ -29,22 +29,7 @@ func comparisonSection(all []result.Comparison, margin float64) section {
 		s.notes = append(s.notes, sentence(c, margin))
 	}
 	s.meaning = comparisonMeaning(all)
-	return onlySentences(s)
-}
-
-// onlySentences is a section whose text leaves out a table that is too wide for it.
-func onlySentences(s section) section {
-	shown, _ := narrow(s.table)
-	if _, total := measure(shown); total <= Width {
-		return s
-	}
-	s.prose = [][]cell{}
-	for _, text := range append(s.lines, s.notes...) {
-		for _, line := range wrap(text, Width) {
-			s.prose = append(s.prose, cells(line))
-		}
-	}
-	return s
+	return fitted(s)
 }
 
 // figures are the numbers of a comparison and its verdict.
@@ -168,7 +153,7 @@ func runsSection(runs compare.Runs) section {
 		}
 	}
 	s.meaning = runsMeaning(runs.Rows)
-	return onlySentences(s)
+	return fitted(s)
 }
 
 // runSentence says what is known about a row in two runs.

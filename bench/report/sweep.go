@@ -185,12 +185,7 @@ func bestSection(res *result.Run) section {
 
 // onlyRows is a section whose text has a paragraph for each row of a table that is too wide for it.
 func onlyRows(s section) section {
-	shown, _ := narrow(s.table)
-	if _, total := measure(shown); total <= Width {
-		return s
-	}
-	s.prose = [][]cell{}
-	texts := slices.Clone(s.lines)
+	var rows []string
 	for _, row := range s.table.rows {
 		var said []string
 		for i, c := range row {
@@ -198,14 +193,9 @@ func onlyRows(s section) section {
 				said = append(said, oneLine(s.table.header[i].text)+" "+c.text)
 			}
 		}
-		texts = append(texts, strings.Join(said, ", ")+".")
+		rows = append(rows, strings.Join(said, ", ")+".")
 	}
-	for _, text := range append(texts, s.notes...) {
-		for _, line := range wrap(text, Width) {
-			s.prose = append(s.prose, cells(line))
-		}
-	}
-	return s
+	return fitted(s, rows...)
 }
 
 // ofWhole is a part of a whole in percent, or none for nil.

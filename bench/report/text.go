@@ -123,6 +123,21 @@ func (p textPainter) paintLast(line string, row []cell) string {
 	return line
 }
 
+// fitted is a section whose text has paragraphs in place of a table that is too wide for it.
+func fitted(s section, paragraphs ...string) section {
+	shown, _ := narrow(s.table)
+	if _, total := measure(shown); total <= Width {
+		return s
+	}
+	s.prose = [][]cell{}
+	for _, text := range slices.Concat(s.lines, paragraphs, s.notes) {
+		for _, line := range wrap(text, Width) {
+			s.prose = append(s.prose, cells(line))
+		}
+	}
+	return s
+}
+
 // narrow leaves out what a table can spare until it is not wider than a text, and names that.
 func narrow(t *table) (shown *table, lost []string) {
 	widths, total := measure(t)

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -190,9 +189,7 @@ func (r *Faults) Broken() []Finding {
 
 // Write stores the result as indented JSON.
 func (r *Faults) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
+	if err := encode(w, r); err != nil {
 		return fmt.Errorf("write faults: %w", err)
 	}
 	return nil

@@ -134,12 +134,16 @@ const (
 
 // Write stores the result as indented JSON.
 func (r *Run) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(r); err != nil {
+	if err := encode(w, r); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil
+}
+
+func encode(w io.Writer, result any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(result)
 }
 
 // ReadRun reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status, a

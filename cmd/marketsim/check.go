@@ -64,11 +64,8 @@ func (f checkFlags) check(ctx context.Context, p *program, dir string) error {
 	if f.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout %s: must be positive", f.timeout)}
 	}
-	out, err := f.out.config()
+	out, err := f.out.prepared()
 	if err != nil {
-		return err
-	}
-	if err := out.prepare(); err != nil {
 		return err
 	}
 	if err := writable("--html", f.html); err != nil {

@@ -143,11 +143,8 @@ func (f *faultFlags) run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := f.out.config()
+	out, err := f.out.prepared()
 	if err != nil {
-		return err
-	}
-	if err := out.prepare(); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),

@@ -118,6 +118,15 @@ func (f outputFlags) config() (outputs, error) {
 	return o, nil
 }
 
+// prepared is config, with prepare.
+func (f outputFlags) prepared() (outputs, error) {
+	o, err := f.config()
+	if err == nil {
+		err = o.prepare()
+	}
+	return o, err
+}
+
 // prepare makes sure, before anything runs, that the result can be written, and that it replaces no other.
 func (o outputs) prepare() error {
 	if o.dir != "" {
@@ -201,13 +210,10 @@ func (o outputs) finish(stdout, stderr io.Writer, d *report.Document) error {
 	return errors.Join(saved, shown)
 }
 
-// show is prepare and finish, for a result that takes no time to make.
+// show is prepared and finish, for a result that takes no time to make.
 func (f outputFlags) show(stdout, stderr io.Writer, d *report.Document) error {
 	f.formats = d.Formats()
-	o, err := f.config()
-	if err == nil {
-		err = o.prepare()
-	}
+	o, err := f.prepared()
 	if err != nil {
 		return err
 	}

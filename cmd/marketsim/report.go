@@ -40,10 +40,7 @@ row, which --row names: the percentiles of its waits, which HdrHistogram's plott
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			p.interrupts.ends(atOnce)
-			out, err := f.config()
-			if err == nil {
-				err = out.prepare()
-			}
+			out, err := f.prepared()
 			if err != nil {
 				return err
 			}

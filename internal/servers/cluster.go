@@ -153,12 +153,8 @@ func (c *Cluster) CutReplication(ctx context.Context, master, i int) error {
 	if err := c.Pause(i); err != nil {
 		return err
 	}
-	conn, err := c.redises[master].Dial(ctx)
+	err := c.with(ctx, master, func(conn *backend.Conn) error { return conn.ClientKillByFilter(ctx, "TYPE", "replica").Err() })
 	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.ClientKillByFilter(ctx, "TYPE", "replica").Err(); err != nil {
 		return fmt.Errorf("cutting replication: closing the replica's connection: %w", err)
 	}
 	return nil
@@ -181,35 +177,25 @@ func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 // ever.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.redises), func(i int) error {
-		conn, err := c.redises[i].Dial(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
+		return c.with(ctx, i, func(conn *backend.Conn) error {
+			return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
+		})
 	})
 }
 
 // Disconnect closes the connections of all clients: what they have sent and no node has read is lost.
 func (c *Cluster) Disconnect(ctx context.Context) error {
 	return each(len(c.redises), func(i int) error {
-		conn, err := c.redises[i].Dial(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+		return c.with(ctx, i, func(conn *backend.Conn) error {
+			return conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+		})
 	})
 }
 
 // Configure sets a parameter of node i.
 func (c *Cluster) Configure(ctx context.Context, i int, name, value string) error {
-	conn, err := c.redises[i].Dial(ctx)
+	err := c.with(ctx, i, func(conn *backend.Conn) error { return conn.ConfigSet(ctx, name, value).Err() })
 	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.ConfigSet(ctx, name, value).Err(); err != nil {
 		return fmt.Errorf("setting %s of %s: %w", name, c.Addrs()[i], err)
 	}
 	return nil

@@ -106,12 +106,9 @@ func (m *Move) migrate(ctx context.Context, keys []string) error {
 }
 
 func (m *Move) do(ctx context.Context, i int, args ...any) *redis.Cmd {
-	conn, err := m.cluster.redises[i].Dial(ctx)
-	if err != nil {
-		failed := redis.NewCmd(ctx)
-		failed.SetErr(err)
-		return failed
+	cmd := redis.NewCmd(ctx, args...)
+	if err := m.cluster.with(ctx, i, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }); err != nil {
+		cmd.SetErr(err)
 	}
-	defer conn.Close()
-	return conn.Do(ctx, args...)
+	return cmd
 }

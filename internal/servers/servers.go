@@ -73,6 +73,16 @@ func (r redises) Close() error {
 	})
 }
 
+// with calls do with a connection to server i.
+func (r redises) with(ctx context.Context, i int, do func(*backend.Conn) error) error {
+	conn, err := r[i].Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return do(conn)
+}
+
 // Kill ends server i as a crash would.
 func (r redises) Kill(i int) error { return r[i].Kill() }
 
