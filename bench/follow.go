@@ -16,17 +16,29 @@ import (
 )
 
 // On Redis Cluster and under Sentinel another master may take the place of a market's. Connections follow it; what they
-// cannot send again by themselves, because it has to begin anew or because the connection broke, the driver tries again.
+// cannot send again by themselves, because it has to begin anew or because the connection broke, the driver tries again:
+// operations one by one, and the opening, the audit and the removal of a market from their beginning.
 
 const (
 	// masterPatience is how long a worker goes on without a master that serves its market.
 	masterPatience = 30 * time.Second
 	// masterPause is how long it waits before it tries again.
 	masterPause = 10 * time.Millisecond
+	// mostOpenings is how often the markets of a row are opened at most.
+	mostOpenings = 3
 )
 
-// errNoService is returned, wrapped, when masterPatience is at an end.
-var errNoService = fmt.Errorf("no master has served the market for %s", masterPatience)
+var (
+	// errNoService is returned, wrapped, when masterPatience is at an end.
+	errNoService = fmt.Errorf("no master has served the market for %s", masterPatience)
+	// errReplaced is returned, wrapped, for what one master had to do from its beginning to its end.
+	errReplaced = errors.New("another master took the place of the market's meanwhile")
+)
+
+// unserved reports whether err shows that the market's master is not there, or no longer the same.
+func unserved(err error) bool {
+	return backend.Redirected(err) || backend.Broken(err) || errors.Is(err, errReplaced)
+}
 
 // follows reports whether another master may take the place of the market's.
 func (m *rowMarket) follows() bool { return m.route != nil && m.route.Follows() }
@@ -37,6 +49,67 @@ func (m *rowMarket) changes() []backend.Change {
 		return nil
 	}
 	return m.route.Changes()[m.changed:]
+}
+
+// moves is how often the market has got another master, as its cluster or Sentinel says now. Where nobody answers, that has
+// not changed.
+func (m *rowMarket) moves(ctx context.Context) int {
+	switch {
+	case !m.follows():
+		return 0
+	case m.Spread != nil:
+		_ = m.Spread.Refresh(ctx)
+		return m.Spread.Changed()
+	}
+	_, _ = m.route.Ask(ctx)
+	return len(m.route.Changes())
+}
+
+// moved returns errReplaced if the market has got another master since it had had so many.
+func (m *rowMarket) moved(ctx context.Context, before int) error {
+	if m.moves(ctx) != before {
+		return errReplaced
+	}
+	return nil
+}
+
+// whole lets do work on the market over a connection of its own, and again from the beginning where the master was not there
+// or another one took its place meanwhile: what do reads is of one master, and what it writes, another one need not have.
+func (m *rowMarket) whole(ctx context.Context, do func(*backend.Conn, layout) error) error {
+	for failing := (time.Time{}); ; time.Sleep(masterPause) {
+		before, began := m.moves(ctx), time.Now()
+		conn, err := m.Dial(ctx)
+		if err == nil {
+			layout, closer := m.layout(conn)
+			err = do(conn, layout)
+			_, _ = closer.Close(), conn.Close() // they may be broken
+			began = time.Now()
+		}
+		if replaced := m.moved(ctx, before); replaced != nil {
+			err = replaced
+		}
+		if !m.follows() || ctx.Err() != nil || !unserved(err) {
+			return err
+		}
+		if failing.IsZero() {
+			failing = began
+		}
+		if time.Since(failing) > masterPatience {
+			return m.unservedBy(fmt.Errorf("%w: %w", errNoService, err))
+		}
+	}
+}
+
+// unservedBy adds to an error which master is not there, and what to do about it.
+func (m *rowMarket) unservedBy(err error) error {
+	if !m.follows() || !unserved(err) {
+		return err
+	}
+	master := "the master"
+	if last, err := m.route.Target(context.Background()); err == nil {
+		master += " " + last.Addr
+	}
+	return fmt.Errorf("%w; see that %s of %s serves, or a replica in its place, and run it again", err, master, m.Keys.Prefix())
 }
 
 // replaced reports whether a server that held the market is no master any more, so that what it had acknowledged and not
@@ -82,7 +155,7 @@ func (w *Worker) recover(ctx context.Context, err error) error {
 	}
 	for {
 		switch {
-		case ctx.Err() != nil || !backend.Redirected(err) && !backend.Broken(err):
+		case ctx.Err() != nil || !unserved(err):
 			return err
 		case time.Since(w.failing) > masterPatience:
 			return fmt.Errorf("%w: %w", errNoService, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // Joined measures rows that several processes make together, in lock-step: each calls Run with the same configurations in
@@ -295,9 +296,7 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 			}
 		}
 		row.Audit, err = r.auditAll(ctx, ledgers)
-		if row.Audit.Done && r.warning != "" {
-			row.Warnings = append(row.Warnings, r.warning)
-		}
+		row.Warnings = append(row.Warnings, r.warns...)
 		failures = append(failures, err, r.remove(ctx, max(r.party.minted, lastMinted(ledgers))))
 	}
 	o := outcome{Row: row, Reporter: r.member.Index()}
@@ -312,15 +311,14 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 // auditAll is audit, with the accounts and items of those who are lost.
 func (r *joinedRow) auditAll(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
 	if len(r.party.lost) > 0 {
-		conn, err := r.Dial(ctx)
+		err := r.whole(ctx, func(conn *backend.Conn, _ layout) error {
+			made, err := market.ReadMade(ctx, conn.Client, r.Keys)
+			r.party.minted = made.Items
+			return err
+		})
 		if err != nil {
 			return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 		}
-		made, err := market.ReadMade(ctx, conn.Client, r.Keys)
-		if err = errors.Join(err, conn.Close()); err != nil {
-			return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
-		}
-		r.party.minted = made.Items
 	}
 	return r.audit(ctx, ledgers)
 }

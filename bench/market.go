@@ -60,9 +60,10 @@ type rowMarket struct {
 	route   *backend.Route   // to its server; nil: it was not seeded
 	changed int              // how often its master had changed before
 	began   []backend.Target // the masters then, if its keys share no slot
+	opened  int              // its moves then
 	ours    bool             // keys under its prefix are the row's
 	kept    keeping          // when the market was seeded
-	warning string           // what the last audit found out about the server, without a verdict that is wrong for it
+	warns   []string         // what the audit found out about the server, without a verdict that is wrong for it
 
 	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
 	circulation *market.Circulation          // nil: items do not circulate
@@ -127,8 +128,11 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	if err != nil || missing == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: did somebody flush the database, "+
-		"or remove keys under %s?", ErrKeysLost, missing, m.Keys.Prefix())
+	why := fmt.Sprintf("did somebody flush the database, or remove keys under %s?", m.Keys.Prefix())
+	if len(m.changes()) > 0 {
+		why = "its master was replaced, perhaps before a replica had it; run it again"
+	}
+	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: %s", ErrKeysLost, missing, why)
 }
 
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
@@ -145,49 +149,68 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	opening := m.opening()
 	opening.Others, opening.First = m.others, m.first
 	err = layout.seed(ctx, opening)
+	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
+		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, remove it with 'marketsim clean "+
+			"--prefix %s'", err, m.Keys.Prefix())
+	}
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
 // found notes what the server is like before the row.
 func (m *rowMarket) found(ctx context.Context, conn *backend.Conn) {
-	m.route, m.kept, m.began = conn.Route(), m.keeping(ctx, conn), m.masters()
-	m.changed = len(m.route.Changes())
+	m.route = conn.Route()
+	m.opened = m.moves(ctx)
+	m.kept, m.began, m.changed = m.keeping(ctx, conn), m.masters(), len(m.route.Changes())
 }
 
 // noAudit is the verdict on a market that was not audited.
 func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
 
-// audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the
-// server did.
-func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
+// audit judges the market that the workers left, as one master has it from the beginning of the audit to its end. It
+// returns ErrKeysLost, wrapped, in place of a verdict on what the server did.
+func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (a result.Audit, err error) {
 	ctx, cancel := m.within(ctx, auditTimeout, lastMinted(ledgers))
 	defer cancel()
-	conn, err := m.Dial(ctx)
+	var warning string
+	before := len(m.changes())
+	err = m.whole(ctx, func(conn *backend.Conn, l layout) (err error) {
+		a, warning, err = m.judge(ctx, conn, l, ledgers)
+		return err
+	})
+	for _, change := range m.changes()[before:] {
+		m.warns = append(m.warns, fmt.Sprintf("%s took the place of %s as master of %s before its audit had ended, which is of what "+
+			"the new one has", change.To, change.From, m.Keys.Prefix()))
+	}
 	if err != nil {
 		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
 	}
-	defer conn.Close()
+	if warning != "" {
+		m.warns = append(m.warns, warning)
+	}
+	return a, nil
+}
+
+// judge is audit, over a connection, with a warning if the server is to blame for something.
+func (m *rowMarket) judge(
+	ctx context.Context, conn *backend.Conn, layout layout, ledgers []*market.Ledger,
+) (a result.Audit, warning string, err error) {
 	opening, replaced := m.opening(), m.replaced(ctx)
 	opening.MayBeGone = replaced && m.Spread == nil
-	layout, closer := m.layout(conn)
-	defer closer.Close()
 	v, err := layout.audit(ctx, opening, ledgers)
 	switch {
 	case opening.MayBeGone && errors.Is(err, market.ErrNotJudged):
-		m.warning = fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err)
-		return noAudit(), nil
+		return noAudit(), fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err), nil
 	case err != nil:
 	case v.OK():
-		m.warning = m.evictions(m.keeping(ctx, conn))
+		warning = m.evictions(m.keeping(ctx, conn))
 	case replaced && m.Spread != nil: // a part of a purchase may be gone, and nobody can say of which
-		m.warning = fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is gone; "+
-			"the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0])
-		return noAudit(), nil
+		return noAudit(), fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is "+
+			"gone; the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0]), nil
 	default:
 		err = m.lost(ctx, conn)
 	}
 	if err != nil {
-		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+		return noAudit(), "", err
 	}
 	var gone *result.Gone
 	if opening.MayBeGone {
@@ -197,7 +220,7 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result
 		Done: true, Gone: gone, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
 		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
 		Problems: append([]string{}, v.Problems...),
-	}, nil
+	}, warning, nil
 }
 
 // createHistory opens the row's history; nil without one.
@@ -224,47 +247,35 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	return h.Finish(final)
 }
 
-func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
+func (m *rowMarket) snapshot(ctx context.Context) (s market.Snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	conn, err := m.Dial(ctx)
-	if err != nil {
-		return market.Snapshot{}, err
-	}
-	defer conn.Close()
-	layout, closer := m.layout(conn)
-	defer closer.Close()
-	return layout.snapshot(ctx, m.opening().Accounts)
+	err = m.whole(ctx, func(_ *backend.Conn, l layout) (err error) {
+		s, err = l.snapshot(ctx, m.opening().Accounts)
+		return err
+	})
+	return s, err
 }
 
-// remove deletes the market, in which items up to last were minted as far as the workers know. A failure names the
-// command that repeats it, for all markets of the row.
+// remove deletes the market: what its note says that the run made, and the workers, who know of items up to last. A failure
+// names the command that repeats it, for all markets of the row.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
-	err := m.removeKeys(ctx, last)
+	err := m.whole(ctx, func(conn *backend.Conn, l layout) error {
+		made, err := market.ReadMade(ctx, conn.Client, m.Keys)
+		if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
+			return err
+		}
+		last = max(last, made.Items)
+		made.Accounts, made.Items = m.opening().Accounts, last
+		return l.remove(ctx, made, m.Subject.LockKeys(m.Keys, made))
+	})
 	if err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
 			err, cmp.Or(m.first, m.Keys).Prefix())
 	}
 	return nil
-}
-
-// removeKeys deletes what the note and the workers say that the run made. The server may have lost the note.
-func (m *rowMarket) removeKeys(ctx context.Context, last market.ItemID) error {
-	conn, err := m.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) {
-		return err
-	}
-	made.Accounts, made.Items = m.opening().Accounts, max(made.Items, last)
-	layout, closer := m.layout(conn)
-	defer closer.Close()
-	return layout.remove(ctx, made, m.Subject.LockKeys(m.Keys, made))
 }
 
 // undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but the row's markets, still has

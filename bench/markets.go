@@ -68,27 +68,58 @@ func (c Config) markets() (all []*rowMarket) {
 	return all
 }
 
+// open seeds the markets, connects the workers and lists what is there from the beginning. On an error none is connected.
+func (ws *Workers) open(ctx context.Context) error {
+	err := ws.seed(ctx)
+	if err == nil {
+		err = ws.connect(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	err = ws.stock(ctx)
+	for _, m := range ws.markets {
+		if err == nil {
+			err = m.unservedBy(m.moved(ctx, m.opened))
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, ws.Close(), ws.history.Discard())
+	}
+	return err
+}
+
+// reopenable reports whether the markets can be opened again, from their beginning, after opening them has ended with err:
+// where a master was not there, and all that was made is known to be the row's. What was half made cannot be gone on with:
+// nobody knows which of the writes that a master acknowledged the one in its place has.
+func (ws *Workers) reopenable(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && ws.markets[0].follows() && unserved(err) && !errors.Is(err, market.ErrUnclaimed)
+}
+
 // seed opens the markets. What the first holds says where the others are, so it is there before them.
 func (ws *Workers) seed(ctx context.Context) (err error) {
 	for _, m := range ws.markets {
 		if m.ours, err = m.seed(ctx); err != nil {
-			return err
+			return m.unservedBy(err)
 		}
 	}
 	return nil
 }
 
-// remove deletes the markets that seed opened, the first one last.
+// remove deletes the markets that seed opened, the first one last. It tries that once.
 func (ws *Workers) remove(ctx context.Context) error {
+	first := ws.markets[0]
+	opened := first.ours
 	var errs []error
 	for _, m := range slices.Backward(ws.markets) {
 		if m.ours {
 			errs = append(errs, m.remove(ctx, lastMinted(ws.ledgers(m))))
 		}
+		m.ours = false
 	}
 	err := errors.Join(errs...)
-	switch first := ws.markets[0]; {
-	case !ws.Private || !first.ours:
+	switch {
+	case !ws.Private || !opened:
 		return err
 	case err != nil:
 		return nil // the server ends with its keys

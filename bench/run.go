@@ -64,13 +64,14 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 			err = errors.Join(err, workers.remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	if err = workers.seed(ctx); err == nil {
-		err = workers.connect(ctx)
-	}
-	if err == nil {
-		if err = workers.stock(ctx); err != nil {
-			err = errors.Join(err, workers.Close(), workers.history.Abandon())
+	err = workers.open(ctx)
+	for again := 1; again < mostOpenings && workers.reopenable(ctx, err); again++ {
+		if left := workers.remove(context.WithoutCancel(ctx)); left != nil {
+			err = errors.Join(err, left)
+			break
 		}
+		workers = newWorkers(c)
+		err = workers.open(ctx)
 	}
 	if err != nil { // nothing was measured
 		row = workers.Row(result.Incomplete, 0)
@@ -82,9 +83,7 @@ func drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 	defer workers.collector.run()()
 	row, err = load(ctx, workers)
 	for _, m := range workers.markets {
-		if m.warning != "" {
-			row.Warnings = append(row.Warnings, m.warning)
-		}
+		row.Warnings = append(row.Warnings, m.warns...)
 	}
 	if errors.Is(err, ErrKeysLost) { // a history would blame the strategy
 		return row, errors.Join(err, workers.history.Abandon())

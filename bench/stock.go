@@ -117,7 +117,7 @@ func (ws *Workers) stock(ctx context.Context) error {
 		}
 		ws.collector.from.Store(never)
 		if err := m.stockUp(ctx, owners, items); err != nil {
-			return err
+			return m.unservedBy(err)
 		}
 	}
 	return nil

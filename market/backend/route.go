@@ -73,6 +73,14 @@ func (r *Route) Target(ctx context.Context) (Target, error) {
 	return found, nil
 }
 
+// Ask is Target, but asks although nobody doubts the last.
+func (r *Route) Ask(ctx context.Context) (Target, error) {
+	r.mu.Lock()
+	r.doubted, r.asked = r.Follows(), time.Time{}
+	r.mu.Unlock()
+	return r.Target(ctx)
+}
+
 // Changes are the masters that took another's place since the first was found, in order.
 func (r *Route) Changes() []Change {
 	r.mu.Lock()
