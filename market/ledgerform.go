@@ -175,12 +175,17 @@ func (r *ledgerReader) fail(format string, args ...any) {
 // next is a number that is not negative.
 func (r *ledgerReader) next() uint64 {
 	n, size := binary.Uvarint(r.rest)
+	r.skip(size)
+	return n
+}
+
+// skip goes on behind a number that took so many bytes; none means that there was no whole one.
+func (r *ledgerReader) skip(size int) {
 	if size <= 0 {
 		r.fail("it is cut short")
-		return 0
+		return
 	}
 	r.rest = r.rest[size:]
-	return n
 }
 
 func (r *ledgerReader) count(most int) int {
@@ -198,11 +203,7 @@ func (r *ledgerReader) listOf(least int) int { return r.count(len(r.rest) / leas
 
 func (r *ledgerReader) number() int64 {
 	n, size := binary.Varint(r.rest)
-	if size <= 0 {
-		r.fail("it is cut short")
-		return 0
-	}
-	r.rest = r.rest[size:]
+	r.skip(size)
 	return n
 }
 

@@ -129,13 +129,7 @@ type transactions struct {
 }
 
 func (t *transactions) listing(ctx context.Context, l market.Listing) (read, write func() error) {
-	read = func() error {
-		owned, err := t.rdb.SIsMember(ctx, t.keys.Inventory(l.Seller), int64(l.Item)).Result()
-		if err == nil && !owned {
-			err = market.ErrNotOwned
-		}
-		return err
-	}
+	read = func() error { return readListing(ctx, t.rdb, t.keys, l) }
 	write = func() error {
 		return exec(ctx, t.send, func(p redis.Pipeliner) { queueListing(ctx, p, t.keys, l) })
 	}

@@ -116,6 +116,22 @@ func judge(o market.Order, price float64, priceErr error, funds int64, fundsErr 
 	return nil
 }
 
+// readOrder reads price and funds, one after the other, and judges them.
+func readOrder(ctx context.Context, rdb redis.Cmdable, keys market.Keys, o market.Order) error {
+	price, priceErr := rdb.ZScore(ctx, keys.Market(), market.Member(o.Item, o.Seller)).Result()
+	funds, fundsErr := rdb.HGet(ctx, keys.User(o.Buyer), "funds").Int64()
+	return judge(o, price, priceErr, funds, fundsErr)
+}
+
+// readListing reads whether the seller has the item and has not listed it: market.ErrNotOwned if not.
+func readListing(ctx context.Context, rdb redis.Cmdable, keys market.Keys, l market.Listing) error {
+	owned, err := rdb.SIsMember(ctx, keys.Inventory(l.Seller), int64(l.Item)).Result()
+	if err == nil && !owned {
+		err = market.ErrNotOwned
+	}
+	return err
+}
+
 // queuePurchase queues the four writes of a purchase.
 func queuePurchase(ctx context.Context, p redis.Pipeliner, keys market.Keys, o market.Order) {
 	p.HIncrBy(ctx, keys.User(o.Seller), "funds", o.Price)

@@ -34,11 +34,7 @@ type unprotected struct {
 
 // List implements market.Purchaser.
 func (u *unprotected) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	owned, err := u.rdb.SIsMember(ctx, u.keys.Inventory(l.Seller), int64(l.Item)).Result()
-	if err == nil && !owned {
-		err = market.ErrNotOwned
-	}
-	if err != nil {
+	if err := readListing(ctx, u.rdb, u.keys, l); err != nil {
 		return market.Receipt{}, beforeWrite(err)
 	}
 	u.steps.At(ctx, step.Read)

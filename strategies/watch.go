@@ -41,26 +41,18 @@ type watcher struct {
 
 // List implements market.Purchaser.
 func (w *watcher) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	inventory := w.keys.Inventory(l.Seller)
 	return w.again(ctx, w.listTimeout, func() error {
 		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			owned, err := tx.SIsMember(ctx, inventory, int64(l.Item)).Result()
-			if err == nil && !owned {
-				err = market.ErrNotOwned
-			}
-			return err
-		}, func(p redis.Pipeliner) { queueListing(ctx, p, w.keys, l) }, inventory)
+			return readListing(ctx, tx, w.keys, l)
+		}, func(p redis.Pipeliner) { queueListing(ctx, p, w.keys, l) }, w.keys.Inventory(l.Seller))
 	})
 }
 
 // Purchase implements market.Purchaser.
 func (w *watcher) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	buyer := w.keys.User(o.Buyer)
 	return w.again(ctx, w.purchaseTimeout, func() error {
 		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			price, priceErr := tx.ZScore(ctx, w.keys.Market(), market.Member(o.Item, o.Seller)).Result()
-			funds, fundsErr := tx.HGet(ctx, buyer, "funds").Int64()
-			return judge(o, price, priceErr, funds, fundsErr)
-		}, func(p redis.Pipeliner) { queuePurchase(ctx, p, w.keys, o) }, w.keys.Market(), buyer)
+			return readOrder(ctx, tx, w.keys, o)
+		}, func(p redis.Pipeliner) { queuePurchase(ctx, p, w.keys, o) }, w.keys.Market(), w.keys.User(o.Buyer))
 	})
 }

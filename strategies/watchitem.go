@@ -53,11 +53,7 @@ func (w *itemWatcher) List(ctx context.Context, l market.Listing) (market.Receip
 	version := w.keys.Version(l.Item)
 	return w.again(ctx, w.listTimeout, func() error {
 		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			owned, err := tx.SIsMember(ctx, w.keys.Inventory(l.Seller), int64(l.Item)).Result()
-			if err == nil && !owned {
-				err = market.ErrNotOwned
-			}
-			return err
+			return readListing(ctx, tx, w.keys, l)
 		}, func(p redis.Pipeliner) {
 			p.Incr(ctx, version)
 			queueListing(ctx, p, w.keys, l)
@@ -67,15 +63,13 @@ func (w *itemWatcher) List(ctx context.Context, l market.Listing) (market.Receip
 
 // Purchase implements market.Purchaser.
 func (w *itemWatcher) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	version, buyer := w.keys.Version(o.Item), w.keys.User(o.Buyer)
+	version := w.keys.Version(o.Item)
 	return w.again(ctx, w.purchaseTimeout, func() error {
 		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			price, priceErr := tx.ZScore(ctx, w.keys.Market(), market.Member(o.Item, o.Seller)).Result()
-			funds, fundsErr := tx.HGet(ctx, buyer, "funds").Int64()
-			return judge(o, price, priceErr, funds, fundsErr)
+			return readOrder(ctx, tx, w.keys, o)
 		}, func(p redis.Pipeliner) {
 			p.Incr(ctx, version)
 			queuePurchase(ctx, p, w.keys, o)
-		}, version, buyer)
+		}, version, w.keys.User(o.Buyer))
 	})
 }

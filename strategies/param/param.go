@@ -38,14 +38,18 @@ func Duration(name string, def, min time.Duration, summary string) Param {
 
 // DurationOr is a parameter that is a word, its default, or a time of at least min.
 func DurationOr(name, word string, min time.Duration, summary string) Param {
-	given := Duration(name, 0, min, summary)
+	return Duration(name, 0, min, summary).or(word)
+}
+
+// or is the parameter with a word as its default, and as one more value.
+func (p Param) or(word string) Param {
 	return Param{
-		Name: name, Default: word, Summary: summary,
+		Name: p.Name, Default: word, Summary: p.Summary,
 		Normalize: func(value string) (string, error) {
 			if value == word {
 				return word, nil
 			}
-			return given.Normalize(value)
+			return p.Normalize(value)
 		},
 	}
 }
@@ -79,16 +83,7 @@ func Count(name string, def, min int, summary string) Param {
 
 // CountOr is a parameter that is a word, its default, or a whole number of at least min.
 func CountOr(name, word string, min int, summary string) Param {
-	given := Count(name, 0, min, summary)
-	return Param{
-		Name: name, Default: word, Summary: summary,
-		Normalize: func(value string) (string, error) {
-			if value == word {
-				return word, nil
-			}
-			return given.Normalize(value)
-		},
-	}
+	return Count(name, 0, min, summary).or(word)
 }
 
 // Fraction is a parameter that is a number from 0, its default, to 1.
