@@ -16,7 +16,6 @@ import (
 	"gonum.org/v1/plot/vg/recorder"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/reference"
 )
 
 // sheetOfPaper is a canvas that remembers what is drawn on it, and where.
@@ -209,78 +208,6 @@ func has(t *testing.T, f Figure, s *sheetOfPaper, texts ...string) {
 	}
 }
 
-// TestThroughputHasADotForEachRow, and whiskers where there are rounds enough for an interval.
-func TestThroughputHasADotForEachRow(t *testing.T) {
-	for _, c := range []struct{ rounds, whiskers int }{{1, 0}, {5, 0}, {6, 4}, {9, 4}} {
-		f := figureOf(t, inRounds(c.rounds, "watch", "fine"), "throughput")
-		s := drawnOn(f)
-		if dots, whiskers := s.dots(series[0]), s.whiskers(series[0]); dots != 4 || whiskers != c.whiskers {
-			t.Errorf("%d rounds have %d dots and %d whiskers", c.rounds, dots, whiskers)
-		}
-		has(t, f, s, "watch", "fine", "1 seller, 1 buyer", "5 sellers, 5 buyers")
-		if !strings.Contains(f.Alt, "fine 5x5 ") || strings.Contains(f.Alt, "without intervals") {
-			t.Errorf("of %d rounds it says: %s", c.rounds, f.Alt)
-		}
-	}
-	cut := inRounds(9, "watch", "fine")
-	cut.Status, cut.Rows = result.Interrupted, cut.Rows[:len(cut.Rows)-1]
-	f := figureOf(t, cut, "throughput")
-	if s := drawnOn(f); s.dots(series[0]) != 4 || s.whiskers(series[0]) != 0 {
-		t.Errorf("8 of 9 rounds have %d dots and %d whiskers", s.dots(series[0]), s.whiskers(series[0]))
-	}
-	if !strings.Contains(f.Title, "interrupted") || !strings.Contains(f.Alt, "medians of 8 of 9 rounds, without intervals") {
-		t.Errorf("8 of 9 rounds: %s: %s", f.Title, f.Alt)
-	}
-}
-
-// TestThroughputBesideTheBook shows each published number where the run reproduces it.
-func TestThroughputBesideTheBook(t *testing.T) {
-	run := inRounds(6, "watch", "fine")
-	if f := figureOf(t, run, "throughput"); strings.Contains(f.Alt, "book") {
-		t.Errorf("a run that reproduces nothing: %s", f.Alt)
-	}
-	run.Manifest.Config.Reproduces = reference.Tables()
-	f := figureOf(t, run, "throughput")
-	s := drawnOn(f)
-	has(t, f, s, "104/s, book 450/s", "504/s, book <10/s", "published in Redis in Action")
-}
-
-// TestThroughputOfWhatIsWrong: a row that must not be judged is drawn apart, and says why.
-func TestThroughputOfWhatIsWrong(t *testing.T) {
-	run := inRounds(1, "watch", "fine")
-	run.Rows[0].Audit.OK = false
-	run.Rows[2].PurchasesPerSecond = 0
-	f := figureOf(t, run, "throughput")
-	s := drawnOn(f)
-	if s.dots(warn) != 1 {
-		t.Errorf("%d dots are marked", s.dots(warn))
-	}
-	has(t, f, s, "failed its audit", "nothing bought")
-	if !strings.Contains(f.Alt, "which failed its audit") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-}
-
-// TestComparisonsPointUp: the faster stands first, and the ratio with its interval is turned round with it.
-func TestComparisonsPointUp(t *testing.T) {
-	ratio, low, high, margin := 0.5, 0.4, 0.8, 0.05
-	run := inRounds(9, "watch", "fine")
-	run.Manifest.Config.Margin = &margin
-	run.Comparisons = []result.Comparison{
-		{A: "watch", B: "fine", Mix: "5x5", Rounds: 9, Ratio: &ratio, Low: &low, High: &high, Verdict: result.Slower},
-		{A: "watch", B: "fine", Mix: "1x1", Verdict: result.Undecided, Reason: "4 of 9 rounds"},
-	}
-	f := figureOf(t, run, "comparison")
-	s := drawnOn(f)
-	has(t, f, s, "fine to watch", "2x (1.25x to 2.5x)", "watch to fine", "not decided", "4 of 9 rounds")
-	if s.dots(series[0]) != 2 || s.whiskers(series[0]) != 1 { // one explains the shape
-		t.Errorf("%d dots, %d whiskers", s.dots(series[0]), s.whiskers(series[0]))
-	}
-	if !strings.Contains(f.Alt, "fine to watch at 5x5: 2x (1.25x to 2.5x), faster") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-}
-
 // TestIntervalOverManyDecades: a file may say that a ratio is known to lie between next to nothing and a million million.
 func TestIntervalOverManyDecades(t *testing.T) {
 	low, high := 1e-9, 1e12
@@ -292,73 +219,6 @@ func TestIntervalOverManyDecades(t *testing.T) {
 	swept := sweptOver([]string{"fine"}, clientsAxis())
 	swept.Sweep.Points[0].Strategies[0].PerSecond = result.Estimate{Median: high, Low: &low, High: &high}
 	drawnOn(figureOf(t, swept, "sweep"))
-}
-
-// TestOverTimeUnderFaults shades when faults struck, or says that this was not stored.
-func TestOverTimeUnderFaults(t *testing.T) {
-	run := inRounds(1, "fine")
-	run.Rows = run.Rows[1:]
-	run.Rows[0].Chaos = &result.Chaos{}
-	if f := figureOf(t, run, "over-time"); !strings.Contains(f.Alt, "was not stored") {
-		t.Errorf("without times it says: %s", f.Alt)
-	}
-	run.Rows[0].Chaos.Times = []result.FaultTime{{Kind: "server-kill", Start: 0.5, End: 1}, {Kind: "server-kill", Start: 1.2, End: 1.3},
-		{Kind: result.Quiet, Start: 1.5, End: 1.6}}
-	f := figureOf(t, run, "over-time")
-	if !strings.Contains(f.Alt, "server-kill 2 times and quiet 1 times") || strings.Contains(f.Alt, "not stored") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-	s := drawnOn(f)
-	has(t, f, s, "server-kill", "quiet")
-	shaded := 0
-	for _, d := range s.fills {
-		if d.color == struckShade("server-kill").faint(0x38) {
-			shaded++
-		}
-	}
-	if shaded != 2 {
-		t.Errorf("%d regions are shaded", shaded)
-	}
-}
-
-// TestSweepLines: a dot and a whisker for each point, the law beside them, and what was found.
-func TestSweepLines(t *testing.T) {
-	run := sweptOver([]string{"fine", "lua"}, clientsAxis())
-	f := figureOf(t, run, "sweep")
-	s := drawnOn(f)
-	if n := s.dots(series[0]); n != 6+1 { // one explains the line
-		t.Errorf("%d dots", n)
-	}
-	has(t, f, s, "fine", "lua", "64", "The first is best at 1 of 2 points.", "sigma 0.1, kappa 0.001, peak at 30 clients, R2 0.90")
-	if !strings.Contains(f.Alt, "lua 1k at 1, 1.5k at 2, 2.5k at 4, 4.5k at 8, 8.5k at 16 and 32.5k at 64") ||
-		!strings.Contains(f.Alt, "Nothing else was found.") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-	f = figureOf(t, sweptOver([]string{"fine", "lua"}, holdAxis()), "sweep")
-	s = drawnOn(f)
-	has(t, f, s, "0", "1 ms", "10 ms") // a log scale has no zero
-}
-
-// TestSweepMaps: a cell for each strategy at each point, and the best of each.
-func TestSweepMaps(t *testing.T) {
-	run := sweptOver([]string{"fine", "lua"}, clientsAxis(), holdAxis())
-	run.Sweep.Points[0].Best = []string{"fine", "lua"}
-	f := figureOf(t, run, "best")
-	s := drawnOn(f)
-	has(t, f, s, "2 of 2", "2x", "17 of 18", "1 of 18")
-	if !strings.Contains(f.Alt, "at 1 and 0 not decided between fine and lua; at 2 and 0 fine, 2x") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-	f = figureOf(t, run, "sweep")
-	cells := 0
-	for _, text := range drawnOn(f).texts {
-		if strings.HasSuffix(text.text, "k") && !strings.HasPrefix(text.text, "from") || text.text == "500" {
-			cells++
-		}
-	}
-	if cells < 2*18-3 { // lua makes 750 and so on at some
-		t.Errorf("%d cells", cells)
-	}
 }
 
 // TestShades: each can be told from every other after a canvas has rounded it, at full strength and faint.

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -247,120 +245,6 @@ func wants(t testing.TB, what string, got, want error) {
 // soon is how long a test waits for what should happen at once, on a busy machine too.
 const soon = time.Minute
 
-// workers are those of one process, and take locks of one kind.
-type workers struct {
-	*bench
-	kind    lock.Kind
-	process *lock.Process
-	params  param.Values
-	through *backend.Server
-	dial    func(context.Context) (*redis.Client, error)
-}
-
-func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
-	c := &workers{bench: b, kind: kind, process: &lock.Process{}, params: params, through: b.server}
-	c.dial = func(ctx context.Context) (*redis.Client, error) {
-		conn, err := c.through.Dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
-	}
-	b.Cleanup(func() {
-		if err := c.process.Close(); err != nil {
-			b.Errorf("closing the process: %v", err)
-		}
-	})
-	return c
-}
-
-// worker is one more of them. steps and now may be nil.
-func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker {
-	c.Helper()
-	l, _ := c.connected(steps, now)
-	return l
-}
-
-func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *backend.Conn) {
-	c.Helper()
-	conn := testkit.Dial(c, c.through)
-	l, err := c.kind.New(lock.Env{
-		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: unhurried(c.params), Steps: steps, Now: now, Process: c.process,
-	})
-	if err != nil {
-		c.Fatal(err)
-	}
-	c.Cleanup(func() {
-		if closer, ok := l.(io.Closer); ok {
-			if err := closer.Close(); err != nil {
-				c.Errorf("closing the locker: %v", err)
-			}
-		}
-	})
-	return l, conn
-}
-
-// taking is an acquisition that goes on.
-type taking struct {
-	waits *step.Gate
-	done  chan struct{}
-	lease lock.Lease
-	err   error
-}
-
-// wait starts an acquisition by a worker of its own and returns when it waits.
-func (c *workers) wait(ctx context.Context) *taking {
-	c.Helper()
-	w := c.hold(ctx)
-	w.waits.Open()
-	return w
-}
-
-// hold is wait for a worker that is held before it waits, until waits is opened or ctx ends.
-func (c *workers) hold(ctx context.Context) *taking {
-	c.Helper()
-	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
-	l := c.worker(w.waits.Observe, nil)
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = l.Acquire(ctx, name)
-	}()
-	c.Cleanup(func() {
-		w.waits.Open()
-		<-w.done
-	})
-	select {
-	case <-w.waits.Reached():
-	case <-w.done:
-		c.Fatalf("an acquisition did not wait: %v", w.err)
-	}
-	return w
-}
-
-// taken returns the lease of an acquisition that must end soon.
-func (c *workers) taken(w *taking) lock.Lease {
-	c.Helper()
-	select {
-	case <-w.done:
-	case <-time.After(soon):
-		c.Fatalf("the lock was not taken in %s", soon)
-	}
-	if w.err != nil {
-		c.Fatal(w.err)
-	}
-	return w.lease
-}
-
-// waits fails if an acquisition has ended.
-func (c *workers) waits(w *taking, what string) {
-	c.Helper()
-	select {
-	case <-w.done:
-		c.Errorf("%s: it took the lock (%v)", what, w.err)
-	default:
-	}
-}
-
 func release(t testing.TB, lease lock.Lease) {
 	t.Helper()
 	if err := lease.Release(t.Context()); err != nil {
@@ -387,26 +271,6 @@ func until(t testing.TB, what string, true func() bool) {
 	}
 }
 
-// leavesNothing fails if a lock's keys still exist.
-func (c *workers) leavesNothing() {
-	c.Helper()
-	keys := c.kind.AllKeys(c.keys.Lock(name))
-	if n, err := c.conn.Exists(context.WithoutCancel(c.Context()), keys...).Result(); err != nil || n != 0 {
-		c.Errorf("%d of %q were left behind (%v)", n, keys, err)
-	}
-}
-
-// subscribers is how many connections listen to the lock's channel.
-func (c *workers) subscribers(suffix string) int64 {
-	c.Helper()
-	channel := c.keys.Lock(name) + suffix
-	counts, err := c.conn.PubSubNumSub(c.Context(), channel).Result()
-	if err != nil {
-		c.Fatal(err)
-	}
-	return counts[channel]
-}
-
 // whenever is an observer that does something whenever its worker comes to a step.
 func whenever(at step.Name, do func()) step.Observer {
 	return func(_ context.Context, now step.Name) {
@@ -414,98 +278,4 @@ func whenever(at step.Name, do func()) step.Observer {
 			do()
 		}
 	}
-}
-
-// before is a hook that does something before a pipeline that starts with a command.
-type before struct {
-	command string
-	do      func()
-}
-
-func (b before) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == b.command {
-			b.do()
-		}
-		return next(ctx, cmds)
-	}
-}
-
-// sees is a hook that sees each command before it is sent.
-type sees func(cmd redis.Cmder)
-
-func (s sees) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (s sees) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s sees) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-// errNoServer is what a connection meets where there is none.
-var errNoServer = errors.New("no server")
-
-// answers is a server in a function, for tests on synctest's clock: a command takes exactly as long as it sleeps. True
-// means that the lock is given, or was the caller's.
-type answers func(cmd redis.Cmder) bool
-
-// client is a connection to it, which the caller closes.
-func (a answers) client() *redis.Client {
-	rdb := redis.NewClient(&redis.Options{
-		Dialer:     func(context.Context, string, string) (net.Conn, error) { return nil, errNoServer },
-		MaxRetries: -1,
-		// Otherwise a client resolves its address when it is made.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	rdb.AddHook(a)
-	return rdb
-}
-
-func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (a answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// ProcessHook answers SET and scripts. It stops for no context, as a server does not.
-func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		yes := a(cmd)
-		switch cmd := cmd.(type) {
-		case *redis.StatusCmd:
-			if !yes {
-				return redis.Nil
-			}
-			cmd.SetVal("OK")
-		case *redis.Cmd:
-			n := int64(0)
-			if yes {
-				n = 1
-			}
-			cmd.SetVal(n)
-		}
-		return nil
-	}
-}
-
-// open makes a Locker whose connection is a, and who can open no other.
-func (a answers) open(t testing.TB, k lock.Kind, params param.Values) lock.Locker {
-	t.Helper()
-	rdb := a.client()
-	t.Cleanup(func() { _ = rdb.Close() })
-	l, err := k.New(lock.Env{
-		Redis: rdb, Params: params, Key: func(name string) string { return name },
-		Dial: func(context.Context) (*redis.Client, error) { return nil, errNoServer },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.(io.Closer).Close() })
-	return l
 }

@@ -12,7 +12,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // agreed is the timeout of the sessions of these tests.
@@ -161,4 +164,109 @@ func TestPulseTellsWhenAnsweredRequestsWereSent(t *testing.T) {
 			client.Close()
 		}
 	})
+}
+
+func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
+	env := b.env()
+	env.Params = param.Values{"ttl": "8s"} // of which a quarter is what a busy machine may take to notice
+	l, p := b.proxied(env)
+	lease := b.acquire(l)
+	next := make(chan lock.Lease, 1)
+	waiting := step.Hold(step.Waiting)
+	waiting.Open()
+	env = b.env()
+	env.Steps = waiting.Observe
+	other := b.open(env)
+	go func() {
+		lease, err := other.Acquire(t.Context(), name)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lease
+	}()
+	<-waiting.Reached()
+	if lease.Context().Err() != nil {
+		t.Error("the lease has ended before the connection was lost")
+	}
+	p.Disconnect()
+	var successor lock.Lease
+	select {
+	case <-lease.Context().Done():
+	case successor = <-next:
+		if lease.Context().Err() == nil {
+			t.Fatal("someone else has the lock, and its holder does not know")
+		}
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		t.Errorf("the lease ended because of %v, want %v", cause, lock.ErrLost)
+	}
+	if successor == nil {
+		successor = <-next
+	}
+	if fence(successor) <= fence(lease) {
+		t.Errorf("the successor's fence is %d, after %d", fence(successor), fence(lease))
+	}
+	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("release: %v, want %v", err, lock.ErrLost)
+	}
+	b.release(successor)
+}
+
+// A connection that comes back in time costs nothing.
+func shortCutIsSurvived(t *testing.T, b *bench) {
+	l, p := b.proxied(b.env())
+	lease := b.acquire(l)
+	p.Cut()
+	b.release(lease) // the client connects again
+	if lease.Context().Err() != nil {
+		t.Error("the lease was cancelled")
+	}
+}
+
+// The server goes on hearing the holder, who hears nothing: that is worth as little as a connection that was cut. A lease
+// that ends late is tried again with a longer TTL, because the machine may stop for about as long as the margin.
+func mutedHolderLetsGoBeforeTheServerDoes(t *testing.T, b *bench) {
+	for ttl := 3 * time.Second; ; ttl *= 3 {
+		env := b.env()
+		env.Params = param.Values{"ttl": ttl.String()}
+		l, p := b.proxied(env)
+		lease := b.acquire(l)
+		muted := time.Now()
+		p.SetFault(wire.Down, wire.Fault{Drop: true})
+		<-lease.Context().Done()
+		took := time.Since(muted)
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+			t.Errorf("it ended because of %v, want %v", cause, lock.ErrLost)
+		}
+		p.Heal()
+		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release: %v, want %v", err, lock.ErrLost)
+		}
+		b.release(b.acquire(l)) // by the same worker, in the same session or another
+		if took <= ttl*7/8 {
+			return
+		}
+		if ttl > 20*time.Second {
+			t.Fatalf("the lease ended %v after the last answer at the latest; the session may expire after %v", took, ttl)
+		}
+	}
+}
+
+// A silence that ends in time costs nothing, though a reply was lost in it.
+func shortSilenceOfAServerIsSurvived(t *testing.T, b *bench) {
+	l, p := b.proxied(b.env())
+	lease := b.acquire(l)
+	p.SetFault(wire.Down, wire.Fault{Drop: true})
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Try(t.Context(), name)
+		done <- err
+	}()
+	until(t, "the place is taken", func() bool { return b.line() == 2 })
+	p.Heal()
+	<-done // held, or not known because of the cut
+	if lease.Context().Err() != nil {
+		t.Error("the lease was cancelled")
+	}
+	b.release(lease)
 }

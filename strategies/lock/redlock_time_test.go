@@ -1,0 +1,135 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// answeringMasters opens a redlock over five masters that are functions, for tests on synctest's clock.
+func answeringMasters(t testing.TB, params param.Values, master func(i int) answers) lock.Locker {
+	t.Helper()
+	env := lock.Env{Key: func(name string) string { return name }, Params: params}
+	for i := range 5 {
+		a := master(i)
+		dial := func(context.Context) (*redis.Client, error) { return a.client(), nil }
+		env.Servers.Masters = append(env.Servers.Masters, dial)
+	}
+	l, err := kind(t, "redlock").New(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeLocker(t, l) })
+	return l
+}
+
+// A TTL of a second less 1 % and 2 ms for drift is the longest that an acquisition may take, and how long it is valid.
+func TestRedlockCountsTheTimeTakenAndDrift(t *testing.T) {
+	const valid = 988 * time.Millisecond
+	for _, c := range []struct {
+		took time.Duration
+		held bool
+	}{
+		{0, true},
+		{valid - time.Nanosecond, true},
+		{valid, false}, // the key is still there, by this clock
+		{time.Second, false},
+		{time.Minute, false},
+	} {
+		t.Run(c.took.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				given := map[int]bool{}
+				l := answeringMasters(t, param.Values{"ttl": "1s", "node-timeout": "250ms"}, func(i int) answers {
+					return func(cmd redis.Cmder) bool {
+						given[i] = cmd.Name() == "set"
+						if i == 2 && given[i] {
+							time.Sleep(c.took)
+						}
+						return true
+					}
+				})
+				start := time.Now()
+				lease, err := l.Try(t.Context(), name)
+				if !c.held {
+					if !errors.Is(err, lock.ErrHeld) {
+						t.Errorf("Try: %v, want %v: it took too long", err, lock.ErrHeld)
+					}
+					for i, given := range given {
+						if given {
+							t.Errorf("the lock was not given back on master %d", i)
+						}
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if lasted := ends(t, lease, start); lasted != valid {
+					t.Errorf("it was valid for %s, want %s", lasted, valid)
+				}
+			})
+		})
+	}
+}
+
+func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := answeringMasters(t, param.Values{"ttl": "1s"}, func(int) answers {
+			return func(cmd redis.Cmder) bool {
+				if cmd.Name() != "set" {
+					time.Sleep(10 * time.Millisecond)
+				}
+				return true
+			}
+		})
+		lease, err := l.Try(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		start := time.Now()
+		if err := lease.(lock.Renewer).Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if lasted, want := ends(t, lease, start), 988*time.Millisecond; lasted != want {
+			t.Errorf("it was valid for %s from the renewal on, want %s", lasted, want)
+		}
+	})
+}
+
+// Waits are random between nothing and twice the poll, so that clients who split the masters between them do not meet
+// again and again. Of 200 waits, that none is in the lowest quarter, or none in the highest, has a chance of 10^-25.
+func TestRedlockWaitsForARandomTime(t *testing.T) {
+	const poll, waits = time.Second, 200
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Time
+		l := answeringMasters(t, param.Values{"poll": poll.String(), "timeout": "1h0m0s"}, func(i int) answers {
+			return func(cmd redis.Cmder) bool {
+				if i == 0 && cmd.Name() == "set" {
+					asked = append(asked, time.Now())
+				}
+				return len(asked) > waits
+			}
+		})
+		lease, err := l.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shortest, longest := time.Hour, time.Duration(0)
+		for i := range waits {
+			wait := asked[i+1].Sub(asked[i])
+			shortest, longest = min(shortest, wait), max(longest, wait)
+		}
+		if shortest >= poll/2 || longest < 3*poll/2 || longest >= 2*poll {
+			t.Errorf("it waited from %s to %s, want anything from nothing to %s", shortest, longest, 2*poll)
+		}
+		release(t, lease)
+	})
+}

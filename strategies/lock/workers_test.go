@@ -1,0 +1,149 @@
+package lock_test
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// workers are those of one process, and take locks of one kind.
+type workers struct {
+	*bench
+	kind    lock.Kind
+	process *lock.Process
+	params  param.Values
+	through *backend.Server
+	dial    func(context.Context) (*redis.Client, error)
+}
+
+func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
+	c := &workers{bench: b, kind: kind, process: &lock.Process{}, params: params, through: b.server}
+	c.dial = func(ctx context.Context) (*redis.Client, error) {
+		conn, err := c.through.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return conn.Client, nil
+	}
+	b.Cleanup(func() {
+		if err := c.process.Close(); err != nil {
+			b.Errorf("closing the process: %v", err)
+		}
+	})
+	return c
+}
+
+// worker is one more of them. steps and now may be nil.
+func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker {
+	c.Helper()
+	l, _ := c.connected(steps, now)
+	return l
+}
+
+func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *backend.Conn) {
+	c.Helper()
+	conn := testkit.Dial(c, c.through)
+	l, err := c.kind.New(lock.Env{
+		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: unhurried(c.params), Steps: steps, Now: now, Process: c.process,
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() {
+		if closer, ok := l.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				c.Errorf("closing the locker: %v", err)
+			}
+		}
+	})
+	return l, conn
+}
+
+// taking is an acquisition that goes on.
+type taking struct {
+	waits *step.Gate
+	done  chan struct{}
+	lease lock.Lease
+	err   error
+}
+
+// wait starts an acquisition by a worker of its own and returns when it waits.
+func (c *workers) wait(ctx context.Context) *taking {
+	c.Helper()
+	w := c.hold(ctx)
+	w.waits.Open()
+	return w
+}
+
+// hold is wait for a worker that is held before it waits, until waits is opened or ctx ends.
+func (c *workers) hold(ctx context.Context) *taking {
+	c.Helper()
+	w := &taking{waits: step.Hold(step.Waiting), done: make(chan struct{})}
+	l := c.worker(w.waits.Observe, nil)
+	go func() {
+		defer close(w.done)
+		w.lease, w.err = l.Acquire(ctx, name)
+	}()
+	c.Cleanup(func() {
+		w.waits.Open()
+		<-w.done
+	})
+	select {
+	case <-w.waits.Reached():
+	case <-w.done:
+		c.Fatalf("an acquisition did not wait: %v", w.err)
+	}
+	return w
+}
+
+// taken returns the lease of an acquisition that must end soon.
+func (c *workers) taken(w *taking) lock.Lease {
+	c.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(soon):
+		c.Fatalf("the lock was not taken in %s", soon)
+	}
+	if w.err != nil {
+		c.Fatal(w.err)
+	}
+	return w.lease
+}
+
+// waits fails if an acquisition has ended.
+func (c *workers) waits(w *taking, what string) {
+	c.Helper()
+	select {
+	case <-w.done:
+		c.Errorf("%s: it took the lock (%v)", what, w.err)
+	default:
+	}
+}
+
+// leavesNothing fails if a lock's keys still exist.
+func (c *workers) leavesNothing() {
+	c.Helper()
+	keys := c.kind.AllKeys(c.keys.Lock(name))
+	if n, err := c.conn.Exists(context.WithoutCancel(c.Context()), keys...).Result(); err != nil || n != 0 {
+		c.Errorf("%d of %q were left behind (%v)", n, keys, err)
+	}
+}
+
+// subscribers is how many connections listen to the lock's channel.
+func (c *workers) subscribers(suffix string) int64 {
+	c.Helper()
+	channel := c.keys.Lock(name) + suffix
+	counts, err := c.conn.PubSubNumSub(c.Context(), channel).Result()
+	if err != nil {
+		c.Fatal(err)
+	}
+	return counts[channel]
+}
