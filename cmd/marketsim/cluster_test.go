@@ -26,7 +26,9 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("KilledInRemoval", on.killedInRemoval)
 	t.Run("SpreadKilled", on.spreadKilled)
 	t.Run("Interrupted", on.interrupted)
+	t.Run("InterruptedWhileStocked", on.interruptedWhileStocked)
 	t.Run("Rights", on.rights)
+	t.Run("OtherNodeDown", on.otherNodeDown)
 	t.Run("Incomplete", on.incomplete)
 	t.Run("NodeDown", on.nodeDown)
 }
@@ -114,16 +116,22 @@ func (on yourCluster) prefix(t *testing.T) {
 func (on yourCluster) trading(t *testing.T, markets int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d markets", markets), func() bool {
-		open := 0
-		on.each(t, func(conn *backend.Conn) {
-			for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
-				if conn.ZCard(t.Context(), key).Val() > 3 {
-					open++
-				}
-			}
-		})
+		open, _ := on.open(t)
 		return open == markets
 	})
+}
+
+// open is how many markets have more listings than a rehearsal makes, and how many these are.
+func (on yourCluster) open(t *testing.T) (markets int, listings int64) {
+	t.Helper()
+	on.each(t, func(conn *backend.Conn) {
+		for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
+			if n := conn.ZCard(t.Context(), key).Val(); n > 3 {
+				markets, listings = markets+1, listings+n
+			}
+		}
+	})
+	return markets, listings
 }
 
 // killed: the prefix of the first market removes all that a killed run left, on every node, and nothing else. Those that
@@ -282,6 +290,34 @@ func (on yourCluster) interrupted(t *testing.T) {
 	on.clean(t)
 }
 
+// interruptedWhileStocked: Ctrl-C while the items of several markets, which are open, are being listed leaves nothing of them.
+// The nodes answer no write until the run has heard it.
+func (on yourCluster) interruptedWhileStocked(t *testing.T) {
+	const stock = 1_000_000 // take seconds
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "6", "--stock", fmt.Sprint(stock), "--duration",
+		"1m", "--redis", on.url())
+	eventually(t, "the first listings", func() bool {
+		markets, _ := on.open(t)
+		return markets > 0
+	})
+	client := func(args ...any) {
+		on.each(t, func(conn *backend.Conn) {
+			if err := conn.Do(t.Context(), append([]any{"client"}, args...)...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	client("pause", patience.Milliseconds(), "write")
+	if _, listings := on.open(t); listings >= stock {
+		t.Errorf("%d items were listed before the run could be interrupted", listings)
+	}
+	c.interrupt()
+	c.told("finishing what is in flight")
+	client("unpause")
+	c.end().exits(t, exitInterrupted).says(t, "interrupted: 0 of 1 row complete").silent(t, "left behind")
+	on.clean(t)
+}
+
 // rights: a user who may not ask for the cluster's slots is told how to be allowed to.
 func (on yourCluster) rights(t *testing.T) {
 	on.each(t, func(conn *backend.Conn) {
@@ -292,46 +328,4 @@ func (on yourCluster) rights(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
 		exits(t, exitEnvironment).says(t, "ACL SETUSER <user> +cluster|slots").silent(t, "s3cret")
 	on.clean(t)
-}
-
-// incomplete: a slot that nobody serves, and what to look at then.
-func (on yourCluster) incomplete(t *testing.T) {
-	slots, err := testkit.Dial(t, on.Server()).Do(t.Context(), "cluster", "slots").Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	missing := slots[0].([]any)[0].(int64)
-	on.each(t, func(conn *backend.Conn) {
-		if err := conn.Do(t.Context(), "cluster", "delslots", missing).Err(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	marketsim(t, short("run", "--strategy", "lua", "--redis", on.url())...).exits(t, exitEnvironment).
-		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.Addrs()[0])
-}
-
-// nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
-func (on yourCluster) nodeDown(t *testing.T) {
-	named, err := on.Master(t.Context(), "any")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := on.Kill(named); err != nil {
-		t.Fatal(err)
-	}
-	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).
-		says(t, "cannot reach Redis", "is it running, and is this its address?")
-}
-
-// TestSentinelsThatDoNotKnow: a name that no sentinel knows, and sentinels that are not there.
-func TestSentinelsThatDoNotKnow(t *testing.T) {
-	t.Parallel()
-	s := testkit.Sentinel(t).Server()
-	row := func(url string) outcome { return marketsim(t, short("run", "--strategy", "lua", "--redis", url)...) }
-	row("sentinel://"+s.Target.Addr+"/nobody").exits(t, exitEnvironment).
-		says(t, "no sentinel says where the master is", `knows no master called "nobody"; it knows market`)
-	row("sentinel://"+refusedAddr(t)+"/market").exits(t, exitEnvironment).says(t, "no sentinel says where the master is", "cannot reach")
-	row("sentinel://"+s.Target.Addr).exits(t, exitUsage)
-	marketsim(t, short("run", "--strategy", "lua", "--mix", "2x2", "--markets", "2", "--redis", "sentinel://"+s.Target.Addr+"/market")...).
-		exits(t, exitFine).says(t, "Nodes")
 }

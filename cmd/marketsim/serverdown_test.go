@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// A cluster of the user's of which a part is missing when a command starts (see TestOnYourCluster), and sentinels that are of
+// no help.
+
+// otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the others have
+// noticed and afterwards.
+func (on yourCluster) otherNodeDown(t *testing.T) {
+	conn := testkit.Dial(t, on.Server())
+	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
+		return slices.ContainsFunc(on.Server().Cluster().Masters(), func(m backend.Target) bool { return m.Addr == addr })
+	})
+	replica, err := on.ReplicaOf(t.Context(), down)
+	if err == nil { // nobody takes its place
+		err = errors.Join(on.Kill(replica), on.Kill(down))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{"", "cluster_state:fail"} {
+		eventually(t, state, func() bool { return strings.Contains(conn.ClusterInfo(t.Context()).Val(), state) })
+		marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--redis", on.url())...).
+			exits(t, exitEnvironment).
+			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
+				"is it running, and is this its address?")
+	}
+	if err := errors.Join(on.Restart(t.Context(), down), on.Restart(t.Context(), replica), on.AwaitReady(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	on.clean(t)
+}
+
+// incomplete: a slot that nobody serves, and what to look at then.
+func (on yourCluster) incomplete(t *testing.T) {
+	slots, err := testkit.Dial(t, on.Server()).Do(t.Context(), "cluster", "slots").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := slots[0].([]any)[0].(int64)
+	on.each(t, func(conn *backend.Conn) {
+		if err := conn.Do(t.Context(), "cluster", "delslots", missing).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	marketsim(t, short("run", "--strategy", "lua", "--redis", on.url())...).exits(t, exitEnvironment).
+		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.Addrs()[0])
+}
+
+// nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
+func (on yourCluster) nodeDown(t *testing.T) {
+	named, err := on.Master(t.Context(), "any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := on.Kill(named); err != nil {
+		t.Fatal(err)
+	}
+	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).
+		says(t, "cannot reach Redis", "is it running, and is this its address?")
+}
+
+// TestSentinelsThatDoNotKnow: a name that no sentinel knows, and sentinels that are not there.
+func TestSentinelsThatDoNotKnow(t *testing.T) {
+	t.Parallel()
+	s := testkit.Sentinel(t).Server()
+	row := func(url string) outcome { return marketsim(t, short("run", "--strategy", "lua", "--redis", url)...) }
+	row("sentinel://"+s.Target.Addr+"/nobody").exits(t, exitEnvironment).
+		says(t, "no sentinel says where the master is", `knows no master called "nobody"; it knows market`)
+	row("sentinel://"+refusedAddr(t)+"/market").exits(t, exitEnvironment).says(t, "no sentinel says where the master is", "cannot reach")
+	row("sentinel://"+s.Target.Addr).exits(t, exitUsage)
+	marketsim(t, short("run", "--strategy", "lua", "--mix", "2x2", "--markets", "2", "--redis", "sentinel://"+s.Target.Addr+"/market")...).
+		exits(t, exitFine).says(t, "Nodes")
+}
