@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // What a check of so many operations may take.
@@ -15,7 +17,7 @@ const (
 
 // TestManyOperations checks, reading included, large histories of each shape within the time and memory promised.
 func TestManyOperations(t *testing.T) {
-	if testing.Short() || raced {
+	if testing.Short() || testkit.Raced {
 		t.Skip("it takes some seconds, and is no measure under the race detector")
 	}
 	for name, g := range map[string]generator{

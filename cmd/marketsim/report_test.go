@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // stored is a run that package report draws in its own tests.
@@ -31,6 +32,9 @@ func TestReportOfStoredRun(t *testing.T) {
 // TestReportOfEveryStoredFolder draws whatever results/ holds. The tests of results/ draw each single result in every
 // format.
 func TestReportOfEveryStoredFolder(t *testing.T) {
+	if testkit.Raced {
+		t.Skip("one goroutine reads and draws megabytes: the race detector has nothing to see, and takes half a minute for it")
+	}
 	entries, err := os.ReadDir("../../results")
 	if err != nil || len(entries) < 6 {
 		t.Fatal(entries, err)
