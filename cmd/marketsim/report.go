@@ -27,6 +27,9 @@ func newReport(p *program) *cobra.Command {
 		Long: `Redraw what is stored: of each folder its run.json, sweep.json or faults.json or, if it has none of them, every stored
 result below it, with tables of numbers (*.csv). Several results are drawn one after the other.
 
+The format csv has a line for each row and trial, or for each finding of a scenario. What a row has a list of, such as its
+nodes or the steps of its course, has no column: it is in json.
+
 The format html is one page for a browser, with pictures: it needs no network, and can be mailed and printed. The format
 gobench is for runs: a line for each row and trial, which golang.org/x/perf/cmd/benchstat reads. The format hgrm is for one
 row, which --row names: the percentiles of its waits, which HdrHistogram's plotter reads
@@ -34,6 +37,7 @@ row, which --row names: the percentiles of its waits, which HdrHistogram's plott
 		Example: `  marketsim report results/2026-11-22
   marketsim report results/2026-11-22 results/faults --format html -o report.html
   marketsim report run.json --format csv
+  marketsim report run.json --format json | jq -r '.rows[] | .strategy as $s | .nodes[]? | [$s, .address, .bought] | @csv'
   marketsim report run.json --format gobench -o new.txt && benchstat old.txt new.txt
   marketsim report run.json --format hgrm --row 'fine 5x5 at 2000/s' -o fine-2000.hgrm
   marketsim report faults.json --format markdown`,
