@@ -53,33 +53,15 @@ func costs(run *result.Run, all []group) []Figure {
 	}
 	say := func(v float64) string { return short(v) + best.unit }
 	x, y := logAxis(best.name+" (log scale)", short, decade(xs)...), logAxis("", short, decade(ys)...)
-	var parts []part
-	var says []string
-	for _, place := range places(drawn) {
-		here := sorted(at(drawn, place), func(g group) value { return g.median(perSecond) })
-		for i, some := range together(here) {
-			head := inWords(here[0])
-			if i > 0 {
-				head += ", the slower ones"
-			}
-			p, ks := panel{x: x, y: y, height: 150}, []key{}
-			for _, g := range here {
-				cost, rate := g.median(best.of), g.median(perSecond)
-				l := line{look: g.look, points: []point{{x: cost.center, y: rate.center, low: rate.low, high: rate.high,
-					sure: rate.sure, doubtful: g.problem != ""}}}
-				l.behind = !slices.ContainsFunc(some, func(s group) bool { return s.name() == g.name() })
-				if p.lines = append(p.lines, l); l.behind {
-					continue
-				}
-				k := l.key(g.strategy, say(cost.center)+", "+short(rate.center)+"/s")
-				k.line = nil
-				ks = append(ks, k)
-				says = append(says, fmt.Sprintf("%s %s, %s/s", g.name(), say(cost.center), short(rate.center)))
-			}
-			p.behindFirst()
-			parts = append(parts, heading(head), p.part(), keys(ks...), space(8))
-		}
-	}
+	rate := func(g group) value { return g.median(perSecond) }
+	parts, says := inPanels(drawn, x, y, rate, func(g group) (line, key, string) {
+		cost, rate := g.median(best.of), rate(g)
+		l := line{look: g.look, points: []point{{x: cost.center, y: rate.center, low: rate.low, high: rate.high,
+			sure: rate.sure, doubtful: g.problem != ""}}}
+		k := l.key(g.strategy, say(cost.center)+", "+short(rate.center)+"/s")
+		k.line = nil
+		return l, k, fmt.Sprintf("%s %s, %s/s", g.name(), say(cost.center), short(rate.center))
+	})
 	about := "Purchases a second over " + best.name + ", both scales log: cheap and fast is at the top left; " + basis(run)
 	return []Figure{figure(run, "cost", "What a purchase costs", about, about+": "+told(says), parts...)}
 }

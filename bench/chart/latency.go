@@ -24,6 +24,32 @@ func evenly(n int) int {
 	return max(1, (n+panels-1)/panels)
 }
 
+// inPanels draws groups in panels of those that are together at one place, the best first by what order says. The others of
+// the place are behind them. Show is a group's line, its key and what is said of it.
+func inPanels(drawn []group, x, y axis, order func(group) value, show func(group) (line, key, string),
+) (parts []part, says []string) {
+	for _, place := range places(drawn) {
+		here := sorted(at(drawn, place), order)
+		for i, some := range together(here) {
+			head := inWords(here[0])
+			if i > 0 {
+				head += ", the slower ones"
+			}
+			p, ks := panel{x: x, y: y, height: 150}, []key{}
+			for _, g := range here {
+				l, k, said := show(g)
+				l.behind = !slices.ContainsFunc(some, func(s group) bool { return s.name() == g.name() })
+				if p.lines = append(p.lines, l); !l.behind {
+					ks, says = append(ks, k), append(says, said)
+				}
+			}
+			p.behindFirst()
+			parts = append(parts, heading(head), p.part(), keys(ks...), space(8))
+		}
+	}
+	return parts, says
+}
+
 // enoughAbove is how many purchases have to lie above a percentile: another run would have another one.
 const enoughAbove = 10
 
@@ -49,32 +75,12 @@ func percentiles(run *result.Run, all []group) []Figure {
 		return nil
 	}
 	x, y := ninesAxis(nines), logAxis("", milliseconds, ends...)
-	var parts []part
-	var says []string
-	for _, place := range places(drawn) {
-		here := sorted(at(drawn, place), func(g group) value {
-			return value{center: -float64(waits[g.name()].ValueAtQuantile(50)), n: 1}
-		})
-		for i, some := range together(here) {
-			head := inWords(here[0])
-			if i > 0 {
-				head += ", the slower ones"
-			}
-			p, ks := panel{x: x, y: y, height: 150}, []key{}
-			for _, g := range here {
-				l := percentileLine(g, waits[g.name()])
-				l.behind = !slices.ContainsFunc(some, func(s group) bool { return s.name() == g.name() })
-				if p.lines = append(p.lines, l); l.behind {
-					continue
-				}
-				p50, p99 := quantile(waits[g.name()], 50), quantile(waits[g.name()], 99)
-				ks = append(ks, l.key(g.strategy, milliseconds(p99)))
-				says = append(says, fmt.Sprintf("%s p50 %s, p99 %s", g.name(), milliseconds(p50), milliseconds(p99)))
-			}
-			p.behindFirst()
-			parts = append(parts, heading(head), p.part(), keys(ks...), space(8))
-		}
-	}
+	fastest := func(g group) value { return value{center: -float64(waits[g.name()].ValueAtQuantile(50)), n: 1} }
+	parts, says := inPanels(drawn, x, y, fastest, func(g group) (line, key, string) {
+		l, h := percentileLine(g, waits[g.name()]), waits[g.name()]
+		p50, p99 := milliseconds(quantile(h, 50)), milliseconds(quantile(h, 99))
+		return l, l.key(g.strategy, p99), fmt.Sprintf("%s p50 %s, p99 %s", g.name(), p50, p99)
+	})
 	from := "from the first try"
 	if drawn[0].rows[0].Open != nil {
 		from = "from when the order was due"
