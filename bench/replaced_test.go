@@ -111,11 +111,28 @@ func (on cluster) pair(t *testing.T, keys market.Keys) (master, replica int) {
 	return master, replica
 }
 
-// crash kills a market's master, which does not answer any more.
+// crash kills a market's master, which does not answer any more. Its replica has all that it had.
 func (on cluster) crash(t *testing.T, keys market.Keys) error {
 	master, _ := on.pair(t, keys)
+	check(t, passOn(t.Context(), on.Server().Dialer(keys.Run()), keys))
 	check(t, on.Kill(master))
 	return io.EOF
+}
+
+// passOn returns when a replica has what the master of a market has. It writes what the market's note says already.
+func passOn(ctx context.Context, dial func(context.Context) (*backend.Conn, error), keys market.Keys) error {
+	conn, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.HIncrBy(ctx, keys.Run(), "items", 0).Err(); err != nil {
+		return err
+	}
+	if n, err := conn.Wait(ctx, 1, time.Minute).Result(); err != nil || n == 0 {
+		return fmt.Errorf("no replica has what its master has: %w", err)
+	}
+	return nil
 }
 
 // handOver gives a market's slot to another master: no connection breaks, and what is sent follows by itself.
@@ -268,7 +285,9 @@ func TestSentinelsMasterIsReplacedBesideTheLoad(t *testing.T) {
 	s := testkit.Sentinel(t)
 	server := s.Server()
 	c := config(t, server, spec(t, "lua"))
-	at := &strike{command: "zscan", nth: 1, happens: s.KillMaster}
+	at := &strike{command: "zscan", nth: 1, happens: func() error {
+		return errors.Join(passOn(t.Context(), server.Dial, c.Keys), s.KillMaster())
+	}}
 	c.Dial = at.over(server.Dialer(c.Keys.Prefix()))
 	row, err := Run(t.Context(), c)
 	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < c.Purchases || at.seen != 2 {
