@@ -140,9 +140,10 @@ func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys)
 	return removedKeys(keys, removed, err)
 }
 
-// removeSpread removes the market under keys that share no slot, and says what there was. Its note is on one master and what
-// it speaks of on all, so that it may be lost, or know too few items, while they are there: all are looked through. Purchases
-// that are under way need not be ended, because their accounts and items go as well.
+// removeSpread ends the purchases that clients have left under way in a market whose keys share no slot, removes it, and says
+// what there was. Its note is on one master and what it speaks of on all, so that it may be lost, or know too few items, while
+// they are there: all masters are looked through. Purchases are ended first, so that a removal that is interrupted leaves no
+// half of one.
 func removeSpread(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
 	nodes := server.Cluster().Nodes(backend.Dial)
 	defer func() { err = errors.Join(err, nodes.Close()) }()
@@ -163,8 +164,22 @@ func removeSpread(ctx context.Context, server *backend.Server, keys market.Keys)
 	if message := nothingToRemove(keys, found, made); err != nil || message != "" {
 		return message, err
 	}
+	if _, err := spread.EndAll(ctx, nodes, keys, lastItem(keys, found)); err != nil {
+		return "", err
+	}
 	removed, err := spread.RemoveKeys(ctx, nodes, keys, slices.Values(found))
 	return removedKeys(keys, removed, err)
+}
+
+// lastItem is the highest id of the items among the names of keys that share no slot; 0: there is none.
+func lastItem(keys market.Keys, names []string) (last market.ItemID) {
+	for _, name := range names {
+		var id market.ItemID
+		if _, err := fmt.Sscanf(strings.TrimPrefix(name, keys.Prefix()), "item:{i%d}", &id); err == nil {
+			last = max(last, id)
+		}
+	}
+	return last
 }
 
 // nothingToRemove says why nothing is removed of what looks like a market's keys, and has no note: there are none, or nothing

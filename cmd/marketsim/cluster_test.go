@@ -11,7 +11,9 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/spread"
 )
 
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.
@@ -25,6 +27,7 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("FirstLost", on.firstLost)
 	t.Run("KilledInRemoval", on.killedInRemoval)
 	t.Run("SpreadKilled", on.spreadKilled)
+	t.Run("SpreadEnded", on.spreadEnded)
 	t.Run("Interrupted", on.interrupted)
 	t.Run("InterruptedWhileStocked", on.interruptedWhileStocked)
 	t.Run("Rights", on.rights)
@@ -159,6 +162,19 @@ func (on yourCluster) cleaned(t *testing.T, prefix string) outcome {
 	return marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitFine)
 }
 
+// may gives or takes a right of the user on the nodes that have a key of a pattern.
+func (on yourCluster) may(t *testing.T, right, pattern string) {
+	t.Helper()
+	on.each(t, func(conn *backend.Conn) {
+		if len(conn.Keys(t.Context(), pattern).Val()) == 0 {
+			return
+		}
+		if err := conn.Do(t.Context(), "acl", "setuser", "default", right).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // firstLost: a run is killed, and the node of its first market loses what it had, the note that says where the others are
 // included. These are found all the same, and nobody else's.
 func (on yourCluster) firstLost(t *testing.T) {
@@ -208,17 +224,8 @@ func (on yourCluster) killedInRemoval(t *testing.T) {
 		c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
 		prefix := prefixOf(t, c)
 		on.trading(t, 3)
-		may := func(right string) { // on the node of the second market
-			on.each(t, func(conn *backend.Conn) {
-				if len(conn.Keys(t.Context(), "*-2*").Val()) == 0 {
-					return
-				}
-				if err := conn.Do(t.Context(), "acl", "setuser", "default", right).Err(); err != nil {
-					t.Fatal(err)
-				}
-			})
-		}
-		may("-unlink")
+		const second = "*-2*" // market
+		on.may(t, "-unlink", second)
 		c.interrupt()
 		if kills {
 			eventually(t, "the first market's removal", func() bool {
@@ -230,7 +237,7 @@ func (on yourCluster) killedInRemoval(t *testing.T) {
 		} else {
 			c.end().says(t, "left behind", "NOPERM", "remove them with marketsim clean --prefix '"+prefix+"' --redis "+on.url())
 		}
-		may("+unlink")
+		on.may(t, "+unlink", second)
 		on.cleaned(t, prefix).says(t, "-2", "nothing to remove: no run has left a market under "+prefix)
 		on.clean(t)
 	}
@@ -280,6 +287,47 @@ func (on yourCluster) spreadOfKilled(t *testing.T, chosen string, lose func(conn
 	on.cleaned(t, prefix).says(t, "removed ")
 	on.clean(t, neighbours...)
 	on.cleaned(t, prefix).says(t, "nothing to remove")
+}
+
+// spreadEnded: a purchase that was begun is ended before anything is removed, as is seen where nothing may be.
+func (on yourCluster) spreadEnded(t *testing.T) {
+	c := startChild(t, "run", "--layout", "spread", "--strategy", "spread-intents", "--mix", "2x2", "--duration", "1m", "--redis", on.url())
+	prefix := prefixOf(t, c)
+	eventually(t, "listings that nobody is buying", func() bool {
+		_, listings := on.open(t)
+		return listings > 20
+	})
+	c.kill()
+	keys, err := market.NewKeys(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := on.Server().Cluster().Nodes(backend.Dial)
+	defer nodes.Close()
+	trade := spread.Trade{Slots: nodes, Keys: keys, Patience: spread.Patience}
+	op := spread.Operation{Incarnation: "dead", Sequence: 1, Buyer: 1}
+	for begun := false; !begun; {
+		op.Item++
+		item, err := trade.Read(t.Context(), op.Item)
+		if err != nil || item.Owner == 0 {
+			t.Fatalf("item %d: %+v, %v; want one that can be bought before the last", op.Item, item, err)
+		}
+		if !item.Listed || item.Owner == op.Buyer || item.Operation.Sequence != 0 {
+			continue
+		}
+		if begun, err = trade.Begin(t.Context(), op, item.Version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on.may(t, "-unlink", "*")
+	marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitEnvironment).says(t, "NOPERM")
+	on.may(t, "+unlink", "*")
+	item, err := trade.Read(t.Context(), op.Item)
+	if err != nil || item.Operation.Sequence != 0 || item.Owner != op.Buyer {
+		t.Errorf("after clean item %d is %+v, %v; want it with buyer %d and nothing under way", op.Item, item, err, op.Buyer)
+	}
+	on.cleaned(t, prefix).says(t, "removed ")
+	on.clean(t)
 }
 
 func (on yourCluster) interrupted(t *testing.T) {
