@@ -83,7 +83,9 @@ func (m *rowMarket) whole(ctx context.Context, do func(*backend.Conn, layout) er
 			layout, closer := m.layout(conn)
 			err = do(conn, layout)
 			_, _ = closer.Close(), conn.Close() // they may be broken
-			began = time.Now()
+			if !backend.Redirected(err) {       // or the connection has waited for a master as long
+				began = time.Now()
+			}
 		}
 		if replaced := m.moved(ctx, before); replaced != nil {
 			err = replaced
