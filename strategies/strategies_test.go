@@ -17,13 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on each server. No
-	// two operations of a sequence meet: the race detector sees in ten what it would see in more, and .ci/run plays thirty without.
-	checks := "30"
-	if testkit.Raced {
-		checks = "10"
-	}
-	if err := flag.Set("rapid.checks", checks); err != nil {
+	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on two servers.
+	if err := flag.Set("rapid.checks", "30"); err != nil {
 		panic(err)
 	}
 	testkit.VerifyNoLeaks(m)
