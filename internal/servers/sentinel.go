@@ -57,9 +57,17 @@ func StartSentinel(ctx context.Context) (*Sentinel, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &Sentinel{watchers: make([]*member, sentinels)}
-	if err := s.start(ctx, program); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a master with Sentinel: %w", backend.OfContext(ctx, err)), s.Close())
+	var s *Sentinel
+	err = backend.OnFreePorts(ctx, 0, func([]string) error {
+		s = &Sentinel{watchers: make([]*member, sentinels)}
+		err := s.start(ctx, program)
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting a master with Sentinel: %w", backend.OfContext(ctx, err))
 	}
 	return s, nil
 }
@@ -92,8 +100,20 @@ func (s *Sentinel) start(ctx context.Context, program string) (err error) {
 	if err != nil {
 		return err
 	}
+	return s.await(ctx)
+}
+
+// await returns when every sentinel knows of the replica and of the other sentinels, or as soon as one has ended, which they
+// would wait for: another process was quicker to take its port, and may even have answered in its place.
+func (s *Sentinel) await(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	return each(sentinels, func(i int) error {
-		return s.watchers[i].process.Await(ctx, pollEvery, func() error { return watches(ctx, s.watchers[i].addr) })
+		err := s.watchers[i].process.Await(ctx, pollEvery, func() error { return watches(ctx, s.watchers[i].addr) })
+		if err != nil {
+			cancel()
+		}
+		return err
 	})
 }
 
