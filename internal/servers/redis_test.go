@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,4 +198,14 @@ func dial(t *testing.T, ctx context.Context, s *servers.Sentinel) *backend.Conn 
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
+}
+
+// One of the sentinels has ended, and the others wait for it in vain: that is told at once.
+func TestSentinelThatEndedIsNotWaitedFor(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := testkit.Sentinel(t).AwaitWithoutOne(ctx)
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "ended as soon as it was started") {
+		t.Errorf("waiting for a sentinel that has ended: %v, %v", err, ctx.Err())
+	}
 }
