@@ -29,14 +29,16 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
 	for name, want := range map[string]struct {
-		servers func() lock.Servers
+		servers func(t *testing.T) lock.Servers
 		count   float64 // of commands; at most one of them travels with another
 	}{
-		"coarse:redlock:node-timeout=2.5s": {func() lock.Servers { // a busy machine is slow
+		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) lock.Servers { // a busy machine is slow
 			return lock.Servers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
 		}, 10},
-		"coarse:zookeeper": {func() lock.Servers { return lock.Servers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()} }, 4},
-		"coarse:etcd":      {func() lock.Servers { return lock.Servers{Etcd: testkit.Etcd(t, 1).Addrs()} }, 2},
+		"coarse:zookeeper": {func(t *testing.T) lock.Servers {
+			return lock.Servers{ZooKeeper: testkit.ZooKeeper(t, 1).Addrs()}
+		}, 4},
+		"coarse:etcd": {func(t *testing.T) lock.Servers { return lock.Servers{Etcd: testkit.Etcd(t, 1).Addrs()} }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +47,7 @@ func TestLockServersAreCountedApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := config(t, s, subject)
-			c.Purchases, c.Servers = 30, want.servers()
+			c.Purchases, c.Servers = 30, want.servers(t)
 			row := inTurn(t, c)
 			if row.Bought != 30 || row.RoundTripsPerPurchase != 2 || row.CommandsPerPurchase != 10 ||
 				*row.BytesPerPurchase < 100 {

@@ -20,9 +20,12 @@ const (
 	etcdElectionTimeout = "600"
 )
 
+// FindEtcd returns the path of etcd, if it is installed.
+func FindEtcd() (string, error) { return find("etcd-server", "etcd") }
+
 // StartEtcd starts an etcd of n members, 3.4 or newer.
 func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
-	program, err := find("etcd-server", "etcd")
+	program, err := FindEtcd()
 	if err != nil {
 		return nil, err
 	}

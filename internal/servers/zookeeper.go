@@ -32,13 +32,18 @@ clientPortAddress=127.0.0.1
 	askTimeout = time.Second
 )
 
-// StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.
-func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
+// FindZooKeeper returns the Java that runs ZooKeeper, if both are installed.
+func FindZooKeeper() (java string, err error) {
 	const pack = "--no-install-recommends zookeeper"
 	if _, err := os.Stat(zooKeeperJar); err != nil {
-		return nil, fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, backend.ErrUnavailable)
+		return "", fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, backend.ErrUnavailable)
 	}
-	java, err := find(pack, "java")
+	return find(pack, "java")
+}
+
+// StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.
+func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
+	java, err := FindZooKeeper()
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,21 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 	return e
 }
 
+// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper" or
+// "etcd". It is true of all that is Required, so that the test fails where it is missing.
+func Has(name string) bool {
+	var err error
+	switch name {
+	case "zookeeper":
+		_, err = servers.FindZooKeeper()
+	case "etcd":
+		_, err = servers.FindEtcd()
+	default:
+		panic("testkit.Has: unknown server " + name)
+	}
+	return err == nil || Required(name)
+}
+
 // endWith closes what was started at the end of the test, or ends the test with the error of starting it.
 func endWith(t testing.TB, name string, started io.Closer, err error) {
 	t.Helper()

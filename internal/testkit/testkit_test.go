@@ -41,12 +41,14 @@ func (v *verdict) Helper()               {}
 func (v *verdict) Fatalf(string, ...any) { v.failed = true; runtime.Goexit() }
 func (v *verdict) Skipf(string, ...any)  { v.skipped = true; runtime.Goexit() }
 
+func (v *verdict) require() { testkit.Require(v, "redis", "it is a test") }
+
 func TestRequire(t *testing.T) {
 	for value, fails := range map[string]bool{"": false, "docker": false, "redis": true, "docker,redis": true, "all": true} {
 		t.Setenv("MARKETSIM_REQUIRE", value)
 		v := &verdict{TB: t}
 		var ended sync.WaitGroup
-		ended.Go(func() { testkit.Require(v, "redis", "it is a test") })
+		ended.Go(v.require)
 		ended.Wait()
 		if v.failed != fails || v.skipped == fails {
 			t.Errorf("MARKETSIM_REQUIRE=%q: failed %v, skipped %v", value, v.failed, v.skipped)
