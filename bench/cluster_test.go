@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 )
 
 // TestOnACluster are rows on one Redis Cluster, one after the other.
@@ -27,7 +25,6 @@ func TestOnACluster(t *testing.T) {
 	t.Run("KeysElsewhere", on.keysElsewhere)
 	t.Run("SlotMoves", on.slotMoves)
 	t.Run("Patience", on.patience)
-	t.Run("KeysOnEverySlot", on.keysOnEverySlot)
 	t.Run("MasterDies", on.masterDies)
 }
 
@@ -229,61 +226,6 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 		return err
 	}
 	return move.End(ctx)
-}
-
-// keysOnEverySlot: a market whose keys share no slot is rehearsed, traded on, audited and removed, on all masters. That the
-// server forgets which items it gave ids for does not make any of them twice.
-func (on cluster) keysOnEverySlot(t *testing.T) {
-	for _, name := range []string{"spread-locks", "spread-intents"} {
-		c := config(t, on.Server(), spec(t, name))
-		keys, err := market.NewKeys("test:" + name + ":")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Keys, c.Dial, c.Spread, c.Private = keys, on.Server().Dialer(keys.Run()), on.Server().Cluster(), true
-		c.Mix, c.Purchases, c.Wallets = result.Mix{Sellers: 1, Buyers: 3}, market.BatchSize+100, 2
-		var forget sync.Once
-		c.Steps = func(Role) step.Observer {
-			return func(_ context.Context, at step.Name) {
-				if at == step.Written {
-					forget.Do(func() { on.forgetItems(t, keys) })
-				}
-			}
-		}
-		if err := Rehearse(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		row, err := Run(t.Context(), c)
-		if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < c.Purchases || row.Cost == nil || row.Cost.ServerUS == nil {
-			t.Fatalf("%s: bought %d, audit %+v, cost %+v, %v", name, row.Bought, row.Audit, row.Cost, err)
-		}
-		on.clean(t)
-	}
-	one, other := config(t, on.Server(), spec(t, "spread-intents")), config(t, on.Server(), spec(t, "fine"))
-	other.Spread = on.Server().Cluster()
-	braces := other
-	braces.Subject = spec(t, "spread-intents")
-	for _, c := range []Config{one, other} {
-		if _, err := Run(t.Context(), c); !errors.Is(err, ErrConfig) || !errors.Is(err, strategies.ErrLayout) {
-			t.Errorf("%s: %v", c.Subject, err)
-		}
-	}
-	if _, err := Run(t.Context(), braces); !errors.Is(err, market.ErrPrefix) {
-		t.Errorf("keys with braces: %v", err)
-	}
-}
-
-// forgetItems takes back the number of items that were made, as a failover does that loses it.
-func (on cluster) forgetItems(t *testing.T, keys market.Keys) {
-	conn, err := on.Dial(t.Context(), keys.Run())
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close()
-	if err := conn.HSet(t.Context(), keys.Run(), "items", 0).Err(); err != nil {
-		t.Error(err)
-	}
 }
 
 // masterDies: a replica takes the place of a market's master, and the row goes on there. What was lost with it is not

@@ -83,9 +83,6 @@ type Config struct {
 	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets and hot
 	// items are divided among them, and each is audited and removed as one alone is. Several have no Pool and no History.
 	Sites []Site
-	// Spread, if not nil, is the cluster over which the keys of the market are spread: each item and account has a slot of its
-	// own. Dial then connects to the master of the run's note, and the strategy is made for that layout.
-	Spread *backend.Cluster
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
@@ -144,9 +141,6 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: a pool of %d accounts: want two or more, and no wallets", ErrConfig, c.Pool)
 	}
 	if err := c.checkSites(); err != nil {
-		return err
-	}
-	if err := c.checkLayout(); err != nil {
 		return err
 	}
 	if err := c.checkWorkload(); err != nil {

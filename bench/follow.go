@@ -54,12 +54,8 @@ func (m *rowMarket) changes() []backend.Change {
 // moves is how often the market has got another master, as its cluster or Sentinel says now. Where nobody answers, that has
 // not changed.
 func (m *rowMarket) moves(ctx context.Context) int {
-	switch {
-	case !m.follows():
+	if !m.follows() {
 		return 0
-	case m.Spread != nil:
-		_ = m.Spread.Refresh(ctx)
-		return m.Spread.Changed()
 	}
 	_, _ = m.route.Ask(ctx)
 	return len(m.route.Changes())
@@ -75,15 +71,14 @@ func (m *rowMarket) moved(ctx context.Context, before int) error {
 
 // whole lets do work on the market over a connection of its own, and again from the beginning where the master was not there
 // or another one took its place meanwhile: what do reads is of one master, and what it writes, another one need not have.
-func (m *rowMarket) whole(ctx context.Context, do func(*backend.Conn, layout) error) error {
+func (m *rowMarket) whole(ctx context.Context, do func(*backend.Conn) error) error {
 	for failing := (time.Time{}); ; time.Sleep(masterPause) {
 		before, began := m.moves(ctx), time.Now()
 		conn, err := m.Dial(ctx)
 		if err == nil {
-			layout, closer := m.layout(conn)
-			err = do(conn, layout)
-			_, _ = closer.Close(), conn.Close() // they may be broken
-			if !backend.Redirected(err) {       // or the connection has waited for a master as long
+			err = do(conn)
+			_ = conn.Close()              // it may be broken
+			if !backend.Redirected(err) { // or the connection has waited for a master as long
 				began = time.Now()
 			}
 		}
@@ -117,7 +112,7 @@ func (m *rowMarket) unservedBy(err error) error {
 // replaced reports whether a server that held the market is no master any more, so that what it had acknowledged and not
 // passed on is gone. One whose slot was moved is.
 func (m *rowMarket) replaced(ctx context.Context) bool {
-	before := slices.Clone(m.began)
+	var before []backend.Target
 	for _, change := range m.changes() {
 		target, err := m.route.Target(ctx)
 		if err != nil {

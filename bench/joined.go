@@ -311,7 +311,7 @@ func (r *joinedRow) report(ctx context.Context, came []bool) outcome {
 // auditAll is audit, with the accounts and items of those who are lost.
 func (r *joinedRow) auditAll(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
 	if len(r.party.lost) > 0 {
-		err := r.whole(ctx, func(conn *backend.Conn, _ layout) error {
+		err := r.whole(ctx, func(conn *backend.Conn) error {
 			made, err := market.ReadMade(ctx, conn.Client, r.Keys)
 			r.party.minted = made.Items
 			return err

@@ -52,18 +52,17 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
 // Each method uses a connection of its own.
 type rowMarket struct {
-	Config                   // the row's, with this market's part of the workers
-	node    string           // as Site.Node
-	others  []market.Keys    // of the first of several: those of the others, which its note names
-	first   market.Keys      // of the others: those of the first
-	process lock.Process     // what the locks of its workers share
-	route   *backend.Route   // to its server; nil: it was not seeded
-	changed int              // how often its master had changed before
-	began   []backend.Target // the masters then, if its keys share no slot
-	opened  int              // its moves then
-	ours    bool             // keys under its prefix are the row's
-	kept    keeping          // when the market was seeded
-	warns   []string         // what the audit found out about the server, without a verdict that is wrong for it
+	Config                 // the row's, with this market's part of the workers
+	node    string         // as Site.Node
+	others  []market.Keys  // of the first of several: those of the others, which its note names
+	first   market.Keys    // of the others: those of the first
+	process lock.Process   // what the locks of its workers share
+	route   *backend.Route // to its server; nil: it was not seeded
+	changed int            // how often its master had changed before
+	opened  int            // its moves then
+	ours    bool           // keys under its prefix are the row's
+	kept    keeping        // when the market was seeded
+	warns   []string       // what the audit found out about the server, without a verdict that is wrong for it
 
 	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
 	circulation *market.Circulation          // nil: items do not circulate
@@ -114,7 +113,7 @@ func (m *rowMarket) evictions(now keeping) string {
 
 // lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
-	now := m.keeping(ctx, conn)
+	now := readKeeping(ctx, conn)
 	if evicted := m.evictions(now); evicted != "" {
 		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
 	}
@@ -122,9 +121,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
-	layout, closer := m.layout(conn)
-	defer closer.Close()
-	missing, err := layout.missing(ctx, m.opening())
+	missing, err := market.Missing(ctx, conn.Client, m.Keys, m.opening())
 	if err != nil || missing == "" {
 		return err
 	}
@@ -144,11 +141,9 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	}
 	defer conn.Close()
 	m.found(ctx, conn)
-	layout, closer := m.layout(conn)
-	defer closer.Close()
 	opening := m.opening()
 	opening.Others, opening.First = m.others, m.first
-	err = layout.seed(ctx, opening)
+	err = market.Seed(ctx, conn.Client, m.Keys, opening)
 	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, remove it with 'marketsim clean "+
 			"--prefix %s'", err, m.Keys.Prefix())
@@ -160,7 +155,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 func (m *rowMarket) found(ctx context.Context, conn *backend.Conn) {
 	m.route = conn.Route()
 	m.opened = m.moves(ctx)
-	m.kept, m.began, m.changed = m.keeping(ctx, conn), m.masters(), len(m.route.Changes())
+	m.kept, m.changed = readKeeping(ctx, conn), len(m.route.Changes())
 }
 
 // noAudit is the verdict on a market that was not audited.
@@ -173,8 +168,8 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (a resu
 	defer cancel()
 	var warning string
 	before := len(m.changes())
-	err = m.whole(ctx, func(conn *backend.Conn, l layout) (err error) {
-		a, warning, err = m.judge(ctx, conn, l, ledgers)
+	err = m.whole(ctx, func(conn *backend.Conn) (err error) {
+		a, warning, err = m.judge(ctx, conn, ledgers)
 		return err
 	})
 	for _, change := range m.changes()[before:] {
@@ -192,20 +187,17 @@ func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (a resu
 
 // judge is audit, over a connection, with a warning if the server is to blame for something.
 func (m *rowMarket) judge(
-	ctx context.Context, conn *backend.Conn, layout layout, ledgers []*market.Ledger,
+	ctx context.Context, conn *backend.Conn, ledgers []*market.Ledger,
 ) (a result.Audit, warning string, err error) {
-	opening, replaced := m.opening(), m.replaced(ctx)
-	opening.MayBeGone = replaced && m.Spread == nil
-	v, err := layout.audit(ctx, opening, ledgers)
+	opening := m.opening()
+	opening.MayBeGone = m.replaced(ctx)
+	v, err := market.Audit(ctx, conn.Client, m.Keys, opening, ledgers...)
 	switch {
 	case opening.MayBeGone && errors.Is(err, market.ErrNotJudged):
 		return noAudit(), fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err), nil
 	case err != nil:
 	case v.OK():
-		warning = m.evictions(m.keeping(ctx, conn))
-	case replaced && m.Spread != nil: // a part of a purchase may be gone, and nobody can say of which
-		return noAudit(), fmt.Sprintf("%s is not judged: a master was replaced, and what it had acknowledged and not passed on is "+
-			"gone; the audit found %d problems, such as: %s", m.Keys.Prefix(), v.ItemProblems+v.MoneyProblems, v.Problems[0]), nil
+		warning = m.evictions(readKeeping(ctx, conn))
 	default:
 		err = m.lost(ctx, conn)
 	}
@@ -250,8 +242,8 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 func (m *rowMarket) snapshot(ctx context.Context) (s market.Snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	err = m.whole(ctx, func(_ *backend.Conn, l layout) (err error) {
-		s, err = l.snapshot(ctx, m.opening().Accounts)
+	err = m.whole(ctx, func(conn *backend.Conn) (err error) {
+		s, err = market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
 		return err
 	})
 	return s, err
@@ -262,14 +254,15 @@ func (m *rowMarket) snapshot(ctx context.Context) (s market.Snapshot, err error)
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
-	err := m.whole(ctx, func(conn *backend.Conn, l layout) error {
+	err := m.whole(ctx, func(conn *backend.Conn) error {
 		made, err := market.ReadMade(ctx, conn.Client, m.Keys)
 		if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
 			return err
 		}
 		last = max(last, made.Items)
 		made.Accounts, made.Items = m.opening().Accounts, last
-		return l.remove(ctx, made, m.Subject.LockKeys(m.Keys, made))
+		_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",

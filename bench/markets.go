@@ -31,8 +31,6 @@ func (c Config) checkSites() error {
 		return fmt.Errorf("%w: %d hot items for %d markets: each needs one at least", ErrConfig, c.Hot, n)
 	case c.Wallets > 0 && c.Wallets < n:
 		return fmt.Errorf("%w: %d wallets for %d markets: each needs one at least", ErrConfig, c.Wallets, n)
-	case c.Spread != nil:
-		return fmt.Errorf("%w: %d markets whose keys share no slot: want one market", ErrConfig, n)
 	case c.Pool > 0:
 		return fmt.Errorf("%w: a pool of accounts for %d markets: want one market", ErrConfig, n)
 	case c.History != "":

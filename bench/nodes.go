@@ -19,13 +19,6 @@ type node struct {
 // openNodes connects to the servers of the markets, which are open, to read what they use.
 func (ws *Workers) openNodes(ctx context.Context) (all []*node) {
 	for _, m := range ws.markets {
-		for _, master := range m.masters() {
-			dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) }
-			all = append(all, &node{usageReader: openUsage(ctx, dial), address: master.Addr, markets: []*rowMarket{m}})
-		}
-		if m.Spread != nil {
-			continue
-		}
 		i := slices.IndexFunc(all, func(n *node) bool { return n.address == m.node })
 		if i < 0 {
 			i = len(all)

@@ -108,9 +108,20 @@ func (m *rowMarket) removable(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	layout, closer := m.layout(conn)
-	defer closer.Close()
-	return layout.vacant(ctx)
+	_, err = market.ReadMade(ctx, conn.Client, m.Keys)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	found := err == nil
+	n, err := conn.Exists(ctx, m.Keys.Market(), m.Keys.User(1)).Result()
+	if err != nil {
+		return err
+	}
+	if found || n > 0 {
+		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, m.Keys.Prefix())
+	}
+	// A key that nobody uses, because others may be opening a market.
+	return conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err()
 }
 
 // supported returns ErrConfig, wrapped, if the server lacks a command that the subject needs.

@@ -44,7 +44,6 @@ func TestMasterIsReplacedBesideTheLoad(t *testing.T) {
 	}
 	t.Run("Claiming", on.replacedAtClaim)
 	t.Run("AfterLosses", on.replacedAfterLosses)
-	t.Run("KeysOnEverySlot", on.replacedUnderManySlots)
 }
 
 // A strike happens once, before the n-th command of a name is sent, or the pipeline that holds it.
@@ -235,45 +234,6 @@ func (on cluster) replacedAfterLosses(t *testing.T) {
 	row, err := Run(t.Context(), c)
 	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Audit.Gone == nil || row.Audit.Gone.Purchases < c.Purchases-cutAt {
 		t.Errorf("bought %d, audit %+v, gone %+v, %v", row.Bought, row.Audit, row.Audit.Gone, err)
-	}
-	on.mend(t, master)
-	on.clean(t)
-}
-
-// replacedUnderManySlots: the keys of the market lie on all masters, of which one dies while they are audited.
-func (on cluster) replacedUnderManySlots(t *testing.T) {
-	keys, err := market.NewKeys("test:spread:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := config(t, on.Server(), spec(t, "spread-intents"))
-	c.Keys, c.Spread = keys, on.Server().Cluster()
-	master, _ := on.pair(t, keys)
-	var dead error
-	c.Dial = on.Server().Dialer(keys.Run())
-	row, err := Drive(t.Context(), c, func(ctx context.Context, ws *Workers) (result.Row, error) {
-		m := newMeasurement(ws)
-		m.work(ctx)
-		row := m.row()
-		whole, audits := 0, errors.Join(m.failure(), ws.Close())
-		in := ws.markets[0]
-		err := in.whole(ctx, func(conn *backend.Conn, l layout) error {
-			if whole++; whole == 1 {
-				dead = on.Kill(master)
-				_, err := l.audit(ctx, in.opening(), ws.ledgers(in))
-				return err
-			}
-			return nil
-		})
-		if whole != 2 {
-			err = errors.Join(err, fmt.Errorf("the audit was begun %d times", whole))
-		}
-		var last error
-		row.Audit, last = ws.Audit(ctx)
-		return row, errors.Join(audits, err, last)
-	})
-	if err = errors.Join(err, dead); err != nil || row.Bought < c.Purchases || row.Audit.Done && !row.Audit.OK {
-		t.Errorf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
 	}
 	on.mend(t, master)
 	on.clean(t)

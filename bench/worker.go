@@ -112,7 +112,6 @@ type Worker struct {
 	conn      atomic.Pointer[backend.Conn] // nil: it is not connected
 	purchaser market.Purchaser
 	closer    io.Closer
-	nodes     *backend.Nodes // of a market whose keys share no slot; else nil
 	supply    supply
 	recorder  *recorder
 	spent     spent
@@ -139,18 +138,14 @@ func (w *Worker) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.nodes = w.market.nodes(conn.Stats, w.market.delayed)
 	purchaser, closer, err := w.open(conn)
 	if err != nil {
 		w.endWork()
-		return errors.Join(err, w.closeNodes(), conn.Close())
+		return errors.Join(err, conn.Close())
 	}
 	w.conn.Store(conn)
 	w.purchaser, w.closer = purchaser, closer
-	w.supply = oneSlot{redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}}
-	if w.nodes != nil {
-		w.supply = slotted{w.nodes, w.market.Keys, w.market.browseSize(), &w.market.minter}
-	}
+	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}
 	return nil
 }
 
@@ -179,9 +174,6 @@ func (w *Worker) env(conn *backend.Conn) strategies.Env {
 		},
 		Thrown: func() { w.thrown = w.traffic() }, Steps: w.observe(),
 	}
-	if w.nodes != nil {
-		env.Slots = w.nodes
-	}
 	if w.recorder.history != nil {
 		env.Holds = w.recorder.history.Held
 	}
@@ -193,16 +185,9 @@ func (w *Worker) close() error {
 	if w.purchaser == nil {
 		return nil
 	}
-	err := errors.Join(w.closer.Close(), w.closeNodes(), w.conn.Swap(nil).Close())
+	err := errors.Join(w.closer.Close(), w.conn.Swap(nil).Close())
 	w.endWork()
 	w.purchaser, w.closer = nil, nil
-	return err
-}
-
-func (w *Worker) closeNodes() (err error) {
-	if w.nodes != nil {
-		err, w.nodes = w.nodes.Close(), nil
-	}
 	return err
 }
 

@@ -42,16 +42,15 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return result, nil
 }
 
-// AuditRead is Audit of a market in another layout, which r reads.
+// AuditRead is Audit of a market that r reads.
 func AuditRead(ctx context.Context, r Reader, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a := newAuditor(o, ledgers)
 	if err := a.unjudgeable(); err != nil {
 		return AuditResult{}, err
 	}
-	if err := r.ReadItems(ctx, ItemID(len(a.minters)*BatchSize), a.look); err != nil {
+	if err := r.ReadItems(ctx, a.look); err != nil {
 		return AuditResult{}, fmt.Errorf("read items: %w", err)
 	}
-	a.partly = r.MintsPartly()
 	a.settle()
 	a.judgeItems()
 	if err := r.ReadFunds(ctx, a.judgeAccount); err != nil {
@@ -89,7 +88,6 @@ type auditor struct {
 	deltas  []int64         // by account
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
-	partly  bool    // see Reader.MintsPartly
 	again   []Order // acknowledged orders of items that were bought before
 	remade  ItemID  // an item that two clients were told to have made; 0: none
 
@@ -255,8 +253,7 @@ func (a *auditor) settle() {
 	a.settleLost()
 }
 
-// settleMints forgets the items of a batch that was not confirmed and of which nothing is there. Where a part of a batch
-// may have been made it says nothing of the rest.
+// settleMints forgets the items of a batch that was not confirmed and of which nothing is there.
 func (a *auditor) settleMints() {
 	for _, l := range a.ledgers {
 		for _, m := range l.minted {
@@ -265,12 +262,6 @@ func (a *auditor) settleMints() {
 			case !m.unsure:
 			case !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }):
 				a.minters[batchOf(m.first)] = 0
-			case a.partly:
-				for i, at := range batch {
-					if at == 0 {
-						a.bad[m.first+ItemID(i)] = true
-					}
-				}
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func TestAuditCountsWhatIsGone(t *testing.T) {
 // snapshotReader reads a market from a snapshot.
 type snapshotReader struct{ market.Snapshot }
 
-func (r snapshotReader) ReadItems(_ context.Context, _ market.ItemID, found func(market.Found)) error {
+func (r snapshotReader) ReadItems(_ context.Context, found func(market.Found)) error {
 	for owner, items := range r.Inventory {
 		for item := range items {
 			found(market.Found{Item: item, Owner: owner})
@@ -164,8 +164,6 @@ func (r snapshotReader) ReadFunds(_ context.Context, found func(market.UserID, i
 	}
 	return nil
 }
-
-func (snapshotReader) MintsPartly() bool { return false }
 
 // TestAuditOfWhatMayBeGoneFindsDamage: what is wrong with a market is wrong also where acknowledged writes may be gone. Only
 // a listing that is undone as a whole cannot be told from what a server has lost.

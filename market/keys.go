@@ -62,20 +62,6 @@ func (k Keys) Outcomes() string { return k.prefix + "outcomes" }
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
 func (k Keys) Run() string { return k.prefix + "run" }
 
-// Item is the hash of an item in a market whose keys share no slot (see package spread).
-func (k Keys) Item(id ItemID) string {
-	return k.prefix + "item:{i" + strconv.FormatInt(int64(id), 10) + "}"
-}
-
-// Account is the hash of an account in a market whose keys share no slot.
-func (k Keys) Account(id UserID) string {
-	return k.prefix + "acct:{u" + strconv.FormatInt(int64(id), 10) + "}"
-}
-
-// SlotLock is the key of the lock called name in a market whose keys share no slot: it has one of its own, with the keys
-// that are derived from it.
-func (k Keys) SlotLock(name string) string { return k.prefix + "lock:{" + name + "}" }
-
 // Meeting is the hash through which the processes of a run meet that several load machines make together.
 func (k Keys) Meeting() string { return k.prefix + "join" }
 

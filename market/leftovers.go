@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// marketKey matches what follows the prefix in the keys of a market and of its locks, whether they share a slot or not (see
-// package spread), and keyTypes are the types of those of a market.
+// marketKey matches what follows the prefix in the keys of a market and of its locks, and keyTypes are the types of those of
+// a market.
 var (
 	marketKey = regexp.MustCompile(
-		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes|join)|join:(part):\d+|(item):\{i\d+\}|(acct):\{u\d+\}|` +
-			`lock(?::users)?|(?:lock|fence):(?:market|(?:users:)?\d+|\{(?:users:)?\d+\})(?:\W.*)?)$`)
+		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes|join)|join:(part):\d+|` +
+			`lock(?::users)?|(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
 	keyTypes = map[string]string{
 		"users": "hash", "inventory": "set", "version": "string", "market": "zset", "run": "hash", "outcomes": "hash",
-		"join": "hash", "part": "list", "item": "hash", "acct": "hash",
+		"join": "hash", "part": "list",
 	}
 )
 
@@ -75,22 +75,12 @@ func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map
 // showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more than
 // this program.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
-	var fields []string
-	switch kind {
-	case "run":
-		return true, nil
-	case "users":
-		fields = []string{"name"}
-	case "acct":
-		fields = []string{"funds"}
-	case "item":
-		fields = []string{"owner", "version"}
-	default:
+	if kind != "users" {
+		return kind == "run", nil
+	}
+	name, err := rdb.HGet(ctx, key, "name").Result()
+	if err == redis.Nil {
 		return false, nil
 	}
-	values, err := rdb.HMGet(ctx, key, fields...).Result()
-	if err != nil || slices.Contains(values, nil) {
-		return false, err
-	}
-	return kind != "users" || values[0] == accountName(key[strings.LastIndexByte(key, ':')+1:]), nil
+	return name == accountName(key[strings.LastIndexByte(key, ':')+1:]), err
 }

@@ -86,7 +86,6 @@ func (a *auditor) settleLost() {
 // lost account: it was not listed, is on the market, or was bought by a lost client.
 func (a *auditor) judgeLostItem(id ItemID) {
 	switch at := a.found[id]; {
-	case at == 0 && a.partly && a.buyers[id] == 0: // it need not have been minted
 	case at == 0:
 		a.itemProblem(id, "item %d of a client that was lost is nowhere", id)
 	case !a.lost.holds(at):

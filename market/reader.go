@@ -12,12 +12,10 @@ import (
 
 // A Reader reads a market at rest for an audit. Its errors mean that the market could not be read.
 type Reader interface {
-	// ReadItems calls found with where each item lies. None that was minted has a higher id than last.
-	ReadItems(ctx context.Context, last ItemID, found func(Found)) error
+	// ReadItems calls found with where each item lies.
+	ReadItems(ctx context.Context, found func(Found)) error
 	// ReadFunds calls found with the coins in each account, or why they are not readable there.
 	ReadFunds(ctx context.Context, found func(id UserID, funds int64, err error)) error
-	// MintsPartly reports whether a part of a batch of items may have been made where the mint was not confirmed.
-	MintsPartly() bool
 }
 
 // Found is a place where an item was found: with its owner, or on the market if it is listed.
@@ -29,7 +27,7 @@ type Found struct {
 	Damage string  // what was found there that is no item; empty: it is one
 }
 
-// reader is the Reader of a market in one slot.
+// reader is the Reader of a market in Redis.
 type reader struct {
 	rdb      redis.Cmdable
 	keys     Keys
@@ -38,7 +36,7 @@ type reader struct {
 
 // ReadItems implements Reader. It reads many inventories at a time, so that a hundred thousand accounts are not as many
 // round trips; of a large one it reads the rest by itself.
-func (r reader) ReadItems(ctx context.Context, _ ItemID, found func(Found)) error {
+func (r reader) ReadItems(ctx context.Context, found func(Found)) error {
 	for first := 1; first <= r.accounts; first += inventories {
 		var begun []*redis.ScanCmd
 		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -86,9 +84,6 @@ func (r reader) readInventory(ctx context.Context, user UserID, begun *redis.Sca
 		found(Found{Item: ItemID(id), Owner: user})
 	})
 }
-
-// MintsPartly implements Reader: one SADD makes all of a batch or nothing.
-func (reader) MintsPartly() bool { return false }
 
 // ReadFunds implements Reader.
 func (r reader) ReadFunds(ctx context.Context, found func(UserID, int64, error)) error {

@@ -59,7 +59,7 @@ type Opening struct {
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
 // claimed the prefix, and ErrUnclaimed when the claim failed. After any other error there may be half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
-	if err := Claim(ctx, rdb, keys, o); err != nil {
+	if err := claim(ctx, rdb, keys, o); err != nil {
 		return err
 	}
 	for first := 1; first <= o.Accounts; first += chunk {
@@ -76,8 +76,8 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	return nil
 }
 
-// Claim claims the prefix for a market and notes what will be made there. The errors are those of Seed, which calls it.
-func Claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
+// claim claims the prefix for a market and notes what will be made there. The errors are those of Seed.
+func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
 		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)

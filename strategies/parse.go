@@ -19,11 +19,10 @@ var ErrSpec = errors.New("invalid strategy")
 type Catalogue struct {
 	Strategies []Strategy
 	Locks      []lock.Kind
-	Spread     []Strategy // for markets whose keys share no slot
 }
 
 // Builtin returns the catalogue of this module's light strategies and locks.
-func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All(), Spread: Spread()} }
+func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
 
 // Parse reads a spec of the form strategy[:lock[+watchdog][+local]][:key=value]... It returns ErrSpec, wrapped, for an unknown
 // strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
@@ -38,7 +37,7 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 
 func (c Catalogue) parse(text string) (Spec, error) {
 	name, rest, further := strings.Cut(text, ":")
-	strategy, err := find("strategy", name, slices.Concat(c.Strategies, c.Spread), func(s Strategy) string { return s.Name })
+	strategy, err := find("strategy", name, c.Strategies, func(s Strategy) string { return s.Name })
 	if err != nil {
 		return Spec{}, c.orLock(name, err)
 	}

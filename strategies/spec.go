@@ -16,10 +16,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// ErrLayout is returned, wrapped, by Open for a strategy that is made for markets in another layout.
-var ErrLayout = errors.New("the strategy is for markets whose keys are laid out otherwise: some are made for keys that " +
-	"share a slot, others for keys that share none")
-
 // A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands for. Make one with
 // Catalogue.Parse.
 type Spec struct {
@@ -117,9 +113,6 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 // when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
-	if s.strategy.Spread != (env.Slots != nil) {
-		return nil, nil, fmt.Errorf("open strategy %s: %w", s, ErrLayout)
-	}
 	var closers closers
 	if s.lock != nil {
 		locker, err := s.OpenLock(env)
@@ -147,33 +140,18 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	if s.lock == nil {
 		return nil, fmt.Errorf("open a lock: %s takes none", s)
 	}
-	switch {
-	case s.strategy.Spread:
-		return newSlotLocker(s, env), nil
-	case env.LockRedis != nil:
-		return s.newLocker(env, env.LockRedis, env.LockDial)
+	rdb, dial := env.Redis, env.Dial
+	if env.LockRedis != nil {
+		rdb, dial = env.LockRedis, env.LockDial
 	}
-	return s.newLocker(env, env.Redis, env.Dial)
-}
-
-// newLocker makes a Locker that takes locks over a connection.
-func (s Spec) newLocker(env Env, rdb *redis.Client, dial func(context.Context) (*redis.Client, error)) (lock.Locker, error) {
 	locker, err := s.lock.New(lock.Env{
-		Redis: rdb, Dial: dial, Key: s.lockKey(env.Keys), Params: s.params, Steps: env.Steps,
+		Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
 		Now: env.Now, Servers: env.Servers, Traffic: env.Traffic, Process: env.Process,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open lock %s: %w", s.lock.Name, err)
 	}
 	return locker, nil
-}
-
-// lockKey is how the key of a lock is spelled.
-func (s Spec) lockKey(keys market.Keys) func(name string) string {
-	if s.strategy.Spread {
-		return keys.SlotLock
-	}
-	return keys.Lock
 }
 
 // LockKeys enumerates the keys of locks, fences, versions and outcomes that a run with this spec may have left in a
@@ -191,7 +169,7 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 			return
 		}
 		s.keysOf(m, func(name string) []string {
-			all := s.lock.AllKeys(s.lockKey(keys)(name))
+			all := s.lock.AllKeys(keys.Lock(name))
 			if registers(s.params) {
 				all = append([]string{keys.Fence(name)}, all...)
 			}
@@ -202,7 +180,7 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 
 // HolderKeys enumerates those of LockKeys that may say who holds a lock: without fences, outcomes and counters of holders.
 func (s Spec) HolderKeys(keys market.Keys, m market.Made) iter.Seq[string] {
-	return s.keysOf(m, func(name string) []string { return s.lock.HolderKeys(s.lockKey(keys)(name)) })
+	return s.keysOf(m, func(name string) []string { return s.lock.HolderKeys(keys.Lock(name)) })
 }
 
 // keysOf enumerates the keys of each lock that a market may have.

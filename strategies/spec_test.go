@@ -41,7 +41,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		locks = append(locks, k.Name)
 	}
 	known := "known: " + strings.Join(locks, ", ")
-	knownStrategies := "known: " + strings.Join(append(everyStrategy(), everySpread()...), ", ")
+	knownStrategies := "known: " + strings.Join(everyStrategy(), ", ")
 	fenced := strings.Join(strategies.Builtin().FencedLocks(), ", ")
 	for _, c := range []struct{ text, says string }{
 		{"wacth", `unknown strategy "wacth"; ` + knownStrategies + `; did you mean "watch"?`},
@@ -68,7 +68,6 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
 		{"fine:set-px+local+local", "lock modifier local is given twice"},
 		{"fine:set-px+locale", `unknown lock modifier "locale"; known: watchdog, local; did you mean "local"?`},
-		{"spread-locks:hash-field", "hash-field keeps all locks in one key, and each has a slot of its own here: take a lock that has a key a name"},
 		{"fine:queue+local", "there is nothing to queue for: queue"},
 		{"fine:tries=0", `parameter tries: "0" is not a whole number of at least 1`},
 		{"fine:jitter=1.5", `parameter jitter: "1.5" is not a number from 0 to 1`},

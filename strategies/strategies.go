@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -40,8 +39,6 @@ type Strategy struct {
 	// Variants are the locks of a catalogue, with parameters of this strategy, under which something else happens when
 	// a client or a server fails, such as "fenced:fencing=on". The fault scenarios run with each. It may be nil.
 	Variants func(Catalogue) []string
-	// Spread says that it is for markets whose keys share no slot (see package spread). Others are for markets in one slot.
-	Spread bool
 	// New makes a Purchaser for one worker, and what must be closed when the worker ends (nil: nothing).
 	New func(Env) (market.Purchaser, io.Closer, error)
 }
@@ -56,7 +53,6 @@ type Protection struct {
 type Env struct {
 	Redis  *redis.Client                                // the worker's own connection
 	Dial   func(context.Context) (*redis.Client, error) // opens one more, for locks that need it
-	Slots  spread.Slots                                 // in place of both, where keys share no slot; else nil
 	Keys   market.Keys
 	Locker lock.Locker // nil for a strategy that takes no lock
 	Params param.Values
@@ -91,6 +87,3 @@ func All() []Strategy {
 		unsafe(),
 	}
 }
-
-// Spread lists the strategies for markets whose keys share no slot, in the order in which they are shown.
-func Spread() []Strategy { return []Strategy{spreadLocks(), spreadIntents()} }

@@ -290,18 +290,9 @@ func (c *served) open(config clientConfig, schemes func(string) (Purchasing, err
 		Servers: config.servers(),
 	}
 	spec, ok := scheme.(strategies.Spec)
-	var nodes io.Closer = io.NopCloser(nil)
-	if ok && spec.Strategy().Spread {
-		cluster, err := backend.OpenCluster(ctx, config.Market.target())
-		if err != nil {
-			return nil, errors.Join(err, rdb.Close(), locks.Close())
-		}
-		slots := cluster.Nodes(backend.Dial)
-		env.Slots, nodes = slots, slots
-	}
 	purchaser, opened, err := scheme.Open(env)
 	if err != nil {
-		return nil, errors.Join(err, nodes.Close(), rdb.Close(), locks.Close())
+		return nil, errors.Join(err, rdb.Close(), locks.Close())
 	}
 	c.purchaser, c.accounts, c.replicas, c.locks = purchaser, config.Accounts, config.Replicas, locks
 	if config.Confirm > 0 {
@@ -315,7 +306,7 @@ func (c *served) open(config clientConfig, schemes func(string) (Purchasing, err
 		if l, ok := c.locker.(io.Closer); ok {
 			err = l.Close()
 		}
-		return errors.Join(err, opened.Close(), nodes.Close(), process.Close(), locks.Close(), rdb.Close())
+		return errors.Join(err, opened.Close(), process.Close(), locks.Close(), rdb.Close())
 	}, nil
 }
 

@@ -25,14 +25,14 @@ func clusterFaults() []Scenario {
 			Applies: needsToFollow, place: ownCluster, run: func(s *setup) observed { return masterPromoted(s, guard) },
 		}
 	}
-	return append([]Scenario{{
+	return []Scenario{{
 		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",
 		Needs: "redis-server, redis-cli", Applies: needsToFollow, place: sharedCluster, run: slotMoved,
 	},
 		promoted("master-promoted", "", guard{}),
 		promoted("master-promoted-wait", "; each purchase asks with WAIT 1 whether a replica has it", guard{wait: true}),
 		promoted("master-promoted-min", "; masters have min-replicas-to-write 1", guard{min: true}),
-	}, spreadFaults()...)
+	}
 }
 
 // needsToFollow keeps out schemes whose clients are held at a proxy.

@@ -111,53 +111,6 @@ func TestFindingsOnCluster(t *testing.T) {
 	t.Logf("%d findings", len(cells))
 }
 
-// TestSpreadFaults: where keys share no slot, a client that dies between two writes loses coins under locks, and leaves what
-// anybody can finish where it wrote down what it was about to do. A failover that loses debits makes coins with either, and
-// nobody calls that a broken promise. Other strategies are not for such a market, nor these for another. docs/scale.md says
-// what is found.
-func TestSpreadFaults(t *testing.T) {
-	t.Parallel()
-	runner := startRunner(t)
-	crash, promoted := named(t, "crash-between-writes"), named(t, "spread-promoted")
-	found, err := runner.runCells(t.Context(), []cell{
-		{crash, scheme(t, "spread-locks")}, {crash, scheme(t, "spread-intents")}, {crash, scheme(t, "lua")},
-		{promoted, scheme(t, "spread-intents")}, {promoted, scheme(t, "spread-locks")},
-		{named(t, "slot-moved"), scheme(t, "spread-intents")},
-	}, Parallel, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []struct {
-		harm result.Harm
-		gone int
-		why  string
-	}{
-		{result.CoinsLost, 0, "2 buyers die, each between two other writes, and nothing says what was under way: coins vanished"},
-		{result.NoHarm, 0, "4 buyers die, each between two other writes; anybody can finish what they leave"},
-		{"", 0, "it cannot reach keys that share no slot"},
-		{result.CoinsMade, boughtBehind, "lost the debits of 3 purchases"},
-		{result.CoinsMade, boughtBehind, "120 coins came from nowhere"},
-		{"", 0, "it is for keys that share no slot"},
-	} {
-		f := found[i]
-		if f.Verdict == result.Unavailable {
-			testkit.Require(t, "redis", f.Why)
-		}
-		if f.Harm != want.harm || f.Gone != want.gone || !strings.Contains(f.Why, want.why) || f.Broken != "" {
-			t.Errorf("%s with %s: %+v\nwant %+v", f.Scenario, f.Subject, f, want)
-		}
-	}
-	page := strings.Join(strings.Fields(readPage(t, "scale.md")), " ")
-	for _, said := range []string{
-		fmt.Sprintf("It finds %s with spread-locks, and no harm with spread-intents:", found[0].Harm),
-		fmt.Sprintf("with the debits of %d purchases: with both strategies %d coins come from nowhere.", found[3].Gone, found[3].Gone*price),
-	} {
-		if !strings.Contains(page, said) {
-			t.Errorf("docs/scale.md does not say what was found: %s", said)
-		}
-	}
-}
-
 func verdictOfGone(n int) result.Verdict {
 	if n > 0 {
 		return result.Verdict(result.PurchasesGone)

@@ -84,14 +84,11 @@ func (r *Runner) Close() error {
 	return errors.Join(errs...)
 }
 
-// prefix returns a new setup's prefix, with braces unless the market's keys share no slot.
-func (r *Runner) prefix(spread bool) string {
+// prefix returns a new setup's prefix.
+func (r *Runner) prefix() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setups++
-	if spread {
-		return fmt.Sprintf("marketsim:faults-%d:", r.setups)
-	}
 	return fmt.Sprintf("marketsim:{faults-%d}:", r.setups)
 }
 

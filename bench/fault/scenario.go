@@ -27,8 +27,6 @@ type Scenario struct {
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
 	Promise string
 
-	// spread says that the market's keys share no slot.
-	spread bool
 	// place starts the server of the market; nil: it is the runner's.
 	place func(*setup) *backend.Server
 	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: setup.fail ends it.
@@ -117,12 +115,6 @@ func (sc Scenario) broken(scheme Scheme, v result.Verdict) string {
 
 // cannotHappen says why the scenario cannot happen to a scheme, as far as is known beforehand; empty if it can.
 func (c cell) cannotHappen() string {
-	switch {
-	case c.scheme.Spread && !c.scenario.spread:
-		return "it is for keys that share no slot"
-	case c.scenario.spread && !c.scheme.Spread:
-		return "it cannot reach keys that share no slot: WATCH, MULTI and a script are for those of one"
-	}
 	if n := c.scheme.replicas(); n > c.scenario.Replicas {
 		return fmt.Sprintf("wait=%d asks for more replicas than the %d of its server here", n, c.scenario.Replicas)
 	}

@@ -37,8 +37,6 @@ type Scheme struct {
 	Expires bool
 	// Steps says that it tells its observer where it is. A client of a scheme that does not is held at its connection.
 	Steps bool
-	// Spread says that it is for a market whose keys share no slot, and for no other.
-	Spread bool
 
 	withLease func(ttl time.Duration) Purchasing // the same with leases of ttl; nil: cannot be changed
 	neighbour func() (Scheme, error)             // what it is mixed with; nil: not known
@@ -55,9 +53,7 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	if err := checkFree(spec); err != nil {
 		return Scheme{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, err)
 	}
-	s := Scheme{
-		Purchasing: spec, Name: name, Promises: spec.Promises(), Steps: true, Spread: spec.Strategy().Spread,
-	}
+	s := Scheme{Purchasing: spec, Name: name, Promises: spec.Promises(), Steps: true}
 	s.neighbour = func() (Scheme, error) { return besides(c, spec) }
 	kind, ok := spec.Lock()
 	if !ok {
@@ -132,7 +128,7 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 		head = name[:end]
 	}
 	var known []string
-	for _, s := range slices.Concat(c.Strategies, c.Spread) {
+	for _, s := range c.Strategies {
 		if s.Name == head {
 			return c.Parse(name)
 		}

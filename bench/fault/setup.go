@@ -15,7 +15,6 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -49,7 +48,6 @@ type setup struct {
 	server     *backend.Server // of the market
 	config     clientConfig    // of clients to come; a scenario may change it
 	conn       *backend.Conn
-	slots      spread.Slots // where the market's keys share no slot; else nil
 	keys       market.Keys
 	first      market.ItemID // of the seller's; the first few are listed
 	before     market.Snapshot
@@ -116,7 +114,7 @@ func (s *setup) prepare() {
 		s.server = s.place(s)
 	}
 	s.config = clientConfig{
-		Scheme: s.scheme.String(), Prefix: s.runner.prefix(s.scheme.Spread), Accounts: accounts, Market: endpointOf(s.server.Target),
+		Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Accounts: accounts, Market: endpointOf(s.server.Target),
 	}
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	var err error
@@ -127,18 +125,18 @@ func (s *setup) prepare() {
 	if spec, ok := s.scheme.Purchasing.(strategies.Spec); ok {
 		s.check(spec.CheckServer(s.ctx, s.conn.Client, s.keys))
 	}
-	opening := market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
-	if s.scheme.Spread {
-		s.seedSpread(opening)
-	} else {
-		s.seed(opening)
-	}
+	s.seed(market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme})
 	s.before, err = s.snapshot()
 	s.check(err)
 	s.prepareLocks()
 }
 
-// seed makes a market in one slot.
+// snapshot reads the market.
+func (s *setup) snapshot() (market.Snapshot, error) {
+	return market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts)
+}
+
+// seed makes the market.
 func (s *setup) seed(opening market.Opening) {
 	s.check(market.Seed(s.ctx, s.conn.Client, s.keys, opening))
 	var err error

@@ -15,7 +15,6 @@ import (
 	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/spread"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -28,8 +27,7 @@ func newClean(p *program) *cobra.Command {
 		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
 with --keep. Where a run had several markets, the prefix of the first removes all. Keys under the prefix that no run of
 marketsim made stay. If the server has lost the note, by eviction, by FLUSHALL or in a failover, what is left is found
-by its names, and other markets by their own notes. The keys of --layout spread are looked for on every master of the
-cluster. Do not clean a run that is still going.`,
+by its names, and other markets by their own notes. Do not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd.Context(), p, server, prefix) },
@@ -71,9 +69,6 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 
 // removeMarkets removes the market under keys, and before it the others of its run, and says what there was.
 func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	if server.Cluster() != nil && spread.CheckKeys(keys) == nil { // braces put all keys on one slot
-		return removeSpread(ctx, server, keys)
-	}
 	all, err := others(ctx, server, keys)
 	if err != nil {
 		return "", err
@@ -107,7 +102,7 @@ func others(ctx context.Context, server *backend.Server, keys market.Keys) (all 
 // lost reports whether an error of market.ReadMade says that there is no note, or only a part of it.
 func lost(err error) bool { return errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) }
 
-// removeMarket removes the market under keys, which is in one slot, and says what there was.
+// removeMarket removes the market under keys, and says what there was.
 func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
@@ -138,48 +133,6 @@ func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys)
 		removed += more
 	}
 	return removedKeys(keys, removed, err)
-}
-
-// removeSpread ends the purchases that clients have left under way in a market whose keys share no slot, removes it, and says
-// what there was. Its note is on one master and what it speaks of on all, so that it may be lost, or know too few items, while
-// they are there: all masters are looked through. Purchases are ended first, so that a removal that is interrupted leaves no
-// half of one.
-func removeSpread(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	nodes := server.Cluster().Nodes(backend.Dial)
-	defer func() { err = errors.Join(err, nodes.Close()) }()
-	note, err := nodes.For(ctx, keys.Run())
-	if err != nil {
-		return "", err
-	}
-	if _, err := market.ReadMade(ctx, note, keys); err != nil && !lost(err) {
-		return "", err
-	}
-	var found []string
-	made := false
-	err = eachMaster(ctx, server, func(conn *backend.Conn) error {
-		some, shown, err := market.Leftovers(ctx, conn.Client, keys)
-		found, made = append(found, some...), made || shown
-		return err
-	})
-	if message := nothingToRemove(keys, found, made); err != nil || message != "" {
-		return message, err
-	}
-	if _, err := spread.EndAll(ctx, nodes, keys, lastItem(keys, found)); err != nil {
-		return "", err
-	}
-	removed, err := spread.RemoveKeys(ctx, nodes, keys, slices.Values(found))
-	return removedKeys(keys, removed, err)
-}
-
-// lastItem is the highest id of the items among the names of keys that share no slot; 0: there is none.
-func lastItem(keys market.Keys, names []string) (last market.ItemID) {
-	for _, name := range names {
-		var id market.ItemID
-		if _, err := fmt.Sscanf(strings.TrimPrefix(name, keys.Prefix()), "item:{i%d}", &id); err == nil {
-			last = max(last, id)
-		}
-	}
-	return last
 }
 
 // nothingToRemove says why nothing is removed of what looks like a market's keys, and has no note: there are none, or nothing

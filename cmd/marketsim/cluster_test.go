@@ -11,9 +11,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/spread"
 )
 
 // TestOnYourCluster are commands on one cluster of the user's, one after the other.
@@ -26,8 +24,6 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("Killed", on.killed)
 	t.Run("FirstLost", on.firstLost)
 	t.Run("KilledInRemoval", on.killedInRemoval)
-	t.Run("SpreadKilled", on.spreadKilled)
-	t.Run("SpreadEnded", on.spreadEnded)
 	t.Run("Interrupted", on.interrupted)
 	t.Run("InterruptedWhileStocked", on.interruptedWhileStocked)
 	t.Run("Rights", on.rights)
@@ -241,93 +237,6 @@ func (on yourCluster) killedInRemoval(t *testing.T) {
 		on.cleaned(t, prefix).says(t, "-2", "nothing to remove: no run has left a market under "+prefix)
 		on.clean(t)
 	}
-}
-
-// spreadKilled: the keys of a market that lie on all nodes are found on each, also if the note is lost, or knows fewer items
-// than there are. What is not ours stays.
-func (on yourCluster) spreadKilled(t *testing.T) {
-	for _, c := range []struct {
-		prefix string
-		lose   func(conn *backend.Conn, note string) error
-	}{
-		{"", func(*backend.Conn, string) error { return nil }},
-		{"", func(conn *backend.Conn, note string) error { return conn.Del(t.Context(), note).Err() }},
-		{"mine:", func(conn *backend.Conn, note string) error { return conn.Del(t.Context(), note).Err() }},
-		{"mine:", func(conn *backend.Conn, note string) error { return conn.HSet(t.Context(), note, "items", 0).Err() }},
-		{"mine:", func(conn *backend.Conn, note string) error {
-			return conn.HDel(t.Context(), note, "accounts", "strategy").Err()
-		}},
-	} {
-		t.Run(c.prefix, func(t *testing.T) { on.spreadOfKilled(t, c.prefix, c.lose) })
-	}
-}
-
-func (on yourCluster) spreadOfKilled(t *testing.T, chosen string, lose func(conn *backend.Conn, note string) error) {
-	args := []string{"run", "--layout", "spread", "--strategy", "spread-locks", "--mix", "2x2", "--duration", "1m", "--redis", on.url()}
-	if chosen != "" {
-		args = append(args, "--prefix", chosen)
-	}
-	child := startChild(t, args...)
-	prefix := prefixOf(t, child)
-	on.trading(t, 1)
-	child.kill()
-	note, err := on.Dial(t.Context(), prefix+"run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer note.Close()
-	if err := lose(note, prefix+"run"); err != nil {
-		t.Fatal(err)
-	}
-	neighbours := []string{
-		prefix + "item:{i1}x", prefix + "item:{i999999}", prefix + "acct:{u}", prefix + "lock:{mine}", prefix + "note",
-		"x" + prefix + "item:{i1}", "item:{i1}",
-	}
-	on.neighbours(t, neighbours...)
-	on.cleaned(t, prefix).says(t, "removed ")
-	on.clean(t, neighbours...)
-	on.cleaned(t, prefix).says(t, "nothing to remove")
-}
-
-// spreadEnded: a purchase that was begun is ended before anything is removed, as is seen where nothing may be.
-func (on yourCluster) spreadEnded(t *testing.T) {
-	c := startChild(t, "run", "--layout", "spread", "--strategy", "spread-intents", "--mix", "2x2", "--duration", "1m", "--redis", on.url())
-	prefix := prefixOf(t, c)
-	eventually(t, "listings that nobody is buying", func() bool {
-		_, listings := on.open(t)
-		return listings > 20
-	})
-	c.kill()
-	keys, err := market.NewKeys(prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes := on.Server().Cluster().Nodes(backend.Dial)
-	defer nodes.Close()
-	trade := spread.Trade{Slots: nodes, Keys: keys, Patience: spread.Patience}
-	op := spread.Operation{Incarnation: "dead", Sequence: 1, Buyer: 1}
-	for begun := false; !begun; {
-		op.Item++
-		item, err := trade.Read(t.Context(), op.Item)
-		if err != nil || item.Owner == 0 {
-			t.Fatalf("item %d: %+v, %v; want one that can be bought before the last", op.Item, item, err)
-		}
-		if !item.Listed || item.Owner == op.Buyer || item.Operation.Sequence != 0 {
-			continue
-		}
-		if begun, err = trade.Begin(t.Context(), op, item.Version); err != nil {
-			t.Fatal(err)
-		}
-	}
-	on.may(t, "-unlink", "*")
-	marketsim(t, "clean", "--prefix", prefix, "--redis", on.url()).exits(t, exitEnvironment).says(t, "NOPERM")
-	on.may(t, "+unlink", "*")
-	item, err := trade.Read(t.Context(), op.Item)
-	if err != nil || item.Operation.Sequence != 0 || item.Owner != op.Buyer {
-		t.Errorf("after clean item %d is %+v, %v; want it with buyer %d and nothing under way", op.Item, item, err, op.Buyer)
-	}
-	on.cleaned(t, prefix).says(t, "removed ")
-	on.clean(t)
 }
 
 func (on yourCluster) interrupted(t *testing.T) {

@@ -160,7 +160,7 @@ func (f compareFlags) paired(specs []strategies.Spec, typed []string, given func
 			rows = append(rows, rowSpec{spec: specs[i], mix: mix, workload: workload, as: name})
 		}
 	}
-	if err := errors.Join(checkRepeated(rows), checkLayout(rows, layoutSlot), checkWorkloads(rows)); err != nil {
+	if err := errors.Join(checkRepeated(rows), checkWorkloads(rows)); err != nil {
 		return sessionConfig{}, err
 	}
 	pairs := compare.Pairs(len(specs), len(mixes))

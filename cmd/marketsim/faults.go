@@ -18,7 +18,6 @@ import (
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -47,8 +46,6 @@ default all scenarios run with every strategy, every lock, and some locks with o
 
 Those of a Redis Cluster, slot-moved and master-promoted, -wait and -min, run where you name them, by default with
 watch, fine and lua. There a purchase that was acknowledged can be gone: Redis replicates after it has answered.
-crash-between-writes and spread-promoted are of a market whose keys share no slot, for spread-locks and
-spread-intents.
 
 Everything it needs is private: it starts servers of its own and ends them, and no server of yours is touched. What
 this machine cannot run is marked "not played", with what to install.
@@ -61,7 +58,6 @@ stays then, and the other is stored beside it.`,
   marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
   marketsim faults --scenario pause --lock redlock,fenced,watch
   marketsim faults --scenario slot-moved,master-promoted,master-promoted-wait --lock watch,lua
-  marketsim faults --scenario crash-between-writes,spread-promoted
   marketsim faults --json - | jq '.findings[] | select(.verdict == "sold twice")'
   marketsim faults --out results/faults-mine             to be drawn again by 'marketsim report'`,
 		Args: noArgs,
@@ -123,19 +119,11 @@ func (f *faultFlags) chosen() ([]fault.Scenario, []fault.Scheme, error) {
 }
 
 // usual are the locks and strategies with which scenarios run where nobody names any.
-func usual(scenarios []fault.Scenario) (names []string) {
+func usual(scenarios []fault.Scenario) []string {
 	if !slices.ContainsFunc(scenarios, fault.Scenario.OnCluster) {
 		return fault.Names(catalogue.Full())
 	}
-	if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return !sc.Spread() }) {
-		names = append(names, "watch", "fine", "lua")
-	}
-	if slices.ContainsFunc(scenarios, fault.Scenario.Spread) {
-		for _, s := range strategies.Spread() {
-			names = append(names, s.Name)
-		}
-	}
-	return names
+	return []string{"watch", "fine", "lua"}
 }
 
 func (f *faultFlags) run(ctx context.Context, p *program) (err error) {

@@ -71,7 +71,6 @@ func (f joinFlags) check(given func(flag string) bool) error {
 		{"stock", "in a large market sums are kept in place of each item, and a load machine that is lost cannot be settled"},
 		{"accounts", "in a large market sums are kept in place of each item, and a load machine that is lost cannot be settled"},
 		{"markets", "a load machine trades on one market so far"},
-		{"layout", "the load machines meet on the slot of their market, and such a market has none"},
 		{"rate", "a schedule of orders is drawn for one process"},
 		{"chaos", "its faults strike servers and clients of one machine"},
 		{"chaos-plan", "its faults strike servers and clients of one machine"},

@@ -86,7 +86,7 @@ type entry struct {
 func (e entry) wrong() bool { return e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG") }
 
 func entries(c strategies.Catalogue) (all []entry) {
-	for _, s := range slices.Concat(c.Strategies, c.Spread) {
+	for _, s := range c.Strategies {
 		all = append(all, entry{kind: "strategy", name: s.Name, summary: s.Summary, source: s.Source, params: s.Params,
 			protects: s.Protects})
 	}

@@ -110,15 +110,12 @@ func findOthers(ctx context.Context, server *backend.Server, first market.Keys) 
 
 // place gives each row the sites of its markets, and refuses a prefix that they cannot have.
 func (s *session) place(ctx context.Context) error {
-	if err := s.lay(); err != nil {
+	first := s.config.base.Keys
+	if err := oneSlot(s.server, first.Prefix()); err != nil {
 		return err
 	}
-	first := s.config.base.Keys
 	for i := range s.rows {
-		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(s.noteKey()), lockAddresses(s.locks)
-	}
-	if s.config.spreads {
-		return nil
+		s.rows[i].Dial, s.rows[i].Servers = s.server.Dialer(first.Prefix()), lockAddresses(s.locks)
 	}
 	most := 1
 	for _, row := range s.rows {
@@ -137,9 +134,6 @@ func (s *session) place(ctx context.Context) error {
 
 // occupied is an error if there are keys under the prefix of a market.
 func (s *session) occupied(ctx context.Context) error {
-	if s.config.spreads {
-		return s.occupiedAnywhere(ctx)
-	}
 	var besides []string
 	if s.member != nil {
 		besides = append(besides, s.config.base.Keys.Meeting())

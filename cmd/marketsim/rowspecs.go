@@ -135,7 +135,7 @@ func parseMix(text string, hot bool) (result.Mix, error) {
 func names() []string {
 	var all []string
 	full := catalogue.Full()
-	for _, s := range slices.Concat(full.Strategies, full.Spread) {
+	for _, s := range full.Strategies {
 		all = append(all, s.Name)
 	}
 	return all

@@ -24,7 +24,6 @@ type runFlags struct {
 	fencing           bool
 	history           string
 	keep              bool
-	layout            string
 	chaos             chaosFlags
 	rate              rateFlags
 	workload          workloadFlags
@@ -62,9 +61,6 @@ marketsim:{NAME}:, agree on the settings, begin at one time of the server's cloc
 silent for 5 s is lost: the others end the row, which is incomplete then, and account for what it traded. Clocks of the machines
 do not matter. Each keeps every item that it trades in memory, about 10 bytes for each.
 
-With --layout spread, on a cluster, each item and each account has a slot of its own, as data in a real cluster has. No
-transaction and no script reaches two of them: spread-intents and its control, spread-locks, are for that.
-
 With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private
 redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
 healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
@@ -79,7 +75,6 @@ that were acknowledged and are gone then are counted, and are no violation: Redi
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
   marketsim run --strategy watch-item,fine,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
   marketsim run --strategy fine,lua --stock 10000000 --accounts 100000
-  marketsim run --backend cluster --layout spread --strategy spread-locks,spread-intents
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
   marketsim run --strategy lua --mix 2x2 --join nightly --of 3 --redis redis://10.0.0.5 (on each of three machines)
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
@@ -118,9 +113,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.rate.add(cmd)
 	f.workload.add(cmd)
 	f.join.add(cmd)
-	flags.StringVar(&f.layout, "layout", layoutSlot,
-		"keys of a market on a cluster: in one slot, or spread: one an item and account")
-	complete(cmd, "layout", []string{layoutSlot, layoutSpread})
 	flags.BoolVar(&f.fencing, "fencing", false,
 		"measure each strategy without and with its lock's fences compared at the market")
 	flags.StringVar(&f.history, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
@@ -147,9 +139,6 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	if err := errors.Join(checkLayout(specs, f.layout), f.checkSpread()); err != nil {
-		return sessionConfig{}, err
-	}
 	if err := f.check(specs); err != nil {
 		return sessionConfig{}, err
 	}
@@ -171,11 +160,6 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	c, err := f.sessionFlags.config(checkTrials)
 	if err != nil {
 		return sessionConfig{}, err
-	}
-	if f.layout == layoutSpread {
-		if err := c.spreadOut(); err != nil {
-			return sessionConfig{}, err
-		}
 	}
 	c.specs, c.open, c.locks, c.history = specs, open, locks, f.history
 	c.base.Funds, c.base.Wallets, c.base.Browsers, c.base.Keep = f.funds, f.wallets, f.browsers, f.keep

@@ -119,7 +119,6 @@ type sessionConfig struct {
 	tables      []string     // of the book, or reference.Backoff, if this reproduces them
 	atOnce      bool         // all buyers begin at once
 	margin      *float64     // of no difference, if this compares strategies
-	spreads     bool         // the keys of a market share no slot
 	chaos       *chaosConfig // nil: the rows are measured
 	sweep       *sweepConfig // nil: this is no sweep
 	join        *joinConfig  // nil: this process makes the run alone

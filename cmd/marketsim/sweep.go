@@ -155,7 +155,7 @@ func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
 	swept := &sweepConfig{axes: axes, clients: f.clients, workload: workload, dir: f.out.dir, again: f.again(flags)}
 	rows, err := swept.rows(specs)
 	if err == nil {
-		err = errors.Join(checkLayout(rows, layoutSlot), checkWorkloads(rows))
+		err = checkWorkloads(rows)
 	}
 	if err != nil {
 		return sessionConfig{}, err

@@ -23,7 +23,6 @@ type Cluster struct {
 	mu     sync.Mutex
 	nodes  []string      // addresses of all nodes that are known, the one that answered last first
 	serves [slots]string // the master of each slot; empty: none
-	change int           // how often that was news
 	routes map[int]*Route
 }
 
@@ -61,13 +60,6 @@ func (c *Cluster) Masters() []Target {
 		}
 	}
 	return all
-}
-
-// Changed is how often the nodes have said something else of the masters than before.
-func (c *Cluster) Changed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.change
 }
 
 // Route is the way to the master of a key's slot. All keys of a slot share one.
@@ -147,7 +139,6 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.serves
 	c.serves = [slots]string{}
 	nodes := []string{addr}
 	for _, r := range ranges {
@@ -163,9 +154,6 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 				c.serves[slot] = at
 			}
 		}
-	}
-	if c.serves != before {
-		c.change++
 	}
 	for _, known := range c.nodes { // one that is down may come back
 		if !slices.Contains(nodes, known) {

@@ -25,16 +25,6 @@ const (
 	BeforeRelease Name = "before-release" // the locks are about to be released
 )
 
-// The steps of a purchase whose writes are made one after the other, because their keys share no slot. Each is the point
-// before the write.
-const (
-	BetweenWrites Name = "between-writes" // some writes were made, and the next is about to be
-	BeforePay     Name = "before-pay"     // the item holds the operation, and the buyer has not paid
-	BeforeDecide  Name = "before-decide"  // the buyer has paid or cannot, and the item does not know
-	BeforeCredit  Name = "before-credit"  // the item is the buyer's, and the seller has no coins for it
-	BeforeEnd     Name = "before-end"     // all is done, and the item still holds the operation
-)
-
 // The steps inside a lock. Waiting is required of every lock whose Acquire can wait: each time the lock was found
 // held, the worker calls it just before it sleeps, polls again or waits for a message. Tests and scenarios know by it
 // that a client is kept out; without it they cannot tell a client that waits from a slow machine. The others are

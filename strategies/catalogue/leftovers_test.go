@@ -14,7 +14,7 @@ import (
 func TestLeftoversAreFound(t *testing.T) {
 	conn := testkit.Dial(t, testkit.Embedded(t))
 	full := catalogue.Full()
-	for _, strategy := range slices.Concat(full.Strategies, full.Spread) {
+	for _, strategy := range full.Strategies {
 		specs := withLocks(full, strategy)
 		if len(specs) == 0 {
 			t.Errorf("no spec of %s is valid", strategy.Name)
