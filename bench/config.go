@@ -101,8 +101,6 @@ type Config struct {
 	OpenWorker func(r Role, i int, conn *backend.Conn, env strategies.Env) (market.Purchaser, io.Closer, error)
 	// Steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
 	Steps func(Role) step.Observer
-
-	party party // which part of the row this process is
 }
 
 // A Site is where one market of a row lies.
@@ -162,16 +160,16 @@ func (c Config) LongestWarmup() time.Duration {
 
 // Name tells the row from the others of its trial, as result.Row.Name does.
 func (c Config) Name() string {
-	return result.RowName(c.Subject.String(), c.whole(), c.Workload, c.Rate)
+	return result.RowName(c.Subject.String(), c.Mix, c.Workload, c.Rate)
 }
 
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {
-	accounts := c.party.size() * (c.Mix.Sellers + c.wallets())
+	accounts := c.Mix.Sellers + c.wallets()
 	if c.Accounts > 0 || c.Pool > 0 {
 		accounts = max(c.Accounts, c.Pool)
 	}
-	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String(), Lost: c.lostAccounts()}
+	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String()}
 }
 
 func (c Config) wallets() int {
@@ -187,9 +185,9 @@ func (c Config) account(r Role, i int) market.UserID {
 	case c.Pool > 0 && r != Browser:
 		return market.UserID(1 + i%c.Pool)
 	case r == Seller:
-		return market.UserID(1 + c.party.index*c.Mix.Sellers + i)
+		return market.UserID(1 + i)
 	case r == Buyer:
-		return market.UserID(1 + c.whole().Sellers + c.party.index*c.wallets() + i%c.wallets())
+		return market.UserID(1 + c.Mix.Sellers + i%c.wallets())
 	}
 	return 0
 }

@@ -34,7 +34,7 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 	}()
 	c.Mix, c.Wallets, c.Pool, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, 0, result.Workload{}
 	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
-	c.Keep, c.History, c.party = false, "", party{}
+	c.Keep, c.History = false, ""
 	if len(c.Sites) > 0 {
 		c.Keys, c.Dial, c.Sites = c.Sites[0].Keys, c.Sites[0].Dial, nil
 	}

@@ -98,7 +98,6 @@ type measurement struct {
 	quota *quota
 	open  *openLoop // nil: the loop is closed
 
-	begins   time.Time // when the workers are to begin; zero: at once
 	started  time.Time // when they began
 	from     time.Time // end of the warm-up; zero: not known yet
 	unsteady string    // what was not steady then, if anything
@@ -140,7 +139,7 @@ func (m *measurement) work(ctx context.Context) {
 	}()
 	m.warmed = m.observe()
 	m.collector.series = newSeries(m.known())
-	m.started = m.awaitBegin()
+	m.started = time.Now()
 	m.collector.from.Store(never)
 	if m.LongestWarmup() == m.Warmup {
 		m.begin(m.started.Add(m.Warmup))
@@ -196,18 +195,6 @@ func (m *measurement) work(ctx context.Context) {
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
 	everybody.Wait()
-}
-
-// awaitBegin returns when the workers are to begin, and the time at which they should have begun.
-func (m *measurement) awaitBegin() time.Time {
-	if m.begins.IsZero() {
-		return time.Now()
-	}
-	select {
-	case <-time.After(time.Until(m.begins)):
-	case <-m.stop.done:
-	}
-	return m.begins
 }
 
 // failure is why the row is incomplete; nil if it is not.

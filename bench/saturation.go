@@ -32,7 +32,7 @@ const (
 type load struct {
 	clientCores, mayUse float64 // that this process used, and may use
 	serverCores         float64 // of the server's main thread, the busiest one's of several
-	otherServers        float64 // cores of the others, and of replicas and load machines that run here, too
+	otherServers        float64 // cores of the others, and of replicas that run here, too
 	serverKnown, here   bool    // the servers tell their CPU time; they are on this machine
 	machine             float64 // cores
 	waiting             float64 // part of the workers' time in which they waited for a core
@@ -81,8 +81,8 @@ func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client c
 		l.serverCores = max(l.serverCores, (s.user+s.sys)/client.seconds)
 	}
 	l.otherServers = (all.user+all.sys)/client.seconds - l.serverCores
-	several := m.party.of > 1 || slices.ContainsFunc(m.markets, (*rowMarket).follows)
-	if several { // replicas and other load machines may work here as well, and nobody asks them
+	several := slices.ContainsFunc(m.markets, (*rowMarket).follows)
+	if several { // replicas may work here as well, and nobody asks them
 		l.otherServers = max(l.otherServers, client.machine-client.cores-l.serverCores)
 	}
 	// A round trip ends with a worker that can go on, and waits for a core.

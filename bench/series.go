@@ -158,9 +158,6 @@ func (m *measurement) addCourse(r *result.Row) {
 		settled := m.unsteady == ""
 		r.Settled = &settled
 	}
-	if m.party.of > 0 { // the rest is for all processes together to say
-		return
-	}
 	addUnsteady(r, m.unsteady)
 	if r.Series = m.collector.seriesOf(m.stop.at.Sub(m.from)); r.Series == nil {
 		return

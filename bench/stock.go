@@ -82,8 +82,6 @@ func (m *rowMarket) newCirculation() *market.Circulation {
 		short = detailedFollowing
 	}
 	switch {
-	case m.party.of > 0: // so that what a lost one did can be settled
-		return nil
 	case m.Hot > 0:
 		return market.NewCirculation(m.lastHot(), m.opening().Accounts)
 	case m.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room

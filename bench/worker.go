@@ -47,7 +47,7 @@ func newWorkers(c Config) *Workers {
 			w := &Worker{
 				market: in, role: r, number: i, place: i / len(ws.markets), account: in.account(r, i/len(ws.markets)),
 				recorder: newRecorder(ws.collector, in.opening().Accounts),
-				random:   rand.New(rand.NewPCG(c.Seed, c.party.stream(len(ws.All())))),
+				random:   rand.New(rand.NewPCG(c.Seed, uint64(len(ws.All())))),
 			}
 			*workers = append(*workers, w)
 		}

@@ -32,8 +32,7 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items. Where ledgers are lost,
-// see Opening.Lost; where the server may have lost writes, Opening.MayBeGone.
+// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items. Where the server may have lost writes, Opening.MayBeGone.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	result, err := AuditRead(ctx, reader{rdb, keys, o.Accounts}, o, ledgers...)
 	if err != nil {
@@ -56,7 +55,6 @@ func AuditRead(ctx context.Context, r Reader, o Opening, ledgers ...*Ledger) (Au
 	if err := r.ReadFunds(ctx, a.judgeAccount); err != nil {
 		return AuditResult{}, fmt.Errorf("read accounts: %w", err)
 	}
-	a.judgeLostFunds()
 	return a.result, nil
 }
 
@@ -77,7 +75,6 @@ func (p place) String() string {
 // what its seller asked for it as the ledgers say. It knows who minted an item by its batch.
 type auditor struct {
 	opening Opening
-	lost    *lost // nil: all ledgers are there
 	ledgers []*Ledger
 	minters []place   // by batch; 0: not minted
 	found   []place   // by item; 0: not found
@@ -96,7 +93,7 @@ type auditor struct {
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
-		opening: o, lost: newLost(o.Lost), ledgers: ledgers, deltas: make([]int64, o.Accounts+1),
+		opening: o, ledgers: ledgers, deltas: make([]int64, o.Accounts+1),
 		bad: map[ItemID]bool{},
 	}
 	for _, l := range ledgers {
@@ -110,7 +107,6 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
 	}
-	a.addLostMints()
 	items := len(a.minters)*BatchSize + 1
 	a.found = make([]place, items)
 	circulations := map[*Circulation]bool{nil: true}
@@ -250,7 +246,6 @@ func (a *auditor) settle() {
 			a.settleOrder(o)
 		}
 	}
-	a.settleLost()
 }
 
 // settleMints forgets the items of a batch that was not confirmed and of which nothing is there.
@@ -303,8 +298,6 @@ func (a *auditor) judgeItems() {
 			continue
 		}
 		switch {
-		case minter == lostMinter && (buyer == 0 || at == 0):
-			a.judgeLostItem(id)
 		case at == 0:
 			a.itemProblem(id, "item %d of user %d is nowhere", id, minter)
 		case buyer != 0 && at != buyer:
@@ -329,11 +322,6 @@ func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	case err != nil:
 		a.moneyProblem("account of user %d has no readable funds (%v)", id, err)
 		return
-	case a.lost.has(UserID(id)):
-		a.lost.add(funds, expected)
-		if funds < 0 {
-			a.moneyProblem("account of user %d is overdrawn: %d coins", id, funds)
-		}
 	case funds != expected:
 		a.moneyProblem("account of user %d holds %d coins, and should hold %d (%+d)",
 			id, funds, expected, funds-expected)

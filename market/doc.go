@@ -15,8 +15,6 @@
 //	lock:<name>     any    what locks need
 //	fence:<name>    string which holder of the lock <name> registered last (only with fencing)
 //	outcomes        hash   each worker's last operation and its outcome (only with idempotent)
-//	join            hash   which load machines make the run together (only with several)
-//	join:part:<i>   list   what one of them hands over at the end
 //	run             hash   what the run made here, so that its removal needs no SCAN
 //
 // # Invariants

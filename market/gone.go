@@ -15,13 +15,8 @@ func (a *auditor) unjudgeable() error {
 	const again = "of items that are sold again and again: nobody knows who paid what for them"
 	gone := a.opening.MayBeGone
 	switch {
-	case a.lost != nil && a.circling != nil:
-		return fmt.Errorf("%w: ledgers are lost %s", ErrNotJudged, again)
 	case gone && a.circling != nil:
 		return fmt.Errorf("%w: acknowledged writes may be gone %s", ErrNotJudged, again)
-	case gone && a.lost != nil:
-		return fmt.Errorf("%w: acknowledged writes may be gone, and ledgers are lost: nobody knows which of what they held is gone",
-			ErrNotJudged)
 	case gone && a.remade != 0:
 		return fmt.Errorf("%w: item %d was made twice: the server lost that it was made, and gave its number to another client, "+
 			"so that nobody knows which of the two was sold", ErrNotJudged, a.remade)

@@ -189,7 +189,6 @@ func TestAuditOfWhatMayBeGoneFindsDamage(t *testing.T) {
 func TestAuditOfWhatMayBeGoneNeedsLedgersThatTell(t *testing.T) {
 	for says, spoil := range map[string]func(*world){
 		"sold again and again":  func(w *world) { w.ledger.Circulate(market.NewCirculation(market.BatchSize, 3)) },
-		"ledgers are lost":      func(w *world) { w.opening.Lost = &market.Lost{Items: market.BatchSize} },
 		"item 1 was made twice": func(w *world) { w.ledger.Minted(1, 3, nil) },
 	} {
 		w := newWorld(t, testkit.Embedded(t))

@@ -62,13 +62,6 @@ func (k Keys) Outcomes() string { return k.prefix + "outcomes" }
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
 func (k Keys) Run() string { return k.prefix + "run" }
 
-// Meeting is the hash through which the processes of a run meet that several load machines make together.
-func (k Keys) Meeting() string { return k.prefix + "join" }
-
-// Part is the list of bytes, in chunks, that the i-th process of such a run hands over, from 0. The one after the last
-// holds what all of them came to together.
-func (k Keys) Part(i int) string { return k.prefix + "join:part:" + strconv.Itoa(i) }
-
 // Member is how a listing is spelled in the market: "<item>.<seller>".
 func Member(item ItemID, seller UserID) string { return string(appendMember(nil, item, seller)) }
 

@@ -14,11 +14,10 @@ import (
 // a market.
 var (
 	marketKey = regexp.MustCompile(
-		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes|join)|join:(part):\d+|` +
+		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes)|` +
 			`lock(?::users)?|(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
 	keyTypes = map[string]string{
 		"users": "hash", "inventory": "set", "version": "string", "market": "zset", "run": "hash", "outcomes": "hash",
-		"join": "hash", "part": "list",
 	}
 )
 

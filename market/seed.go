@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +45,6 @@ type Opening struct {
 	Accounts int
 	Funds    int64
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
-	Lost     *Lost  // for Audit: nil: the ledgers of all clients are there
 	Others   []Keys // of a run's first market: where its other markets are, to be removed with it
 	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 	// MayBeGone is for Audit: the server may have lost the last writes that it acknowledged, as a replica that is promoted
@@ -110,15 +108,12 @@ func prefixes(of []Keys) string {
 // accountName is the name in the account of the user with an id.
 func accountName(id string) string { return "user-" + id }
 
-// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix besides those given. It walks the
+// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the
 // names of the whole keyspace with SCAN, so it is for prefixes that a person chose; one drawn at random needs no such
 // check.
-func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys, besides ...string) error {
+func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator()
 	for it.Next(ctx) {
-		if slices.Contains(besides, it.Val()) {
-			continue
-		}
 		return fmt.Errorf("%w: %s exists; choose another prefix, or remove what an earlier run left with"+
 			" 'marketsim clean --prefix %s'", ErrOccupied, it.Val(), keys.Prefix())
 	}

@@ -80,9 +80,6 @@ func TestOccupiedFindsForeignKeys(t *testing.T) {
 		if err := market.Occupied(t.Context(), conn, keys); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("Occupied of a taken prefix: %v, want %v", err, market.ErrOccupied)
 		}
-		if err := market.Occupied(t.Context(), conn, keys, keys.Meeting(), keys.Prefix()+"foreign"); err != nil {
-			t.Errorf("Occupied besides the only key: %v", err)
-		}
 	})
 }
 

@@ -171,7 +171,6 @@ func Differences(old, new result.Manifest) []Difference {
 	differ("buyers at once", strconv.FormatBool(a.AtOnce), strconv.FormatBool(b.AtOnce))
 	differ("browsers", strconv.Itoa(a.Browsers), strconv.Itoa(b.Browsers))
 	differ("wallets", strconv.Itoa(a.Wallets), strconv.Itoa(b.Wallets))
-	differ("load machines", strconv.Itoa(max(1, a.LoadMachines)), strconv.Itoa(max(1, b.LoadMachines)))
 	differ("funds", strconv.FormatInt(a.Funds, 10), strconv.FormatInt(b.Funds, 10))
 	return all
 }

@@ -165,7 +165,6 @@ var columns = slices.Concat(
 	nested("Little",
 		column{name: "busy_buyers", in: loadTable, head: heading{text: "busy\nbuyers", spare: 4}},
 		column{name: "throughput_times_time", in: loadTable, head: heading{text: "rate x\ntime", spare: 5}}),
-	nested("Joined"),
 	nested("Tries",
 		column{name: "mean", in: triesTable, head: heading{text: "mean"}}, column{name: "p50", in: triesTable, head: heading{text: "p50"}},
 		column{name: "p99", in: triesTable, head: heading{text: "p99"}}, column{name: "max", in: triesTable, head: heading{text: "most"}}),

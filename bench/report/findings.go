@@ -113,10 +113,6 @@ func (v view) limits() string {
 		return fmt.Sprintf("Clients and server shared one machine of %s without a network between them, which favours ways with "+
 			"many round trips.", count(int64(m.CPUs), "CPU"))
 	}
-	if n := m.Config.LoadMachines; n > 1 {
-		return fmt.Sprintf("It was measured on %s %s from %d load machines: another load, server or network may give another order.",
-			known(m.Server), known(m.ServerVersion), n)
-	}
 	return fmt.Sprintf("It was measured on %s %s from one machine of %s: another load, server or network may give another order.",
 		known(m.Server), known(m.ServerVersion), count(int64(m.CPUs), "CPU"))
 }

@@ -122,15 +122,7 @@ func runHead(res *result.Run) []string {
 			known(m.Backend), joined(", ", clean(m.Go), clean(m.OS), clean(m.Kernel))),
 		fmt.Sprintf("%s, %s; %s s a row after %s s of warm-up%s; seed %d%s%s", known(m.CPU), count(int64(m.CPUs), "CPU"),
 			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), rounds(res), m.Seed,
-			wallets(m.Config.Wallets)+workload(m.Config.Workload)+loadMachines(m.Config.LoadMachines), started(m.Started)))
-}
-
-// loadMachines says of how many a run was, if of several: its head is about the one that reports.
-func loadMachines(n int) string {
-	if n < 2 {
-		return ""
-	}
-	return fmt.Sprintf("; made together by %d load machines, of which this one reports", n)
+			wallets(m.Config.Wallets)+workload(m.Config.Workload), started(m.Started)))
 }
 
 // runWarnings says what would make a reader distrust a run.

@@ -91,16 +91,6 @@ type Client struct {
 	RecorderWaits  int64   `json:"recorder_waits,omitempty"` // times that a worker waited for its recorder
 }
 
-// Joined is a row whose load several processes made together, as a rule on as many machines. Row.Client is then of the
-// busiest of them.
-type Joined struct {
-	Of int `json:"load_machines"`
-	// StartErrorMS is by how much at most two of them began apart: half of the time of the shortest answer to TIME that one
-	// of them got, and half of the other's.
-	StartErrorMS float64 `json:"start_error_ms"`
-	Lost         []int   `json:"lost,omitempty"` // those that were lost, from 1: what they measured is missing
-}
-
 // Fairness is how evenly the buyers of a row came to buy.
 type Fairness struct {
 	// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 when all buyers bought the same, 1/n when

@@ -68,8 +68,6 @@ type Row struct {
 	Little        *Little   `json:"little,omitempty"`         // whether its times fit its throughput
 	Open          *Open     `json:"open,omitempty"`           // nil: the loop was closed
 
-	Joined *Joined `json:"joined,omitempty"` // the load machines that made the row together; nil: this process alone
-
 	// Nodes are the servers of a row with several markets. Redirects are commands that were sent again because another master
 	// was responsible, or none, and WithoutServiceSeconds is the longest time in which nothing was bought in a market; both
 	// are of rows on Redis Cluster and under Sentinel.

@@ -77,7 +77,6 @@ type Config struct {
 	AtOnce          bool     `json:"at_once,omitempty"`    // all buyers begin at once to buy one item each, again and again
 
 	Browsers         int       `json:"browsers,omitempty"`
-	LoadMachines     int       `json:"load_machines,omitempty"`      // that made the load together; 0: one
 	Trials           int       `json:"trials,omitempty"`             // rounds: how often each row is measured
 	Margin           *float64  `json:"margin,omitempty"`             // of a comparison: ratios so near to 1 are no difference
 	WarmupMaxSeconds float64   `json:"warmup_max_seconds,omitempty"` // a warm-up that does not settle ends after so long

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -109,10 +108,6 @@ func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys)
 		return "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	met, err := join.ReadKeys(ctx, conn.Client, keys) // of a run that several machines made
-	if err != nil {
-		return "", err
-	}
 	made, err := market.ReadMade(ctx, conn.Client, keys)
 	var removed int64
 	switch {
@@ -127,11 +122,6 @@ func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys)
 		return "", err
 	}
 	removed, err = market.Remove(ctx, conn.Client, keys, made, lockKeys(keys, made))
-	if err == nil && met != nil {
-		var more int64
-		more, err = market.RemoveKeys(ctx, conn.Client, slices.Values(met))
-		removed += more
-	}
 	return removedKeys(keys, removed, err)
 }
 

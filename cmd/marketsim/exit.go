@@ -14,7 +14,6 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -67,8 +66,7 @@ func exitCode(err error) int {
 func isUsage(err error) bool {
 	for _, usage := range []error{
 		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow, reference.ErrTable,
-		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged, join.ErrDiffers,
-		join.ErrFull, join.ErrBegun,
+		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
 	} {
 		if errors.Is(err, usage) {
 			return true

@@ -317,29 +317,3 @@ func TestInterruptedReport(t *testing.T) {
 	}
 	c.end().exits(t, exitInterrupted)
 }
-
-// TestInterruptedJoinedRun: a Ctrl-C on one load machine ends the run on all, with what was measured.
-func TestInterruptedJoinedRun(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	all := startTogether(t, s, 2, "--duration", "10m", "--json", "-")
-	s.allTrade(t, 2)
-	all[1].interrupt()
-	o := all[0].end().exits(t, exitInterrupted).says(t, "interrupted: 0 of 1 row complete")
-	all[1].end().exits(t, exitInterrupted).says(t, "load machine 1 of 2 reports")
-	if row := parse(t, o.stdout).Rows[0]; row.Status != result.Interrupted || !row.Audit.OK || row.Bought == 0 || row.Joined.Lost != nil {
-		t.Errorf("the row is %s without %v, audit %+v", row.Status, row.Joined.Lost, row.Audit)
-	}
-	s.holds(t)
-}
-
-// TestInterruptedWhileGathering: who waits for other load machines leaves nothing.
-func TestInterruptedWhileGathering(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	c := startChild(t, together(s, 2)...)
-	c.told("joined nightly as load machine 1 of 2")
-	c.interrupt()
-	c.end().exits(t, exitInterrupted)
-	s.holds(t)
-}

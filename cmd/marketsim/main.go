@@ -63,8 +63,8 @@
 // run --stock N lists N items before a row begins, and --accounts N shares N accounts out among its workers, each of whom
 // trades for its own in turn. In such a market, and in a row of more than a minute (on a cluster or under Sentinel, of 15),
 // marketsim keeps sums instead of each item: it grows neither with time nor with trade, and needs 4 bytes an item to audit them. As long as no more than a million items
-// were made, the audit names each that is wrong; beyond that it names the few that share a sum. Rows that faults strike, and
-// those of several load machines, keep each item. Redis needs about 120 bytes an item.
+// were made, the audit names each that is wrong; beyond that it names the few that share a sum. Rows that faults strike
+// keep each item. Redis needs about 120 bytes an item.
 //
 // # At a rate
 //
@@ -74,14 +74,6 @@
 // counts from when it was due, all refusals included; it is given up 10 s later. Sellers keep about 1,000 listings up.
 // Each rate is a row, and the report names the highest that was reached with a 99th percentile under --slo. A rate that
 // was not reached is said to be so, and is no failure. report --format hgrm --row NAME is for HdrHistogram's plotter.
-//
-// # Several load machines
-//
-// run --join NAME --of 3, given on three machines with the same --redis, is one run. They meet through keys under
-// marketsim:{NAME}:, and begin each row at one time of the server's clock; their own clocks do not matter. --mix is the mix
-// of one machine, and the row is that of all. The lowest numbered adds up what all have recorded, audits the market with all
-// ledgers, removes it and reports. A machine that is silent for 5 s is lost: the row ends, is incomplete, and is audited
-// all the same, by where its items lie.
 //
 // # Chaos
 //

@@ -20,24 +20,20 @@ func (s *session) describe() {
 		Config: result.Config{
 			DurationSeconds: base.Duration.Seconds(), WarmupSeconds: base.Warmup.Seconds(),
 			WarmupMaxSeconds: base.LongestWarmup().Seconds(), Funds: base.Funds,
-			Wallets: s.config.machines() * base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables,
-			AtOnce: s.config.atOnce, Browsers: s.config.machines() * base.Browsers,
+			Wallets: base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables,
+			AtOnce: s.config.atOnce, Browsers: base.Browsers,
 			Trials: s.config.trials, Margin: s.config.margin,
 			Rates: s.config.open.rates, Arrivals: string(s.config.open.arrivals),
 			SLOMS:    inMS(s.config.open.slo),
 			Workload: base.Workload,
 		},
 	}
-	if n := s.config.machines(); n > 1 {
-		m.Config.LoadMachines = n
-	}
 	describeMachine(&m)
 	for _, row := range s.config.specs { // as they were asked for
 		if name := row.subject().String(); !slices.Contains(m.Config.Strategies, name) {
 			m.Config.Strategies = append(m.Config.Strategies, name)
 		}
-		mix := result.Mix{Sellers: s.config.machines() * row.mix.Sellers, Buyers: s.config.machines() * row.mix.Buyers}
-		if mix := mix.String(); s.config.sweep == nil && !slices.Contains(m.Config.Mixes, mix) {
+		if mix := row.mix.String(); s.config.sweep == nil && !slices.Contains(m.Config.Mixes, mix) {
 			m.Config.Mixes = append(m.Config.Mixes, mix)
 		}
 	}

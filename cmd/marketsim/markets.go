@@ -134,16 +134,12 @@ func (s *session) place(ctx context.Context) error {
 
 // occupied is an error if there are keys under the prefix of a market.
 func (s *session) occupied(ctx context.Context) error {
-	var besides []string
-	if s.member != nil {
-		besides = append(besides, s.config.base.Keys.Meeting())
-	}
 	for _, site := range s.sites {
 		conn, err := site.Dial(ctx)
 		if err != nil {
 			return err
 		}
-		if err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys, besides...), conn.Close()); err != nil {
+		if err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close()); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,6 @@ type runFlags struct {
 	chaos             chaosFlags
 	rate              rateFlags
 	workload          workloadFlags
-	join              joinFlags
 }
 
 func newRun(p *program) *cobra.Command {
@@ -55,12 +54,6 @@ and in a row of more than a minute (on a cluster or under Sentinel, of 15), this
 so that it does not grow with time or trade: where more than a million items share them, the audit tells that one of a
 few is wrong, and not which.
 
-With --join NAME --of N the same command, given on N load machines against one server, is one run. --mix, --wallets and
---browsers are those of one machine: three of 2x2 are a row of 6x6, and the report calls it so. They meet through keys under
-marketsim:{NAME}:, agree on the settings, begin at one time of the server's clock, and one of them reports. A machine that is
-silent for 5 s is lost: the others end the row, which is incomplete then, and account for what it traded. Clocks of the machines
-do not matter. Each keeps every item that it trades in memory, about 10 bytes for each.
-
 With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private
 redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
 healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
@@ -76,7 +69,6 @@ that were acknowledged and are gone then are counted, and are no violation: Redi
   marketsim run --strategy watch-item,fine,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
   marketsim run --strategy fine,lua --stock 10000000 --accounts 100000
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
-  marketsim run --strategy lua --mix 2x2 --join nightly --of 3 --redis redis://10.0.0.5 (on each of three machines)
   marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
   marketsim run --strategy watch,lua --chaos --backend cluster --duration 1m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
@@ -112,7 +104,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.chaos.add(cmd)
 	f.rate.add(cmd)
 	f.workload.add(cmd)
-	f.join.add(cmd)
 	flags.BoolVar(&f.fencing, "fencing", false,
 		"measure each strategy without and with its lock's fences compared at the market")
 	flags.StringVar(&f.history, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
@@ -124,9 +115,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 
 // config checks the flags, of which some were given.
 func (f runFlags) config(given func(flag string) bool, args []string) (sessionConfig, error) {
-	if err := f.join.check(given); err != nil {
-		return sessionConfig{}, err
-	}
 	open, err := f.rate.config(given, f.duration)
 	if err != nil {
 		return sessionConfig{}, err
@@ -151,12 +139,6 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 			return sessionConfig{}, err
 		}
 	}
-	if err := f.join.checkServers(f.server, locks); err != nil {
-		return sessionConfig{}, err
-	}
-	if f.join.id != "" {
-		f.prefix = f.join.prefix()
-	}
 	c, err := f.sessionFlags.config(checkTrials)
 	if err != nil {
 		return sessionConfig{}, err
@@ -175,7 +157,7 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 			c.chaos.repeat += " --seed " + strconv.FormatUint(c.base.Seed, 10)
 		}
 	}
-	return f.joined(c), nil
+	return c, nil
 }
 
 // check refuses values that no row can have.

@@ -16,7 +16,6 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/join"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
@@ -121,7 +120,6 @@ type sessionConfig struct {
 	margin      *float64     // of no difference, if this compares strategies
 	chaos       *chaosConfig // nil: the rows are measured
 	sweep       *sweepConfig // nil: this is no sweep
-	join        *joinConfig  // nil: this process makes the run alone
 }
 
 // A driver runs the load of a row, and judges its history.
@@ -152,9 +150,6 @@ type session struct {
 	rows    []bench.Config
 	result  result.Run
 	wrong   error // what audits found, and what histories show
-
-	member *join.Member  // nil: this process makes the run alone
-	joined *bench.Joined // nil as well, and until the others are there
 }
 
 // measure runs a session, and reports what came out, however it ended.
@@ -174,9 +169,8 @@ func (p *program) measure(ctx context.Context, config sessionConfig) (err error)
 		s.driver = measuring(bench.AtOnce)
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	defer func() { err = errors.Join(err, s.leave(ctx, err)) }()
 	s.describe()
-	for _, begin := range []func(context.Context) error{s.start, s.meet, s.vacant, s.rehearse, s.describeServers} {
+	for _, begin := range []func(context.Context) error{s.start, s.vacant, s.rehearse, s.describeServers} {
 		if err := begin(ctx); err != nil && ctx.Err() != nil {
 			s.config.out = s.config.out.replacingNothing()
 			return s.end(result.Interrupted, nil)
@@ -251,7 +245,7 @@ func (s *session) announce() {
 // vacant refuses a prefix that already holds keys. It names the prefix before the first key is made, so that the user
 // knows it if the run is killed.
 func (s *session) vacant(ctx context.Context) error {
-	if !s.config.freshPrefix && s.first() {
+	if !s.config.freshPrefix {
 		if err := s.occupied(ctx); err != nil {
 			return err
 		}
@@ -266,9 +260,6 @@ func (s *session) vacant(ctx context.Context) error {
 
 // rehearse tries every command that the strategies need.
 func (s *session) rehearse(ctx context.Context) error {
-	if !s.first() { // there is one prefix
-		return nil
-	}
 	seen := map[string]bool{}
 	for _, c := range s.rows {
 		if name := c.Subject.String(); !seen[name] {
@@ -315,9 +306,6 @@ func (s *session) run(ctx context.Context) error {
 			continue
 		}
 		s.conclude()
-		if !s.reports() {
-			continue
-		}
 		if err := s.config.out.save(report.Run(&s.result)); err != nil {
 			return end(result.Incomplete, err)
 		}
@@ -353,12 +341,7 @@ func (s *session) end(status result.Status, failure error) error {
 		s.result.Claims = bench.Judge(&s.result)
 	}
 	s.conclude()
-	var finished error
-	if s.reports() {
-		finished = s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
-	} else {
-		s.tellWhoReports()
-	}
+	finished := s.config.out.finish(s.stdout, s.stderr, report.Run(&s.result))
 	if s.config.base.Keep && len(s.result.Rows) > 0 {
 		prefix := s.config.base.Keys.Prefix()
 		fmt.Fprintf(s.stderr, "the market is kept under %s; remove it with: %s\n", prefix, s.config.server.clean(prefix))
