@@ -27,7 +27,7 @@ func AtOnce(ctx context.Context, c Config) (result.Row, error) {
 	if len(c.Sites) > 1 {
 		return result.Row{}, fmt.Errorf("%w: %d markets: buyers who begin at once are those of one", ErrConfig, len(c.Sites))
 	}
-	return Drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
+	return driveRow(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 		took, err := ws.again(ctx)
 		status := result.Complete
 		if err != nil {

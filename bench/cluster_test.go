@@ -98,7 +98,7 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	}
 	defer other.Close()
 	stray := sites[1].Keys.Lock("market")
-	c.Steps = func(Role) step.Observer {
+	c.steps = func(Role) step.Observer {
 		return func(ctx context.Context, _ step.Name) { other.Set(ctx, stray, 1, 0) }
 	}
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), stray) {
@@ -118,7 +118,7 @@ func (on cluster) slotMoves(t *testing.T) {
 			c.Keys = testkit.Keys(t)
 			c.Dial, c.Mix, c.Purchases = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
 			gate := step.Hold(step.BeforeWrite)
-			c.Steps = func(r Role) step.Observer {
+			c.steps = func(r Role) step.Observer {
 				if r == Buyer {
 					return gate.Observe
 				}
@@ -235,7 +235,7 @@ func (on cluster) masterDies(t *testing.T) {
 	c.Dial, c.Mix = on.Server().Dialer(c.Keys.Prefix()), mix5x5
 	c.Purchases, c.Duration = 0, 6*time.Second
 	gate := step.Hold(step.Written)
-	c.Steps = func(Role) step.Observer { return gate.Observe }
+	c.steps = func(Role) step.Observer { return gate.Observe }
 	killed := make(chan error, 1)
 	go func() {
 		<-gate.Reached()

@@ -62,8 +62,8 @@ type Config struct {
 	Rate     float64
 	Arrivals Arrivals
 
-	// Workload is in what the market differs from the book's. A hot one has no sellers, no Rate and no Pool, and Funds that
-	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets, no Pool and no Browsers. Replies are not
+	// Workload is in what the market differs from the book's. A hot one has no sellers and no Rate, and Funds that
+	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets and no Browsers. Replies are not
 	// delayed to locks that are kept elsewhere than in Redis.
 	result.Workload
 
@@ -74,14 +74,11 @@ type Config struct {
 	Seed    uint64
 	Funds   int64 // each account's starting coins
 	Wallets int   // all buyers spend from so many accounts; 0: each from its own
-	// Pool, if not zero, is how many accounts sellers and buyers share: what sellers earn, buyers spend. Wallets is then 0.
-	// So that buyers find something, there are at least two: a buyer finds items of its own account, too.
-	Pool int
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
 	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets and hot
-	// items are divided among them, and each is audited and removed as one alone is. Several have no Pool and no History.
+	// items are divided among them, and each is audited and removed as one alone is. Several have no History.
 	Sites []Site
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
@@ -89,18 +86,11 @@ type Config struct {
 	// Private says that the server holds nothing else and ends with the run: it does not matter if keys cannot be
 	// removed, and those that nobody declared are looked for.
 	Private bool
-	// Restarts says that the driver starts the server again during the row, which keeps its data.
-	Restarts bool
 	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
 	History string
 
-	// DialWorker connects the workers, for example through a proxy; nil means Dial.
-	DialWorker func(context.Context) (*backend.Conn, error)
-	// OpenWorker opens the Purchaser of a worker, the i-th of its role from 0, with the worker's connection and what the
-	// Purchaser works with; nil means that Subject does. The closer is never nil.
-	OpenWorker func(r Role, i int, conn *backend.Conn, env strategies.Env) (market.Purchaser, io.Closer, error)
-	// Steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
-	Steps func(Role) step.Observer
+	// steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
+	steps func(Role) step.Observer
 }
 
 // A Site is where one market of a row lies.
@@ -135,8 +125,6 @@ func (c Config) validate() error {
 	case c.Rate != 0 && c.Purchases != 0:
 		return fmt.Errorf("%w: %d purchases at a rate: a row ends after a time or after a number of purchases", ErrConfig,
 			c.Purchases)
-	case c.Pool != 0 && (c.Pool < 2 || c.Wallets != 0):
-		return fmt.Errorf("%w: a pool of %d accounts: want two or more, and no wallets", ErrConfig, c.Pool)
 	}
 	if err := c.checkSites(); err != nil {
 		return err
@@ -166,8 +154,8 @@ func (c Config) Name() string {
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {
 	accounts := c.Mix.Sellers + c.wallets()
-	if c.Accounts > 0 || c.Pool > 0 {
-		accounts = max(c.Accounts, c.Pool)
+	if c.Accounts > 0 {
+		accounts = c.Accounts
 	}
 	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String()}
 }
@@ -181,12 +169,10 @@ func (c Config) wallets() int {
 
 // account is the account of the i-th worker of a role, from 0, or its first one. A browser has none.
 func (c Config) account(r Role, i int) market.UserID {
-	switch {
-	case c.Pool > 0 && r != Browser:
-		return market.UserID(1 + i%c.Pool)
-	case r == Seller:
+	switch r {
+	case Seller:
 		return market.UserID(1 + i)
-	case r == Buyer:
+	case Buyer:
 		return market.UserID(1 + c.Mix.Sellers + i%c.wallets())
 	}
 	return 0

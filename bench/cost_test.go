@@ -25,7 +25,7 @@ func TestCostOfWorkInVain(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		other, disturbed := testkit.Dial(t, s), false
-		c.Steps = func(r Role) step.Observer {
+		c.steps = func(r Role) step.Observer {
 			return func(ctx context.Context, at step.Name) {
 				if r != Buyer || at != step.BeforeWrite {
 					return

@@ -25,7 +25,6 @@
 // number is this process's and not Redis's says so (saturation.go), and so does one whose times do not fit its
 // throughput.
 //
-// [Drive] is a row without its load, for drivers elsewhere: package bench/chaos loads its rows in rounds of faults.
 // [Judge] compares measured rows with the claims of Redis in Action. What is measured is a result.Row: package
 // bench/result stores it, and bench/report makes tables of it.
 package bench

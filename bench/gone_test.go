@@ -30,7 +30,7 @@ func TestRowWhoseMasterIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bought atomic.Int64
-	c.Steps = func(r Role) step.Observer {
+	c.steps = func(r Role) step.Observer {
 		if r != Buyer {
 			return nil
 		}

@@ -64,7 +64,7 @@ func TestHotItemSoldTwice(t *testing.T) {
 		c.Purchases = 2
 		var both sync.WaitGroup
 		both.Add(2)
-		c.Steps = func(Role) step.Observer {
+		c.steps = func(Role) step.Observer {
 			met := false
 			return func(_ context.Context, at step.Name) {
 				if at == step.BeforeWrite && !met { // each has read that the item is there

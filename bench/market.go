@@ -74,11 +74,7 @@ type rowMarket struct {
 
 // connect connects a worker.
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
-	ctx = m.delayed(ctx)
-	if m.DialWorker != nil {
-		return m.DialWorker(ctx)
-	}
-	return m.Dial(ctx)
+	return m.Dial(m.delayed(ctx))
 }
 
 // keeping is how well a server has kept its keys. What it does not tell is empty.
@@ -117,7 +113,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	if evicted := m.evictions(now); evicted != "" {
 		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
 	}
-	if now.process != m.kept.process && !m.Restarts && len(m.changes()) == 0 {
+	if now.process != m.kept.process && len(m.changes()) == 0 {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}

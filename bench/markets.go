@@ -31,8 +31,6 @@ func (c Config) checkSites() error {
 		return fmt.Errorf("%w: %d hot items for %d markets: each needs one at least", ErrConfig, c.Hot, n)
 	case c.Wallets > 0 && c.Wallets < n:
 		return fmt.Errorf("%w: %d wallets for %d markets: each needs one at least", ErrConfig, c.Wallets, n)
-	case c.Pool > 0:
-		return fmt.Errorf("%w: a pool of accounts for %d markets: want one market", ErrConfig, n)
 	case c.History != "":
 		return fmt.Errorf("%w: a history of %d markets: want one market, because an account's number is used in each",
 			ErrConfig, n)

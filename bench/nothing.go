@@ -58,7 +58,7 @@ func withoutPurchase(r result.Row) bool {
 	if r.Open != nil && (r.Open.Reached > 0 || r.Open.Offered == 0) {
 		return false
 	}
-	return r.Bought == 0 && r.Status == result.Complete && r.Chaos == nil &&
+	return r.Bought == 0 && r.Status == result.Complete &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
 }
 

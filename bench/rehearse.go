@@ -32,14 +32,14 @@ func Rehearse(ctx context.Context, c Config) (err error) {
 			err = fmt.Errorf("rehearse %s: %w", c.Subject, err)
 		}
 	}()
-	c.Mix, c.Wallets, c.Pool, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, 0, result.Workload{}
+	c.Mix, c.Wallets, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, result.Workload{}
 	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
 	c.Keep, c.History = false, ""
 	if len(c.Sites) > 0 {
 		c.Keys, c.Dial, c.Sites = c.Sites[0].Keys, c.Sites[0].Dial, nil
 	}
 	var gates rehearsalGates
-	c.Steps = gates.of
+	c.steps = gates.of
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.Dial = watched(c.Dial, cancel)
@@ -185,7 +185,7 @@ func (ws *Workers) rehearse(ctx context.Context, gates *rehearsalGates) error {
 // rehearsalGates hold the seller with a lock until the buyer waits for it.
 type rehearsalGates struct{ seller, buyer atomic.Pointer[step.Gate] }
 
-// of is Config.Steps.
+// of is Config.steps.
 func (g *rehearsalGates) of(r Role) step.Observer {
 	gate := &g.seller
 	if r != Seller {

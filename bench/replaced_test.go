@@ -221,7 +221,7 @@ func (on cluster) replacedAfterLosses(t *testing.T) {
 	}}
 	c.Dial = at.over(on.Server().Dialer(c.Keys.Prefix()))
 	bought := 0
-	c.Steps = func(r Role) step.Observer {
+	c.steps = func(r Role) step.Observer {
 		return func(_ context.Context, s step.Name) {
 			if r != Buyer || s != step.Written {
 				return

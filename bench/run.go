@@ -22,7 +22,7 @@ const failedGrace = time.Second
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
 // audit is not an error: it is in the row.
 func Run(ctx context.Context, c Config) (result.Row, error) {
-	return Drive(ctx, c, func(ctx context.Context, workers *Workers) (result.Row, error) {
+	return driveRow(ctx, c, func(ctx context.Context, workers *Workers) (result.Row, error) {
 		m := newMeasurement(workers)
 		m.work(ctx)
 		err := m.failure()
@@ -40,12 +40,12 @@ func Run(ctx context.Context, c Config) (result.Row, error) {
 	})
 }
 
-// A Load lets the workers of a row trade, closes them, and returns the row with its audit. They are connected.
-type Load func(context.Context, *Workers) (result.Row, error)
+// A loading lets the workers of a row trade, closes them, and returns the row with its audit. They are connected.
+type loading func(context.Context, *Workers) (result.Row, error)
 
-// Drive does all of a row but its load, for Run and for drivers elsewhere: it seeds the market, connects the workers,
-// calls load, ends the history and removes the market. The errors and the row are those of Run.
-func Drive(ctx context.Context, c Config, load Load) (row result.Row, err error) {
+// driveRow does all of a row but its load: it seeds the market, connects the workers, calls load, ends the history and
+// removes the market. The errors and the row are those of Run.
+func driveRow(ctx context.Context, c Config, load loading) (row result.Row, err error) {
 	if err := c.validate(); err != nil {
 		return result.Row{}, err
 	}
@@ -57,7 +57,7 @@ func Drive(ctx context.Context, c Config, load Load) (row result.Row, err error)
 	return row, err
 }
 
-func drive(ctx context.Context, c Config, load Load) (row result.Row, err error) {
+func drive(ctx context.Context, c Config, load loading) (row result.Row, err error) {
 	workers := newWorkers(c)
 	defer func() {
 		if !c.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody

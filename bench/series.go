@@ -135,21 +135,6 @@ func (s *series) result(took time.Duration) *result.Series {
 	return r
 }
 
-// Follow begins to note how trade goes over time, for drivers elsewhere, and returns the time from which it counts. It is
-// called before a worker trades.
-func (ws *Workers) Follow() time.Time {
-	begun := time.Now()
-	c := ws.collector
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.series = newSeries(0)
-	c.begin(begun)
-	return begun
-}
-
-// Series is how trade has gone for so long since Follow.
-func (ws *Workers) Series(took time.Duration) *result.Series { return ws.collector.seriesOf(took) }
-
 // addCourse adds to a row how it went: what the warm-up was like, and what became of trade after it.
 func (m *measurement) addCourse(r *result.Row) {
 	warmup := m.from.Sub(m.started).Seconds()

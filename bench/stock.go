@@ -36,9 +36,9 @@ func (c Config) checkSize() error {
 	case c.Accounts < c.traders() || c.Accounts > market.MaxAccounts:
 		return fmt.Errorf("%w: %d accounts for %d sellers and buyers: want one or more for each, and at most %d", ErrConfig,
 			c.Accounts, c.traders(), market.MaxAccounts)
-	case c.Wallets != 0 || c.Pool != 0:
-		return fmt.Errorf("%w: %d accounts, %d wallets and a pool of %d: either each worker has accounts of its own, or "+
-			"several share one", ErrConfig, c.Accounts, c.Wallets, c.Pool)
+	case c.Wallets != 0:
+		return fmt.Errorf("%w: %d accounts and %d wallets: either each worker has accounts of its own, or several share one",
+			ErrConfig, c.Accounts, c.Wallets)
 	case c.Browsers != 0:
 		return fmt.Errorf("%w: %d accounts and browsers, who look for an item in the inventory of each: want no browsers",
 			ErrConfig, c.Accounts)
@@ -84,8 +84,6 @@ func (m *rowMarket) newCirculation() *market.Circulation {
 	switch {
 	case m.Hot > 0:
 		return market.NewCirculation(m.lastHot(), m.opening().Accounts)
-	case m.Restarts: // what its server may have lost is told item by item, and so little is traded that there is room
-		return nil
 	case m.Config.Accounts > 0 || m.Stock > 0 || m.Purchases > manyPurchases || m.Purchases == 0 && m.Duration > short:
 		return market.NewSharedCirculation(market.MaxItems, m.opening().Accounts, market.MaxSums/max(m.Markets, 1))
 	}

@@ -21,7 +21,7 @@ func TestLargeMarket(t *testing.T) {
 	const items, accounts = 200_000, 20_001
 	c := config(t, s, spec(t, "lua"))
 	c.Mix, c.Stock, c.Accounts = result.Mix{Sellers: 2, Buyers: 2}, items, accounts
-	row, err := Drive(t.Context(), c, func(ctx context.Context, ws *Workers) (result.Row, error) {
+	row, err := driveRow(t.Context(), c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 		conn := testkit.Dial(t, s)
 		if n := conn.ZCard(ctx, c.Keys.Market()).Val(); n != items {
 			t.Errorf("%d items are listed, want %d", n, items)
@@ -65,7 +65,7 @@ func TestStock(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "watch"))
 		c.Mix, c.Stock, c.Accounts = result.Mix{Sellers: 2, Buyers: 1}, 4050, 7
-		_, err := Drive(t.Context(), c, func(ctx context.Context, ws *Workers) (result.Row, error) {
+		_, err := driveRow(t.Context(), c, func(ctx context.Context, ws *Workers) (result.Row, error) {
 			found, err := market.ReadSnapshot(ctx, testkit.Dial(t, s), c.Keys, c.Accounts)
 			if err != nil {
 				return result.Row{}, err
@@ -129,7 +129,6 @@ func TestCirculation(t *testing.T) {
 		"a million purchases":     {func(c *Config) { c.Purchases = 1e6 }, false},
 		"more, whatever the time": {func(c *Config) { c.Purchases = 1e6 + 1 }, true},
 		"few, whatever the time":  {func(c *Config) { c.Duration, c.Purchases = time.Hour, 1 }, false},
-		"more, with faults":       {func(c *Config) { c.Duration, c.Restarts = time.Hour, true }, false},
 		"a stock":                 {func(c *Config) { c.Stock = 1 }, true},
 		"more accounts":           {func(c *Config) { c.Accounts = 10 }, true},
 		"hot":                     {func(c *Config) { c.Hot, c.Mix.Sellers = 1, 0 }, true},
@@ -169,7 +168,6 @@ func TestSize(t *testing.T) {
 		"4 accounts for 5 sellers":  func(c *Config) { c.Accounts = 4 },
 		"1000001 accounts":          func(c *Config) { c.Accounts = 1_000_001 },
 		"or several share one":      func(c *Config) { c.Wallets = 1 },
-		"and a pool of 2":           func(c *Config) { c.Pool = 2 },
 		"want no browsers":          func(c *Config) { c.Browsers = 1 },
 		"nobody looks which are em": func(c *Config) { c.Funds = DefaultFunds - 1 },
 	} {

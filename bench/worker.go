@@ -128,9 +128,6 @@ type Worker struct {
 	orders     []market.Order // reused
 }
 
-// Role is what the worker does.
-func (w *Worker) Role() Role { return w.role }
-
 // Connect opens a connection and a Purchaser for the worker, in place of those that it has.
 func (w *Worker) Connect(ctx context.Context) error {
 	_ = w.close() // a broken connection cannot end well
@@ -138,7 +135,7 @@ func (w *Worker) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	purchaser, closer, err := w.open(conn)
+	purchaser, closer, err := w.market.Subject.Open(w.env(conn))
 	if err != nil {
 		w.endWork()
 		return errors.Join(err, conn.Close())
@@ -147,14 +144,6 @@ func (w *Worker) Connect(ctx context.Context) error {
 	w.purchaser, w.closer = purchaser, closer
 	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}
 	return nil
-}
-
-// open opens the worker's Purchaser.
-func (w *Worker) open(conn *backend.Conn) (market.Purchaser, io.Closer, error) {
-	if w.market.OpenWorker != nil {
-		return w.market.OpenWorker(w.role, w.number, conn, w.env(conn))
-	}
-	return w.market.Subject.Open(w.env(conn))
 }
 
 // env is what the worker's Purchaser works with.

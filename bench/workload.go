@@ -50,9 +50,6 @@ func (c Config) checkWorkload() error {
 	case c.Rate != 0:
 		return fmt.Errorf("%w: %d hot items at a rate: buyers who list again are not free when an order is due", ErrConfig,
 			c.Hot)
-	case c.Pool != 0:
-		return fmt.Errorf("%w: %d hot items and a pool of %d accounts: without sellers, want wallets", ErrConfig, c.Hot,
-			c.Pool)
 	case c.Funds < LeastHotFunds:
 		return fmt.Errorf("%w: funds %d: want %d or more, or there may be hot items that nobody can pay for", ErrConfig,
 			c.Funds, LeastHotFunds)
@@ -99,8 +96,8 @@ func (c Config) lockServers() lock.Servers {
 // observe makes the observer of the worker's steps; nil: nobody observes them.
 func (w *Worker) observe() step.Observer {
 	var steps step.Observer
-	if w.market.Steps != nil {
-		steps = w.market.Steps(w.role)
+	if w.market.steps != nil {
+		steps = w.market.steps(w.role)
 	}
 	if w.market.HoldMS == 0 {
 		return steps

@@ -46,7 +46,6 @@ func TestWorkload(t *testing.T) {
 		"want 0 sellers":           func(c *Config) { c.Mix.Sellers = 1 },
 		"at least one seller":      func(c *Config) { c.Hot = 0 },
 		"hot items at a rate":      func(c *Config) { c.Rate, c.Arrivals = 1, Poisson },
-		"a pool of 3 accounts":     func(c *Config) { c.Pool, c.Wallets = 3, 0 },
 		"funds 99: want 100":       func(c *Config) { c.Funds = 99 },
 		"and one buyer are needed": func(c *Config) { c.Mix.Buyers = 0 },
 	} {

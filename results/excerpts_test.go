@@ -2,7 +2,6 @@ package results
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dustin/go-humanize"
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
@@ -33,7 +31,6 @@ var pages = []string{"../*.md", "../docs/*.md", "README.md", "*/README.md"}
 var excerpts = map[string]func(t *testing.T, folder, now string) string{
 	"2026-11-22-redis-7.0.15":            bookTable,
 	faultsFolder:                         faultsTable,
-	"chaos-2026-11-21-redis-7.0.15":      chaosTable,
 	"fencing-2026-11-22-redis-7.0.15":    comparisonTables,
 	"locks-2026-11-22-redis-7.0.15":      comparisonTables,
 	"strategies-2026-11-22-redis-7.0.15": comparedWith("fine"),
@@ -251,42 +248,6 @@ func finding(t *testing.T, scenario, lock string) result.Finding {
 		t.Fatalf("a page tells of scenario %q with %q, which is not stored", scenario, lock)
 	}
 	return found[i]
-}
-
-// chaosTable is a line for each run below a folder.
-func chaosTable(t *testing.T, folder, _ string) string {
-	table := [][]string{{
-		"strategy", "seed", "faults", "rounds", "bought", "outcome unknown", "of these applied", "items and coins",
-		"lock held by two", "leases outlasted", "stale writes refused", "not tested",
-	}}
-	for _, path := range glob(t, folder+"/*/run.json") {
-		res := readRun(t, path)
-		for _, r := range res.Rows {
-			row := []string{r.Strategy, strconv.FormatUint(res.Manifest.Seed, 10)}
-			for _, n := range []int64{r.Chaos.Struck(), int64(r.Chaos.Rounds), r.Bought, r.Unknown, r.Audit.Applied} {
-				row = append(row, humanize.Comma(n))
-			}
-			c := r.Chaos
-			if !r.Audit.OK || c.Market != result.MarketRight {
-				t.Errorf("%s: items and coins are %s: %v", path, c.Market, r.Audit.Problems)
-			}
-			verdict := string(c.Market)
-			if c.Survived() {
-				verdict = "survived"
-			}
-			row = append(row, verdict)
-			for _, n := range []*int64{c.HeldByTwo, c.LeasesOutlasted, c.StaleRefused} {
-				if n == nil {
-					row = append(row, "-")
-				} else {
-					row = append(row, humanize.Comma(*n))
-				}
-			}
-			row = append(row, cmp.Or(strings.Join(c.NotTested, "; "), "-"))
-			table = append(table, row)
-		}
-	}
-	return markdown(table)
 }
 
 // comparisonTables are the comparisons of the runs below a folder, each with what a purchase cost the server: the median

@@ -86,15 +86,6 @@ func (s Spec) Promises() lock.Promises {
 	return s.lock.PromisesWith(s.params)
 }
 
-// Expiry is when the spec's lock becomes free by itself, with the spec's parameters. It is zero for a strategy that
-// takes no lock.
-func (s Spec) Expiry() lock.Expiry {
-	if s.lock == nil {
-		return lock.Expiry{}
-	}
-	return s.lock.Expiry(s.params)
-}
-
 // CheckServer tries the commands that the spec sends and that not every server has, where they do nothing. It returns
 // backend.ErrUnavailable, wrapped, if the server lacks one.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
@@ -168,29 +159,15 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 		if idempotent(s.params) && !yield(keys.Outcomes()) {
 			return
 		}
-		s.keysOf(m, func(name string) []string {
-			all := s.lock.AllKeys(keys.Lock(name))
-			if registers(s.params) {
-				all = append([]string{keys.Fence(name)}, all...)
-			}
-			return all
-		})(yield)
-	}
-}
-
-// HolderKeys enumerates those of LockKeys that may say who holds a lock: without fences, outcomes and counters of holders.
-func (s Spec) HolderKeys(keys market.Keys, m market.Made) iter.Seq[string] {
-	return s.keysOf(m, func(name string) []string { return s.lock.HolderKeys(keys.Lock(name)) })
-}
-
-// keysOf enumerates the keys of each lock that a market may have.
-func (s Spec) keysOf(m market.Made, of func(name string) []string) iter.Seq[string] {
-	return func(yield func(string) bool) {
 		if s.lock == nil || s.strategy.Locks.all == nil {
 			return
 		}
 		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {
-			for _, key := range of(name) {
+			all := s.lock.AllKeys(keys.Lock(name))
+			if registers(s.params) {
+				all = append([]string{keys.Fence(name)}, all...)
+			}
+			for _, key := range all {
 				if !yield(key) {
 					return
 				}

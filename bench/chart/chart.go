@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -42,9 +41,6 @@ func Of(run *result.Run) []Figure {
 	all := groupsOf(run)
 	order := []func(*result.Run, []group) []Figure{
 		sweeps, atOnce, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
-	}
-	if slices.ContainsFunc(run.Rows, func(r result.Row) bool { return r.Chaos != nil }) { // what such a run is about
-		order = append([]func(*result.Run, []group) []Figure{overTime}, order[:len(order)-1]...)
 	}
 	var figures []Figure
 	for _, of := range order {

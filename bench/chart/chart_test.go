@@ -194,7 +194,7 @@ func TestAnything(t *testing.T) {
 				r.Strategy, r.Sellers, r.Buyers, r.Workload = "fine", 5, 5, result.Workload{}
 			}
 			if rapid.Bool().Draw(t, "closed") {
-				r.Open, r.Chaos = nil, nil
+				r.Open = nil
 			}
 		}
 		run.Manifest.Config.Trials = rapid.IntRange(-1, 3).Draw(t, "trials")

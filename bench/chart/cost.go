@@ -31,7 +31,7 @@ func prices() []price {
 func costs(run *result.Run, all []group) []Figure {
 	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool {
 		v := g.median(perSecond)
-		return g.rows[0].Open != nil || g.rows[0].Chaos != nil || v.n == 0 || v.center == 0
+		return g.rows[0].Open != nil || v.n == 0 || v.center == 0
 	})
 	if isSweep(run) || run.Manifest.Config.AtOnce {
 		return nil

@@ -265,33 +265,6 @@ func TestComparisonsPointUp(t *testing.T) {
 	}
 }
 
-// TestOverTimeUnderFaults shades when faults struck, or says that this was not stored.
-func TestOverTimeUnderFaults(t *testing.T) {
-	run := inRounds(1, "fine")
-	run.Rows = run.Rows[1:]
-	run.Rows[0].Chaos = &result.Chaos{}
-	if f := figureOf(t, run, "over-time"); !strings.Contains(f.Alt, "was not stored") {
-		t.Errorf("without times it says: %s", f.Alt)
-	}
-	run.Rows[0].Chaos.Times = []result.FaultTime{{Kind: "server-kill", Start: 0.5, End: 1}, {Kind: "server-kill", Start: 1.2, End: 1.3},
-		{Kind: result.Quiet, Start: 1.5, End: 1.6}}
-	f := figureOf(t, run, "over-time")
-	if !strings.Contains(f.Alt, "server-kill 2 times and quiet 1 times") || strings.Contains(f.Alt, "not stored") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-	s := drawnOn(f)
-	has(t, f, s, "server-kill", "quiet")
-	shaded := 0
-	for _, d := range s.fills {
-		if d.color == struckShade("server-kill").faint(0x38) {
-			shaded++
-		}
-	}
-	if shaded != 2 {
-		t.Errorf("%d regions are shaded", shaded)
-	}
-}
-
 // TestSweepLines: a dot and a whisker for each point, the law beside them, and what was found.
 func TestSweepLines(t *testing.T) {
 	run := sweptOver([]string{"fine", "lua"}, clientsAxis())

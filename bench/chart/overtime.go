@@ -3,16 +3,12 @@ package chart
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// overTime is the purchases a second over the time of a row. Under faults it shows when they struck.
+// overTime is the purchases a second over the time of a row.
 func overTime(run *result.Run, all []group) []Figure {
 	if isSweep(run) || run.Manifest.Config.AtOnce {
 		return nil
@@ -26,8 +22,6 @@ func overTime(run *result.Run, all []group) []Figure {
 	}
 	var parts []part
 	var says []string
-	var faults []result.FaultTime
-	chaos := false
 	for i, g := range drawn {
 		if i == 0 || g.place != drawn[i-1].place {
 			parts = append(parts, heading(inWords(g)))
@@ -40,27 +34,12 @@ func overTime(run *result.Run, all []group) []Figure {
 		}
 		says = append(says, text)
 		parts = append(parts, words(bodyType, g.strategy), p.part(), space(3))
-		if c := g.rows[0].Chaos; c != nil {
-			times := possible(c.Times, p.x.max)
-			chaos, faults = true, append(faults, times...)
-			parts = append(parts, lanes(p.x, times))
-		}
 	}
 	title, about := "Purchases a second over time", "Each with a scale of its own, from zero"
 	if run.Planned() > 1 {
 		about += "; the line is the median of the rounds, and the band reaches from their lowest to their highest"
 	}
 	alt := about + ": " + told(says)
-	switch {
-	case chaos && len(faults) == 0:
-		about += ". When faults struck was not stored."
-		alt += " When faults struck was not stored with this run."
-	case chaos:
-		title = "Purchases a second while faults strike"
-		about += ". Shaded: when a fault struck, by what it struck. Below: which."
-		alt += " " + faultsInWords(faults)
-		parts = append([]part{faultKeys()}, parts...)
-	}
 	return []Figure{figure(run, "over-time", title, about, alt, parts...)}
 }
 
@@ -81,12 +60,6 @@ func coursePanel(g group) (p panel, text string) {
 	seconds := func(s float64) string { return digits(s) + " s" }
 	p = panel{x: linearAxis("", seconds, end).until(end), y: threeLevels(ends), height: 58}
 	p.lines = []line{{look: look{shade: series[0]}, points: points, bare: true, spread: len(g.rows) > 1}}
-	if c := g.rows[0].Chaos; c != nil {
-		p.height, p.left = 110, laneNames
-		for _, f := range possible(c.Times, end) {
-			p.regions = append(p.regions, region{span2{f.Start, f.End}, struckShade(f.Kind)})
-		}
-	}
 	return p, fmt.Sprintf("%s from %s/s (at %s s) to %s/s (at %s s)", g.name(), short(low.y), digits(low.x), short(high.y),
 		digits(high.x))
 }
@@ -138,113 +111,4 @@ func threeLevels(values []float64) axis {
 		}
 	}
 	return a
-}
-
-// What a fault strikes. Each has a shade, and a lane below the frame.
-const (
-	strikesConnections = "connections"
-	strikesServers     = "servers"
-	strikesClients     = "clients"
-	strikesNothing     = "nothing: everything is healed, and the market audited"
-)
-
-// strikes is what a fault of a kind strikes.
-func strikes(kind string) string {
-	switch {
-	case kind == result.Quiet:
-		return strikesNothing
-	case strings.HasPrefix(kind, "server-"), strings.HasPrefix(kind, "lock-"):
-		return strikesServers
-	case strings.HasPrefix(kind, "client-"), strings.HasPrefix(kind, "process-"):
-		return strikesClients
-	}
-	return strikesConnections
-}
-
-func struckShade(kind string) shade {
-	switch strikes(kind) {
-	case strikesServers:
-		return series[1]
-	case strikesClients:
-		return series[3]
-	case strikesNothing:
-		return muted
-	}
-	return series[2]
-}
-
-func faultKeys() part {
-	var all []key
-	for _, kind := range []string{"latency", "server-kill", "client-pause", result.Quiet} {
-		g := draw.GlyphStyle{Color: struckShade(kind).color(), Radius: 5, Shape: draw.BoxGlyph{}}
-		all = append(all, key{glyph: &g, text: strikes(kind)})
-	}
-	return keys(all...)
-}
-
-// possible are the times that can be.
-func possible(all []result.FaultTime, end float64) (times []result.FaultTime) {
-	for _, f := range all {
-		if sane(f.Start) && sane(f.End) && f.End >= f.Start && f.Start <= end && f.Kind != "" {
-			times = append(times, f)
-		}
-	}
-	return times
-}
-
-// kindsOf are the kinds of faults, those that strike the same together.
-func kindsOf(times []result.FaultTime) (kinds []string) {
-	for _, what := range []string{strikesConnections, strikesServers, strikesClients, strikesNothing} {
-		var some []string
-		for _, f := range times {
-			if strikes(f.Kind) == what && !slices.Contains(some, f.Kind) {
-				some = append(some, f.Kind)
-			}
-		}
-		slices.Sort(some)
-		kinds = append(kinds, some...)
-	}
-	return kinds[:min(len(kinds), 20)]
-}
-
-// laneNames is the room at the left for the names of faults.
-const laneNames vg.Length = 74
-
-// lanes say which fault struck when: a lane for each kind, below the frame and on its horizontal axis.
-func lanes(x axis, times []result.FaultTime) part {
-	const high = 12
-	kinds := kindsOf(times)
-	return part{vg.Length(len(kinds))*high + 8, func(c draw.Canvas) {
-		left, right := c.Min.X+margin+laneNames, c.Max.X-margin-6
-		place := func(v float64) vg.Length { return left + vg.Length((x.within(v)-x.min)/(x.max-x.min))*(right-left) }
-		for i, kind := range kinds {
-			bottom := c.Max.Y - vg.Length(i+1)*high
-			c.StrokeLine2(hair(grid), left, bottom, right, bottom)
-			for _, f := range times {
-				if f.Kind != kind {
-					continue
-				}
-				const thinnest = 1.5 // a short one is seen, too
-				from := min(place(f.Start), right-thinnest)
-				to := max(place(f.End), from+thinnest)
-				fill(c, struckShade(kind).color(), from, bottom+2, to, bottom+high-2)
-			}
-			noteType.write(c, c.Min.X+margin, bottom+2.5, 0, clean(kind))
-		}
-	}}
-}
-
-// faultsInWords says how often each kind struck.
-func faultsInWords(times []result.FaultTime) string {
-	var each []string
-	for _, kind := range kindsOf(times) {
-		n := 0
-		for _, f := range times {
-			if f.Kind == kind {
-				n++
-			}
-		}
-		each = append(each, fmt.Sprintf("%s %d times", clean(kind), n))
-	}
-	return "Faults: " + listed(each) + "."
 }

@@ -14,9 +14,7 @@ import (
 // throughput is the purchases a second of every row that was measured in a closed loop, mix by mix, with the numbers of
 // the book beside those of a reproduction.
 func throughput(run *result.Run, all []group) []Figure {
-	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool {
-		return g.rows[0].Open != nil || g.rows[0].Chaos != nil
-	})
+	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool { return g.rows[0].Open != nil })
 	if len(all) == 0 || isSweep(run) || run.Manifest.Config.AtOnce {
 		return nil
 	}

@@ -78,7 +78,7 @@ func grouped(run *result.Run) (rows map[string][]result.Row, names, left []strin
 	for _, r := range run.Rows {
 		name := r.Name()
 		switch {
-		case r.Open != nil || r.Chaos != nil:
+		case r.Open != nil:
 			left = append(left, name)
 			continue
 		case rows[name] == nil:

@@ -34,8 +34,6 @@ func title(d *report.Document) string {
 		return "Table " + c.Reproduces[0] + " of Redis in Action, measured"
 	case len(c.Reproduces) > 1:
 		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
-	case slices.ContainsFunc(run.Rows, func(r result.Row) bool { return r.Chaos != nil }):
-		return "Under random faults: " + strategies
 	case len(run.Comparisons) > 0:
 		return "Compared: " + strategies
 	case len(c.Rates) > 0:

@@ -24,9 +24,6 @@ func Findings(res *result.Run) []string {
 	var said []string
 	said = append(said, some(v.wrong())...)
 	switch {
-	case v.chaos():
-		said = chaosMeaning(v)
-		return said[:min(len(said), mostFindings)]
 	case len(v.fit()) == 0:
 		return append(said, "There is no row that may be judged.")
 	}

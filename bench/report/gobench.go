@@ -37,8 +37,6 @@ func goBench(b *bytes.Buffer, res *result.Run) {
 	for _, r := range res.Rows {
 		problem := r.Problem()
 		switch {
-		case problem == "" && r.Chaos != nil:
-			problem = "was struck by faults"
 		case problem == "" && r.Bought == 0:
 			problem = "bought nothing"
 		}

@@ -85,11 +85,10 @@ func TestGoBenchLeavesOut(t *testing.T) {
 // TestGoBenchOfOpenLoop: rows of several rates are several benchmarks.
 func TestGoBenchOfOpenLoop(t *testing.T) {
 	res := complete()
-	res.Rows = res.Rows[:3]
+	res.Rows = res.Rows[:2]
 	for i, asked := range []float64{1000, 2500.5} {
 		res.Rows[i].Strategy, res.Rows[i].Open = "fine", &result.Open{Asked: asked}
 	}
-	res.Rows[2].Chaos = &result.Chaos{}
 	all := benchmarks(t, drawn(t, Run(res), GoBench, Options{}))
 	if len(all) != 2 || all[0].Name.String() != "Market/strategy=fine/mix=5x5/rate=1000-8" ||
 		all[1].Name.String() != "Market/strategy=fine/mix=5x5/rate=2500.5-8" {

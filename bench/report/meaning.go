@@ -143,11 +143,6 @@ func (v view) fit() []way {
 // embedded reports whether the numbers are not Redis's.
 func (v view) embedded() bool { return v.res.Manifest.Backend == "embedded" }
 
-// chaos reports whether faults struck the rows.
-func (v view) chaos() bool {
-	return slices.ContainsFunc(v.res.Rows, func(r result.Row) bool { return r.Chaos != nil })
-}
-
 // open reports whether orders fell due at a rate that was fixed beforehand.
 func (v view) open() bool {
 	return slices.ContainsFunc(v.res.Rows, func(r result.Row) bool { return r.Open != nil })
@@ -156,10 +151,7 @@ func (v view) open() bool {
 // when stands before remarks about numbers that are no more than what was seen, with a space behind it. It is empty where
 // the numbers stand for more: medians of all rounds.
 func (v view) when() string {
-	switch {
-	case v.chaos():
-		return "Under these faults "
-	case v.embedded():
+	if v.embedded() {
 		return "On the embedded server (not Redis) "
 	}
 	switch n := len(v.res.Rounds()); {
@@ -186,8 +178,6 @@ func (v view) verb(seen, known string) string {
 // undecidable says why nothing can be said about which way is faster, or nothing.
 func (v view) undecidable() string {
 	switch {
-	case v.chaos():
-		return "Under faults speed says nothing."
 	case v.embedded():
 		return "The embedded server is not Redis: its numbers do not say which way is faster there."
 	case v.evidence == endedEarly:

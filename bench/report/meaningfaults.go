@@ -169,27 +169,3 @@ func harmMeaning(all []result.Finding) []string {
 	return []string{said, fmt.Sprintf("Each of the %d comes to harm in at least one, most rarely %s (in %d of %d).", len(hurt), least,
 		times[least], tried[least])}
 }
-
-// chaosMeaning says what the faults did to items and coins.
-func chaosMeaning(v view) []string {
-	said := some(v.wrong())
-	for _, w := range v.ways {
-		c := w.rounds[0].Chaos
-		if c == nil || auditsFailed(w.rounds) > 0 {
-			continue
-		}
-		state := "no item and no coin was lost or made"
-		switch {
-		case c.Market == result.MarketWrong:
-			state = "items or coins went wrong"
-		case c.Market == result.MarketUndecided || !w.rounds[0].Audit.Done:
-			state = "whether items and coins are right is not decided"
-		}
-		text := fmt.Sprintf("%s went through %s: %s", w.name, count(c.Struck(), "fault"), state)
-		if c.HeldByTwo != nil && *c.HeldByTwo > 0 && c.Market == result.MarketRight {
-			text += fmt.Sprintf(", though two held a lock %s", count(*c.HeldByTwo, "time"))
-		}
-		said = append(said, text+".")
-	}
-	return append(said, "The faults took most of the time: how many were bought says nothing of speed.")
-}

@@ -12,8 +12,6 @@ import (
 // rowsMeaning says which way is how fast, and how often purchases were tried again.
 func rowsMeaning(v view) string {
 	switch {
-	case v.chaos():
-		return brief(chaosMeaning(v)...)
 	case len(v.fit()) == 0:
 		return brief(append(v.doubts(), "There is no other row.")...)
 	case v.open():

@@ -42,9 +42,6 @@ func rowNotes(r result.Row) []string {
 	if r.Status != result.Complete {
 		texts = append(texts, fmt.Sprintf("%s after %s s", clean(string(r.Status)), seconds(r.Seconds)))
 	}
-	if r.Chaos != nil {
-		texts = append(texts, chaosNote(r))
-	}
 	for _, w := range r.Warnings {
 		texts = append(texts, "warning: "+clean(w))
 	}
@@ -98,49 +95,6 @@ func commandNotes(lines [][]result.Row) []string {
 		notes = append(notes, fmt.Sprintf("%s, server us by command: %s", clean(r.Name()), strings.Join(parts, ", ")))
 	}
 	return notes
-}
-
-// chaosNote says which faults a row of a chaos run went through.
-func chaosNote(r result.Row) string {
-	c, verb := r.Chaos, "struck by"
-	if c.Survived() && r.Audit.Done && r.Audit.OK {
-		verb = "items and coins survived"
-	} else if c.Market != "" {
-		verb = "items and coins " + clean(string(c.Market)) + ", " + verb
-	}
-	text := fmt.Sprintf("%s %s in %s", verb, count(c.Struck(), "fault"), count(int64(c.Rounds), "round"))
-	for _, finding := range []struct {
-		times *int64
-		what  string
-	}{
-		{c.HeldByTwo, "a lock was held by two %s"}, {c.TokensNotGrown, "fencing tokens did not grow %s"},
-	} {
-		if finding.times != nil && *finding.times > 0 {
-			text += ", and " + fmt.Sprintf(finding.what, count(*finding.times, "time"))
-		}
-	}
-	if kinds := counted(c.Faults); kinds != "" {
-		text += ": " + kinds
-	}
-	if c.Pool > 0 {
-		text += fmt.Sprintf("; all workers shared %s that opened with %s", count(int64(c.Pool), "account"),
-			count(c.Funds, "coin"))
-	}
-	text += fmt.Sprintf("; workers connected anew %s", count(c.Reopened, "time"))
-	if c.FreedLocks > 0 {
-		text += fmt.Sprintf("; %s that nobody held any more removed between rounds", count(c.FreedLocks, "lock key"))
-		if c.BlockedSeconds != nil {
-			text += fmt.Sprintf(", until when nobody could trade for %s s in all", seconds(*c.BlockedSeconds))
-		}
-	}
-	if c.LeasesOutlasted != nil && *c.LeasesOutlasted > 0 {
-		text += fmt.Sprintf("; %s outlasted a lease: %s found lost, %s refused", count(*c.LeasesOutlasted, "pause"),
-			count(*c.LeasesLost, "lease"), count(*c.StaleRefused, "stale write"))
-	}
-	for _, not := range c.NotTested {
-		text += "; NOT TESTED: " + clean(not)
-	}
-	return text
 }
 
 // refusals lists the reasons that have no column of their own.

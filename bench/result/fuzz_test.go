@@ -15,7 +15,7 @@ import (
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"status":"complete","rows":[{"strategy":"fine","sellers":5,"buyers":5,"trial":1,` +
 		`"status":"complete","bought":1,"wait_ms":{"mean":1.5},"refused":{"gone":1},"per_buyer":[1],` +
-		`"chaos":{"faults":{"cut":2}},"audit":{"done":true,"ok":true,"funds":-1}}],"claims":[{"id":1,"holds":null}]}`))
+		`"audit":{"done":true,"ok":true,"funds":-1}}],"claims":[{"id":1,"holds":null}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadRun) })
 }
 

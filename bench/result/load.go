@@ -2,7 +2,7 @@ package result
 
 // A Series is how a row went over time: the measured time in steps of equal length, at most MaxPoints of them. An order
 // belongs to the step in which it began, in an open loop to that in which it was due: so the steps add up to the row. The
-// last may be shorter. Under faults the time of the audits between the rounds counts, too: see Chaos.Times.
+// last may be shorter.
 type Series struct {
 	StepSeconds float64 `json:"step_seconds"`
 	Purchases   []int64 `json:"purchases"`

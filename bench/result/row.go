@@ -77,8 +77,6 @@ type Row struct {
 
 	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
-	Chaos *Chaos `json:"chaos,omitempty"` // the faults that struck the row; nil: it was measured without
-
 	Audit      Audit      `json:"audit"`
 	Histograms Histograms `json:"histograms"`
 	Warnings   []string   `json:"warnings"`

@@ -42,7 +42,6 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`}`, `,"wait_ms":{"p99":-0.5}}`): "rows[0].wait_ms.p99 is -0.5",
 		of(`}`, `,"refused":{"gone":-1}}`):  "rows[0].refused.gone is -1",
 		of(`}`, `,"per_buyer":[2,-1]}`):     "rows[0].per_buyer[1] is -1",
-		of(`}`, `,"chaos":{"rounds":-1}}`):  "rows[0].chaos.rounds is -1",
 	} {
 		_, err := result.ReadRun(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {

@@ -13,8 +13,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/chaos"
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
@@ -81,10 +79,9 @@ stays then, and the other is stored beside it.`,
 	return cmd
 }
 
-// serveClient makes this process a client in a scenario, or workers of a row under faults, if it was started for that.
+// serveClient makes this process a client in a scenario, if it was started for that.
 func serveClient() {
 	fault.ServeChild(func(name string) (fault.Purchasing, error) { return catalogue.Full().Parse(name) })
-	chaos.ServeChild(func(name string) (bench.Subject, error) { return catalogue.Full().Parse(name) })
 }
 
 // everyScenario are those that run by default, and those that run where somebody names them.

@@ -158,22 +158,6 @@ func privateServer(t *testing.T, c *child) external {
 	return external{s, testkit.Dial(t, s)}
 }
 
-// A first Ctrl-C ends a row under faults at a quiet point, with its audit, even while a fault strikes.
-func TestInterruptedChaos(t *testing.T) {
-	t.Parallel()
-	testkit.Local(t)
-	args := []string{"run", "--strategy", "fine:set-px+watchdog:ttl=3m", "--mix", "2x2", "--duration", "10m", "--seed", "3"}
-	plan := marketsim(t, append(args, "--chaos-plan")...).exits(t, exitFine).stdout
-	long := regexp.MustCompile(`\S.* for \dm\S+s`).FindString(strings.ReplaceAll(plan, " s  ", "\n"))
-	c := startChild(t, append(args, "--chaos-verbose")...)
-	c.told(long) // longer than its TTL
-	c.interrupt()
-	o := c.end().exits(t, exitInterrupted).says(t, "round 1, ", "audit ok", "interrupted")
-	if n := len(regexp.MustCompile(`(?m)^round `).FindAllString(o.stderr, -1)); n != 1 {
-		t.Errorf("%d rounds are told", n)
-	}
-}
-
 // Faults are interrupted while clients are held and stopped. A complete result in the folder stays.
 func TestInterruptedFaults(t *testing.T) {
 	t.Parallel()
@@ -204,7 +188,6 @@ var longRuns = []string{
 		"failover,redlock-1-down,redlock-restart,leader-killed,stuck-goroutine --out",
 	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd --mix 2x2 --duration 10m --backend local --out",
 	"reproduce --duration 10m --backend local --out",
-	"run --strategy fine:fenced:ttl=500ms:fencing=on --mix 2x2 --chaos --duration 10m --out",
 }
 
 // TestInterruptedAtRandom interrupts commands at moments drawn from a seed: what was found is stored, in faults every

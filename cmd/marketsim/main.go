@@ -63,8 +63,7 @@
 // run --stock N lists N items before a row begins, and --accounts N shares N accounts out among its workers, each of whom
 // trades for its own in turn. In such a market, and in a row of more than a minute (on a cluster or under Sentinel, of 15),
 // marketsim keeps sums instead of each item: it grows neither with time nor with trade, and needs 4 bytes an item to audit them. As long as no more than a million items
-// were made, the audit names each that is wrong; beyond that it names the few that share a sum. Rows that faults strike
-// keep each item. Redis needs about 120 bytes an item.
+// were made, the audit names each that is wrong; beyond that it names the few that share a sum. Redis needs about 120 bytes an item.
 //
 // # At a rate
 //
@@ -74,15 +73,6 @@
 // counts from when it was due, all refusals included; it is given up 10 s later. Sellers keep about 1,000 listings up.
 // Each rate is a row, and the report names the highest that was reached with a 99th percentile under --slo. A rate that
 // was not reached is said to be so, and is no failure. report --format hgrm --row NAME is for HdrHistogram's plotter.
-//
-// # Chaos
-//
-// run --chaos measures nothing. It starts a private redis-server that writes every change to disk before it answers,
-// and for as long as --duration says strikes it, the connections to it and its clients with faults: delays, black
-// holes, resets, lost replies, SIGKILL, SIGSTOP, clients held in the middle of a purchase for longer than their lock
-// lives. Half of the workers are in a process of their own, which is stopped whole with what renews its locks. A round holds each kind of fault; after it everything is healed, and the market audited. The faults, their
-// order and their lengths follow from --seed, which is drawn and printed if it is not given; --chaos-plan prints them
-// and runs nothing. At the end the history of all operations is checked, and kept if something is wrong.
 //
 // # Looking at it
 //

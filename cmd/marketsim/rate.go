@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -48,9 +47,6 @@ func (f rateFlags) config(given func(flag string) bool, duration time.Duration) 
 			}
 		}
 		return rateConfig{}, nil
-	}
-	if given("chaos") || given("chaos-plan") || given("chaos-verbose") {
-		return rateConfig{}, usageError{errors.New("--chaos measures nothing: --rate does not go with it")}
 	}
 	c := rateConfig{arrivals: bench.Arrivals(f.arrivals), slo: f.slo}
 	switch {

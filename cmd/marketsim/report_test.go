@@ -59,8 +59,8 @@ func TestReportOfEveryStoredFolder(t *testing.T) {
 			}
 		}
 	}
-	runs := filepath.Join("..", "..", "results", "chaos-2026-11-21-redis-7.0.15")
-	marketsim(t, "report", runs).exits(t, exitFine).says(t, filepath.Join("watch", "run.json")+":\nmarketsim ")
+	runs := filepath.Join("..", "..", "results", "waiting-2026-11-22-redis-7.0.15")
+	marketsim(t, "report", runs).exits(t, exitFine).says(t, filepath.Join("six", "run.json")+":\nmarketsim ")
 	o := marketsim(t, "report", runs, "--format", "csv").exits(t, exitFine)
 	if strings.Count(o.stdout, "run_status") != 1 || !strings.HasPrefix(o.stdout, "file,run_status,") {
 		t.Errorf("the CSV of several runs:\n%s", o.stdout)
@@ -118,14 +118,14 @@ func TestReportInAFile(t *testing.T) {
 
 // TestReportOfSeveral: several results are drawn one after the other, also those of a folder with others beside it.
 func TestReportOfSeveral(t *testing.T) {
-	runs := filepath.Join("..", "..", "results", "chaos-2026-11-21-redis-7.0.15")
-	watch := filepath.Join(runs, "watch")
-	o := marketsim(t, "report", stored, watch).exits(t, exitFine).says(t, stored+":\n", filepath.Join(watch, runFile)+":\n")
+	runs := filepath.Join("..", "..", "results", "waiting-2026-11-22-redis-7.0.15")
+	six := filepath.Join(runs, "six")
+	o := marketsim(t, "report", stored, six).exits(t, exitFine).says(t, stored+":\n", filepath.Join(six, runFile)+":\n")
 	if both := read(t, filepath.Join(filepath.Dir(stored), "run.txt")); !strings.Contains(o.stdout, both) {
 		t.Errorf("the first is not drawn as it is alone:\n%s", o.stdout)
 	}
-	marketsim(t, "report", stored, runs).exits(t, exitFine).says(t, stored+":\n", filepath.Join(watch, runFile)+":\n",
-		filepath.Join(runs, "coarse-etcd", runFile)+":\n")
+	marketsim(t, "report", stored, runs).exits(t, exitFine).says(t, stored+":\n", filepath.Join(six, runFile)+":\n",
+		filepath.Join(runs, "eight", runFile)+":\n")
 }
 
 // TestReportOfSweep: a folder's sweep.json is read as the run that it is, also under another name, though a sweep has

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +22,6 @@ type runFlags struct {
 	fencing           bool
 	history           string
 	keep              bool
-	chaos             chaosFlags
 	rate              rateFlags
 	workload          workloadFlags
 }
@@ -54,14 +51,6 @@ and in a row of more than a minute (on a cluster or under Sentinel, of 15), this
 so that it does not grow with time or trade: where more than a million items share them, the audit tells that one of a
 few is wrong, and not which.
 
-With --chaos nothing is measured: for as long as --duration says, faults drawn from a seed strike a private
-redis-server, the connections to it and its clients, while they trade. Between two rounds of faults everything is
-healed and the market audited. Where a strategy protects accounts that several workers share, sellers and buyers
-share few with little in them, unless --funds or --wallets say otherwise. The same seed gives the same faults, whose
-pauses outlast the lock's ttl: a short ttl leaves time for more faults. With --backend cluster they strike a private Redis
-Cluster: the market's slot is moved, and its master killed when its replica lags behind, which takes its place. Purchases
-that were acknowledged and are gone then are counted, and are no violation: Redis replicates after it has answered.
-
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
@@ -69,18 +58,13 @@ that were acknowledged and are gone then are counted, and are no violation: Redi
   marketsim run --strategy watch-item,fine,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
   marketsim run --strategy fine,lua --stock 10000000 --accounts 100000
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
-  marketsim run --strategy watch,fine:set-px:ttl=500ms --chaos --duration 10m
-  marketsim run --strategy watch,lua --chaos --backend cluster --duration 1m
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := f.config(cmd.Flags().Changed, p.args)
-			switch {
-			case err != nil:
+			config, err := f.config(cmd.Flags().Changed)
+			if err != nil {
 				return err
-			case f.chaos.plan:
-				return printPlan(p.stdout, config)
 			}
 			return p.measure(cmd.Context(), config)
 		},
@@ -101,7 +85,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.browsers, "browsers", 0,
 		"workers who look at listings beside the mix, under a lock that can be shared")
 	f.locks.add(cmd)
-	f.chaos.add(cmd)
 	f.rate.add(cmd)
 	f.workload.add(cmd)
 	flags.BoolVar(&f.fencing, "fencing", false,
@@ -114,7 +97,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 }
 
 // config checks the flags, of which some were given.
-func (f runFlags) config(given func(flag string) bool, args []string) (sessionConfig, error) {
+func (f runFlags) config(given func(flag string) bool) (sessionConfig, error) {
 	open, err := f.rate.config(given, f.duration)
 	if err != nil {
 		return sessionConfig{}, err
@@ -134,11 +117,6 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	if f.chaos.wanted() {
-		if err := f.chaos.check(f.server, given); err != nil {
-			return sessionConfig{}, err
-		}
-	}
 	c, err := f.sessionFlags.config(checkTrials)
 	if err != nil {
 		return sessionConfig{}, err
@@ -146,17 +124,6 @@ func (f runFlags) config(given func(flag string) bool, args []string) (sessionCo
 	c.specs, c.open, c.locks, c.history = specs, open, locks, f.history
 	c.base.Funds, c.base.Wallets, c.base.Browsers, c.base.Keep = f.funds, f.wallets, f.browsers, f.keep
 	c.base.Workload = workload
-	if f.chaos.wanted() {
-		c.base.Warmup, c.base.WarmupMax = 0, 0
-		c.chaos = &chaosConfig{
-			cluster: onCluster(f.server.choice), verbose: f.chaos.verbose, poor: !given("funds") && !given("wallets"),
-			repeat: commandLine(args),
-		}
-		if !given("seed") && !f.chaos.plan {
-			c.base.Seed = 1 + rand.Uint64N(mostSeed)
-			c.chaos.repeat += " --seed " + strconv.FormatUint(c.base.Seed, 10)
-		}
-	}
 	return c, nil
 }
 
@@ -202,7 +169,7 @@ func (f runFlags) check(specs []rowSpec) error {
 			f.workload.markets)}
 	}
 	switch url, _ := f.server.source(); {
-	case !f.keep || f.chaos.wanted():
+	case !f.keep:
 		return nil
 	case f.workload.markets > 1:
 		return usageError{fmt.Errorf("--keep leaves one market, and --markets %d makes several: give one of them", f.workload.markets)}

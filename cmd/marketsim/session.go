@@ -118,25 +118,8 @@ type sessionConfig struct {
 	tables      []string     // of the book, or reference.Backoff, if this reproduces them
 	atOnce      bool         // all buyers begin at once
 	margin      *float64     // of no difference, if this compares strategies
-	chaos       *chaosConfig // nil: the rows are measured
 	sweep       *sweepConfig // nil: this is no sweep
 }
-
-// A driver runs the load of a row, and judges its history.
-type driver interface {
-	// run runs a row. It may set the folder of the history.
-	run(ctx context.Context, c *bench.Config) (result.Row, error)
-	// judge returns what is wrong with the history of a row that ended with failure, or nil.
-	// It adds to the row what the history shows.
-	judge(ctx context.Context, c bench.Config, row *result.Row, failure error) error
-}
-
-// measuring is the driver of rows that are measured, by bench.Run or bench.AtOnce. Their histories are judged later, by
-// 'marketsim check'.
-type measuring func(context.Context, bench.Config) (result.Row, error)
-
-func (m measuring) run(ctx context.Context, c *bench.Config) (result.Row, error) { return m(ctx, *c) }
-func (measuring) judge(context.Context, bench.Config, *result.Row, error) error  { return nil }
 
 // session runs the rows of a config on servers that it starts, and reports.
 type session struct {
@@ -145,7 +128,7 @@ type session struct {
 	server  *backend.Server
 	sites   []bench.Site // of the row with the most markets
 	locks   *servers.Locks
-	driver  driver
+	measure func(context.Context, bench.Config) (result.Row, error)
 	started []func() error // what ends the servers
 	rows    []bench.Config
 	result  result.Run
@@ -164,9 +147,9 @@ func (p *program) measure(ctx context.Context, config sessionConfig) (err error)
 	if err := prepareHistory(config.history); err != nil {
 		return err
 	}
-	s := &session{program: p, config: config, driver: measuring(bench.Run), rows: config.rows()}
+	s := &session{program: p, config: config, measure: bench.Run, rows: config.rows()}
 	if config.atOnce {
-		s.driver = measuring(bench.AtOnce)
+		s.measure = bench.AtOnce
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.describe()
@@ -196,26 +179,14 @@ func (s *session) start(ctx context.Context) error {
 	for _, without := range missing {
 		fmt.Fprintf(s.stderr, "warning: %s\n", without)
 	}
-	if s.config.chaos != nil {
-		setup, err := startChaos(ctx, s.config.chaos.cluster)
-		if err != nil {
-			return err
-		}
-		s.ends(setup.Close)
-		s.server = setup.Server()
-		s.driver = &chaosDriver{
-			config: *s.config.chaos, named: s.config.history != "", setup: setup, locks: s.locks,
-			own: s.config.locks.own, stderr: s.stderr,
-		}
-	} else if s.server, err = s.config.server.start(ctx); err != nil {
+	if s.server, err = s.config.server.start(ctx); err != nil {
 		return err
-	} else {
-		s.ends(s.server.Close)
 	}
+	s.ends(s.server.Close)
 	if err := s.place(ctx); err != nil {
 		return err
 	}
-	s.announce()
+	fmt.Fprintf(s.stderr, "backend: %s\n", s.server.Describe())
 	return nil
 }
 
@@ -232,14 +203,6 @@ func (s *session) close() error {
 		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
-}
-
-// announce says where the market runs.
-func (s *session) announce() {
-	fmt.Fprintf(s.stderr, "backend: %s\n", s.server.Describe())
-	if chaos, ok := s.driver.(*chaosDriver); ok {
-		chaos.announce(s.config.base.Seed, s.config.locks.needs)
-	}
 }
 
 // vacant refuses a prefix that already holds keys. It names the prefix before the first key is made, so that the user
@@ -275,7 +238,7 @@ func (s *session) rehearse(ctx context.Context) error {
 // run runs row after row until one fails or the user stops it, then reports. It stores the result after each row,
 // or after each round where there are several, so that it is not lost with the process.
 func (s *session) run(ctx context.Context) error {
-	p := newRowProgress(s.stderr, isTerminal(s.stderr) && s.config.chaos == nil, s.rows, s.config.roundsLeft())
+	p := newRowProgress(s.stderr, isTerminal(s.stderr), s.rows, s.config.roundsLeft())
 	end := func(status result.Status, failure error) error {
 		p.clear()
 		return s.end(status, failure)
@@ -286,7 +249,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		c := &s.rows[i]
 		shown := p.row(*c)
-		measured, err := s.driver.run(ctx, c)
+		measured, err := s.measure(ctx, *c)
 		shown()
 		if s.config.sweep != nil { // which has many rows: with these its file would be three times as large
 			measured.Series, measured.Histograms = nil, result.Histograms{}
@@ -294,8 +257,7 @@ func (s *session) run(ctx context.Context) error {
 		s.result.Rows = append(s.result.Rows, measured)
 		p.finished(*c, &s.result)
 		row := &s.result.Rows[len(s.result.Rows)-1]
-		wrong := s.driver.judge(ctx, *c, row, err)
-		s.wrong = errors.Join(s.wrong, s.auditError(*row), wrong)
+		s.wrong = errors.Join(s.wrong, s.auditError(*row))
 		if err != nil {
 			return end(result.Incomplete, err)
 		}
@@ -349,9 +311,6 @@ func (s *session) end(status result.Status, failure error) error {
 	ended := func(c bench.Config) bool { return history.Ended(c.History) }
 	if s.config.history != "" && slices.ContainsFunc(s.rows, ended) {
 		fmt.Fprintf(s.stderr, "history recorded; judge it with: marketsim check %s\n", quote(s.config.history))
-	}
-	if s.config.chaos != nil && errors.Is(s.wrong, errViolation) {
-		s.wrong = errors.Join(s.wrong, fmt.Errorf("%w: the same faults again: %s", errViolation, s.config.chaos.repeat))
 	}
 	s.tellOnward(status)
 	failed := s.incomplete(status, failure)

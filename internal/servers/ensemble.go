@@ -112,13 +112,6 @@ func (e *Ensemble) PID(i int) int { return e.members[i].process.PID() }
 // Kill ends server i as a crash would.
 func (e *Ensemble) Kill(i int) error { return e.members[i].kill() }
 
-// Pause stops server i where it is, until Resume. The error wraps [backend.ErrUnavailable] where the operating system
-// cannot do that.
-func (e *Ensemble) Pause(i int) error { return e.members[i].process.Pause() }
-
-// Resume lets server i go on.
-func (e *Ensemble) Resume(i int) error { return e.members[i].process.Resume() }
-
 // Restart kills server i if it runs and starts it again, at the same address and with what it has on disk. It returns
 // when the server serves.
 func (e *Ensemble) Restart(ctx context.Context, i int) error {

@@ -21,17 +21,6 @@ type Addresses struct {
 	Etcd      []string         // host:port
 }
 
-// Private is how many servers ForLock starts for a lock with a need.
-func (own Addresses) Private(need string) int {
-	switch {
-	case need == "redlock" && len(own.Masters) == 0:
-		return privateMasters
-	case need == "zookeeper" && len(own.ZooKeeper) == 0, need == "etcd" && len(own.Etcd) == 0:
-		return 1
-	}
-	return 0
-}
-
 // Locks are the servers that some locks need. Its methods are not safe for concurrent use.
 type Locks struct {
 	Addresses // of what the locks need, and nothing else

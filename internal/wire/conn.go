@@ -95,18 +95,6 @@ func (c *conn) isCut() bool {
 	}
 }
 
-// reset closes both sides with a TCP reset.
-func (c *conn) reset() {
-	c.proxy.mu.Lock()
-	defer c.proxy.mu.Unlock()
-	for _, side := range []net.Conn{c.client, c.server} {
-		if tcp, ok := side.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // it fails on a closed connection
-		}
-	}
-	c.cut()
-}
-
 // hangUp tells the server that the client will say no more. The server executes what it was sent, answers, and hangs up
 // in its turn, which ends the connection.
 func (c *conn) hangUp() {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -18,31 +17,19 @@ const (
 	Down                  // what the server answers
 )
 
-// A Fault is what happens to the bytes of one direction. If several are set, Hold and Latency come first, and then the
-// first of Reset, Drop and End decides.
+// A Fault is what happens to the bytes of one direction. If several are set, Hold and Latency come first.
 type Fault struct {
 	// Hold lets nothing pass. What was sent arrives when the fault ends.
 	Hold bool
-	// Latency is by how much later what is sent arrives, plus or minus Jitter. When the fault ends, it arrives at once.
-	Latency, Jitter time.Duration
-	// Reset answers the first byte with a TCP reset to both sides. What was sent is lost.
-	Reset bool
+	// Latency is by how much later what is sent arrives. When the fault ends, it arrives at once.
+	Latency time.Duration
 	// Drop loses what is sent, and nobody notices. All connections are closed when the fault ends, because TCP
 	// never delivers a stream with a part missing.
 	Drop bool
-	// End ends a connection after it has passed After bytes since the fault began; with 0, at the first byte, which is
-	// lost. An end of what clients send is a client that hangs up: the server answers what has passed, and the answers are
-	// delivered. An end of what the server answers closes both sides at once.
-	End   bool
-	After int64
-}
-
-// delay is by how much the bytes that came together are late.
-func (f *Fault) delay() time.Duration {
-	if f.Jitter <= 0 {
-		return f.Latency
-	}
-	return f.Latency - f.Jitter + rand.N(2*f.Jitter+1)
+	// End ends a connection at the first byte, which is lost. An end of what clients send is a client that hangs up: the
+	// server answers what has passed, and the answers are delivered. An end of what the server answers closes both sides at
+	// once.
+	End bool
 }
 
 // errEnd is returned where a fault has ended a direction.
@@ -56,15 +43,13 @@ type stream struct {
 	due       time.Time // until when what was read last is held back; used by the goroutine that reads and passes on
 
 	writing sync.Mutex
-	counted *Fault // during which passed was counted
-	passed  int64
 }
 
 // Read reads from the side that speaks, and notes when what came is due.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.from.Read(b)
 	fault, _ := s.conn.proxy.fault(s.direction)
-	s.due = time.Now().Add(fault.delay())
+	s.due = time.Now().Add(fault.Latency)
 	return n, err
 }
 
@@ -109,23 +94,13 @@ func (s *stream) try(b []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	fault, _ := s.conn.proxy.fault(s.direction)
-	if fault != s.counted {
-		s.counted, s.passed = fault, 0
-	}
 	switch {
 	case fault.Hold: // since await
 		return 0, nil
-	case fault.Reset:
-		s.conn.reset()
-		return 0, errEnd
 	case fault.Drop:
 		return len(b), nil
 	case fault.End:
-		n, err := s.to.Write(b[:min(int64(len(b)), fault.After-s.passed)])
-		if s.passed += int64(n); err == nil && s.passed == fault.After {
-			err = errEnd
-		}
-		return n, err
+		return 0, errEnd
 	}
 	return s.to.Write(b)
 }

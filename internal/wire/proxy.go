@@ -6,7 +6,6 @@
 //
 //	Cut         ends the connections that there are
 //	Disconnect  ends them, and every further one at its first byte, until Heal
-//	Stop        ends them, and refuses further ones, until Restart
 //	Partition   lets nothing pass, and delivers it after Heal
 //	SetFault    does something else to one direction, until Heal: see [Fault]
 //
@@ -33,13 +32,13 @@ const acceptAgain = 10 * time.Millisecond
 // A Proxy forwards connections, numbered from 1 in their order of arrival, to a server. Its methods are safe for
 // concurrent use.
 type Proxy struct {
-	target  backend.Target
-	addr    string // the same after each Restart
-	redis   bool   // it reads commands
-	running sync.WaitGroup
+	target   backend.Target
+	addr     string
+	redis    bool // it reads commands
+	listener net.Listener
+	running  sync.WaitGroup
 
 	mu       sync.Mutex
-	listener net.Listener // nil while it is stopped
 	closed   bool
 	accepted int
 	conns    map[*conn]bool
@@ -76,7 +75,7 @@ func start(target backend.Target, redis bool) (*Proxy, error) {
 		target: target, addr: listener.Addr().String(), redis: redis, listener: listener,
 		conns: map[*conn]bool{}, faults: [2]*Fault{{}, {}}, changed: make(chan struct{}),
 	}
-	p.running.Go(func() { p.accept(listener) })
+	p.running.Go(p.accept)
 	return p, nil
 }
 
@@ -100,8 +99,11 @@ func (p *Proxy) Accepted() int {
 // Close ends the proxy and all its connections, and returns when nothing of it runs any more.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
-	p.closed = true
-	err := p.stop()
+	var err error
+	if !p.closed {
+		p.closed, err = true, p.listener.Close()
+	}
+	p.cut()
 	p.mu.Unlock()
 	p.running.Wait()
 	return err
@@ -125,43 +127,6 @@ func (p *Proxy) cut() {
 func (p *Proxy) Disconnect() {
 	p.setFaults(Fault{End: true}, Fault{End: true})
 	p.Cut()
-}
-
-// Stop closes all connections and refuses further ones until Restart. Meanwhile its port belongs to nobody.
-func (p *Proxy) Stop() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stop()
-}
-
-// stop needs mu.
-func (p *Proxy) stop() (err error) {
-	if p.listener != nil {
-		err = p.listener.Close()
-		p.listener = nil
-	}
-	p.cut()
-	return err
-}
-
-// Restart accepts connections again, at the address that the proxy had before Stop. The error says that someone else
-// listens there now, or that the proxy is closed.
-func (p *Proxy) Restart() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.listener != nil {
-		return nil
-	}
-	if p.closed {
-		return fmt.Errorf("starting a proxy at %s: %w", p.addr, net.ErrClosed)
-	}
-	listener, err := net.Listen("tcp", p.addr)
-	if err != nil {
-		return fmt.Errorf("starting a proxy: %w", err)
-	}
-	p.listener = listener
-	p.running.Go(func() { p.accept(listener) })
-	return nil
 }
 
 // Partition lets nothing pass in either direction from now on. Connections stay open, further ones are accepted and
@@ -218,9 +183,9 @@ func (p *Proxy) fault(d Direction) (*Fault, <-chan struct{}) {
 	return p.faults[d], p.changed
 }
 
-func (p *Proxy) accept(listener net.Listener) {
+func (p *Proxy) accept() {
 	for {
-		client, err := listener.Accept()
+		client, err := p.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -228,7 +193,7 @@ func (p *Proxy) accept(listener net.Listener) {
 			time.Sleep(acceptAgain)
 			continue
 		}
-		c := p.add(client, listener)
+		c := p.add(client)
 		p.running.Go(func() {
 			c.run()
 			p.mu.Lock()
@@ -239,13 +204,13 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-func (p *Proxy) add(client net.Conn, listener net.Listener) *conn {
+func (p *Proxy) add(client net.Conn) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted++
 	c := &conn{proxy: p, number: p.accepted, client: client, done: make(chan struct{})}
 	p.conns[c] = true
-	if p.listener != listener { // stopped since it came
+	if p.closed { // since it came
 		c.cut()
 	}
 	return c

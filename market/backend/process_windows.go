@@ -15,9 +15,6 @@ func detach(cmd *exec.Cmd) {
 // terminate kills: Windows has no gentler request for a process without a console.
 func terminate(p *os.Process) error { return p.Kill() }
 
-// CanPause reports whether this operating system can stop a process and continue it, see [Process.Pause].
-const CanPause = false
-
 var errNoSignals = fmt.Errorf("this operating system cannot stop a process and continue it: %w", ErrUnavailable)
 
 func pause(*os.Process) error { return errNoSignals }

@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// CanPause reports whether this operating system can stop a process and continue it, see [Process.Pause].
-const CanPause = true
-
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
 func pause(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }

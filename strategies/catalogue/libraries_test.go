@@ -2,14 +2,11 @@ package catalogue_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/lock/redislock"
@@ -118,52 +115,5 @@ func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
 				again()
 			})
 		})
-	}
-}
-
-// TestExpiry: what the locks say of their leases, by parameters of any name.
-func TestExpiry(t *testing.T) {
-	for text, want := range map[string]lock.Expiry{
-		"watch":                                 {},
-		"fine":                                  {},
-		"fine:set-px":                           {After: 10 * time.Second},
-		"fine:set-px:ttl=500ms":                 {After: 500 * time.Millisecond},
-		"fine:set-px+watchdog:ttl=500ms":        {After: 500 * time.Millisecond, Renewed: true},
-		"fine:redlock:ttl=500ms":                {After: 500 * time.Millisecond},
-		"fine:rw-hash:write-ttl=2s":             {After: 2 * time.Second},
-		"fine:rw-hash:read-ttl=4s:write-ttl=2s": {After: 4 * time.Second},
-		"fine:redisson":                         {After: 30 * time.Second, Renewed: true},
-		"fine:redisson:lease=1s":                {After: time.Second},
-		"fine:reentrant-local:ttl=2s":           {After: 2 * time.Second},
-		// It is renewed at most so often, and then runs out however alive its holder is.
-		"fine:reentrant-local:ttl=2s:renewals=4":          {After: 8 * time.Second},
-		"fine:reentrant-local:ttl=2s:renewals=3:renew=1s": {After: 4 * time.Second},
-		"fine:etcd:ttl=1s":                                {After: time.Second, Renewed: true},
-		"fine:zookeeper:ttl=1s":                           {After: time.Second, Renewed: true},
-	} {
-		spec, err := catalogue.Full().Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := spec.Expiry(); got != want {
-			t.Errorf("%s: %+v, want %+v", text, got, want)
-		}
-	}
-}
-
-// TestHolderKeys: a counter of holders and a fence say nothing of who holds a lock.
-func TestHolderKeys(t *testing.T) {
-	spec, err := catalogue.Full().Parse("coarse:fenced:fencing=on")
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := market.NewKeys("test:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := slices.Collect(spec.LockKeys(keys, market.Made{Items: 1}))
-	holders := slices.Collect(spec.HolderKeys(keys, market.Made{Items: 1}))
-	if len(all) != 3 || !slices.Equal(holders, []string{"test:lock:market"}) {
-		t.Errorf("%q of %q say who holds it", holders, all)
 	}
 }

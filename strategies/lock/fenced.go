@@ -26,7 +26,7 @@ func fenced() Kind {
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true,
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
-		Keys:   fencedKeys, Counters: func(key string) []string { return fencedKeys(key)[1:] },
+		Keys:   fencedKeys,
 		Renews: true,
 	}, func(l redisLease) grant { return &fencedLease{setPXLease: setPXLease{redisLease: l}} })
 }

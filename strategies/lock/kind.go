@@ -27,13 +27,8 @@ type Kind struct {
 	Params       []param.Param
 	// Check returns an error for parameters that are valid alone but not together. It may be nil.
 	Check func(param.Values) error
-	// ExpiryWith says when a lock that is not released becomes free, with these parameters. Nil: as TTLParam says, and
-	// never for a lock without it.
-	ExpiryWith func(param.Values) Expiry
 	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
 	Keys func(key string) []string
-	// Counters lists those of Keys that only number the holders, and must stay as long as the market; nil means none.
-	Counters func(key string) []string
 	// Needs is the servers that it needs besides the market's Redis.
 	Needs Need
 	// Commands are those that it sends with these parameters and that not every server has. Nil: none.
@@ -68,37 +63,9 @@ func (k Kind) NewerCommands(v param.Values) []Command {
 	return k.Commands(v)
 }
 
-// An Expiry says when a lock that its holder does not release becomes free.
-type Expiry struct {
-	After time.Duration // since the holder's last sign of life; 0: never
-	// Renewed says that the holder's process gives signs of life in the background, however stuck the holder is. Such a
-	// lock expires only when the whole process stops.
-	Renewed bool
-}
-
-// Expiry is when the lock becomes free by itself, with these parameters.
-func (k Kind) Expiry(v param.Values) Expiry {
-	switch {
-	case k.ExpiryWith != nil:
-		return k.ExpiryWith(v)
-	case k.takes(TTLParam.Name):
-		return Expiry{After: v.Duration(TTLParam)}
-	}
-	return Expiry{}
-}
-
 // takes reports whether the lock has a parameter.
 func (k Kind) takes(name string) bool {
 	return slices.ContainsFunc(k.Params, func(p param.Param) bool { return p.Name == name })
-}
-
-// HolderKeys lists the Redis keys that may say who holds the lock, given the key of its name.
-func (k Kind) HolderKeys(key string) []string {
-	if k.Counters == nil {
-		return k.AllKeys(key)
-	}
-	counters := k.Counters(key)
-	return slices.DeleteFunc(slices.Clone(k.AllKeys(key)), func(key string) bool { return slices.Contains(counters, key) })
 }
 
 // All lists the locks of this package in the order in which they are shown.

@@ -44,12 +44,6 @@ func redisson() Kind {
 		Promises: promises(nil), PromisesWith: promises,
 		Params:   []param.Param{redissonTTLParam, leaseParam, TimeoutParam},
 		Variants: []string{":lease=1s"}, // not renewed
-		ExpiryWith: func(v param.Values) Expiry {
-			if v.Text(leaseParam) != noLease {
-				return Expiry{After: v.Duration(leaseParam)}
-			}
-			return Expiry{After: v.Duration(redissonTTLParam), Renewed: true}
-		},
 		New: func(env Env) (Locker, error) {
 			s, err := newSubscribed(env, promises(env.Params))
 			if err != nil {

@@ -41,13 +41,6 @@ func reentrantLocal() Kind {
 		Source:  "tutorials: ThreadLocal count and pool thread",
 		Params:  []param.Param{TTLParam, renewalsParam, localRenewParam, renewByParam, PollParam, TimeoutParam},
 		Check:   checkLocalRenewal,
-		ExpiryWith: func(v param.Values) Expiry {
-			after := v.Duration(TTLParam)
-			if n := v.Count(renewalsParam); n > 0 { // the first renewal comes at once, and none after the last
-				after += time.Duration(n-1) * betweenRenewals(v)
-			}
-			return Expiry{After: after}
-		},
 		Variants: []string{
 			":renewals=4",
 			":renewals=4:renew-by=" + renewByXX,

@@ -33,9 +33,6 @@ func rwHash() Kind {
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
 		Params:   []param.Param{readTTLParam, writeTTLParam, PollParam, TimeoutParam},
-		ExpiryWith: func(v param.Values) Expiry {
-			return Expiry{After: max(v.Duration(readTTLParam), v.Duration(writeTTLParam))}
-		},
 	}, func(l redisLease, how mode) grant { return &rwHashLease{redisLease: l, how: how} })
 }
 

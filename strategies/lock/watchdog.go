@@ -45,8 +45,6 @@ func WithWatchdog(kind Kind) (Kind, error) {
 			return p
 		}
 	}
-	plain := kind
-	kind.ExpiryWith = func(v param.Values) Expiry { return Expiry{After: plain.Expiry(v).After, Renewed: true} }
 	check := kind.Check
 	kind.Check = func(v param.Values) error {
 		if check != nil {

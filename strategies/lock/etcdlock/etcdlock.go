@@ -83,10 +83,7 @@ func Kind() lock.Kind {
 		Source:   "go.etcd.io/etcd/client/v3/concurrency",
 		Wakes:    "watch",
 		Promises: promises(nil), PromisesWith: promises,
-		Params: []param.Param{ttlParam, timeoutParam, releaseParam},
-		ExpiryWith: func(v param.Values) lock.Expiry {
-			return lock.Expiry{After: v.Duration(ttlParam), Renewed: true} // its session is kept alive
-		},
+		Params:   []param.Param{ttlParam, timeoutParam, releaseParam},
 		Variants: []string{":" + releaseParam.Name + "=" + unlock}, // as the library has it
 		Keys:     func(string) []string { return nil },             // nothing in Redis
 		Needs:    lock.NeedsEtcd,

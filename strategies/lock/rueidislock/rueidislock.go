@@ -57,11 +57,8 @@ func Kind() lock.Kind {
 		Wakes:    "client tracking",
 		Promises: promises,
 		Params:   []param.Param{lock.TTLParam, expiryParam, noLoopParam, tryNextParam, lock.TimeoutParam},
-		ExpiryWith: func(v param.Values) lock.Expiry {
-			return lock.Expiry{After: v.Duration(lock.TTLParam), Renewed: true}
-		},
-		Keys: func(key string) []string { return []string{redisKey(key)} },
-		New:  open,
+		Keys:     func(key string) []string { return []string{redisKey(key)} },
+		New:      open,
 	}
 }
 

@@ -59,9 +59,6 @@ func Kind() lock.Kind {
 		Wakes:    "watch",
 		Promises: promises,
 		Params:   []param.Param{ttlParam, timeoutParam},
-		ExpiryWith: func(v param.Values) lock.Expiry {
-			return lock.Expiry{After: v.Duration(ttlParam), Renewed: true} // its session is kept alive
-		},
 		Keys:     func(string) []string { return nil }, // nothing in Redis
 		Needs:    lock.NeedsZooKeeper,
 		OwnClock: true,
