@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// On Redis Cluster and under Sentinel another master may take the place of a market's. Connections follow it; what they
+// On Redis Cluster another master may take the place of a market's. Connections follow it; what they
 // cannot send again by themselves, because it has to begin anew or because the connection broke, the driver tries again:
 // operations one by one, and the opening, the audit and the removal of a market from their beginning.
 
@@ -51,7 +51,7 @@ func (m *rowMarket) changes() []backend.Change {
 	return m.route.Changes()[m.changed:]
 }
 
-// moves is how often the market has got another master, as its cluster or Sentinel says now. Where nobody answers, that has
+// moves is how often the market has got another master, as its cluster says now. Where nobody answers, that has
 // not changed.
 func (m *rowMarket) moves(ctx context.Context) int {
 	if !m.follows() {

@@ -238,23 +238,3 @@ func (on cluster) replacedAfterLosses(t *testing.T) {
 	on.mend(t, master)
 	on.clean(t)
 }
-
-// TestSentinelsMasterIsReplacedBesideTheLoad: so it is where sentinels name the master.
-func TestSentinelsMasterIsReplacedBesideTheLoad(t *testing.T) {
-	t.Parallel()
-	s := testkit.Sentinel(t)
-	server := s.Server()
-	c := config(t, server, spec(t, "lua"))
-	at := &strike{command: "zscan", nth: 1, happens: func() error {
-		return errors.Join(passOn(t.Context(), server.Dial, c.Keys), s.KillMaster())
-	}}
-	c.Dial = at.over(server.Dialer(c.Keys.Prefix()))
-	row, err := Run(t.Context(), c)
-	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < c.Purchases || at.seen != 2 {
-		t.Errorf("bought %d, audit %+v, %d audits, %v", row.Bought, row.Audit, at.seen, err)
-	}
-	conn := testkit.Dial(t, server)
-	if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}

@@ -140,17 +140,6 @@ func TestCirculation(t *testing.T) {
 	}
 }
 
-// TestCirculationOfReplacedMasters: where a master may be replaced, longer rows keep each item, too.
-func TestCirculationOfReplacedMasters(t *testing.T) {
-	watched := backend.NewServer(backend.NameURL, backend.Target{Network: "tcp", Addr: "nowhere:1", Master: "m"}, "", nil)
-	for duration, sums := range map[time.Duration]bool{detailedFollowing: false, detailedFollowing + time.Second: true} {
-		m := rowMarket{Config: Config{Subject: noSubject{}, Mix: mix1x1, Duration: duration}, route: watched.Route("")}
-		if (m.newCirculation() != nil) != sums {
-			t.Errorf("%s: sums %t, want %t", duration, !sums, sums)
-		}
-	}
-}
-
 // TestSize: numbers of accounts and items that do not go with the rest are refused.
 func TestSize(t *testing.T) {
 	good := Config{

@@ -70,7 +70,7 @@ type Row struct {
 
 	// Nodes are the servers of a row with several markets. Redirects are commands that were sent again because another master
 	// was responsible, or none, and WithoutServiceSeconds is the longest time in which nothing was bought in a market; both
-	// are of rows on Redis Cluster and under Sentinel.
+	// are of rows on Redis Cluster.
 	Nodes                 []Node   `json:"nodes,omitempty"`
 	Redirects             *int64   `json:"redirects,omitempty"`
 	WithoutServiceSeconds *float64 `json:"without_service_seconds,omitempty"`

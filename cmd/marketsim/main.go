@@ -22,10 +22,10 @@
 // valkey-server from PATH, else a container (image MARKETSIM_IMAGE), else an embedded miniredis, whose numbers are not
 // Redis's. --backend forces one.
 //
-// # Redis Cluster and Sentinel
+// # Redis Cluster
 //
-// --redis takes any node of your cluster, or sentinel://host:port/name; --backend cluster and --backend sentinel start
-// private ones. A market lies in one slot, which the braces of its prefix choose. --markets N makes N of them, spread over
+// --redis takes any node of your cluster, --backend cluster starts
+// a private one. A market lies in one slot, which the braces of its prefix choose. --markets N makes N of them, spread over
 // the masters, and divides the workers among them; each is audited, and the report says what each node had. Workers
 // follow a slot that is moved and a master that is replaced: what was refused is tried again, what was under way is of
 // unknown outcome, and the row says how long nothing was bought. One without a master for 30 s ends as incomplete.
@@ -61,7 +61,7 @@
 // # Long and large
 //
 // run --stock N lists N items before a row begins, and --accounts N shares N accounts out among its workers, each of whom
-// trades for its own in turn. In such a market, and in a row of more than a minute (on a cluster or under Sentinel, of 15),
+// trades for its own in turn. In such a market, and in a row of more than a minute (on a cluster, of 15),
 // marketsim keeps sums instead of each item: it grows neither with time nor with trade, and needs 4 bytes an item to audit them. As long as no more than a million items
 // were made, the audit names each that is wrong; beyond that it names the few that share a sum. Redis needs about 120 bytes an item.
 //

@@ -47,7 +47,7 @@ again at once what it has bought, and may buy from itself. --hold is the work of
 section. --rtt makes a network of it, at the clients' end of their connections to Redis.
 
 With --stock N a row begins with N items on the market, and with --accounts N it has N accounts. In a market with either,
-and in a row of more than a minute (on a cluster or under Sentinel, of 15), this process keeps sums instead of each item,
+and in a row of more than a minute (on a cluster, of 15), this process keeps sums instead of each item,
 so that it does not grow with time or trade: where more than a million items share them, the audit tells that one of a
 few is wrong, and not which.
 

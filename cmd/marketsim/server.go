@@ -27,7 +27,7 @@ type serverFlags struct {
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "redis", "", "`URL` of your server, or of any node of your cluster: redis://, rediss://, unix:// or\nsentinel://host:port/name (default $REDIS_URL)")
+	flags.StringVar(&f.url, "redis", "", "`URL` of your server, or of any node of your cluster: redis://, rediss://\nor unix:// (default $REDIS_URL)")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` that holds the password (default $REDIS_PASSWORD)")
 	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of the authorities that rediss:// trusts (default the system's)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` of the client certificate for rediss://")
@@ -54,7 +54,7 @@ func starters() []backend.Starter {
 
 // several start private servers that belong together. They are started only for who asks for them.
 func several() []backend.Starter {
-	return []backend.Starter{servers.ClusterStarter{}, servers.SentinelStarter{}}
+	return []backend.Starter{servers.ClusterStarter{}}
 }
 
 // private are the names of the backends that marketsim starts.

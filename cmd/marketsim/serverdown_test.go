@@ -11,8 +11,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// A cluster of the user's of which a part is missing when a command starts (see TestOnYourCluster), and sentinels that are of
-// no help.
+// A cluster of the user's of which a part is missing when a command starts: see TestOnYourCluster.
 
 // otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the others have
 // noticed and afterwards.
@@ -68,17 +67,4 @@ func (on yourCluster) nodeDown(t *testing.T) {
 	}
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).
 		says(t, "cannot reach Redis", "is it running, and is this its address?")
-}
-
-// TestSentinelsThatDoNotKnow: a name that no sentinel knows, and sentinels that are not there.
-func TestSentinelsThatDoNotKnow(t *testing.T) {
-	t.Parallel()
-	s := testkit.Sentinel(t).Server()
-	row := func(url string) outcome { return marketsim(t, short("run", "--strategy", "lua", "--redis", url)...) }
-	row("sentinel://"+s.Target.Addr+"/nobody").exits(t, exitEnvironment).
-		says(t, "no sentinel says where the master is", `knows no master called "nobody"; it knows market`)
-	row("sentinel://"+refusedAddr(t)+"/market").exits(t, exitEnvironment).says(t, "no sentinel says where the master is", "cannot reach")
-	row("sentinel://"+s.Target.Addr).exits(t, exitUsage)
-	marketsim(t, short("run", "--strategy", "lua", "--mix", "2x2", "--markets", "2", "--redis", "sentinel://"+s.Target.Addr+"/market")...).
-		exits(t, exitFine).says(t, "Nodes")
 }

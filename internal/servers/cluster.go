@@ -138,8 +138,12 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for n, node := range c.redises {
-		fields, err := replication(ctx, node)
+	for n := range c.redises {
+		var fields map[string]string
+		err := c.with(ctx, n, func(conn *backend.Conn) (err error) {
+			fields, err = conn.InfoFields(ctx, "replication")
+			return err
+		})
 		if err == nil && fields["role"] == "slave" && fields["master_port"] == port {
 			return n, nil
 		}

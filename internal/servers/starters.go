@@ -23,24 +23,3 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 
 // Server is the cluster as a server of markets, which knows its slots and ends it.
 func (c *Cluster) Server() *backend.Server { return c.server }
-
-// SentinelStarter starts a private master, its replica and the sentinels that watch it, for one market. The zero value is
-// ready to use.
-type SentinelStarter struct{}
-
-// Name returns [backend.NameSentinel].
-func (SentinelStarter) Name() backend.Name { return backend.NameSentinel }
-
-// Start implements backend.Starter, as StartSentinel does.
-func (SentinelStarter) Start(ctx context.Context) (*backend.Server, error) {
-	s, err := StartSentinel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Server(), nil
-}
-
-// Server is the master that is watched, as a server of markets, which ends all.
-func (s *Sentinel) Server() *backend.Server {
-	return backend.NewServer(backend.NameSentinel, s.target(), "private master with a replica, watched by three sentinels,", s.Close)
-}

@@ -17,14 +17,6 @@ func Masters(t testing.TB, n int) *servers.Masters {
 	return m
 }
 
-// Sentinel starts a master that Sentinel watches for the length of the test. It needs "redis", see [Require].
-func Sentinel(t testing.TB) *servers.Sentinel {
-	t.Helper()
-	s, err := servers.StartSentinel(t.Context())
-	endWith(t, "redis", s, err)
-	return s
-}
-
 // Cluster starts a Redis Cluster for the length of the test. It needs "redis", see [Require].
 func Cluster(t testing.TB) *servers.Cluster {
 	t.Helper()

@@ -54,7 +54,7 @@ func (b bench) start() { testkit.Local(b.t) }`
 
 // maySkip are the functions of testkit that end a test where something is missing.
 var maySkip = map[string]bool{
-	"Each": true, "Local": true, "Start": true, "Require": true, "Newer": true, "Masters": true, "Sentinel": true,
+	"Each": true, "Local": true, "Start": true, "Require": true, "Newer": true, "Masters": true,
 	"Cluster": true, "ZooKeeper": true, "Etcd": true,
 }
 

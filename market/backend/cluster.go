@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// askTimeout bounds one question to a node of a cluster, or to a sentinel, about where a master is.
+// askTimeout bounds one question to a node of a cluster about where a master is.
 const askTimeout = time.Second
 
 // A Cluster knows which master serves each slot of a Redis Cluster: as its nodes say, of whom it asks the next where one

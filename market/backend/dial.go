@@ -31,7 +31,7 @@
 //
 // # Where the master changes
 //
-// On Redis Cluster and with Sentinel a connection has a [Route], and follows it: see [Route.Dial]. go-redis's own
+// On Redis Cluster a connection has a [Route], and follows it: see [Route.Dial]. go-redis's own
 // ClusterClient and FailoverClient are not used, because they send a command again after its reply was lost. [Cluster]
 // knows who serves a slot, [Nodes] are a worker's connections to all masters.
 //
@@ -103,14 +103,7 @@ func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 //
 // Should the connection break later, the command that noticed fails and the next one connects anew. While that
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
-//
-// A target of Sentinel is the master that its sentinels name, and the connection follows as one of a [Route] does.
-func Dial(ctx context.Context, t Target) (*Conn, error) {
-	if t.Master != "" {
-		return dialRoute(ctx, sentinelRoute(t))
-	}
-	return dialRoute(ctx, fixedRoute(t))
-}
+func Dial(ctx context.Context, t Target) (*Conn, error) { return dialRoute(ctx, fixedRoute(t)) }
 
 func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
 	limit := connectTimeout

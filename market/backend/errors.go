@@ -141,7 +141,7 @@ func Broken(err error) bool {
 	var reply redis.Error
 	var op *net.OpError
 	return err != nil && !errors.As(err, &reply) &&
-		(hungUp(err) || errors.As(err, &op) || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNoMaster))
+		(hungUp(err) || errors.As(err, &op) || errors.Is(err, ErrUnreachable))
 }
 
 // reachHint turns a network error into a question the user can answer.

@@ -15,7 +15,7 @@ const awaitMaster = 30 * time.Second
 const lookAgain = 10 * time.Millisecond
 
 // A Route says where the master is that serves a market, also after another server has taken its place: on Redis Cluster
-// the master of a slot, with Sentinel the master of a name. A plain server's route never changes. All connections to a
+// the master of a slot. A plain server's route never changes. All connections to a
 // market should share one, so that what one of them learns the next ones know. Its methods are safe for concurrent use.
 type Route struct {
 	find    func(context.Context) (Target, error) // nil: it never changes

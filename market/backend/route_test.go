@@ -2,8 +2,6 @@ package backend_test
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,38 +141,6 @@ func TestConnFollowsAFailover(t *testing.T) {
 	}
 	if changes := f.route.Changes(); len(changes) != 1 || changes[0].From != f.Addrs()[at] {
 		t.Errorf("changes: %v, want one, from %s", changes, f.Addrs()[at])
-	}
-}
-
-func TestConnFollowsSentinel(t *testing.T) {
-	t.Parallel()
-	ctx, s := t.Context(), testkit.Sentinel(t)
-	server := s.Server()
-	if err := server.Discover(ctx); err != nil || server.Cluster() != nil {
-		t.Fatalf("discovering it: %v, %v", server.Cluster(), err)
-	}
-	conn := testkit.Dial(t, server)
-	if err := conn.Set(ctx, "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
-		t.Fatalf("WAIT: %d, %v", n, err)
-	}
-	if err := s.KillMaster(); err != nil {
-		t.Fatal(err)
-	}
-	err := backend.Await(ctx, time.Millisecond, func() error { return conn.Append(ctx, "k", "w").Err() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if changes := server.Route("").Changes(); len(changes) != 1 {
-		t.Errorf("changes: %v, want one", changes)
-	}
-	wrong := server.Target
-	wrong.Master = "nobody"
-	err = backend.NewServer(backend.NameURL, wrong, "", nil).Discover(ctx)
-	if !errors.Is(err, backend.ErrNoMaster) || !strings.Contains(err.Error(), `knows no master called "nobody"; it knows market`) {
-		t.Errorf("a name that does not exist: %v", err)
 	}
 }
 

@@ -20,10 +20,9 @@ const (
 	NameContainer Name = "container" // a private container
 	NameEmbedded  Name = "embedded"  // miniredis inside this process: not Redis
 	NameCluster   Name = "cluster"   // a private Redis Cluster
-	NameSentinel  Name = "sentinel"  // a private master with a replica, watched by Sentinel
 )
 
-// A Server is a Redis that runs: one process, a Redis Cluster, or a master that Sentinel watches.
+// A Server is a Redis that runs: one process, or a Redis Cluster.
 type Server struct {
 	Name   Name
 	Target Target   // a node's, of a cluster
@@ -42,22 +41,13 @@ func NewServer(name Name, target Target, detail string, stop func() error) *Serv
 	if stop == nil {
 		stop = func() error { return nil }
 	}
-	route := fixedRoute(target)
-	if target.Master != "" {
-		route = sentinelRoute(target)
-	}
-	return &Server{Name: name, Target: target, Detail: detail, route: route, stop: sync.OnceValue(stop)}
+	return &Server{Name: name, Target: target, Detail: detail, route: fixedRoute(target), stop: sync.OnceValue(stop)}
 }
 
-// Discover finds out whether the server is a Redis Cluster, and whether the master that sentinels know is there. The errors
-// are those of [OpenCluster] and [Dial], or wrap [ErrNoMaster].
+// Discover finds out whether the server is a Redis Cluster. The errors are those of [OpenCluster] and [Dial].
 func (s *Server) Discover(ctx context.Context) (err error) {
 	if s.Name == NameEmbedded {
 		return nil
-	}
-	if s.route.Follows() {
-		_, err := s.route.Target(ctx)
-		return err
 	}
 	conn, err := s.Dial(ctx)
 	if err != nil {
@@ -97,8 +87,7 @@ func (s *Server) Describe() string {
 	return line
 }
 
-// Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named, to what
-// Sentinel watches at its master.
+// Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named.
 func (s *Server) Dial(ctx context.Context) (*Conn, error) { return s.dial(ctx, s.route) }
 
 // Dialer returns what connects to the master of a key, by its [Route].

@@ -15,8 +15,7 @@ import (
 // A Target says how to reach one Redis server. However it is printed or marshalled, the password is left out.
 type Target struct {
 	Network  string // "tcp" or "unix"
-	Addr     string // host:port, or the path of the socket; those of sentinels, separated by commas, if there is a Master
-	Master   string // the name by which sentinels know the server; empty: Addr is the server's own
+	Addr     string // host:port, or the path of the socket
 	Username string // empty means Redis's user "default"
 	Password string
 	DB       int
@@ -27,8 +26,6 @@ type Target struct {
 func (t Target) String() string {
 	u := url.URL{Scheme: "redis", Host: t.Addr, Path: "/" + strconv.Itoa(t.DB)}
 	switch {
-	case t.Master != "":
-		u = url.URL{Scheme: "sentinel", Host: t.Addr, Path: "/" + t.Master, RawQuery: "db=" + strconv.Itoa(t.DB)}
 	case t.Network == "unix":
 		u = url.URL{Scheme: "unix", Path: t.Addr, RawQuery: "db=" + strconv.Itoa(t.DB)}
 	case t.TLS != nil:
@@ -36,7 +33,7 @@ func (t Target) String() string {
 	}
 	if t.DB == 0 {
 		u.RawQuery = ""
-		if t.Network != "unix" && t.Master == "" {
+		if t.Network != "unix" {
 			u.Path = ""
 		}
 	}
@@ -84,9 +81,7 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 //	redis://[user[:password]@]host[:port][/db]
 //	rediss://[user[:password]@]host[:port][/db][?skip_verify=true]     (TLS)
 //	unix://[user[:password]@]/path/to/redis.sock[?db=N]
-//	sentinel://[user[:password]@]host[:port][,host[:port]...]/name[?db=N]
 //
-// A sentinel's port is 26379 unless said otherwise, name is the master's, and user and password are the master's, too.
 // The port is 6379 and the database 0 unless said otherwise. go-redis's other query parameters (max_retries,
 // pool_size, ...) are refused, because they would undo what [Dial] needs to measure truthfully.
 //
@@ -110,10 +105,8 @@ func ParseURL(raw string) (Target, error) {
 		err = t.setTCP(u)
 	case "unix":
 		err = t.setUnix(u)
-	case "sentinel":
-		err = t.setSentinel(u)
 	default:
-		err = fmt.Errorf("%w: it must start with redis://, rediss:// (TLS), unix:// or sentinel://", ErrURL)
+		err = fmt.Errorf("%w: it must start with redis://, rediss:// (TLS) or unix://", ErrURL)
 	}
 	if err == nil {
 		err = t.setQuery(u.Query())
@@ -142,26 +135,6 @@ func (t *Target) setTCP(u *url.URL) error {
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		return t.setDB(db)
 	}
-	return nil
-}
-
-func (t *Target) setSentinel(u *url.URL) error {
-	name := strings.Trim(u.Path, "/")
-	if u.Opaque != "" || u.Host == "" || name == "" || strings.Contains(name, "/") {
-		return fmt.Errorf("%w: expected sentinel://host:port/name, where name is the master's", ErrURL)
-	}
-	var addrs []string
-	for one := range strings.SplitSeq(u.Host, ",") {
-		host, port, err := net.SplitHostPort(one)
-		if err != nil {
-			host, port = strings.Trim(one, "[]"), "26379"
-		}
-		if err := checkPort(port); err != nil {
-			return err
-		}
-		addrs = append(addrs, net.JoinHostPort(cmp.Or(host, "localhost"), port))
-	}
-	t.Network, t.Addr, t.Master = "tcp", strings.Join(addrs, ","), name
 	return nil
 }
 
