@@ -10,8 +10,8 @@
 // listed beforehand (stock.go, which also says whose ledgers keep sums, so that this process does not grow), other work
 // between an operation's reads and its write, and replies that come late as over a network (workload.go).
 //
-// A row may have several markets, on several servers (markets.go, nodes.go), and its workers follow a master that is
-// replaced (follow.go).
+// A row may have several markets, on several servers (markets.go, nodes.go). On Redis Cluster its workers follow a slot that
+// moves; where a master is gone the row ends.
 //
 // The warm-up goes on until listings and purchases/s are steady (warmup.go). How the row went after it is kept in steps
 // (series.go).

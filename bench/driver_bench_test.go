@@ -193,7 +193,7 @@ func (h hands) driver(b *testing.B) float64 {
 	m := fakeMeasurement(h.Config, nothing, nothing)
 	for i, w := range m.All() {
 		w.conn.Store(h.conns[i])
-		w.purchaser, w.supply = h.fixed(i), redisSupply{h.conns[i].Client, h.Keys, browseSize, &w.market.minter}
+		w.purchaser, w.supply = h.fixed(i), redisSupply{h.conns[i].Client, h.Keys, browseSize}
 	}
 	defer m.collector.run()()
 	m.work(b.Context())

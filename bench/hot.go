@@ -44,7 +44,7 @@ func (m *measurement) relist(ctx context.Context, w *Worker, item market.ItemID)
 		case errors.Is(err, market.ErrNotOwned):
 			return
 		}
-		if err = w.fatal(ctx, err); err != nil {
+		if Fatal(err) {
 			m.stop.set(result.Incomplete, err)
 			return
 		}

@@ -52,24 +52,21 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
 // Each method uses a connection of its own.
 type rowMarket struct {
-	Config                 // the row's, with this market's part of the workers
-	node    string         // as Site.Node
-	others  []market.Keys  // of the first of several: those of the others, which its note names
-	first   market.Keys    // of the others: those of the first
-	process lock.Process   // what the locks of its workers share
-	route   *backend.Route // to its server; nil: it was not seeded
-	changed int            // how often its master had changed before
-	opened  int            // its moves then
-	ours    bool           // keys under its prefix are the row's
-	kept    keeping        // when the market was seeded
-	warns   []string       // what the audit found out about the server, without a verdict that is wrong for it
+	Config                   // the row's, with this market's part of the workers
+	node    string           // as Site.Node
+	others  []market.Keys    // of the first of several: those of the others, which its note names
+	first   market.Keys      // of the others: those of the first
+	process lock.Process     // what the locks of its workers share
+	cluster *backend.Cluster // that it lies on; nil: it lies on none, or was not seeded
+	home    backend.Target   // of a cluster: the master it lay on then
+	ours    bool             // keys under its prefix are the row's
+	kept    keeping          // when the market was seeded
+	warns   []string         // what the audit found out about the server, without a verdict that is wrong for it
 
 	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
 	circulation *market.Circulation          // nil: items do not circulate
 	relisted    *bell                        // of a hot market
 	stock       stock                        // of an open loop
-	minter      market.Minter                // of all its workers
-	service     service                      // where another master may take its server's place
 }
 
 // connect connects a worker.
@@ -113,7 +110,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	if evicted := m.evictions(now); evicted != "" {
 		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
 	}
-	if now.process != m.kept.process && len(m.changes()) == 0 {
+	if now.process != m.kept.process && !m.moved(ctx, conn.Addr()) {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
@@ -121,11 +118,33 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	if err != nil || missing == "" {
 		return err
 	}
-	why := fmt.Sprintf("did somebody flush the database, or remove keys under %s?", m.Keys.Prefix())
-	if len(m.changes()) > 0 {
-		why = "its master was replaced, perhaps before a replica had it; run it again"
+	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: did somebody flush the database, or remove "+
+		"keys under %s?", ErrKeysLost, missing, m.Keys.Prefix())
+}
+
+// moved reports whether the market's slot is served at now and has left the master that it was on, which goes on: nothing is
+// lost by that.
+func (m *rowMarket) moved(ctx context.Context, now string) bool {
+	if m.cluster == nil || now == m.home.Addr {
+		return false
 	}
-	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: %s", ErrKeysLost, missing, why)
+	conn, err := backend.Dial(ctx, m.home)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	fields, err := conn.InfoFields(ctx, "replication")
+	return err == nil && fields["role"] == "master"
+}
+
+// unserved adds to an error which shows that a master of the market's cluster is gone what to do about it.
+func (m *rowMarket) unserved(err error) error {
+	if m.cluster == nil || !backend.Redirected(err) && !backend.Broken(err) {
+		return err
+	}
+	other := slices.IndexFunc(m.cluster.Masters(), func(master backend.Target) bool { return master.Addr != m.home.Addr })
+	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; see that every slot is "+
+		"served (redis-cli --cluster check %s), and run it again", err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
@@ -136,7 +155,10 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
-	m.found(ctx, conn)
+	m.kept = readKeeping(ctx, conn)
+	if m.cluster = conn.Cluster(); m.cluster != nil {
+		m.home = m.cluster.Master(m.Keys.Prefix())
+	}
 	opening := m.opening()
 	opening.Others, opening.First = m.others, m.first
 	err = market.Seed(ctx, conn.Client, m.Keys, opening)
@@ -147,68 +169,49 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// found notes what the server is like before the row.
-func (m *rowMarket) found(ctx context.Context, conn *backend.Conn) {
-	m.route = conn.Route()
-	m.opened = m.moves(ctx)
-	m.kept, m.changed = readKeeping(ctx, conn), len(m.route.Changes())
-}
-
 // noAudit is the verdict on a market that was not audited.
 func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
 
-// audit judges the market that the workers left, as one master has it from the beginning of the audit to its end. It
-// returns ErrKeysLost, wrapped, in place of a verdict on what the server did.
-func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (a result.Audit, err error) {
+// audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the server
+// did.
+func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
 	ctx, cancel := m.within(ctx, auditTimeout, lastMinted(ledgers))
 	defer cancel()
-	var warning string
-	before := len(m.changes())
-	err = m.whole(ctx, func(conn *backend.Conn) (err error) {
-		a, warning, err = m.judge(ctx, conn, ledgers)
-		return err
-	})
-	for _, change := range m.changes()[before:] {
-		m.warns = append(m.warns, fmt.Sprintf("%s took the place of %s as master of %s before its audit had ended, which is of what "+
-			"the new one has", change.To, change.From, m.Keys.Prefix()))
-	}
+	a, err := m.judge(ctx, ledgers)
 	if err != nil {
 		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
-	}
-	if warning != "" {
-		m.warns = append(m.warns, warning)
 	}
 	return a, nil
 }
 
-// judge is audit, over a connection, with a warning if the server is to blame for something.
-func (m *rowMarket) judge(
-	ctx context.Context, conn *backend.Conn, ledgers []*market.Ledger,
-) (a result.Audit, warning string, err error) {
-	opening := m.opening()
-	opening.MayBeGone = m.replaced(ctx)
-	v, err := market.Audit(ctx, conn.Client, m.Keys, opening, ledgers...)
-	switch {
-	case opening.MayBeGone && errors.Is(err, market.ErrNotJudged):
-		return noAudit(), fmt.Sprintf("a master was replaced, and what it had acknowledged and not passed on is gone: %v", err), nil
-	case err != nil:
-	case v.OK():
-		warning = m.evictions(readKeeping(ctx, conn))
-	default:
-		err = m.lost(ctx, conn)
+// judge is audit. An audit during which the market's slot moved is made again: a scan of one server that goes on at another
+// may leave items out.
+func (m *rowMarket) judge(ctx context.Context, ledgers []*market.Ledger) (a result.Audit, err error) {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return a, err
+	}
+	defer conn.Close()
+	var v market.AuditResult
+	for from := ""; from != conn.Addr() && err == nil; {
+		from = conn.Addr()
+		v, err = market.Audit(ctx, conn.Client, m.Keys, m.opening(), ledgers...)
 	}
 	if err != nil {
-		return noAudit(), "", err
+		return a, err
 	}
-	var gone *result.Gone
-	if opening.MayBeGone {
-		gone = &result.Gone{Purchases: v.GonePurchases, Listings: v.GoneListings, Items: v.GoneItems}
+	if !v.OK() {
+		if err := m.lost(ctx, conn); err != nil {
+			return a, err
+		}
+	} else if warning := m.evictions(readKeeping(ctx, conn)); warning != "" {
+		m.warns = append(m.warns, warning)
 	}
 	return result.Audit{
-		Done: true, Gone: gone, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
+		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
 		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
 		Problems: append([]string{}, v.Problems...),
-	}, warning, nil
+	}, nil
 }
 
 // createHistory opens the row's history; nil without one.
@@ -235,14 +238,15 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	return h.Finish(final)
 }
 
-func (m *rowMarket) snapshot(ctx context.Context) (s market.Snapshot, err error) {
+func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	err = m.whole(ctx, func(conn *backend.Conn) (err error) {
-		s, err = market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
-		return err
-	})
-	return s, err
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return market.Snapshot{}, err
+	}
+	defer conn.Close()
+	return market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
 }
 
 // remove deletes the market: what its note says that the run made, and the workers, who know of items up to last. A failure
@@ -250,21 +254,26 @@ func (m *rowMarket) snapshot(ctx context.Context) (s market.Snapshot, err error)
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := m.within(ctx, removeTimeout, last)
 	defer cancel()
-	err := m.whole(ctx, func(conn *backend.Conn) error {
-		made, err := market.ReadMade(ctx, conn.Client, m.Keys)
-		if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
-			return err
-		}
-		last = max(last, made.Items)
-		made.Accounts, made.Items = m.opening().Accounts, last
-		_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
-		return err
-	})
-	if err != nil {
+	if err := m.removeUpTo(ctx, last); err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
 			err, cmp.Or(m.first, m.Keys).Prefix())
 	}
 	return nil
+}
+
+func (m *rowMarket) removeUpTo(ctx context.Context, last market.ItemID) error {
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
+		return err
+	}
+	made.Accounts, made.Items = m.opening().Accounts, max(last, made.Items)
+	_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
+	return err
 }
 
 // undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but the row's markets, still has
@@ -273,9 +282,9 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	all := []func(context.Context) (*backend.Conn, error){m.Dial}
-	if cluster := m.route.Cluster(); cluster != nil {
+	if m.cluster != nil {
 		all = nil
-		for _, master := range cluster.Masters() {
+		for _, master := range m.cluster.Masters() {
 			all = append(all, func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, master) })
 		}
 	}

@@ -73,30 +73,17 @@ func (ws *Workers) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = ws.stock(ctx)
-	for _, m := range ws.markets {
-		if err == nil {
-			err = m.unservedBy(m.moved(ctx, m.opened))
-		}
-	}
-	if err != nil {
+	if err = ws.stock(ctx); err != nil {
 		err = errors.Join(err, ws.Close(), ws.history.Discard())
 	}
 	return err
-}
-
-// reopenable reports whether the markets can be opened again, from their beginning, after opening them has ended with err:
-// where a master was not there, and all that was made is known to be the row's. What was half made cannot be gone on with:
-// nobody knows which of the writes that a master acknowledged the one in its place has.
-func (ws *Workers) reopenable(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && ws.markets[0].follows() && unserved(err) && !errors.Is(err, market.ErrUnclaimed)
 }
 
 // seed opens the markets. What the first holds says where the others are, so it is there before them.
 func (ws *Workers) seed(ctx context.Context) (err error) {
 	for _, m := range ws.markets {
 		if m.ours, err = m.seed(ctx); err != nil {
-			return m.unservedBy(err)
+			return err
 		}
 	}
 	return nil
@@ -145,20 +132,15 @@ func (ws *Workers) ledgers(of *rowMarket) (all []*market.Ledger) {
 // Audit judges the markets against what their workers know. They must not trade meanwhile. An error means that a market
 // could not be read, or, wrapping ErrKeysLost, that its server did not keep it.
 func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
-	all, unjudged := result.Audit{Done: true, OK: true, Problems: []string{}}, false
+	all := result.Audit{Done: true, OK: true, Problems: []string{}}
 	for _, m := range ws.markets {
 		one, err := m.audit(ctx, ws.ledgers(m))
 		if err != nil {
 			return noAudit(), err
 		}
-		if !one.Done {
-			unjudged = true
-			continue
-		}
 		all.OK = all.OK && one.OK
 		all.Items, all.Funds = all.Items+one.Items, all.Funds+one.Funds
 		all.ItemProblems, all.MoneyProblems = all.ItemProblems+one.ItemProblems, all.MoneyProblems+one.MoneyProblems
-		all.Gone = all.Gone.Add(one.Gone)
 		all.Applied, all.NotApplied = all.Applied+one.Applied, all.NotApplied+one.NotApplied
 		for _, problem := range one.Problems {
 			if len(ws.markets) > 1 {
@@ -166,9 +148,6 @@ func (ws *Workers) Audit(ctx context.Context) (result.Audit, error) {
 			}
 			all.Problems = append(all.Problems, problem)
 		}
-	}
-	if all.OK && unjudged { // what is wrong elsewhere is so all the same
-		return noAudit(), nil
 	}
 	return all, nil
 }

@@ -31,15 +31,11 @@ func (ws *Workers) openNodes(ctx context.Context) (all []*node) {
 
 // here is how to connect to the server where the market lies now, and to stay there.
 func (m *rowMarket) here() func(context.Context) (*backend.Conn, error) {
-	if !m.follows() {
+	if m.cluster == nil {
 		return m.Dial
 	}
 	return func(ctx context.Context) (*backend.Conn, error) {
-		target, err := m.route.Target(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return backend.Dial(ctx, target)
+		return backend.Dial(ctx, m.cluster.Master(m.Keys.Prefix()))
 	}
 }
 
@@ -57,7 +53,9 @@ func (m *measurement) serversUse() []serverUsage {
 	all := make([]serverUsage, len(m.nodes))
 	for i, n := range m.nodes {
 		all[i] = m.stopped.usage.servers[i].sub(m.warmed.usage.servers[i])
-		if slices.ContainsFunc(n.markets, func(m *rowMarket) bool { return len(m.changes()) > 0 }) {
+		if slices.ContainsFunc(n.markets, func(m *rowMarket) bool {
+			return m.cluster != nil && m.cluster.Master(m.Keys.Prefix()).Addr != m.home.Addr
+		}) {
 			all[i].known = false
 		}
 	}

@@ -188,12 +188,9 @@ func (b *openBuyer) order(ctx context.Context, due time.Time, counted bool) bool
 			}
 			return true
 		case Fatal(err):
-			failure := b.worker.fatal(ctx, err)
-			if failure != nil {
-				b.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, failure))
-			}
+			b.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
 			b.finished(counted, nil) // also where nobody knows whether it has bought
-			return failure == nil
+			return false
 		case errors.Is(err, market.ErrInsufficientFunds) && b.broke(ctx, b.worker):
 			b.finished(counted, &b.givenUp)
 			return false

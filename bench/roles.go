@@ -33,7 +33,7 @@ func (m *measurement) listOne(ctx context.Context, w *Worker) {
 	if err == nil && m.open != nil {
 		w.market.stock.listings.Add(1)
 	}
-	if err := w.fatal(ctx, err); err != nil {
+	if Fatal(err) {
 		m.stop.set(result.Incomplete, err)
 	}
 }
@@ -51,8 +51,8 @@ func (m *measurement) buy(ctx context.Context, w *Worker) {
 				return
 			}
 			err := w.Purchase(ctx, o)
-			if failure := w.fatal(ctx, err); failure != nil {
-				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, failure))
+			if Fatal(err) {
+				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
 			}
 			allowed = err != nil // what was not bought is tried again
 			if err == nil && m.Hot > 0 {
@@ -76,8 +76,7 @@ func (m *measurement) browse(ctx context.Context, w *Worker) {
 			if m.stop.asked.Load() {
 				return
 			}
-			_, err := w.look(ctx, o)
-			if err = w.fatal(ctx, err); err != nil {
+			if _, err := w.look(ctx, o); Fatal(err) {
 				m.stop.set(result.Incomplete, fmt.Errorf("browse item %d: %w", o.Item, err))
 			}
 		}

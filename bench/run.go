@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) (result.Row, error) {
 	return driveRow(ctx, c, func(ctx context.Context, workers *Workers) (result.Row, error) {
 		m := newMeasurement(workers)
 		m.work(ctx)
-		err := m.failure()
+		err := workers.markets[0].unserved(m.failure())
 		closing := workers.Close()
 		if err == nil {
 			err = closing // the first failure explains this one
@@ -36,7 +36,7 @@ func Run(ctx context.Context, c Config) (result.Row, error) {
 		}
 		var auditErr error
 		row.Audit, auditErr = workers.Audit(context.WithoutCancel(ctx))
-		return row, errors.Join(auditErr, err)
+		return row, errors.Join(err, auditErr)
 	})
 }
 
@@ -64,16 +64,7 @@ func drive(ctx context.Context, c Config, load loading) (row result.Row, err err
 			err = errors.Join(err, workers.remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	err = workers.open(ctx)
-	for again := 1; again < mostOpenings && workers.reopenable(ctx, err); again++ {
-		if left := workers.remove(context.WithoutCancel(ctx)); left != nil {
-			err = errors.Join(err, left)
-			break
-		}
-		workers = newWorkers(c)
-		err = workers.open(ctx)
-	}
-	if err != nil { // nothing was measured
+	if err = workers.markets[0].unserved(workers.open(ctx)); err != nil { // nothing was measured
 		row = workers.Row(result.Incomplete, 0)
 		if ctx.Err() != nil {
 			row.Status, err = result.Interrupted, nil
@@ -225,7 +216,6 @@ func (m *measurement) row() result.Row {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the market's server answered nobody for %.1f s, %.1f s after the "+
 			"warm-up: the waits hold that time", m.silence.longest.Seconds(), m.silence.at.Sub(m.from).Seconds()))
 	}
-	m.addService(&r)
 	if late := m.stop.late; late != nil {
 		r.Warnings = append(r.Warnings,
 			fmt.Sprintf("an operation that was finished after the end of the row failed: %v", late))

@@ -81,7 +81,7 @@ func (m *measurement) judgeClient(r *result.Row, servers []serverUsage, client c
 		l.serverCores = max(l.serverCores, (s.user+s.sys)/client.seconds)
 	}
 	l.otherServers = (all.user+all.sys)/client.seconds - l.serverCores
-	several := slices.ContainsFunc(m.markets, (*rowMarket).follows)
+	several := m.markets[0].cluster != nil
 	if several { // replicas may work here as well, and nobody asks them
 		l.otherServers = max(l.otherServers, client.machine-client.cores-l.serverCores)
 	}

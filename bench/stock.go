@@ -69,22 +69,15 @@ const (
 	// it lasts longer they would fill the memory: 25 bytes a purchase, as measured, at up to 50,000 a second.
 	detailed      = time.Minute
 	manyPurchases = 1_000_000
-	// detailedFollowing is how long it may be where another master may take the place of the market's: what is gone then
-	// is told item by item.
-	detailedFollowing = 15 * time.Minute
 )
 
 // newCirculation is what the workers of a market know together of items and coins, where these circulate, where the row is
 // long, and where the market is large; nil: each keeps what it has traded, in detail. The market is open.
 func (m *rowMarket) newCirculation() *market.Circulation {
-	short := detailed
-	if m.follows() {
-		short = detailedFollowing
-	}
 	switch {
 	case m.Hot > 0:
 		return market.NewCirculation(m.lastHot(), m.opening().Accounts)
-	case m.Config.Accounts > 0 || m.Stock > 0 || m.Purchases > manyPurchases || m.Purchases == 0 && m.Duration > short:
+	case m.Config.Accounts > 0 || m.Stock > 0 || m.Purchases > manyPurchases || m.Purchases == 0 && m.Duration > detailed:
 		return market.NewSharedCirculation(market.MaxItems, m.opening().Accounts, market.MaxSums/max(m.Markets, 1))
 	}
 	return nil
@@ -113,7 +106,7 @@ func (ws *Workers) stock(ctx context.Context) error {
 		}
 		ws.collector.from.Store(never)
 		if err := m.stockUp(ctx, owners, items); err != nil {
-			return m.unservedBy(err)
+			return err
 		}
 	}
 	return nil
@@ -128,7 +121,7 @@ func (m *rowMarket) stockUp(ctx context.Context, owners []*Worker, items int) er
 	defer conn.Close()
 	for i, w := range owners {
 		for left := share(items, len(owners), i); left > 0; left -= market.BatchSize {
-			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: m.Keys, minter: &m.minter}); err != nil {
+			if err := w.mintFrom(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}
 			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {

@@ -27,14 +27,13 @@ type supply interface {
 
 // redisSupply is the supply of a market in Redis.
 type redisSupply struct {
-	rdb    *redis.Client
-	keys   market.Keys
-	some   int            // how many listings browse looks at
-	minter *market.Minter // of all workers of the market
+	rdb  *redis.Client
+	keys market.Keys
+	some int // how many listings browse looks at
 }
 
 func (s redisSupply) mint(ctx context.Context, owner market.UserID) (market.ItemID, error) {
-	return s.minter.Mint(ctx, s.rdb, s.keys, owner)
+	return market.Mint(ctx, s.rdb, s.keys, owner)
 }
 
 func (s redisSupply) browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {

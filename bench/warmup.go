@@ -43,9 +43,6 @@ func (m *measurement) warmUp(ctx context.Context) {
 func (m *measurement) begin(at time.Time) {
 	m.from = at
 	m.collector.begin(at)
-	for _, in := range m.markets {
-		in.service.begin(m.collector.since(at))
-	}
 }
 
 // decided reports whether the end of the warm-up is known.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -116,7 +117,6 @@ type Worker struct {
 	recorder  *recorder
 	spent     spent
 	work      *otherWork // nil: none
-	failing   time.Time  // since when no master has served its market; zero: one does
 	random    *rand.Rand
 
 	carried     backend.Stats // what its own connection has carried, and those that it had before
@@ -142,7 +142,7 @@ func (w *Worker) Connect(ctx context.Context) error {
 	}
 	w.conn.Store(conn)
 	w.purchaser, w.closer = purchaser, closer
-	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize(), &w.market.minter}
+	w.supply = redisSupply{conn.Client, w.market.Keys, w.market.browseSize()}
 	return nil
 }
 
@@ -197,10 +197,9 @@ func (w *Worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()
 	receipt, err := w.purchaser.List(ctx, l)
-	for w.again(ctx, err) {
+	for moved(start, err) {
 		receipt, err = w.purchaser.List(ctx, l)
 	}
-	w.answered(err)
 	end := time.Now()
 	w.recorder.listed(start, end, l, receipt, err)
 	if w.recorder.counts(start) {
@@ -210,6 +209,16 @@ func (w *Worker) list(ctx context.Context, item market.ItemID) error {
 		return fmt.Errorf("list item %d: %w", l.Item, err)
 	}
 	return err
+}
+
+// movesFor is for how long an operation is made again because its market's slot moves.
+const movesFor = 5 * time.Second
+
+// moved reports whether an operation that began at start was certainly not made, because the slot of its market moves or its
+// connection has just been left for that, and is to be made again.
+func moved(start time.Time, err error) bool {
+	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
+	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
 }
 
 // price draws what an item is offered for.
@@ -233,16 +242,10 @@ func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 // Browse returns some of the listings as orders of the worker's, each for the next of its accounts, in random order. It is
 // not measured. The slice is good until the next call.
 func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
-	for {
-		var err error
-		if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err == nil {
-			break
-		}
-		if err = w.recover(ctx, err); err != nil {
-			return nil, err
-		}
+	var err error
+	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {
+		return nil, err
 	}
-	w.answered(nil)
 	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
 	if w.market.Accounts > 0 {
 		for i := range w.orders {
@@ -254,16 +257,7 @@ func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
 }
 
 // funds are the coins in the worker's account. Reading them is not measured.
-func (w *Worker) funds(ctx context.Context) (funds int64, err error) {
-	for {
-		if funds, err = w.supply.funds(ctx, w.account); err == nil {
-			return funds, nil
-		}
-		if err = w.recover(ctx, err); err != nil {
-			return 0, err
-		}
-	}
-}
+func (w *Worker) funds(ctx context.Context) (int64, error) { return w.supply.funds(ctx, w.account) }
 
 // Purchase makes one order.
 func (w *Worker) Purchase(ctx context.Context, o market.Order) error {
@@ -277,10 +271,9 @@ func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.T
 	w.thrown = before
 	start := time.Now()
 	receipt, err := w.purchaser.Purchase(ctx, o)
-	for w.again(ctx, err) {
+	for moved(start, err) {
 		receipt, err = w.purchaser.Purchase(ctx, o)
 	}
-	w.answered(err)
 	end := time.Now()
 	asked := start
 	if !due.IsZero() {
@@ -290,9 +283,6 @@ func (w *Worker) purchase(ctx context.Context, o market.Order, due, taken time.T
 	w.recorder.purchased(asked, start, end, o, cost, receipt, err)
 	if w.recorder.counts(asked) {
 		w.spent.order(asked, start, end, cost.market, thrown.market, receipt, err)
-		if err == nil && w.market.follows() {
-			w.market.service.bought(w.recorder.collector.since(end))
-		}
 	}
 	if err == nil && !due.IsZero() {
 		w.recorder.served(due, taken, end)

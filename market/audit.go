@@ -22,9 +22,6 @@ type AuditResult struct {
 	Applied       int64    // operations of unknown outcome that turned out to be applied
 	NotApplied    int64    // operations of unknown outcome that turned out not to be
 	Problems      []string // descriptions of the first problems
-
-	// What was acknowledged and is gone: see [Opening.MayBeGone].
-	GonePurchases, GoneListings, GoneItems int64
 }
 
 // OK reports whether every item and every coin is where it should be.
@@ -32,28 +29,16 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items. Where the server may have lost writes, Opening.MayBeGone.
+// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
-	result, err := AuditRead(ctx, reader{rdb, keys, o.Accounts}, o, ledgers...)
-	if err != nil {
-		return AuditResult{}, fmt.Errorf("audit market %s: %w", keys.Prefix(), err)
-	}
-	return result, nil
-}
-
-// AuditRead is Audit of a market that r reads.
-func AuditRead(ctx context.Context, r Reader, o Opening, ledgers ...*Ledger) (AuditResult, error) {
-	a := newAuditor(o, ledgers)
-	if err := a.unjudgeable(); err != nil {
-		return AuditResult{}, err
-	}
-	if err := r.ReadItems(ctx, a.look); err != nil {
-		return AuditResult{}, fmt.Errorf("read items: %w", err)
+	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
+	if err := r.readItems(ctx, a.look); err != nil {
+		return AuditResult{}, fmt.Errorf("audit market %s: read items: %w", keys.Prefix(), err)
 	}
 	a.settle()
 	a.judgeItems()
-	if err := r.ReadFunds(ctx, a.judgeAccount); err != nil {
-		return AuditResult{}, fmt.Errorf("read accounts: %w", err)
+	if err := r.readFunds(ctx, a.judgeAccount); err != nil {
+		return AuditResult{}, fmt.Errorf("audit market %s: read accounts: %w", keys.Prefix(), err)
 	}
 	return a.result, nil
 }
@@ -85,8 +70,6 @@ type auditor struct {
 	deltas  []int64         // by account
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
-	again   []Order // acknowledged orders of items that were bought before
-	remade  ItemID  // an item that two clients were told to have made; 0: none
 
 	circling *circling // nil: each ledger keeps its items itself
 }
@@ -100,9 +83,6 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		for _, m := range l.minted {
 			for batchOf(m.first) >= len(a.minters) {
 				a.minters = append(a.minters, 0)
-			}
-			if a.minters[batchOf(m.first)] != 0 {
-				a.remade = m.first
 			}
 			a.minters[batchOf(m.first)] = place(m.owner)
 		}
@@ -148,10 +128,6 @@ func (a *auditor) join(l *Ledger) {
 		a.joinBought(place(user), l.bought[user])
 	}
 	for _, o := range l.again {
-		if a.opening.MayBeGone {
-			a.again = append(a.again, o)
-			continue
-		}
 		a.itemProblem(o.Item, "item %d was sold twice: user %d was told so, and paid, each time", o.Item, o.Buyer)
 	}
 }
@@ -170,8 +146,6 @@ func (a *auditor) joinBought(buyer place, items places) {
 			switch {
 			case a.minter(id) == 0:
 				a.itemProblem(id, "item %d was bought by user %d but never minted", id, buyer)
-			case a.buyers[id] != 0 && a.opening.MayBeGone:
-				a.again = append(a.again, Order{Item: id, Buyer: UserID(buyer)})
 			case a.buyers[id] != 0:
 				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, a.buyers[id], buyer)
 			default:
@@ -190,20 +164,20 @@ func (a *auditor) minter(id ItemID) place {
 }
 
 // look notes where an item lies.
-func (a *auditor) look(f Found) {
+func (a *auditor) look(f found) {
 	switch {
-	case f.Damage != "":
-		a.itemProblem(0, "%s", f.Damage)
-	case f.Owner < 1 || f.Owner > UserID(a.opening.Accounts):
+	case f.damage != "":
+		a.itemProblem(0, "%s", f.damage)
+	case f.owner < 1 || f.owner > UserID(a.opening.Accounts):
 		is := "belongs to"
-		if f.Listed {
+		if f.listed {
 			is = "is listed by"
 		}
-		a.itemProblem(f.Item, "item %d %s user %d, who has no account", f.Item, is, f.Owner)
-	case f.Listed:
-		a.see(f.Item, -place(f.Owner), f.Price)
+		a.itemProblem(f.item, "item %d %s user %d, who has no account", f.item, is, f.owner)
+	case f.listed:
+		a.see(f.item, -place(f.owner), f.price)
 	default:
-		a.see(f.Item, place(f.Owner), 0)
+		a.see(f.item, place(f.owner), 0)
 	}
 }
 
@@ -240,7 +214,6 @@ func (a *auditor) settle() {
 			a.settleListing(x)
 		}
 	}
-	a.settleGone()
 	for _, l := range a.ledgers {
 		for _, o := range l.unsureOrders {
 			a.settleOrder(o)

@@ -10,33 +10,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Reader reads a market at rest for an audit. Its errors mean that the market could not be read.
-type Reader interface {
-	// ReadItems calls found with where each item lies.
-	ReadItems(ctx context.Context, found func(Found)) error
-	// ReadFunds calls found with the coins in each account, or why they are not readable there.
-	ReadFunds(ctx context.Context, found func(id UserID, funds int64, err error)) error
+// found is a place where an item was found: with its owner, or on the market if it is listed.
+type found struct {
+	item   ItemID
+	owner  UserID // the seller, if it is listed
+	listed bool
+	price  float64 // if it is listed
+	damage string  // what was found there that is no item; empty: it is one
 }
 
-// Found is a place where an item was found: with its owner, or on the market if it is listed.
-type Found struct {
-	Item   ItemID
-	Owner  UserID // the seller, if it is listed
-	Listed bool
-	Price  float64 // if it is listed
-	Damage string  // what was found there that is no item; empty: it is one
-}
-
-// reader is the Reader of a market in Redis.
+// reader reads a market at rest. Its errors mean that the market could not be read.
 type reader struct {
 	rdb      redis.Cmdable
 	keys     Keys
 	accounts int
 }
 
-// ReadItems implements Reader. It reads many inventories at a time, so that a hundred thousand accounts are not as many
+// readItems calls see with where each item lies. It reads many inventories at a time, so that a hundred thousand accounts are not as many
 // round trips; of a large one it reads the rest by itself.
-func (r reader) ReadItems(ctx context.Context, found func(Found)) error {
+func (r reader) readItems(ctx context.Context, see func(found)) error {
 	for first := 1; first <= r.accounts; first += inventories {
 		var begun []*redis.ScanCmd
 		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -47,7 +39,7 @@ func (r reader) ReadItems(ctx context.Context, found func(Found)) error {
 		})
 		for i, page := range begun {
 			if err == nil {
-				err = r.readInventory(ctx, UserID(first+i), page, found)
+				err = r.readInventory(ctx, UserID(first+i), page, see)
 			}
 		}
 		if err != nil {
@@ -61,10 +53,10 @@ func (r reader) ReadItems(ctx context.Context, found func(Found)) error {
 		id, seller, err := ParseMember(listing[0])
 		price, priceErr := strconv.ParseFloat(listing[1], 64)
 		if err := errors.Join(err, priceErr); err != nil {
-			found(Found{Damage: err.Error()})
+			see(found{damage: err.Error()})
 			return
 		}
-		found(Found{Item: id, Owner: seller, Listed: true, Price: price})
+		see(found{item: id, owner: seller, listed: true, price: price})
 	})
 }
 
@@ -72,21 +64,21 @@ func (r reader) ReadItems(ctx context.Context, found func(Found)) error {
 const inventories = chunk / 10
 
 // readInventory reads an inventory from its first page on.
-func (r reader) readInventory(ctx context.Context, user UserID, begun *redis.ScanCmd, found func(Found)) error {
+func (r reader) readInventory(ctx context.Context, user UserID, begun *redis.ScanCmd, see func(found)) error {
 	return scan(ctx, begun, func(cursor uint64) *redis.ScanCmd {
 		return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
 	}, 1, func(item []string) {
 		id, err := strconv.ParseInt(item[0], 10, 64)
 		if err != nil {
-			found(Found{Damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
+			see(found{damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
 			return
 		}
-		found(Found{Item: ItemID(id), Owner: user})
+		see(found{item: ItemID(id), owner: user})
 	})
 }
 
-// ReadFunds implements Reader.
-func (r reader) ReadFunds(ctx context.Context, found func(UserID, int64, error)) error {
+// readFunds calls see with the coins in each account, or why they are not readable there.
+func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) error {
 	for first := 1; first <= r.accounts; first += chunk {
 		var replies []redis.Cmder
 		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -100,7 +92,7 @@ func (r reader) ReadFunds(ctx context.Context, found func(UserID, int64, error))
 		}
 		for i, reply := range replies {
 			funds, err := reply.(*redis.StringCmd).Int64()
-			found(UserID(first+i), funds, err)
+			see(UserID(first+i), funds, err)
 		}
 	}
 	return nil

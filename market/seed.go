@@ -9,7 +9,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -47,11 +46,6 @@ type Opening struct {
 	Strategy string // who trades here, as a canonical spec; from it Remove's caller knows which locks there may be
 	Others   []Keys // of a run's first market: where its other markets are, to be removed with it
 	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
-	// MayBeGone is for Audit: the server may have lost the last writes that it acknowledged, as a replica that is promoted
-	// has. What a ledger knows as applied is then gone if the item is not where that put it: it is counted, and taken
-	// back. It needs a market whose operations are one write each (a transaction or a script), so that what the server
-	// has is what it had at one time, and then what was done since.
-	MayBeGone bool
 }
 
 // Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
@@ -158,21 +152,11 @@ func looked(key string, err error) error {
 // Mint gives owner BatchSize new items and returns the id of the first; the others follow without gaps. On an
 // error the batch does not exist if first is zero, and may exist otherwise.
 func Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
-	return new(Minter).Mint(ctx, rdb, keys, owner)
-}
-
-// A Minter makes items for the clients of a market, none of which it makes twice: a server that has lost that it gave their
-// ids away gives them again. The zero value is ready to use. Its methods are safe for concurrent use.
-type Minter struct {
-	mu    sync.Mutex
-	given map[ItemID]bool // the first ids of batches
-}
-
-// Mint is the function Mint, but for ids that it had before.
-func (m *Minter) Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (first ItemID, err error) {
-	if first, err = m.Reserve(ctx, rdb, keys, owner); err != nil {
-		return 0, err
+	last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
+	if err != nil {
+		return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
 	}
+	first = ItemID(last - BatchSize + 1)
 	items := make([]any, BatchSize)
 	for i := range items {
 		items[i] = int64(first) + int64(i)
@@ -181,34 +165,6 @@ func (m *Minter) Mint(ctx context.Context, rdb redis.Cmdable, keys Keys, owner U
 		return first, fmt.Errorf("mint items for user %d: %w", owner, err)
 	}
 	return first, nil
-}
-
-// Reserve notes that BatchSize items are about to be made for owner, and returns the id of the first: one that it has not
-// returned before. Mint calls it.
-func (m *Minter) Reserve(ctx context.Context, rdb redis.Cmdable, keys Keys, owner UserID) (ItemID, error) {
-	for {
-		last, err := rdb.HIncrBy(ctx, keys.Run(), "items", BatchSize).Result()
-		if err != nil {
-			return 0, fmt.Errorf("reserve items for user %d: %w", owner, err)
-		}
-		if first := ItemID(last - BatchSize + 1); m.take(first) {
-			return first, nil
-		}
-	}
-}
-
-// take reports whether a batch was not given away before.
-func (m *Minter) take(first ItemID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.given[first] {
-		return false
-	}
-	if m.given == nil {
-		m.given = map[ItemID]bool{}
-	}
-	m.given[first] = true
-	return true
 }
 
 // Made is what a run noted about itself under its prefix: enough to remove it by enumeration.

@@ -334,7 +334,7 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, resend bool) (
 		if err != nil {
 			return nil, err
 		}
-		connect = cluster.Route(keys.Market()).Dial
+		connect = cluster.Dialer(keys.Market())
 	}
 	return func(ctx context.Context) (*redis.Client, error) {
 		conn, err := connect(ctx)

@@ -2,8 +2,8 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,6 +152,7 @@ func masterPromoted(s *setup, g guard) observed {
 		s.check(s.cluster.Restart(s.ctx, pair.master))
 	}
 	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
+		s.wait(pollEvery)
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
@@ -160,7 +161,7 @@ func masterPromoted(s *setup, g guard) observed {
 		}
 	}
 	unserved := time.Since(last)
-	o := s.sawGone(g)
+	o := s.sawGone(g, pair)
 	o.unserved = unserved
 	return o
 }
@@ -238,35 +239,40 @@ func (p pair) refuses(s *setup) func() error {
 }
 
 // sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the
-// scheme; anything else that is wrong is judged as ever.
-func (s *setup) sawGone(g guard) observed {
+// scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is what it
+// had at one time, and then what was done since.
+func (s *setup) sawGone(g guard, p pair) observed {
 	s.check(s.endClients())
-	sold, again := map[market.ItemID]bool{}, false
-	ledger := market.NewLedger(accounts)
-	ledger.Minted(s.first, seller, nil)
-	for i := range offered {
-		ledger.Listed(market.Listing{Item: s.item(i), Seller: seller, Price: price}, nil)
-	}
-	for _, op := range s.operations {
-		ledger.Purchased(*op.order, op.outcome.err())
-		if op.outcome.Applied() {
-			again = again || sold[op.order.Item]
-			sold[op.order.Item] = true
+	s.check(s.conn.Close())
+	s.check(s.cluster.AwaitMaster(s.ctx, p.key, p.replica))
+	s.check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
+		if err = s.server.Cluster().Refresh(s.ctx); err == nil {
+			s.conn, err = s.server.Dialer(p.key)(s.ctx)
 		}
-	}
-	opening := market.Opening{Accounts: accounts, Funds: funds, MayBeGone: true}
-	v, err := market.Audit(s.ctx, s.conn.Client, s.keys, opening, ledger)
+		return err
+	}))
+	after, err := s.snapshot()
 	s.check(err)
-	if !v.OK() {
-		o := s.saw(result.NotAsked, "")
-		o.why = v.Problems[0]
+	sold, again, gone := map[market.ItemID]bool{}, false, 0
+	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
+		if !op.outcome.Applied() {
+			return false
+		}
+		again = again || sold[op.order.Item]
+		sold[op.order.Item] = true
+		if after.Inventory[op.order.Buyer][op.order.Item] {
+			return false
+		}
+		gone++
+		return true
+	})
+	o := s.saw(result.NotAsked, "no purchase that was acknowledged is gone")
+	if o.harm != result.NoHarm {
 		return o
 	}
-	o := observed{harm: result.NoHarm, kept: result.NotAsked, gone: int(v.GonePurchases)}
-	o.why = "no purchase that was acknowledged is gone"
-	if o.gone > 0 {
+	if o.gone = gone; gone > 0 {
 		o.harm = result.PurchasesGone
-		o.why = english.Plural(o.gone, "purchase", "") + " that had been acknowledged are gone"
+		o.why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
 	}
 	if again {
 		o.why += ", and an item of them was sold again: two buyers were told that it is theirs"
@@ -279,12 +285,4 @@ func (s *setup) sawGone(g guard) observed {
 			"the promoted one does until it has a replica", minReplicasLag)
 	}
 	return o
-}
-
-// err is the outcome as a ledger understands it.
-func (o Outcome) err() error {
-	if refusal := market.Refusal(o.Reason); refusal != nil || o.Applied() {
-		return refusal
-	}
-	return errors.New(o.Error)
 }

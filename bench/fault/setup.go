@@ -311,9 +311,7 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 func (s *setup) proxy(to endpoint) *wire.Proxy {
 	target := to.target()
 	if to.Cluster {
-		var err error
-		target, err = s.server.Route(s.keys.Market()).Target(s.ctx)
-		s.check(err)
+		target = s.server.Master(s.keys.Market())
 	}
 	return s.started(wire.StartRedis(target))
 }

@@ -174,24 +174,9 @@ var columns = slices.Concat(
 		{name: "stock", value: func(r row) any { return r.Stock }},
 		{name: "hold_ms", value: func(r row) any { return r.HoldMS }},
 		{name: "rtt_ms", value: func(r row) any { return r.RTTMS }},
-		gone("purchases", func(g *result.Gone) int64 { return g.Purchases }),
-		gone("listings", func(g *result.Gone) int64 { return g.Listings }),
-		gone("items", func(g *result.Gone) int64 { return g.Items }),
 		{name: "markets", value: func(r row) any { return max(1, r.Markets) }},
-		{name: "redirects", value: func(r row) any { return r.Redirects }},
-		{name: "without_service_seconds", value: func(r row) any { return r.WithoutServiceSeconds }},
 	},
 )
-
-// gone makes a column of what was acknowledged and is gone.
-func gone(what string, of func(*result.Gone) int64) column {
-	return column{name: "audit_gone_" + what, value: func(r row) any {
-		if r.Audit.Gone == nil {
-			return nil
-		}
-		return of(r.Audit.Gone)
-	}}
-}
 
 // behind makes the column of how many operations stand behind a distribution.
 func behind(name string, of func(row) *int64) []column {

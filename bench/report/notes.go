@@ -52,11 +52,6 @@ func rowNotes(r result.Row) []string {
 		texts = append(texts, fmt.Sprintf("%s of unknown outcome; the audit of the whole row found %s applied and %s not",
 			count(r.Unknown, "operation"), thousands(r.Audit.Applied), thousands(r.Audit.NotApplied)))
 	}
-	if g := r.Audit.Gone; g != nil {
-		texts = append(texts, fmt.Sprintf("a replica took the place of the market's master: %s that were acknowledged are gone, with %s "+
-			"and %s; Redis replicates after it has answered, which is not the strategy's doing", count(g.Purchases, "purchase"),
-			count(g.Listings, "listing"), count(g.Items, "new item")))
-	}
 	if r.Browsers != 0 {
 		texts = append(texts, fmt.Sprintf("%s looked at %s listings in %s each on average: %s",
 			count(int64(r.Browsers), "browser"), thousands(r.Browsed), mean(r.BrowseMS), count(r.TornReads, "torn read")))

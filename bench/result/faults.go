@@ -108,7 +108,7 @@ type Finding struct {
 	Why     string  `json:"why"` // one line
 	// Broken is the promise of the lock that the verdict breaks; empty: none.
 	Broken string `json:"broken_promise,omitempty"`
-	// Gone is how many purchases were acknowledged and then lost by the server, or a part of them where keys share no slot, and
+	// Gone is how many purchases were acknowledged and then lost by the server, and
 	// SecondsWithoutService how long it was from the last purchase that was acknowledged before a failure to the first one
 	// after it, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`

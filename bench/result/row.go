@@ -68,12 +68,7 @@ type Row struct {
 	Little        *Little   `json:"little,omitempty"`         // whether its times fit its throughput
 	Open          *Open     `json:"open,omitempty"`           // nil: the loop was closed
 
-	// Nodes are the servers of a row with several markets. Redirects are commands that were sent again because another master
-	// was responsible, or none, and WithoutServiceSeconds is the longest time in which nothing was bought in a market; both
-	// are of rows on Redis Cluster.
-	Nodes                 []Node   `json:"nodes,omitempty"`
-	Redirects             *int64   `json:"redirects,omitempty"`
-	WithoutServiceSeconds *float64 `json:"without_service_seconds,omitempty"`
+	Nodes []Node `json:"nodes,omitempty"` // the servers of a row with several markets
 
 	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
 
@@ -157,26 +152,6 @@ type Audit struct {
 	Applied       int64    `json:"settled_applied"`     // operations of unknown outcome found applied
 	NotApplied    int64    `json:"settled_not_applied"` // and found not applied
 	Problems      []string `json:"problems"`            // the first of them, in words
-	Gone          *Gone    `json:"gone,omitempty"`      // nil: nothing can be, because no master was replaced
-}
-
-// Gone is what a server had acknowledged and lost, as Redis does that replicates after it has answered and whose master is
-// replaced by a replica that lags behind. That is no violation of the strategy.
-type Gone struct {
-	Purchases int64 `json:"purchases"`
-	Listings  int64 `json:"listings"`
-	Items     int64 `json:"items"` // that had just been minted
-}
-
-// Add adds what is gone elsewhere; nil is nothing.
-func (g *Gone) Add(other *Gone) *Gone {
-	switch {
-	case other == nil:
-		return g
-	case g == nil:
-		return other
-	}
-	return &Gone{g.Purchases + other.Purchases, g.Listings + other.Listings, g.Items + other.Items}
 }
 
 // Histograms holds HDR histograms in V2 compressed form (base64), in microseconds.

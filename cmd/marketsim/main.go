@@ -24,11 +24,10 @@
 //
 // # Redis Cluster
 //
-// --redis takes any node of your cluster, --backend cluster starts
-// a private one. A market lies in one slot, which the braces of its prefix choose. --markets N makes N of them, spread over
-// the masters, and divides the workers among them; each is audited, and the report says what each node had. Workers
-// follow a slot that is moved and a master that is replaced: what was refused is tried again, what was under way is of
-// unknown outcome, and the row says how long nothing was bought. One without a master for 30 s ends as incomplete.
+// --redis takes any node of your cluster, --backend cluster starts a private one. A market lies in one slot, which the
+// braces of its prefix choose. --markets N makes N of them, spread over the masters, and divides the workers among them;
+// each is audited, and the report says what each node had. Workers follow a slot that is moved: what was refused is tried
+// again. Where a master is gone the row ends as incomplete.
 //
 // # Strategies
 //

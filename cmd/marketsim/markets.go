@@ -34,11 +34,7 @@ func sites(ctx context.Context, server *backend.Server, first market.Keys, numbe
 				return nil, err
 			}
 		}
-		target, err := server.Route(keys.Prefix()).Target(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, bench.Site{Keys: keys, Node: target.Addr, Dial: server.Dialer(keys.Prefix())})
+		all = append(all, bench.Site{Keys: keys, Node: server.Master(keys.Prefix()).Addr, Dial: server.Dialer(keys.Prefix())})
 	}
 	return all, nil
 }

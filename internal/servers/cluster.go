@@ -151,19 +151,6 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
 }
 
-// CutReplication stops replica i of a master and closes its connection: it has what was written before this was called, and
-// gets nothing that is written after this has returned, until it is resumed.
-func (c *Cluster) CutReplication(ctx context.Context, master, i int) error {
-	if err := c.Pause(i); err != nil {
-		return err
-	}
-	err := c.with(ctx, master, func(conn *backend.Conn) error { return conn.ClientKillByFilter(ctx, "TYPE", "replica").Err() })
-	if err != nil {
-		return fmt.Errorf("cutting replication: closing the replica's connection: %w", err)
-	}
-	return nil
-}
-
 // AwaitMaster returns when node i is the master of a key's slot. Without a bound in ctx it may wait for ever.
 func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 	return backend.Await(ctx, pollEvery, func() error {

@@ -23,13 +23,12 @@ type Cluster struct {
 	mu     sync.Mutex
 	nodes  []string      // addresses of all nodes that are known, the one that answered last first
 	serves [slots]string // the master of each slot; empty: none
-	routes map[int]*Route
 }
 
 // OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] where the cluster is
 // not complete: where a slot has no master, or one of the masters cannot be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
-	c := &Cluster{entry: entry, nodes: []string{entry.Addr}, routes: map[int]*Route{}}
+	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
 		return nil, err
 	}
@@ -62,28 +61,29 @@ func (c *Cluster) Masters() []Target {
 	return all
 }
 
-// Route is the way to the master of a key's slot. All keys of a slot share one.
-func (c *Cluster) Route(key string) *Route {
-	slot := Slot(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.routes[slot]
-	if r == nil {
-		r = newRoute(func(ctx context.Context) (Target, error) { return c.find(ctx, slot) })
-		r.cluster = c
-		if c.serves[slot] != "" {
-			r.current, r.known = c.target(c.serves[slot]), true
-		}
-		c.routes[slot] = r
-	}
-	return r
+// Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. The connection follows a
+// slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and is sent again to
+// whoever serves the slot. Only a MULTI/EXEC that was discarded, and a command after a WATCH, are not: [Redirected] tells the
+// caller, who has to begin anew. A connection that breaks is made again to the master there is then; what was on its way is of
+// unknown outcome as ever.
+func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
+	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
 }
 
 // Master is the master of a key's slot as far as is known. [Cluster.Refresh] makes sure.
-func (c *Cluster) Master(key string) Target {
+func (c *Cluster) Master(key string) Target { return c.master(Slot(key)) }
+
+func (c *Cluster) master(slot int) Target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.target(c.serves[Slot(key)])
+	return c.target(c.serves[slot])
+}
+
+// moved notes that a node says that the one at addr serves a slot from now on.
+func (c *Cluster) moved(slot int, addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serves[slot] = addr
 }
 
 // Refresh asks the nodes for the slots, one after the other until one answers.
@@ -102,19 +102,6 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("no node of the cluster says who serves its slots: %w", errors.Join(errs...))
-}
-
-// find asks for the master of a slot.
-func (c *Cluster) find(ctx context.Context, slot int) (Target, error) {
-	if err := c.Refresh(ctx); err != nil {
-		return Target{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.serves[slot] == "" {
-		return Target{}, fmt.Errorf("%w: no master serves slot %d", ErrUnsuitable, slot)
-	}
-	return c.target(c.serves[slot]), nil
 }
 
 // ask asks one node.
@@ -139,7 +126,6 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.serves = [slots]string{}
 	nodes := []string{addr}
 	for _, r := range ranges {
 		for i, node := range r.Nodes {

@@ -31,9 +31,8 @@
 //
 // # Where the master changes
 //
-// On Redis Cluster a connection has a [Route], and follows it: see [Route.Dial]. go-redis's own
-// ClusterClient and FailoverClient are not used, because they send a command again after its reply was lost. [Cluster]
-// knows who serves a slot, [Nodes] are a worker's connections to all masters.
+// On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used, because
+// it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
 //
 // # The one exception
 //
@@ -83,16 +82,19 @@ type Conn struct {
 	*redis.Client
 	Stats *Stats
 
-	name  Name
-	meter *meter
-	route *Route
+	name   Name
+	meter  *meter
+	dialer *dialer
 }
 
 // Shared reports whether it was dialled under [Pipelining].
 func (c *Conn) Shared() bool { return c.meter.shared }
 
-// Route is the way to its server, which others may share.
-func (c *Conn) Route() *Route { return c.route }
+// Cluster is the Redis Cluster whose slot it follows; nil: none.
+func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
+
+// Addr is the address of the server that it was connected to last.
+func (c *Conn) Addr() string { return c.dialer.tried().Addr }
 
 // Awaits reports whether a reply is awaited: nothing was read since the last write.
 func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
@@ -103,22 +105,15 @@ func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
 //
 // Should the connection break later, the command that noticed fails and the next one connects anew. While that
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
-func Dial(ctx context.Context, t Target) (*Conn, error) { return dialRoute(ctx, fixedRoute(t)) }
+func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, &dialer{target: t}) }
 
-func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
-	limit := connectTimeout
-	if route.Follows() {
-		limit = awaitMaster
-	}
-	bounded, cancel := context.WithTimeout(ctx, limit)
+func dial(ctx context.Context, d *dialer) (*Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d := &dialer{route: route, meter: newMeter(ctx), delay: delayOf(ctx), open: map[*countingConn]struct{}{}}
-	first, err := d.connectToMaster(bounded)
+	d.meter, d.delay, d.open = newMeter(ctx), delayOf(ctx), map[*countingConn]struct{}{}
+	first, err := d.reach(bounded)
 	t := d.tried()
-	switch {
-	case err != nil && t.Addr == "": // nobody says where the master is
-		return nil, err
-	case err != nil:
+	if err != nil {
 		return nil, explainDial(ctx, t, err)
 	}
 	// go-redis does not watch for cancellation while it waits for a reply.
@@ -126,7 +121,7 @@ func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
 
 	d.first.Store(&first)
 	client := redis.NewClient(d.options(t))
-	if route.Follows() {
+	if d.cluster != nil {
 		client.AddHook(follower{d})
 	}
 	if d.meter.shared {
@@ -144,7 +139,7 @@ func dialRoute(ctx context.Context, route *Route) (*Conn, error) {
 		return nil, explainDial(ctx, t, err)
 	}
 	d.meter.start()
-	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter, route: route}, nil
+	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter, dialer: d}, nil
 }
 
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
@@ -155,12 +150,15 @@ func QuietLogs() { logging.Disable() }
 // dialer makes the connections of one Conn: the first by Dial itself, whose errors are then plain and which
 // leaves no background dialling behind; later ones on go-redis's demand.
 type dialer struct {
-	route *Route
+	cluster *Cluster // whose slot's master it connects to; nil: to target
+	slot    int
+
 	meter *meter
 	delay time.Duration // of what is received
 	first atomic.Pointer[net.Conn]
 
 	watching atomic.Bool // a WATCH is in force, which belongs to its connection
+	doubted  atomic.Bool // the last attempt to connect failed, or the last connection broke
 
 	mu     sync.Mutex
 	target Target                     // of the last connection
@@ -169,10 +167,7 @@ type dialer struct {
 
 // options is what the package comment explains.
 func (d *dialer) options(t Target) *redis.Options {
-	pipelines, patience := -1, dialTimeout
-	if d.route.Follows() {
-		patience = awaitMaster
-	}
+	pipelines := -1
 	if d.meter.shared {
 		pipelines = 1
 	}
@@ -190,7 +185,7 @@ func (d *dialer) options(t Target) *redis.Options {
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
 		ConnMaxIdleTime:       -1,
-		DialTimeout:           patience,
+		DialTimeout:           dialTimeout,
 		ReadTimeout:           ioTimeout,
 		WriteTimeout:          ioTimeout,
 		ContextTimeoutEnabled: true,
@@ -215,9 +210,12 @@ func DialBeside(ctx context.Context, client *redis.Client) (net.Conn, error) {
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if ctx.Value(besideKey{}) != nil {
-		beside := dialer{route: d.route, meter: &meter{Stats: d.meter.Stats}, delay: d.delay, open: map[*countingConn]struct{}{}}
+		beside := dialer{
+			cluster: d.cluster, slot: d.slot, target: d.tried(), meter: &meter{Stats: d.meter.Stats}, delay: d.delay,
+			open: map[*countingConn]struct{}{},
+		}
 		beside.meter.start()
-		conn, err := beside.connectToMaster(ctx)
+		conn, err := beside.reach(ctx)
 		if err != nil {
 			return nil, explainDial(ctx, beside.tried(), err)
 		}
@@ -227,7 +225,7 @@ func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if first := d.first.Swap(nil); first != nil {
 		return *first, nil
 	}
-	return d.connectToMaster(ctx)
+	return d.reach(ctx)
 }
 
 func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {

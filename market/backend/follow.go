@@ -10,9 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// lookAgain is how long a connection waits before it tries once more what was refused because keys are on their way, and
+// moving for how long it does so.
+const (
+	lookAgain = 10 * time.Millisecond
+	moving    = 5 * time.Second
+)
+
 // Redirected reports whether a server refused a command, or discarded a transaction, because another server is responsible
-// for its keys, or because none is at the moment. The command was certainly not executed. A connection with a [Route]
-// goes to whoever is responsible with its next command.
+// for its keys, or because none is at the moment. The command was certainly not executed. A connection of
+// [Cluster.Dialer] goes to whoever is responsible with its next command.
 func Redirected(err error) bool { return redirectOf(err).kind != notRedirected }
 
 // A redirect is what a refused command says about who would not refuse it.
@@ -27,8 +34,8 @@ const (
 	notRedirected redirectKind = iota
 	movedTo                    // another server is responsible from now on
 	askAt                      // another server is, for this command
-	noMaster                   // the server is no master, or knows of none
-	notNow                     // it is this server, but not now: the keys are on their way, or replicas are missing
+	notNow                     // it is this server, but not now: the keys are on their way
+	nobody                     // the server is no master, knows of none, or misses its replicas
 )
 
 // redirectOf reads a server's refusal.
@@ -42,12 +49,12 @@ func redirectOf(err error) redirect {
 	if addr, ok := redis.IsAskError(err); ok {
 		return redirect{askAt, addr}
 	}
-	for code, kind := range map[string]redirectKind{
-		"READONLY": noMaster, "UNBLOCKED": noMaster, "MASTERDOWN": noMaster, "CLUSTERDOWN": noMaster, "LOADING": noMaster,
-		"TRYAGAIN": notNow, "NOREPLICAS": notNow,
-	} {
+	if answered(err, "TRYAGAIN") {
+		return redirect{kind: notNow}
+	}
+	for _, code := range []string{"READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS"} {
 		if answered(err, code) {
-			return redirect{kind, ""}
+			return redirect{kind: nobody}
 		}
 	}
 	return redirect{}
@@ -83,7 +90,7 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		err := next(ctx, cmd)
-		for giveUp := time.Now().Add(awaitMaster); f.again(ctx, redirectOf(err), err, giveUp); {
+		for giveUp := time.Now().Add(moving); f.again(ctx, redirectOf(err), err, giveUp); {
 			to := redirectOf(err)
 			cmd.SetErr(nil)
 			if to.kind == askAt {
@@ -106,7 +113,7 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 			return err
 		}
 		refused := cmds
-		for giveUp := time.Now().Add(awaitMaster); f.again(ctx, redirectAmong(refused, err), err, giveUp); {
+		for giveUp := time.Now().Add(moving); f.again(ctx, redirectAmong(refused, err), err, giveUp); {
 			to := redirectAmong(refused, err)
 			if refused = redirected(refused); to.kind == askAt {
 				err = f.ask(ctx, to.addr, refused...)
@@ -153,34 +160,26 @@ func firstOf(cmds []redis.Cmder) error {
 }
 
 // again reports whether a command that ended with err is to be sent again, and makes sure that it then goes to whoever is
-// responsible. It waits where nobody is.
+// responsible.
 func (f follower) again(ctx context.Context, to redirect, err error, giveUp time.Time) bool {
 	d := f.dialer
-	tried := d.tried()
 	switch to.kind {
 	case notRedirected:
 		var refused redis.Error
-		if err != nil && !errors.As(err, &refused) && ctx.Err() == nil { // it may be dead
-			d.route.doubt(tried)
+		if err != nil && !errors.As(err, &refused) { // the master may be dead
+			d.doubted.Store(true)
 		}
 		return false
+	case nobody:
+		return false
 	case movedTo:
-		d.route.moved(tried, to.addr)
+		d.cluster.moved(d.slot, to.addr)
 		d.leave()
-	case noMaster:
-		d.route.doubt(tried)
-		if now, err := d.route.Target(ctx); err == nil && now.Addr != tried.Addr {
-			d.leave()
-		}
 	}
-	d.meter.redirects.Add(1)
 	if d.watching.Load() || !time.Now().Before(giveUp) || ctx.Err() != nil {
 		return false
 	}
-	if to.kind != movedTo && to.kind != askAt {
-		return rest(ctx)
-	}
-	return true
+	return to.kind != notNow || rest(ctx)
 }
 
 // rest waits a little, and reports whether ctx goes on.
@@ -229,7 +228,7 @@ func (r refusal) Error() string { return string(r) }
 // RedisError implements redis.Error.
 func (refusal) RedisError() {}
 
-// leave closes the connections to the server that was tried, so that go-redis makes another, to the route's master. It
+// leave closes the connections to the server that was tried, so that go-redis makes another, to the slot's master. It
 // notices before it writes a command to one that is closed.
 func (d *dialer) leave() {
 	d.mu.Lock()
@@ -253,24 +252,20 @@ func (d *dialer) closed(conn *countingConn) {
 	delete(d.open, conn)
 }
 
-// connectToMaster connects to the route's master, and waits for it where the route follows.
-func (d *dialer) connectToMaster(ctx context.Context) (net.Conn, error) {
-	for {
-		target, err := d.route.Target(ctx)
-		if err == nil {
-			d.mu.Lock()
-			d.target = target
-			d.mu.Unlock()
-			var conn net.Conn
-			if conn, err = d.connect(ctx, target); err == nil {
-				return conn, nil
-			}
-			d.route.doubt(target)
+// reach connects to the server, of a cluster to the slot's master: as the nodes say now, where the last attempt failed or the
+// last connection broke.
+func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
+	if d.cluster != nil {
+		if d.doubted.Load() {
+			_ = d.cluster.Refresh(ctx) // the one that was known may serve again before anybody says so
 		}
-		if !d.route.Follows() || ctx.Err() != nil || !rest(ctx) {
-			return nil, err
-		}
+		d.mu.Lock()
+		d.target = d.cluster.master(d.slot)
+		d.mu.Unlock()
 	}
+	conn, err := d.connect(ctx, d.tried())
+	d.doubted.Store(err != nil)
+	return conn, err
 }
 
 // tried is the server to which the last connection was made.

@@ -31,7 +31,6 @@ type Server struct {
 
 	own     *ownProcess // nil unless it is a process of ours
 	cluster *Cluster    // nil unless Discover found that it is one
-	route   *Route      // of a server that is none
 	stop    func() error
 }
 
@@ -41,7 +40,7 @@ func NewServer(name Name, target Target, detail string, stop func() error) *Serv
 	if stop == nil {
 		stop = func() error { return nil }
 	}
-	return &Server{Name: name, Target: target, Detail: detail, route: fixedRoute(target), stop: sync.OnceValue(stop)}
+	return &Server{Name: name, Target: target, Detail: detail, stop: sync.OnceValue(stop)}
 }
 
 // Discover finds out whether the server is a Redis Cluster. The errors are those of [OpenCluster] and [Dial].
@@ -64,12 +63,12 @@ func (s *Server) Discover(ctx context.Context) (err error) {
 // Cluster is the Redis Cluster that the server is, if Discover found that; nil: it is none.
 func (s *Server) Cluster() *Cluster { return s.cluster }
 
-// Route is the way to the master of a key. Only on a cluster does it matter which key.
-func (s *Server) Route(key string) *Route {
+// Master is where a key lies. Only on a cluster does it matter which key.
+func (s *Server) Master(key string) Target {
 	if s.cluster != nil {
-		return s.cluster.Route(key)
+		return s.cluster.Master(key)
 	}
-	return s.route
+	return s.Target
 }
 
 // Describe returns one line for users: where the market runs, and why there.
@@ -88,21 +87,24 @@ func (s *Server) Describe() string {
 }
 
 // Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named.
-func (s *Server) Dial(ctx context.Context) (*Conn, error) { return s.dial(ctx, s.route) }
-
-// Dialer returns what connects to the master of a key, by its [Route].
-func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
-	route := s.Route(key)
-	return func(ctx context.Context) (*Conn, error) { return s.dial(ctx, route) }
+func (s *Server) Dial(ctx context.Context) (*Conn, error) {
+	return s.named(Dial(ctx, s.Target))
 }
 
-func (s *Server) dial(ctx context.Context, route *Route) (*Conn, error) {
-	conn, err := route.Dial(ctx)
-	if err != nil {
-		return nil, err
+// Dialer returns what connects to the master of a key, on a cluster by [Cluster.Dialer].
+func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
+	if s.cluster == nil {
+		return s.Dial
 	}
-	conn.name = s.Name
-	return conn, nil
+	dial := s.cluster.Dialer(key)
+	return func(ctx context.Context) (*Conn, error) { return s.named(dial(ctx)) }
+}
+
+func (s *Server) named(conn *Conn, err error) (*Conn, error) {
+	if err == nil {
+		conn.name = s.Name
+	}
+	return conn, err
 }
 
 // Close ends a server that was started for this run and does nothing to one that was given by URL. The second

@@ -11,10 +11,8 @@ import (
 
 // Counts is what a connection has carried. A round trip is a wait for the network: a write that follows a read,
 // so a pipeline is one however many commands it holds. Bytes are those of the Redis protocol, before TLS.
-//
-// Redirects are commands that a server refused because another one was responsible for their keys, or none: see [Route].
 type Counts struct {
-	RoundTrips, Commands, BytesSent, BytesReceived, Redirects int64
+	RoundTrips, Commands, BytesSent, BytesReceived int64
 }
 
 // Sub returns what was counted between the earlier counts b and c.
@@ -24,7 +22,6 @@ func (c Counts) Sub(b Counts) Counts {
 		Commands:      c.Commands - b.Commands,
 		BytesSent:     c.BytesSent - b.BytesSent,
 		BytesReceived: c.BytesReceived - b.BytesReceived,
-		Redirects:     c.Redirects - b.Redirects,
 	}
 }
 
@@ -35,7 +32,6 @@ func (c Counts) Add(b Counts) Counts {
 		Commands:      c.Commands + b.Commands,
 		BytesSent:     c.BytesSent + b.BytesSent,
 		BytesReceived: c.BytesReceived + b.BytesReceived,
-		Redirects:     c.Redirects + b.Redirects,
 	}
 }
 
@@ -44,7 +40,7 @@ func (c Counts) Add(b Counts) Counts {
 // and so does each command between them; a command counts once it has ended. The zero value is ready, and several
 // connections may count into one.
 type Stats struct {
-	roundTrips, commands, sent, received, redirects atomic.Int64
+	roundTrips, commands, sent, received atomic.Int64
 }
 
 // statsKey is the key of CountInto's value.
@@ -69,7 +65,6 @@ func (s *Stats) Snapshot() Counts {
 		Commands:      s.commands.Load(),
 		BytesSent:     s.sent.Load(),
 		BytesReceived: s.received.Load(),
-		Redirects:     s.redirects.Load(),
 	}
 }
 
@@ -82,7 +77,6 @@ func (s *Stats) Count(c Counts) {
 	s.commands.Add(c.Commands)
 	s.sent.Add(c.BytesSent)
 	s.received.Add(c.BytesReceived)
-	s.redirects.Add(c.Redirects)
 }
 
 // meter is where one Conn counts.
