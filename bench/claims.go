@@ -7,7 +7,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/reference"
 )
 
 // claim is one statement of a source about what it measured.
@@ -27,29 +26,21 @@ type finding struct {
 	number float64
 }
 
-// Judge says of each claim of what a run reproduces, the book or [reference.Backoff], whether the run bears it out, or of
-// those of the papers on locking if it is a sweep. A claim's number is computed in each round, and it holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and
-// is not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop
+// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it holds
+// when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop
 // when one likes the result would make a claim out of chance. One trial has no interval, and is judged by its one
 // number.
 //
 // A claim is not judged (Measured says why) when a row it needs is missing, not complete or without an audit that found
 // the market right, or when the rows were not measured on a real server.
 func Judge(run *result.Run) []result.Claim {
-	if len(run.Manifest.Config.Axes) > 0 {
-		return judgeSweep(run)
-	}
-	claims, first := bookClaims, 1
-	if slices.Contains(run.Manifest.Config.Reproduces, reference.Backoff) {
-		claims, first = backoffClaims, 1+len(bookClaims)
-	}
-	judged := make([]result.Claim, 0, len(claims))
-	for i, c := range claims {
+	judged := make([]result.Claim, 0, len(bookClaims))
+	for i, c := range bookClaims {
 		out := result.Claim{
-			ID: first + i, Text: c.text, Published: c.published, Tolerance: c.tolerance, Verdict: result.NotJudged,
+			ID: 1 + i, Text: c.text, Published: c.published, Tolerance: c.tolerance, Verdict: result.NotJudged,
 		}
 		if run.Manifest.Backend == "embedded" {
-			out.Measured = notRedis
+			out.Measured = "numbers of the embedded server are not Redis's: not judged"
 		} else {
 			c.judge(run.Rounds(), run.Planned(), &out)
 		}
@@ -57,9 +48,6 @@ func Judge(run *result.Run) []result.Claim {
 	}
 	return judged
 }
-
-// notRedis is why no claim is judged on the embedded server.
-const notRedis = "numbers of the embedded server are not Redis's: not judged"
 
 // judge fills in what the complete rounds out of so many planned ones say.
 func (c claim) judge(rounds [][]result.Row, planned int, out *result.Claim) {
@@ -147,28 +135,10 @@ func (r round) buying(strategy string, mixes ...result.Mix) ([]result.Row, error
 
 // byMix spells one value per mix: "2.96 at 1x1, 268 at 5x5". The unit follows the first.
 func byMix(unit string, mixes ...result.Mix) func([]float64) string {
-	var names []string
-	for _, m := range mixes {
-		names = append(names, "at "+m.String())
-	}
-	return each(unit, names)
-}
-
-// byStrategy spells one value per strategy: "24.2 tries with watch, 18.5 with watch:backoff=exp".
-func byStrategy(unit string, strategies ...string) func([]float64) string {
-	var names []string
-	for _, s := range strategies {
-		names = append(names, "with "+s)
-	}
-	return each(unit, names)
-}
-
-// each spells one value per name.
-func each(unit string, names []string) func([]float64) string {
 	return func(values []float64) string {
-		parts := make([]string, 0, len(names))
-		for i, name := range names {
-			parts = append(parts, short(values[i])+unit[:len(unit)*max(0, 1-i)]+" "+name)
+		parts := make([]string, 0, len(mixes))
+		for i, m := range mixes {
+			parts = append(parts, short(values[i])+unit[:len(unit)*max(0, 1-i)]+" at "+m.String())
 		}
 		return strings.Join(parts, ", ")
 	}

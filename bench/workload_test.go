@@ -55,9 +55,6 @@ func TestWorkload(t *testing.T) {
 			t.Errorf("got %v, want ErrConfig and %q", err, want)
 		}
 	}
-	if _, err := AtOnce(t.Context(), good); !errors.Is(err, ErrConfig) {
-		t.Errorf("at once: %v, want ErrConfig", err)
-	}
 	elsewhere := Config{Subject: elsewhere{}, Mix: mix1x1, Duration: time.Second, Workload: result.Workload{HoldMS: 1}}
 	if err := elsewhere.validate(); err != nil {
 		t.Errorf("other work under a lock that is kept elsewhere: %v", err)

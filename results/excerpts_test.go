@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +37,6 @@ var excerpts = map[string]func(t *testing.T, folder, now string) string{
 	"waiting-2026-11-22-redis-7.0.15":    comparedWith("coarse:set-px"),
 	"servers-2026-11-22-redis-7.0.15":    comparedWith("fine:set-px"),
 	"native-2026-11-22-valkey-9.1.2":     comparedWith("fine:set-px"),
-	"backoff-2026-11-22-redis-7.0.15":    claimsTable,
 	"sweeps-2026-11-22-redis-7.0.15":     sweepSentences,
 }
 
@@ -153,16 +151,7 @@ func bookTable(t *testing.T, folder, _ string) string {
 	return table + "\n\n" + claims + "\n"
 }
 
-// claimsTable is what a run says about the claims of what it reproduces.
-func claimsTable(t *testing.T, folder, _ string) string {
-	table := [][]string{{"id", "claim", "published", "measured", "verdict"}}
-	for _, c := range readRun(t, filepath.Join(folder, "run.json")).Claims {
-		table = append(table, []string{strconv.Itoa(c.ID), c.Text, c.Published, c.Measured, string(c.Verdict)})
-	}
-	return markdown(table)
-}
-
-// sweepSentences are what the sweeps below a folder found, each in a list, and the claims that it was judged by.
+// sweepSentences are what the sweeps below a folder found, each in a list.
 func sweepSentences(t *testing.T, folder, _ string) string {
 	var all []string
 	for _, path := range glob(t, folder+"/*/sweep.json") {
@@ -170,11 +159,6 @@ func sweepSentences(t *testing.T, folder, _ string) string {
 		text := "**" + filepath.Base(filepath.Dir(path)) + "**\n\n"
 		for _, sentence := range run.Sweep.Findings {
 			text += "- " + sentence + "\n"
-		}
-		for _, c := range run.Claims {
-			if c.Verdict != result.NotJudged {
-				text += fmt.Sprintf("- Claim %d, %s: %s (%s)\n", c.ID, c.Text, c.Verdict, c.Measured)
-			}
 		}
 		all = append(all, text)
 	}

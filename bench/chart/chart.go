@@ -40,7 +40,7 @@ type part struct {
 func Of(run *result.Run) []Figure {
 	all := groupsOf(run)
 	order := []func(*result.Run, []group) []Figure{
-		sweeps, atOnce, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
+		sweeps, throughput, comparisons, rates, percentiles, split, costs, tries, fairness, overTime,
 	}
 	var figures []Figure
 	for _, of := range order {

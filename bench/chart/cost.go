@@ -33,7 +33,7 @@ func costs(run *result.Run, all []group) []Figure {
 		v := g.median(perSecond)
 		return g.rows[0].Open != nil || v.n == 0 || v.center == 0
 	})
-	if isSweep(run) || run.Manifest.Config.AtOnce {
+	if isSweep(run) {
 		return nil
 	}
 	var best price

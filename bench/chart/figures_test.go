@@ -114,25 +114,6 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestAtOnce: how long all clients need and how often they try, by their number.
-func TestAtOnce(t *testing.T) {
-	run := inRounds(6, "watch", "watch:backoff=full")
-	run.Manifest.Config.AtOnce = true
-	for i := range run.Rows {
-		r := &run.Rows[i]
-		r.Sellers, r.Buyers, r.Bought, r.Retries, r.Seconds = 1, 10*r.Buyers, 100, 300, 2
-	}
-	run.Manifest.Config.Mixes = []string{"1x10", "1x50"}
-	f := figureOf(t, run, "backoff-time")
-	has(t, f, drawnOn(f), "watch", "watch:backoff=full", "1 s", "10", "50")
-	if !strings.Contains(f.Alt, "watch 200 ms with 10 and 1 s with 50") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-	if f = figureOf(t, run, "backoff-tries"); !strings.Contains(f.Alt, "watch 40 with 10 and 200 with 50") {
-		t.Errorf("it says: %s", f.Alt)
-	}
-}
-
 // TestCourse: the median of rounds of equal steps, without the last step, which may be shorter.
 func TestCourse(t *testing.T) {
 	run := inRounds(3, "fine")

@@ -10,7 +10,7 @@ import (
 
 // overTime is the purchases a second over the time of a row.
 func overTime(run *result.Run, all []group) []Figure {
-	if isSweep(run) || run.Manifest.Config.AtOnce {
+	if isSweep(run) {
 		return nil
 	}
 	drawn := slices.DeleteFunc(byPlace(all), func(g group) bool {

@@ -167,7 +167,7 @@ func fairness(run *result.Run, all []group) []Figure {
 	drawn := slices.DeleteFunc(slices.Clone(all), func(g group) bool {
 		return g.rows[0].Buyers < 2 || g.median(jain).n == 0
 	})
-	if len(drawn) == 0 || isSweep(run) || run.Manifest.Config.AtOnce {
+	if len(drawn) == 0 || isSweep(run) {
 		return nil
 	}
 	ax := linearAxis("Jain's index", digits, 1)

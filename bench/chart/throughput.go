@@ -15,7 +15,7 @@ import (
 // the book beside those of a reproduction.
 func throughput(run *result.Run, all []group) []Figure {
 	all = slices.DeleteFunc(slices.Clone(all), func(g group) bool { return g.rows[0].Open != nil })
-	if len(all) == 0 || isSweep(run) || run.Manifest.Config.AtOnce {
+	if len(all) == 0 || isSweep(run) {
 		return nil
 	}
 	var ends []float64

@@ -168,7 +168,6 @@ func Differences(old, new result.Manifest) []Difference {
 	differ("mixes", strings.Join(a.Mixes, ", "), strings.Join(b.Mixes, ", "))
 	differ("axes", axes(a), axes(b))
 	differ("trials", strconv.Itoa(max(1, a.Trials)), strconv.Itoa(max(1, b.Trials)))
-	differ("buyers at once", strconv.FormatBool(a.AtOnce), strconv.FormatBool(b.AtOnce))
 	differ("browsers", strconv.Itoa(a.Browsers), strconv.Itoa(b.Browsers))
 	differ("wallets", strconv.Itoa(a.Wallets), strconv.Itoa(b.Wallets))
 	differ("funds", strconv.FormatInt(a.Funds, 10), strconv.FormatInt(b.Funds, 10))

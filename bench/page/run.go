@@ -7,7 +7,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/reference"
 )
 
 // title says what a document is about.
@@ -28,8 +27,6 @@ func title(d *report.Document) string {
 			names = append(names, string(axis.Name))
 		}
 		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
-	case slices.Contains(c.Reproduces, reference.Backoff):
-		return "Back-off of clients that begin at once"
 	case len(c.Reproduces) == 1:
 		return "Table " + c.Reproduces[0] + " of Redis in Action, measured"
 	case len(c.Reproduces) > 1:

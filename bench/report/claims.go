@@ -6,22 +6,11 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// claimed is whose claims a run was judged by.
-func claimed(res *result.Run) string {
-	switch {
-	case isSweep(res):
-		return "literature"
-	case ofBackoff(res):
-		return "blog"
-	}
-	return "book"
-}
-
-// claimSection is the claims of what was reproduced, with how each was judged.
+// claimSection is the claims of the book, with how each was judged.
 func claimSection(res *result.Run) section {
-	of := claimed(res)
+	const of = "book"
 	t := &table{header: headings(6, "id", "claim", of, "measured", "holds if", "holds")}
-	summary, widest := tally(res.Claims, of), max(len("measured"), len(of))
+	summary, widest := tally(res.Claims), max(len("measured"), len(of))
 	var prose [][]cell
 	for _, line := range wrap(summary, Width) {
 		prose = append(prose, cells(line))
@@ -44,7 +33,7 @@ func claimSection(res *result.Run) section {
 			}
 		}
 	}
-	return section{title: "Claims", lines: []string{summary}, table: t, prose: prose, meaning: claimsMeaning(res.Claims, of)}
+	return section{title: "Claims", lines: []string{summary}, table: t, prose: prose, meaning: claimsMeaning(res.Claims)}
 }
 
 // holds says how a claim was judged.
@@ -66,7 +55,7 @@ func holds(c result.Claim) cell {
 
 // tally counts how the claims were judged: "Of 11 claims of the book: 6 hold, 1 does not, 1 not decided, 3 not
 // judged." What nobody has is left out, but for those that hold and those that do not.
-func tally(claims []result.Claim, of string) string {
+func tally(claims []result.Claim) string {
 	var yes, no, undecided, unjudged int
 	basis := ""
 	for _, c := range claims {
@@ -84,7 +73,7 @@ func tally(claims []result.Claim, of string) string {
 			basis = " In one trial, no interval."
 		}
 	}
-	text := fmt.Sprintf("Of %s of the %s: %d %s, %d %s", count(int64(len(claims)), "claim"), of,
+	text := fmt.Sprintf("Of %s of the book: %d %s, %d %s", count(int64(len(claims)), "claim"),
 		yes, agree(yes, "holds", "hold"), no, agree(no, "does not", "do not"))
 	if undecided > 0 {
 		text += fmt.Sprintf(", %d not decided", undecided)

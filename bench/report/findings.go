@@ -60,7 +60,6 @@ func (v view) found() (said []string) {
 
 // tally counts the claims.
 func (v view) tally() string {
-	of := claimed(v.res)
 	var holds, not []string
 	for _, c := range v.res.Claims {
 		switch {
@@ -70,7 +69,7 @@ func (v view) tally() string {
 			not = append(not, fmt.Sprint(c.ID))
 		}
 	}
-	text := fmt.Sprintf("Of %s of the %s %d %s here", count(int64(len(v.res.Claims)), "claim"), of, len(holds),
+	text := fmt.Sprintf("Of %s of the book %d %s here", count(int64(len(v.res.Claims)), "claim"), len(holds),
 		agree(len(holds), "holds", "hold"))
 	if len(not) > 0 {
 		text += fmt.Sprintf(", and %s %s not", claimIDs(not), agree(len(not), "does", "do"))

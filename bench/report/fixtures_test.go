@@ -7,7 +7,6 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/results/reference"
 )
 
 // measuredRow is a row of a plausible run: fixed numbers, so that goldens do not move.
@@ -119,28 +118,6 @@ func inRounds(measured int) *result.Run {
 	if measured < 9 {
 		res.Status = result.Interrupted
 		res.Rows[len(res.Rows)-1].Status = result.Interrupted
-	}
-	res.Claims = bench.Judge(res)
-	return res
-}
-
-// backedOff is a reproduction of clients that begin at once, in nine rounds.
-func backedOff() *result.Run {
-	res := complete()
-	c := &res.Manifest.Config
-	c.Reproduces, c.AtOnce, c.Trials = []string{reference.Backoff}, true, 9
-	c.Strategies, c.Mixes = bench.AtOnceStrategies(), nil
-	res.Rows = nil
-	for _, mix := range bench.AtOnceMixes() {
-		c.Mixes = append(c.Mixes, mix.String())
-		for i, strategy := range c.Strategies {
-			for round := 1; round <= c.Trials; round++ {
-				bought, tries := int64(10*mix.Buyers), int64(5+mix.Buyers/(5*(i+1)))
-				r := measuredRow(strategy, mix.Sellers, mix.Buyers, bought, bought, bought*(tries+int64(round)%3), 20.4)
-				r.Trial, r.Seconds = round, []float64{2, 60, 5, 4.5}[i]*(1+float64(round)/100)
-				res.Rows = append(res.Rows, r)
-			}
-		}
 	}
 	res.Claims = bench.Judge(res)
 	return res

@@ -133,7 +133,7 @@ func TestTallyAgrees(t *testing.T) {
 		"Of 3 claims of the book: 1 holds, 2 do not, 0 not judged.":  {{Holds: &yes}, {Holds: &no}, {Holds: &no}},
 		"Of 0 claims of the book: 0 hold, 0 do not, 0 not judged.":   nil,
 	} {
-		if got := tally(claims, "book"); !strings.HasPrefix(got, want) {
+		if got := tally(claims); !strings.HasPrefix(got, want) {
 			t.Errorf("the tally is %q, want %q", got, want)
 		}
 	}

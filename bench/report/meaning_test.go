@@ -112,12 +112,11 @@ func TestTablesInWords(t *testing.T) {
 		"one buyer":      {loadMeaning(look(alike)), "In this one round a single buyer shares with nobody."},
 		"tries":          {triesMeaning(look(complete())), "In this one round a purchase with watch took 41 tries at 5x5, and 99 of 100 at most 187."},
 		"details":        {detailsMeaning(look(complete())), "In this one round waits reached 408 ms with watch at 5x5, 20 times the average there."},
-		"back-off":       {backoffTable(backedOff()).meaning, "A client needs 12 tries with watch:backoff=decorrelated and 27 with watch at 1x100; all end in 210 ms with watch and 6.3 s with watch:backoff=exp."},
 		"table 6-1":      {reproduction(inRounds(9))[0].meaning, "watch takes 0.39 retries a purchase at 1x1 and 38 at 5x5 (in the book 3.0 and more than 268)."},
 		"table 6-3":      {reproduction(inRounds(9))[2].meaning, "fine buys 33 times as much as watch and 3.3 times as much as coarse at 5x5 (in the book more than 185 and 5.4 times)."},
 		"not measured":   {reproduction(partial())[0].meaning, "Nothing is compared with the book: coarse was not measured at 5x5, or may not be judged."},
-		"claims":         {claimsMeaning(inRounds(9).Claims, "book"), "What the book says holds here, but for claims 4, 7 and 9. Not judged: claim 11."},
-		"no claim":       {claimsMeaning(inRounds(4).Claims, "book"), "Nothing that the book says is decided here."},
+		"claims":         {claimsMeaning(inRounds(9).Claims), "What the book says holds here, but for claims 4, 7 and 9. Not judged: claim 11."},
+		"no claim":       {claimsMeaning(inRounds(4).Claims), "Nothing that the book says is decided here."},
 		"comparison":     {comparisonMeaning(compared("fine", "coarse", "fine:poll=1ms", "watch").Comparisons), "Whether watch, fine or fine:poll=1ms is the fastest at 5x5 is not decided, and coarse is slower."},
 		"one scenario":   {scenarioMeaning(everyVerdict().Findings[2:3]), "It does harm with set-px: sold twice; others were kept out until the lease ran out."},
 		"a scenario":     {scenarioMeaning(everyVerdict().Findings[:10]), "set-px:expiry=pxat broke a promise. Harm (mostly sold twice) to 8 of the 9 it can happen to; not to watch."},
@@ -330,7 +329,7 @@ func names(text string) []string {
 // TestEveryTableEndsInWords: in text and in Markdown, of every document, as the last line of each section with a table.
 func TestEveryTableEndsInWords(t *testing.T) {
 	docs := map[string]*Document{
-		"run": Run(complete()), "reproduction": Run(reproduced()), "back-off": Run(backedOff()), "rounds": Run(inRounds(9)),
+		"run": Run(complete()), "reproduction": Run(reproduced()), "rounds": Run(inRounds(9)),
 		"cut short": Run(inRounds(4)), "so far": SoFar(inRounds(4)), "incomplete": Run(partial()), "wrong": Run(violated()),
 		"embedded": Run(embedded()), "open": Run(openRun()), "costs": Run(costed()), "faults": Faults(everyVerdict()),
 		"faults cut short": Faults(cutShort()), "compared": Run(compared("fine", "coarse", "watch")),

@@ -9,7 +9,7 @@ import (
 )
 
 // claimsMeaning says which claims do not hold, and which are open.
-func claimsMeaning(claims []result.Claim, of string) string {
+func claimsMeaning(claims []result.Claim) string {
 	var yes, no, undecided, unjudged []string
 	oneRound := false
 	for _, c := range claims {
@@ -29,13 +29,13 @@ func claimsMeaning(claims []result.Claim, of string) string {
 	var said []string
 	switch {
 	case len(yes)+len(no) == 0:
-		said = append(said, fmt.Sprintf("Nothing that the %s says is decided here.", of))
+		said = append(said, "Nothing that the book says is decided here.")
 	case len(no) == 0:
-		said = append(said, fmt.Sprintf("What the %s says and could be judged holds here.", of))
+		said = append(said, "What the book says and could be judged holds here.")
 	case len(yes) == 0:
-		said = append(said, fmt.Sprintf("Nothing that the %s says and could be judged holds here.", of))
+		said = append(said, "Nothing that the book says and could be judged holds here.")
 	default:
-		said = append(said, fmt.Sprintf("What the %s says holds here, but for %s.", of, claimIDs(no)))
+		said = append(said, fmt.Sprintf("What the book says holds here, but for %s.", claimIDs(no)))
 	}
 	if len(undecided) > 0 && len(yes)+len(no) > 0 {
 		said = append(said, fmt.Sprintf("Not decided: %s.", claimIDs(undecided)))

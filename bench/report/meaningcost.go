@@ -319,15 +319,3 @@ func openMeaning(v view, all [][]result.Row) string {
 	}
 	return v.say(some(v.wrong()), remarks...)
 }
-
-// backoffMeaning says how many tries a client took among the most that began at once, and how long all took.
-func backoffMeaning(v view) string {
-	if len(v.fit()) == 0 {
-		return nothingJudged
-	}
-	tries := func(r result.Row) float64 { return float64(r.Bought+r.Retries) / float64(r.Bought) }
-	finished := func(r result.Row) float64 { return 1000 * r.Seconds * float64(r.Buyers) / float64(r.Bought) }
-	each, at := v.between(tries, number2("try", "tries"), "a client "+v.verb("needed", "needs"), "")
-	time, _ := v.between(finished, span, "all "+v.verb("ended", "end")+" in", at)
-	return v.say(some(v.wrong()), each, time)
-}

@@ -35,7 +35,6 @@ func TestGolden(t *testing.T) {
 		{"run.json", JSON, Run(complete())},
 		{"reproduction.txt", Text, Run(reproduced())},
 		{"reproduction.md", Markdown, Run(reproduced())},
-		{"backoff.txt", Text, Run(backedOff())},
 		{"rounds.txt", Text, Run(inRounds(9))},
 		{"rounds.md", Markdown, Run(inRounds(9))},
 		{"rounds-interrupted.txt", Text, Run(inRounds(4))},
@@ -142,7 +141,7 @@ func TestTextWidth(t *testing.T) {
 	long := complete()
 	long.Rows[0].Strategy = "fine:set-px+watchdog:ttl=500ms:renew=100ms"
 	for _, d := range []*Document{
-		Run(complete()), Run(reproduced()), Run(partial()), Run(embedded()), Run(violated()), Run(long), Run(backedOff()),
+		Run(complete()), Run(reproduced()), Run(partial()), Run(embedded()), Run(violated()), Run(long),
 		Faults(everyVerdict()), Faults(cutShort()),
 	} {
 		for line := range strings.Lines(drawn(t, d, Text, Options{})) {

@@ -18,10 +18,6 @@ func reproduction(res *result.Run) []section {
 			continue
 		}
 		drawn = append(drawn, name)
-		if name == reference.Backoff {
-			sections = append(sections, backoffTable(res))
-			continue
-		}
 		rows, err := reference.Table(name)
 		if err != nil {
 			sections = append(sections, section{title: "Table " + clean(name), lines: []string{clean(err.Error())}})

@@ -12,7 +12,7 @@ import (
 // TestSectionsAreTheMarkdown: what another renderer reads of a document is what the Markdown says of it.
 func TestSectionsAreTheMarkdown(t *testing.T) {
 	for _, d := range []*Document{Run(complete()), Run(reproduced()), Run(violated()), Run(partial()), Run(embedded()),
-		Run(backedOff()), Faults(everyVerdict()), Faults(cutShort())} {
+		Faults(everyVerdict()), Faults(cutShort())} {
 		markdown := drawn(t, d, Markdown, Options{})
 		says := func(text string) {
 			if !strings.Contains(markdown, escape(text)) {

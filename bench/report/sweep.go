@@ -53,9 +53,6 @@ func sweepSections(res *result.Run) []section {
 			}
 		}
 	}
-	if len(res.Claims) > 0 {
-		sections = append(sections, claimSection(res))
-	}
 	return sections
 }
 

@@ -73,8 +73,7 @@ type Config struct {
 	Wallets         int      `json:"wallets"` // 0: every buyer has an account of its own
 	Prefix          string   `json:"prefix"`
 	Target          string   `json:"target"`               // the server's address, secrets removed
-	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ..., or "backoff"
-	AtOnce          bool     `json:"at_once,omitempty"`    // all buyers begin at once to buy one item each, again and again
+	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
 
 	Browsers         int       `json:"browsers,omitempty"`
 	Trials           int       `json:"trials,omitempty"`             // rounds: how often each row is measured

@@ -17,7 +17,6 @@ import (
 	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/results/reference"
 	"github.com/marketsim/marketsim/strategies"
 )
 
@@ -65,7 +64,7 @@ func exitCode(err error) int {
 // isUsage reports whether the command line was wrong, whichever package noticed.
 func isUsage(err error) bool {
 	for _, usage := range []error{
-		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow, reference.ErrTable,
+		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow,
 		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
 	} {
 		if errors.Is(err, usage) {

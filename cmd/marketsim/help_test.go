@@ -129,7 +129,6 @@ func TestCompletion(t *testing.T) {
 		{[]string{"check", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},
 		{[]string{"run", "--mix", ""}, "1x1\n5x1\n5x5\n"},
 		{[]string{"run", "--backend", ""}, "url\n" + strings.Join(private(), "\n") + "\n"},
-		{[]string{"reproduce", "--tables", ""}, "6-1\n6-2\n6-3\nbackoff\n"},
 		{[]string{"sweep", "--strategy", "watch,"}, "watch," + strings.Join(names(), "\nwatch,") + "\n"},
 		{[]string{"sweep", "--axis", ""}, "clients=\nhot=\nhold=\nrtt=\nmarkets=\n"},
 		{[]string{"faults", "--format", ""}, "text\nmarkdown\ncsv\njson\n"},

@@ -59,9 +59,9 @@ func TestInterruptedReproduction(t *testing.T) {
 func TestInterruptedRounds(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	c := startChild(t, "reproduce", "--tables", "6-1", "--trials", "15", "--duration", "300ms", "--warmup", "0s", "--redis", s.url(""),
+	c := startChild(t, "reproduce", "--trials", "15", "--duration", "300ms", "--warmup", "0s", "--redis", s.url(""),
 		"--json", "-")
-	c.told("\n3/15 rounds of 3 rows, about ")
+	c.told("\n3/15 rounds of 9 rows, about ")
 	c.interrupt()
 	res := parse(t, c.end().exits(t, exitInterrupted).stdout)
 	if n := len(res.Rounds()); res.Status != result.Interrupted || n < 3 || n > 14 || res.Planned() != 15 {

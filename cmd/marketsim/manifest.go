@@ -10,6 +10,7 @@ import (
 	"github.com/shirou/gopsutil/v4/host"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/reference"
 )
 
 // describe starts the result with what is about to run, and on which machine.
@@ -20,13 +21,16 @@ func (s *session) describe() {
 		Config: result.Config{
 			DurationSeconds: base.Duration.Seconds(), WarmupSeconds: base.Warmup.Seconds(),
 			WarmupMaxSeconds: base.LongestWarmup().Seconds(), Funds: base.Funds,
-			Wallets: base.Wallets, Prefix: base.Keys.Prefix(), Reproduces: s.config.tables,
-			AtOnce: s.config.atOnce, Browsers: base.Browsers,
-			Trials: s.config.trials, Margin: s.config.margin,
+			Wallets: base.Wallets, Prefix: base.Keys.Prefix(),
+			Browsers: base.Browsers,
+			Trials:   s.config.trials, Margin: s.config.margin,
 			Rates: s.config.open.rates, Arrivals: string(s.config.open.arrivals),
 			SLOMS:    inMS(s.config.open.slo),
 			Workload: base.Workload,
 		},
+	}
+	if s.config.book {
+		m.Config.Reproduces = reference.Tables()
 	}
 	describeMachine(&m)
 	for _, row := range s.config.specs { // as they were asked for

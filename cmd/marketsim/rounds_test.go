@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
 )
 
 // planned is the names of the rows that a run with more arguments plans, round after round.
 func planned(t *testing.T, seed uint64, trials int) [][]string {
 	t.Helper()
-	specs, err := published(nil)
+	specs, err := published()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func planned(t *testing.T, seed uint64, trials int) [][]string {
 
 func TestRounds(t *testing.T) {
 	asked := planned(t, 1, 1)[0]
-	specs, _ := published(nil)
+	specs, _ := published()
 	for i, s := range specs {
 		if asked[i] != s.String() {
 			t.Errorf("row %d of a single round is %s, want %s as it was asked for", i+1, asked[i], s)
@@ -64,7 +63,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestAhead(t *testing.T) {
-	specs, err := published(nil)
+	specs, err := published()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,18 +108,5 @@ func TestTrials(t *testing.T) {
 	found, err := history.Find(dir)
 	if err != nil || len(found) != 12 || found[0] != filepath.Join(dir, "round-01", "01-watch-1x1") {
 		t.Errorf("%v, histories in %q", err, found)
-	}
-}
-
-// TestRowsAtOnce: every strategy under every mix, so that a round of --tables backoff can be complete.
-func TestRowsAtOnce(t *testing.T) {
-	rows, err := rowsAtOnce()
-	if err != nil || len(rows) != len(bench.AtOnceStrategies())*len(bench.AtOnceMixes()) {
-		t.Fatalf("%d rows, %v", len(rows), err)
-	}
-	for i, name := range bench.AtOnceStrategies() {
-		if got := rows[i*len(bench.AtOnceMixes())].spec.String(); got != name {
-			t.Errorf("row of %s is named %s: the claims would not find it", name, got)
-		}
 	}
 }

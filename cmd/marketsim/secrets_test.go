@@ -115,7 +115,6 @@ func TestPasswordInTheWrongPlace(t *testing.T) {
 		{"report", url},
 		{"report", stored, "--format", url},
 		{"clean", url},
-		{"reproduce", "--tables", url},
 		{"list", url},
 		{"version", url},
 	} {

@@ -115,8 +115,7 @@ type sessionConfig struct {
 	trials      int          // how many rounds there are
 	open        rateConfig   // whether the loops are open
 	history     string       // the folder into which operations are recorded, or empty
-	tables      []string     // of the book, or reference.Backoff, if this reproduces them
-	atOnce      bool         // all buyers begin at once
+	book        bool         // this reproduces the book's tables
 	margin      *float64     // of no difference, if this compares strategies
 	sweep       *sweepConfig // nil: this is no sweep
 }
@@ -148,9 +147,6 @@ func (p *program) measure(ctx context.Context, config sessionConfig) (err error)
 		return err
 	}
 	s := &session{program: p, config: config, measure: bench.Run, rows: config.rows()}
-	if config.atOnce {
-		s.measure = bench.AtOnce
-	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.describe()
 	for _, begin := range []func(context.Context) error{s.start, s.vacant, s.rehearse, s.describeServers} {
@@ -299,7 +295,7 @@ func (s *session) auditError(r result.Row) error {
 // end stores and prints the result, and returns an error for the exit code.
 func (s *session) end(status result.Status, failure error) error {
 	s.result.Status = status
-	if len(s.config.tables) > 0 || s.config.sweep != nil {
+	if s.config.book {
 		s.result.Claims = bench.Judge(&s.result)
 	}
 	s.conclude()

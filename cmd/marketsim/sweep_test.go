@@ -78,7 +78,7 @@ func TestSweepGoesOn(t *testing.T) {
 			t.Errorf("a round is %s", got)
 		}
 	}
-	if len(whole.Claims) != 4 || whole.Claims[0].ID != 19 || whole.Sweep.Points[1].Place != "2x2" || len(whole.Comparisons) != 0 {
+	if whole.Sweep.Points[1].Place != "2x2" || len(whole.Claims)+len(whole.Comparisons) != 0 {
 		t.Errorf("claims %+v, sweep %+v", whole.Claims, whole.Sweep)
 	}
 

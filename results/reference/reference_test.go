@@ -58,31 +58,6 @@ func names(rows []Row) string {
 	return strings.Join(s, ", ")
 }
 
-func TestRows(t *testing.T) {
-	const watch = "watch 1x1, watch 5x1, watch 5x5"
-	const coarse = "coarse 1x1, coarse 5x1, coarse 5x5"
-	const fine = "fine 1x1, fine 5x1, fine 5x5"
-	for _, c := range []struct {
-		tables string
-		want   string
-	}{
-		{"", watch + ", " + coarse + ", " + fine},
-		{"6-1", watch},
-		{"6-2", watch + ", " + coarse},
-		{"6-3", watch + ", " + coarse + ", " + fine},
-		{"6-2 6-1", watch + ", " + coarse}, // shared rows once, in book order
-		{"6-1 6-2 6-3", watch + ", " + coarse + ", " + fine},
-	} {
-		rows, err := Rows(strings.Fields(c.tables)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := names(rows); got != c.want {
-			t.Errorf("Rows(%s):\n got %s\nwant %s", c.tables, got, c.want)
-		}
-	}
-}
-
 func TestTable(t *testing.T) {
 	for table, want := range map[string]string{
 		"6-1": "watch 1x1, watch 5x1, watch 5x5",

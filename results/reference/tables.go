@@ -21,10 +21,6 @@ var shown = []struct {
 	{"6-3", []string{"watch", "coarse", "fine"}},
 }
 
-// Backoff is the name of what is reproduced of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. It
-// prints no table: its numbers are those of its simulator.
-const Backoff = "backoff"
-
 // Tables returns the names of the book's tables, in its order.
 func Tables() []string {
 	names := make([]string, 0, len(shown))
@@ -34,36 +30,24 @@ func Tables() []string {
 	return names
 }
 
-// Rows returns the book's rows that the named tables need, each once and in book order. A row that two tables share
-// is therefore measured once. Without names it returns all nine.
-func Rows(tables ...string) ([]Row, error) {
-	if len(tables) == 0 {
-		tables = Tables()
-	}
-	var need []string
-	for _, t := range tables {
-		locking, err := lockingOf(t)
-		if err != nil {
-			return nil, err
-		}
-		need = append(need, locking...)
-	}
+// Rows returns the nine rows of the book's tables, each once and in book order.
+func Rows() ([]Row, error) {
 	rows, err := Published()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(rows, func(r Row) bool {
-		return r.Source != Book || !slices.Contains(need, r.Locking)
-	}), nil
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.Source != Book }), err
 }
 
 // Table returns the rows that the book shows in a table, in the order in which it shows them: by mix, so that the
 // ways of locking stand below one another.
 func Table(name string) ([]Row, error) {
-	rows, err := Rows(name)
+	locking, err := lockingOf(name)
 	if err != nil {
 		return nil, err
 	}
+	rows, err := Rows()
+	if err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return !slices.Contains(locking, r.Locking) })
 	// Rows come by strategy; a stable sort by load keeps that order within each mix.
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		if d := a.Listers - b.Listers; d != 0 {
