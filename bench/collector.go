@@ -27,19 +27,16 @@ const (
 	givenUpWait
 	lockWait
 	browseWait
-	serviceWait              // of purchases in an open loop
-	waits                    // how many there are
-	noWait      wait = waits // of a sample that only tells the retries of an order
+	serviceWait // of purchases in an open loop
+	waits       // how many there are
 )
 
 // sample is one time of one operation, as a worker hands it to the collector.
 type sample struct {
-	start   int64 // when the operation began, in ns since the collector was made
-	took    int64 // ns
-	retries int32 // of an order
-	tries   int32 // of an order: 1, its retries, and attempts that did not get a lock
-	wait    wait
-	counted bool // the operation is not part of the warm-up
+	start int64 // when the operation began, in ns since the collector was made
+	took  int64 // ns
+	tries int32 // of a purchase: 1, its retries, and attempts that did not get a lock
+	wait  wait
 }
 
 // ring is the queue of samples from one worker to the collector. Only the worker moves the tail, and only the collector
@@ -85,13 +82,13 @@ type collector struct {
 	made time.Time
 	from atomic.Int64 // operations that began earlier are warm-up, and are not counted: ns since made
 
-	mu        sync.Mutex // for what follows
-	rings     []*ring
-	took      [waits]*hdrhistogram.Histogram
-	tries     *hdrhistogram.Histogram // of purchases
-	clipped   int64                   // times above highestWait
-	purchases int64                   // those of the warm-up included
-	series    *series                 // nil: none is kept
+	mu      sync.Mutex // for what follows
+	rings   []*ring
+	took    [waits]*hdrhistogram.Histogram
+	tries   *hdrhistogram.Histogram // of purchases
+	clipped int64                   // times above highestWait
+	step    time.Duration           // of the course
+	course  []int64                 // purchases by the step in which they began; empty: none is kept
 }
 
 func newCollector() *collector {
@@ -167,34 +164,19 @@ func (c *collector) tryMakeRoom(r *ring) {
 
 // add counts a sample. The caller holds the lock.
 func (c *collector) add(s *sample) {
-	if s.wait == purchaseWait {
-		c.purchases++
+	us := s.took / int64(time.Microsecond)
+	if us > highestWait {
+		us = highestWait
+		c.clipped++
 	}
-	if !s.counted {
+	_ = c.took[s.wait].RecordValue(us) // cannot fail: the value is in range
+	if s.wait != purchaseWait {
 		return
 	}
-	us := s.took / int64(time.Microsecond)
-	if s.wait != noWait {
-		if us > highestWait {
-			us = highestWait
-			c.clipped++
-		}
-		_ = c.took[s.wait].RecordValue(us) // cannot fail: the value is in range
+	_ = c.tries.RecordValue(min(int64(s.tries), highestWait))
+	if last := len(c.course) - 1; last >= 0 { // one that began as the row ended belongs to the last step
+		c.course[min(int((s.start-c.from.Load())/int64(c.step)), last)]++
 	}
-	if s.wait == purchaseWait {
-		_ = c.tries.RecordValue(min(int64(s.tries), highestWait))
-	}
-	if c.series != nil {
-		c.series.add(time.Duration(s.start-c.from.Load()), s.wait, us, int64(s.retries))
-	}
-}
-
-// bought is how many purchases have been recorded so far, those of the warm-up included.
-func (c *collector) bought() int64 {
-	c.drain()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.purchases
 }
 
 // totals are the times and the tries that all workers have recorded so far.
@@ -211,13 +193,26 @@ func (c *collector) totals() (took [waits]*hdrhistogram.Histogram, tries *hdrhis
 	return took, tries, c.clipped
 }
 
-// seriesOf is how a row that took so long went over time; nil: nobody noted it.
-func (c *collector) seriesOf(took time.Duration) *result.Series {
+// courseSteps is in how many steps the course of a row is kept, and shortestStep how long they are at least.
+const (
+	courseSteps  = 100
+	shortestStep = 10 * time.Millisecond
+)
+
+// keepCourse makes the collector count the purchases of a row of so long in steps.
+func (c *collector) keepCourse(duration time.Duration) {
+	c.step = max(duration/courseSteps, shortestStep)
+	c.course = make([]int64, (duration+c.step-1)/c.step)
+}
+
+// series is the course of a row that took so long; nil: none was kept, or nothing was measured.
+func (c *collector) series(took time.Duration) *result.Series {
 	c.drain()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.series == nil {
+	if len(c.course) == 0 || took <= 0 {
 		return nil
 	}
-	return c.series.result(took)
+	steps := min(int((took+c.step-1)/c.step), len(c.course)) // a row ends a moment late
+	return &result.Series{StepSeconds: c.step.Seconds(), Purchases: c.course[:steps:steps]}
 }

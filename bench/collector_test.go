@@ -18,7 +18,7 @@ func TestCollectorLosesNothing(t *testing.T) {
 	const workers, samples = 4, 20 * ringSize
 	for seed := range uint64(5) {
 		c := newCollector()
-		c.series = newSeries(time.Minute)
+		c.keepCourse(time.Minute)
 		end := c.run()
 		var plain [workers][waits]*hdrhistogram.Histogram
 		var ended sync.WaitGroup
@@ -32,9 +32,7 @@ func TestCollectorLosesNothing(t *testing.T) {
 				for range samples {
 					s := randomSample(random)
 					recorder.hand(s)
-					if s.counted && s.wait != noWait {
-						_ = plain[i][s.wait].RecordValue(min(s.took/1000, highestWait))
-					}
+					_ = plain[i][s.wait].RecordValue(min(s.took/1000, highestWait))
 				}
 			})
 		}
@@ -53,11 +51,11 @@ func TestCollectorLosesNothing(t *testing.T) {
 	}
 }
 
-// randomSample is a sample of any kind, of the warm-up or not, with times over all magnitudes.
+// randomSample is a sample of any kind, with times over all magnitudes.
 func randomSample(random *rand.Rand) sample {
 	return sample{
 		start: random.Int64N(int64(time.Minute)), took: random.Int64N(int64(time.Microsecond) << random.IntN(28)),
-		retries: random.Int32N(10), wait: wait(random.IntN(int(waits) + 1)), counted: random.IntN(4) > 0,
+		wait: wait(random.IntN(int(waits))),
 	}
 }
 
@@ -92,7 +90,7 @@ func TestRing(t *testing.T) {
 func TestFullRing(t *testing.T) {
 	c := newCollector()
 	r := newRecorder(c, 1)
-	one := sample{wait: listWait, counted: true}
+	one := sample{wait: listWait}
 	c.mu.Lock()
 	for range ringSize {
 		r.hand(one)
@@ -127,8 +125,8 @@ func TestTotalsAgain(t *testing.T) {
 	r := newRecorder(c, 1)
 	for n := range int64(3) {
 		took, _, _ := c.totals()
-		if got := took[purchaseWait].TotalCount(); got != n || c.bought() != n {
-			t.Errorf("%d collected, %d bought; want %d", got, c.bought(), n)
+		if got := took[purchaseWait].TotalCount(); got != n {
+			t.Errorf("%d collected, want %d", got, n)
 		}
 		now := time.Now()
 		r.purchased(now, now, now, market.Order{Buyer: 1}, traffic{}, market.Receipt{}, nil)

@@ -18,12 +18,11 @@ import (
 
 // Defaults of a row.
 const (
-	DefaultDuration  = 10 * time.Second
-	DefaultWarmup    = time.Second
-	DefaultWarmupMax = 20 * time.Second
-	DefaultSeed      = 1
-	DefaultFunds     = 1_000_000_000_000    // so rich that no buyer ever runs out
-	MaxFunds         = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
+	DefaultDuration = 10 * time.Second
+	DefaultWarmup   = time.Second
+	DefaultSeed     = 1
+	DefaultFunds    = 1_000_000_000_000    // so rich that no buyer ever runs out
+	MaxFunds        = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
 )
 
 // ErrConfig is returned, wrapped, for a configuration that cannot be run.
@@ -51,9 +50,6 @@ type Config struct {
 
 	Duration time.Duration // measured time
 	Warmup   time.Duration // before that, not counted
-	// WarmupMax is how long the warm-up may take until trade is steady. If it is not longer than Warmup, the warm-up takes
-	// Warmup. Where Warmup is zero there is no warm-up at all.
-	WarmupMax time.Duration
 	// Purchases, if not zero, ends the row after so many purchases instead of after Duration. It goes without warm-up.
 	Purchases int64
 
@@ -111,8 +107,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: %d purchases: the number must not be negative", ErrConfig, c.Purchases)
 	case c.Purchases > 0 && c.Warmup > 0:
 		return fmt.Errorf("%w: %d purchases after a warm-up: those of the warm-up would count", ErrConfig, c.Purchases)
-	case c.Warmup < 0 || c.WarmupMax < 0:
-		return fmt.Errorf("%w: warm-up %s, at most %s: neither must be negative", ErrConfig, c.Warmup, c.WarmupMax)
+	case c.Warmup < 0:
+		return fmt.Errorf("%w: warm-up %s must not be negative", ErrConfig, c.Warmup)
 	case c.Mix.Sellers > MaxWorkers || c.Mix.Buyers > MaxWorkers ||
 		c.Browsers > MaxWorkers-c.Mix.Sellers-c.Mix.Buyers:
 		return fmt.Errorf("%w: mix %s with %d browsers: at most %d workers in all", ErrConfig, c.Mix, c.Browsers, MaxWorkers)
@@ -136,14 +132,6 @@ func (c Config) validate() error {
 		return checkRate(c.Rate, c.Arrivals)
 	}
 	return nil
-}
-
-// LongestWarmup is how long the warm-up may take.
-func (c Config) LongestWarmup() time.Duration {
-	if c.Warmup == 0 {
-		return 0
-	}
-	return max(c.Warmup, c.WarmupMax)
 }
 
 // Name tells the row from the others of its trial, as result.Row.Name does.

@@ -13,9 +13,6 @@
 // A row may have several markets, on several servers (markets.go, nodes.go). On Redis Cluster its workers follow a slot that
 // moves; where a master is gone the row ends.
 //
-// The warm-up goes on until listings and purchases/s are steady (warmup.go). How the row went after it is kept in steps
-// (series.go).
-//
 // Counted are the operations started between the end of the warm-up and the end of the row, each followed to its end:
 // an operation in flight when time is up is finished and counted, so that long waits are not cut out of the
 // distribution. After the drain the market is audited against the workers' ledgers and removed.

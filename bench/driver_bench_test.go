@@ -27,7 +27,7 @@ type loop struct {
 
 func buyerLoop(testing.TB) *loop {
 	m := fakeMeasurement(Config{Mix: mix1x1}, nothing, nothing)
-	m.collector.series = newSeries(time.Minute)
+	m.collector.keepCourse(time.Minute)
 	return &loop{measurement: m, worker: m.buyers[0], run: m.buy}
 }
 
@@ -42,7 +42,7 @@ func sellerLoop(testing.TB) *loop {
 		}}
 	}
 	m := fakeMeasurement(Config{Mix: mix1x1}, lister, nothing)
-	m.collector.series = newSeries(time.Minute)
+	m.collector.keepCourse(time.Minute)
 	l.measurement, l.worker, l.run = m, m.sellers[0], m.sell
 	return l
 }

@@ -237,17 +237,3 @@ func TestHotHistory(t *testing.T) {
 		}
 	})
 }
-
-// TestHotWarmup: the number of listings has no part in whether the warm-up of a hot market is over.
-func TestHotWarmup(t *testing.T) {
-	s := testkit.Embedded(t)
-	m := newMeasurement(newWorkers(hotConfig(t, s, spec(t, "fine"), 1, 2)))
-	m.nodes = m.openNodes(t.Context())
-	defer m.nodes[0].close()
-	if n := m.onMarket(t.Context(), time.Now().Add(time.Minute)); n != unreadable {
-		t.Errorf("%d listings count", n)
-	}
-	if m.Hot = 0; m.onMarket(t.Context(), time.Now().Add(time.Minute)) != 0 {
-		t.Error("those of another market do not")
-	}
-}

@@ -94,7 +94,7 @@ func (r *recorder) listed(start, end time.Time, l market.Listing, receipt market
 	r.operation(receipt, err)
 	if err == nil {
 		r.count[listed]++
-		r.hand(sample{wait: listWait, start: at, took: int64(end.Sub(start)), counted: true})
+		r.hand(sample{wait: listWait, start: at, took: int64(end.Sub(start))})
 	}
 }
 
@@ -105,19 +105,15 @@ func (r *recorder) purchased(
 	r.history.Purchased(start, end, o, err)
 	r.ledger.Purchased(o, err)
 	at, counted := r.began(asked)
-	whole := sample{
-		wait: noWait, start: at, took: int64(end.Sub(asked)), retries: int32(receipt.Retries),
-		tries: int32(1 + receipt.Retries + receipt.Polls), counted: counted,
+	if !counted {
+		return
 	}
 	switch {
 	case err == nil:
-		whole.wait = purchaseWait
+		tries := int32(1 + receipt.Retries + receipt.Polls)
+		r.hand(sample{wait: purchaseWait, start: at, took: int64(end.Sub(asked)), tries: tries})
 	case market.Refused(err): // what was tried before and after it counts by itself
-		whole.wait, whole.took = givenUpWait, int64(end.Sub(start))
-	}
-	r.hand(whole)
-	if !counted {
-		return
+		r.hand(sample{wait: givenUpWait, start: at, took: int64(end.Sub(start))})
 	}
 	r.count[retries] += int64(receipt.Retries)
 	r.count[orderPolls] += int64(receipt.Polls)
@@ -126,14 +122,14 @@ func (r *recorder) purchased(
 	r.operation(receipt, err)
 	if err == nil {
 		r.count[bought]++
-		r.hand(sample{wait: lockWait, start: at, took: int64(receipt.LockWait), counted: true})
+		r.hand(sample{wait: lockWait, start: at, took: int64(receipt.LockWait)})
 	}
 }
 
 // served records how long a purchase of an open loop took from when a buyer took it up.
 func (r *recorder) served(due, taken, end time.Time) {
 	if at, counted := r.began(due); counted {
-		r.hand(sample{wait: serviceWait, start: at, took: int64(end.Sub(taken)), counted: true})
+		r.hand(sample{wait: serviceWait, start: at, took: int64(end.Sub(taken))})
 	}
 }
 
@@ -149,7 +145,7 @@ func (r *recorder) sighted(start, end time.Time, s market.Sighting, receipt mark
 		if s.Torn {
 			r.count[torn]++
 		}
-		r.hand(sample{wait: browseWait, start: at, took: int64(end.Sub(start)), counted: true})
+		r.hand(sample{wait: browseWait, start: at, took: int64(end.Sub(start))})
 	}
 }
 

@@ -89,9 +89,8 @@ type measurement struct {
 	quota *quota
 	open  *openLoop // nil: the loop is closed
 
-	started  time.Time // when they began
-	from     time.Time // end of the warm-up; zero: not known yet
-	unsteady string    // what was not steady then, if anything
+	started time.Time // when they began
+	from    time.Time // end of the warm-up
 
 	nodes   []*node
 	warmed  observed // at the end of the warm-up
@@ -103,14 +102,6 @@ func newMeasurement(workers *Workers) *measurement {
 	return &measurement{
 		Workers: workers, stop: newStop(), quota: newQuota(workers.Purchases), open: newOpenLoop(workers.Config),
 	}
-}
-
-// known is how long the row is to be; 0: until so many purchases are made.
-func (m *measurement) known() time.Duration {
-	if m.Purchases > 0 {
-		return 0
-	}
-	return m.Duration
 }
 
 // work runs the row: warm-up, measurement, drain. It returns when every worker has ended.
@@ -129,12 +120,12 @@ func (m *measurement) work(ctx context.Context) {
 		}
 	}()
 	m.warmed = m.observe()
-	m.collector.series = newSeries(m.known())
-	m.started = time.Now()
-	m.collector.from.Store(never)
-	if m.LongestWarmup() == m.Warmup {
-		m.begin(m.started.Add(m.Warmup))
+	if m.Purchases == 0 {
+		m.collector.keepCourse(m.Duration)
 	}
+	m.started = time.Now()
+	m.from = m.started.Add(m.Warmup)
+	m.collector.begin(m.from)
 
 	var everybody, buyers sync.WaitGroup
 	if m.open != nil {
@@ -172,7 +163,7 @@ func (m *measurement) work(ctx context.Context) {
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		m.warmUp(operations)
+		m.warmUp()
 		m.watch()
 	}()
 	go func() { // buyers end before their time when the quota is used up or their coins are gone
@@ -186,6 +177,35 @@ func (m *measurement) work(ctx context.Context) {
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
 	everybody.Wait()
+}
+
+// warmUp returns when the measured time begins, or when the row is stopped before that.
+func (m *measurement) warmUp() {
+	select {
+	case <-time.After(time.Until(m.from)):
+	case <-m.stop.done:
+		if m.from.After(m.stop.at) {
+			m.from = m.stop.at // nothing is measured
+		}
+	}
+}
+
+// addBlocked adds how often workers found that the collector had not kept up. They then did its work between two
+// operations, which nothing measures but throughput.
+func (m *measurement) addBlocked(r *result.Row) {
+	var n int64
+	for _, w := range m.All() {
+		n += w.recorder.blocked
+	}
+	if n == 0 {
+		return
+	}
+	if r.Client == nil {
+		r.Client = &result.Client{}
+	}
+	r.Client.RecorderWaits = n
+	r.Warnings = append(r.Warnings, fmt.Sprintf("workers had to wait %d times until their times were recorded: this process "+
+		"did not keep up", n))
 }
 
 // failure is why the row is incomplete; nil if it is not.
@@ -205,7 +225,7 @@ func (m *measurement) row() result.Row {
 			r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
 		}
 	}
-	m.addCourse(&r)
+	r.Series = m.collector.series(m.stop.at.Sub(m.from))
 	m.account(&r)
 	m.addBlocked(&r)
 	if r.Open != nil {

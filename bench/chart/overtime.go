@@ -64,6 +64,9 @@ func coursePanel(g group) (p panel, text string) {
 		digits(high.x))
 }
 
+// mostSteps is how many steps of a row are drawn: a file of somebody else's may hold any number.
+const mostSteps = 600
+
 // course is the purchases a second of a group over time, the median of its rounds with the lowest and the highest.
 func course(g group) (points []point, end float64) {
 	var step float64
@@ -73,7 +76,7 @@ func course(g group) (points []point, end float64) {
 		if s == nil || !(s.StepSeconds >= 1e-6 && s.StepSeconds <= 1e6) || step != 0 && s.StepSeconds != step {
 			continue
 		}
-		n := min(len(s.Purchases), result.MaxPoints)
+		n := min(len(s.Purchases), mostSteps)
 		if n > 1 { // the last step may be shorter
 			n--
 		}

@@ -163,7 +163,6 @@ func Differences(old, new result.Manifest) []Difference {
 	a, b := old.Config, new.Config
 	differ("duration", seconds(a.DurationSeconds), seconds(b.DurationSeconds))
 	differ("warm-up", seconds(a.WarmupSeconds), seconds(b.WarmupSeconds))
-	differ("longest warm-up", seconds(a.WarmupMaxSeconds), seconds(b.WarmupMaxSeconds))
 	differ("workload", a.Workload.String(), b.Workload.String())
 	differ("mixes", strings.Join(a.Mixes, ", "), strings.Join(b.Mixes, ", "))
 	differ("axes", axes(a), axes(b))

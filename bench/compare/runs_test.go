@@ -111,7 +111,6 @@ func TestDifferences(t *testing.T) {
 		"server's io-threads: , 4":      func(m *result.Manifest) { m.ServerConfig["io-threads"] = "4" },
 		"duration: 5 s, 0.5 s":          func(m *result.Manifest) { m.Config.DurationSeconds = 0.5 },
 		"warm-up: 1 s, 2 s":             func(m *result.Manifest) { m.Config.WarmupSeconds = 2 },
-		"longest warm-up: 0 s, 9 s":     func(m *result.Manifest) { m.Config.WarmupMaxSeconds = 9 },
 		"mixes: 5x5, 1x1, 5x5":          func(m *result.Manifest) { m.Config.Mixes = []string{"1x1", "5x5"} },
 		"trials: 6, 9":                  func(m *result.Manifest) { m.Config.Trials = 9 },
 		"browsers: 0, 2":                func(m *result.Manifest) { m.Config.Browsers = 2 },

@@ -165,7 +165,7 @@ func TestFaultsCutShort(t *testing.T) {
 func FuzzWrite(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"status":"interrupted","rows":[{"strategy":"<b>fine","sellers":5,"buyers":5,"trial":1,` +
 		`"status":"complete","seconds":1e300,"bought":9,"purchases_per_second":1e-300,"wait_ms":{"mean":1.5},"per_buyer":[1],` +
-		`"series":{"step_seconds":0.1,"purchases":[1,0],"retries":[1]},` +
+		`"series":{"step_seconds":0.1,"purchases":[1,0]},` +
 		`"audit":{"done":true}}],"claims":[{"id":1,"holds":null}],"manifest":{"config":{"reproduces":["6-1","x"]}}}`))
 	f.Add([]byte(`{"schema":1,"status":"incomplete","rows":[]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

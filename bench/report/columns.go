@@ -134,7 +134,7 @@ var columns = slices.Concat(
 	behind("given_up_ms", func(r row) *int64 { return r.GivenUpMS.Count }),
 	behind("lock_wait_ms", func(r row) *int64 { return r.LockWaitMS.Count }),
 	behind("browse_ms", func(r row) *int64 { return r.BrowseMS.Count }),
-	nested("WarmupSeconds"), nested("Settled"), nested("Drift"), nested("Series"),
+	nested("Series"),
 	nested("Cost",
 		column{name: "market_bytes_sent", in: costTable, head: heading{text: "bytes\nsent", spare: 7}},
 		column{name: "market_bytes_received", in: costTable, head: heading{text: "bytes\nreceived", spare: 8}},

@@ -1,20 +1,11 @@
 package result
 
-// A Series is how a row went over time: the measured time in steps of equal length, at most MaxPoints of them. An order
-// belongs to the step in which it began, in an open loop to that in which it was due: so the steps add up to the row. The
-// last may be shorter.
+// A Series is how a row went over time: its purchases in steps of equal length, of which the last may be shorter. A purchase
+// belongs to the step in which it began, in an open loop to that in which it was due: so the steps add up to the row.
 type Series struct {
 	StepSeconds float64 `json:"step_seconds"`
 	Purchases   []int64 `json:"purchases"`
-	Retries     []int64 `json:"retries"`
-	// P99MS is of the waits of the purchases that belong to the step, by nearest rank, and up to 1/64 too high; 0: there were
-	// none. MaxMS is their longest.
-	P99MS []float64 `json:"p99_ms"`
-	MaxMS []float64 `json:"max_ms"`
 }
-
-// MaxPoints is how many steps a series has at most. Beyond it neighbours are merged.
-const MaxPoints = 600
 
 // Open is what an open loop did: orders arrive at times that are fixed beforehand, whether or not a buyer is free. All of
 // it is about orders that were due in the row. Those of the warm-up that have not begun when it ends are dropped.

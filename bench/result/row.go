@@ -56,17 +56,14 @@ type Row struct {
 	// LongestSilenceMS is the longest time in which workers waited for the market's server and none got an answer.
 	LongestSilenceMS *float64 `json:"longest_silence_ms,omitempty"`
 
-	WarmupSeconds *float64  `json:"warmup_seconds,omitempty"` // how long the warm-up took
-	Settled       *bool     `json:"settled,omitempty"`        // stock and rate had levelled off when it ended
-	Drift         *float64  `json:"drift,omitempty"`          // purchases/s of the last third over those of the first
-	Series        *Series   `json:"series,omitempty"`         // how the row went over time
-	Tries         *Tries    `json:"tries,omitempty"`          // of successful purchases
-	Cost          *Cost     `json:"cost,omitempty"`           // of a purchase
-	TimeMS        *Split    `json:"time_ms,omitempty"`        // where the mean time of a purchase goes
-	Fairness      *Fairness `json:"fairness,omitempty"`       // among the buyers
-	Client        *Client   `json:"client,omitempty"`         // whether this process kept up
-	Little        *Little   `json:"little,omitempty"`         // whether its times fit its throughput
-	Open          *Open     `json:"open,omitempty"`           // nil: the loop was closed
+	Series   *Series   `json:"series,omitempty"`   // how the row went over time
+	Tries    *Tries    `json:"tries,omitempty"`    // of successful purchases
+	Cost     *Cost     `json:"cost,omitempty"`     // of a purchase
+	TimeMS   *Split    `json:"time_ms,omitempty"`  // where the mean time of a purchase goes
+	Fairness *Fairness `json:"fairness,omitempty"` // among the buyers
+	Client   *Client   `json:"client,omitempty"`   // whether this process kept up
+	Little   *Little   `json:"little,omitempty"`   // whether its times fit its throughput
+	Open     *Open     `json:"open,omitempty"`     // nil: the loop was closed
 
 	Nodes []Node `json:"nodes,omitempty"` // the servers of a row with several markets
 

@@ -75,13 +75,12 @@ type Config struct {
 	Target          string   `json:"target"`               // the server's address, secrets removed
 	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
 
-	Browsers         int       `json:"browsers,omitempty"`
-	Trials           int       `json:"trials,omitempty"`             // rounds: how often each row is measured
-	Margin           *float64  `json:"margin,omitempty"`             // of a comparison: ratios so near to 1 are no difference
-	WarmupMaxSeconds float64   `json:"warmup_max_seconds,omitempty"` // a warm-up that does not settle ends after so long
-	Rates            []float64 `json:"rates,omitempty"`              // purchases a second asked for; empty: closed loop
-	Arrivals         string    `json:"arrivals,omitempty"`           // of the orders of an open loop: poisson or constant
-	SLOMS            float64   `json:"slo_ms,omitempty"`             // what the 99th percentile of an open loop should stay under
+	Browsers int       `json:"browsers,omitempty"`
+	Trials   int       `json:"trials,omitempty"`   // rounds: how often each row is measured
+	Margin   *float64  `json:"margin,omitempty"`   // of a comparison: ratios so near to 1 are no difference
+	Rates    []float64 `json:"rates,omitempty"`    // purchases a second asked for; empty: closed loop
+	Arrivals string    `json:"arrivals,omitempty"` // of the orders of an open loop: poisson or constant
+	SLOMS    float64   `json:"slo_ms,omitempty"`   // what the 99th percentile of an open loop should stay under
 
 	Workload
 	// Axes are what a sweep varies, each of its points a market of its own; Mixes is then empty. What is not an axis has one

@@ -78,7 +78,7 @@ func answer(t *testing.T, server string, args []string, says string) (found stri
 			args[i+1] = mix
 		}
 	}
-	args = append(args, "--redis", "redis://"+server, "--warmup", "50ms", "--warmup-max", "50ms", "--json", "-")
+	args = append(args, "--redis", "redis://"+server, "--warmup", "50ms", "--json", "-")
 	if args[0] == "compare" {
 		args = append(args, "--trials", "6", "--duration", "100ms")
 	} else {

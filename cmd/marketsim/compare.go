@@ -85,7 +85,7 @@ explained by 'marketsim run --help'.
 
 func (f *compareFlags) add(cmd *cobra.Command) {
 	const duration = 5 * time.Second // two strategies take less than two minutes
-	f.sessionFlags.add(cmd, duration, bench.DefaultWarmup, bench.DefaultWarmupMax, 9)
+	f.sessionFlags.add(cmd, duration, bench.DefaultWarmup, 9)
 	flags := cmd.Flags()
 	flags.Lookup("trials").Usage = fmt.Sprintf("rounds, a multiple of 3 from 6 to %d, and the more the more pairs there are",
 		compare.MaxRounds)

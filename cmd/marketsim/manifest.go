@@ -20,7 +20,7 @@ func (s *session) describe() {
 		Version: version(), Command: commandLine(s.args), Seed: base.Seed, Started: time.Now().UTC().Truncate(time.Second),
 		Config: result.Config{
 			DurationSeconds: base.Duration.Seconds(), WarmupSeconds: base.Warmup.Seconds(),
-			WarmupMaxSeconds: base.LongestWarmup().Seconds(), Funds: base.Funds,
+			Funds:   base.Funds,
 			Wallets: base.Wallets, Prefix: base.Keys.Prefix(),
 			Browsers: base.Browsers,
 			Trials:   s.config.trials, Margin: s.config.margin,

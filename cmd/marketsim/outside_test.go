@@ -47,7 +47,7 @@ func number(t testing.TB, line map[string]string, name string) float64 {
 
 // brief makes a row short.
 func brief(args ...string) []string {
-	return append(args, "--duration", "400ms", "--warmup", "100ms", "--warmup-max", "100ms")
+	return append(args, "--duration", "400ms", "--warmup", "100ms")
 }
 
 // TestOutsideRun: rows are measured, stored, drawn again in each format, and nothing of anybody's is touched.

@@ -65,7 +65,6 @@ func (p *progress) end() {
 type rowProgress struct {
 	progress
 	past, total time.Duration // of the rows that are done, and of all; at least
-	longer      bool          // a warm-up may take longer than that
 	began       time.Time
 	rounds      int
 	rows, size  int // that are done, and of a round
@@ -74,17 +73,15 @@ type rowProgress struct {
 
 func newRowProgress(w io.Writer, bar bool, rows []bench.Config, rounds int) *rowProgress {
 	var total time.Duration
-	longer := false
 	for _, c := range rows {
 		total += c.Warmup + c.Duration
-		longer = longer || c.LongestWarmup() > c.Warmup
 	}
 	parts := len(rows)
 	if rounds > 1 {
 		parts = rounds
 	}
 	return &rowProgress{
-		progress: newProgress(w, parts, bar, total.Milliseconds()), total: total, longer: longer, began: time.Now(),
+		progress: newProgress(w, parts, bar, total.Milliseconds()), total: total, began: time.Now(),
 		rounds: rounds, size: len(rows) / max(1, rounds),
 	}
 }
@@ -116,13 +113,11 @@ func (p *rowProgress) row(c bench.Config) (end func()) {
 
 // left is how long the rest takes: with what rows need besides their load, once that is known.
 func (p *rowProgress) left(past time.Duration) string {
-	left, least := p.total-past, ""
+	left := p.total - past
 	if p.rows > 0 {
 		left = time.Duration(float64(time.Since(p.began)) * float64(left) / float64(past))
-	} else if p.longer {
-		least = "at least "
 	}
-	return least + left.Round(time.Second).String()
+	return left.Round(time.Second).String()
 }
 
 // finished shows a row that is done: the last of a result.

@@ -40,7 +40,7 @@ func TestRunAtRates(t *testing.T) {
 			dir = t.TempDir()
 			o := marketsim(t, "run", "--strategy", "fine,coarse", "--mix", "2x2", "--rate", "500,1M", "--arrivals", "constant",
 				"--slo", "250ms", "--backend", string(s.Name), "--json", "-", "--out", dir, "--duration", length.String(),
-				"--warmup", "20ms", "--warmup-max", "20ms").
+				"--warmup", "20ms").
 				exits(t, exitFine).says(t, "1/4 fine 2x2 at 500/s: ", "4/4 coarse 2x2 at 1000000/s: ")
 			res = parse(t, o.stdout)
 			if length > 5*time.Second || !slices.ContainsFunc(res.Rows, func(r result.Row) bool { return r.Bought == 0 }) {

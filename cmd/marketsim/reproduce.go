@@ -50,7 +50,7 @@ Claims are not judged on the embedded server.`,
 			return p.measure(cmd.Context(), config)
 		},
 	}
-	f.add(cmd, reproduceDuration, reproduceWarmup, reproduceWarmup, reproduceTrials)
+	f.add(cmd, reproduceDuration, reproduceWarmup, reproduceTrials)
 	return cmd
 }
 

@@ -92,7 +92,7 @@ func onlyResumed(flags *pflag.FlagSet) (err error) {
 func (f sweepFlags) resumed(earlier *result.Run, flags *pflag.FlagSet) (sessionConfig, error) {
 	was := earlier.Manifest.Config
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	f.duration, f.warmup, f.most = seconds(was.DurationSeconds), seconds(was.WarmupSeconds), seconds(was.WarmupMaxSeconds)
+	f.duration, f.warmup = seconds(was.DurationSeconds), seconds(was.WarmupSeconds)
 	f.trials, f.seed, f.strategies = was.Trials, earlier.Manifest.Seed, was.Strategies
 	if !strings.HasPrefix(was.Prefix, drawnPrefix) {
 		f.prefix = was.Prefix

@@ -66,21 +66,18 @@ func (c sessionConfig) ahead() string {
 	round := time.Duration(len(c.specs)) * each
 	left := c.roundsLeft()
 	all := time.Duration(left) * round
-	what, least, hint := english.Plural(len(c.specs), "row", ""), "", ""
+	what, hint := english.Plural(len(c.specs), "row", ""), ""
 	if c.trials > 1 {
 		what = fmt.Sprintf("%s of %s", english.Plural(left, "round", ""), what)
 		if all > 10*time.Minute && c.sweep == nil {
 			hint = fmt.Sprintf(" (with --trials 1: %s)", round)
 		}
 	}
-	if c.base.LongestWarmup() > c.base.Warmup {
-		least = "at least "
-	}
 	if c.base.Stock >= 1_000_000 {
 		hint += fmt.Sprintf("; a stock of %s items makes each row longer, by about 10 s a million",
 			humanize.Comma(int64(c.base.Stock)))
 	}
-	return fmt.Sprintf("%s of %s%s, %s%s in all%s", what, least, each, least, all, hint)
+	return fmt.Sprintf("%s of %s, %s in all%s", what, each, all, hint)
 }
 
 // order is the order of the rows in a round: drawn from the seed, so that what changes in the course of a run, and what

@@ -74,7 +74,7 @@ few is wrong, and not which.
 }
 
 func (f *runFlags) add(cmd *cobra.Command) {
-	f.sessionFlags.add(cmd, bench.DefaultDuration, bench.DefaultWarmup, bench.DefaultWarmupMax, 1)
+	f.sessionFlags.add(cmd, bench.DefaultDuration, bench.DefaultWarmup, 1)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.strategies, "strategy", nil, "strategies to measure, separated by commas")
 	flags.StringSliceVar(&f.mixes, "mix", []string{defaultMix}, "mixes of sellers and buyers, separated by commas")

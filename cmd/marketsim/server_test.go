@@ -178,7 +178,7 @@ func (e external) trading(t testing.TB, prefix string) {
 
 // short makes a row take a tenth of a second.
 func short(args ...string) []string {
-	return append(args, "--duration", "100ms", "--warmup", "20ms", "--warmup-max", "20ms")
+	return append(args, "--duration", "100ms", "--warmup", "20ms")
 }
 
 // fakeRedis answers each command with what answer returns, in Redis's protocol, and returns its address.

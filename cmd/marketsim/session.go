@@ -26,25 +26,23 @@ import (
 
 // sessionFlags are the flags of every command that runs rows.
 type sessionFlags struct {
-	server       serverFlags
-	out          outputFlags
-	duration     time.Duration
-	warmup, most time.Duration // most: of a warm-up that goes on until trade is steady
-	trials       int
-	seed         uint64
-	prefix       string
+	server   serverFlags
+	out      outputFlags
+	duration time.Duration
+	warmup   time.Duration
+	trials   int
+	seed     uint64
+	prefix   string
 }
 
 // add adds the flags, whose defaults for the length of a row and the number of rounds each command has of its own.
-func (f *sessionFlags) add(cmd *cobra.Command, duration, warmup, most time.Duration, trials int) {
+func (f *sessionFlags) add(cmd *cobra.Command, duration, warmup time.Duration, trials int) {
 	f.server.addBackend(cmd)
 	f.out.add(cmd)
 	f.out.addFolder(cmd, runFiles(), "run.json, report.txt, report.md and rows.csv")
 	flags := cmd.Flags()
 	flags.DurationVar(&f.duration, "duration", duration, "measured time of a row")
-	flags.DurationVar(&f.warmup, "warmup", warmup, "least time before that, not counted")
-	flags.DurationVar(&f.most, "warmup-max", most,
-		"most time for it: it goes on until purchases/s and listings are steady")
+	flags.DurationVar(&f.warmup, "warmup", warmup, "time before that, not counted")
 	flags.IntVar(&f.trials, "trials", trials,
 		"rounds, 1, 6, 9, 12 or 15: in each, every row is measured once, in a new order")
 	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "seed of prices and of the orders of listings and rows")
@@ -65,14 +63,12 @@ var drawnForm = regexp.MustCompile(`^marketsim:(?:\{[0-9a-f]{8}\}|[0-9a-f]{8}):$
 // config checks the flags, the number of rounds with checkTrials.
 func (f sessionFlags) config(checkTrials func(int) error) (sessionConfig, error) {
 	switch {
-	case max(f.duration, f.warmup, f.most) > longest:
-		return sessionConfig{}, usageError{fmt.Errorf("--duration, --warmup and --warmup-max take at most %s", longest)}
+	case max(f.duration, f.warmup) > longest:
+		return sessionConfig{}, usageError{fmt.Errorf("--duration and --warmup take at most %s", longest)}
 	case f.duration <= 0:
 		return sessionConfig{}, usageError{fmt.Errorf("--duration %s: must be positive", f.duration)}
 	case f.warmup < 0:
 		return sessionConfig{}, usageError{fmt.Errorf("--warmup %s: must not be negative", f.warmup)}
-	case f.most < 0:
-		return sessionConfig{}, usageError{fmt.Errorf("--warmup-max %s: must not be negative", f.most)}
 	}
 	if err := checkTrials(f.trials); err != nil {
 		return sessionConfig{}, err
@@ -98,7 +94,7 @@ func (f sessionFlags) config(checkTrials func(int) error) (sessionConfig, error)
 	return sessionConfig{
 		server: server, out: out, freshPrefix: f.prefix == "", trials: f.trials,
 		base: bench.Config{
-			Duration: f.duration, Warmup: f.warmup, WarmupMax: f.most, Seed: f.seed, Funds: bench.DefaultFunds,
+			Duration: f.duration, Warmup: f.warmup, Seed: f.seed, Funds: bench.DefaultFunds,
 			Keys: keys, Private: server.target == nil,
 		},
 	}, nil

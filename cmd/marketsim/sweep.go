@@ -72,7 +72,7 @@ setting than the first part is refused: a median over both would be true of neit
 
 func (f *sweepFlags) add(cmd *cobra.Command) {
 	// Short rows, because there are many of them.
-	f.sessionFlags.add(cmd, 2*time.Second, 500*time.Millisecond, 3*time.Second, fewestSwept)
+	f.sessionFlags.add(cmd, 2*time.Second, 500*time.Millisecond, fewestSwept)
 	f.out.files = sweepFiles()
 	flags := cmd.Flags()
 	flags.Lookup("out").Usage = "`folder` for sweep.json, report.txt, report.md and rows.csv"

@@ -179,7 +179,7 @@ func TestSweepRefuses(t *testing.T) {
 		{"few trials", with("--axis", "clients=1", "--trials", "3"), "--trials 3: give a multiple of 3 from 6"},
 		{"trials that decide nothing", with("--axis", "clients=1,2,4..64", "--axis", "hold=0,1ms", "--trials", "9"), "--trials 9: these are 14 pairs"},
 		{"margin", with("--axis", "clients=1", "--margin", "5"), "--margin"},
-		{"a thousand points", with("--axis", "hot="+strings.Join(thousand, ",")), "18 rounds of 2,000 rows of at least 2.5s, at least 25h0m0s in all: give --yes"},
+		{"a thousand points", with("--axis", "hot="+strings.Join(thousand, ",")), "18 rounds of 2,000 rows of 2.5s, 25h0m0s in all: give --yes"},
 		{"more than an hour", with("--axis", "clients=1", "--duration", "10m"), "in all: give --yes to measure it"},
 		{"too many points", with("--yes", "--axis", "hot="+strings.Join(thousand, ","), "--axis", "hold=0,1ms,2ms..9ms"), "these are 10000 points"},
 		{"too many rows", with("--yes", "--axis", "hot="+strings.Join(thousand, ","), "--axis", "hold=0,1ms"), "sweep.json holds at most 40000"},
