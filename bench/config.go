@@ -59,7 +59,7 @@ type Config struct {
 	Arrivals Arrivals
 
 	// Workload is in what the market differs from the book's. A hot one has no sellers and no Rate, and Funds that
-	// pay for any item. One of more Accounts has DefaultFunds or more, no Wallets and no Browsers. Replies are not
+	// pay for any item. Replies are not
 	// delayed to locks that are kept elsewhere than in Redis.
 	result.Workload
 
@@ -141,11 +141,7 @@ func (c Config) Name() string {
 
 // opening is the market the row starts with: the sellers' accounts first, then the buyers'.
 func (c Config) opening() market.Opening {
-	accounts := c.Mix.Sellers + c.wallets()
-	if c.Accounts > 0 {
-		accounts = c.Accounts
-	}
-	return market.Opening{Accounts: accounts, Funds: c.Funds, Strategy: c.Subject.String()}
+	return market.Opening{Accounts: c.Mix.Sellers + c.wallets(), Funds: c.Funds, Strategy: c.Subject.String()}
 }
 
 func (c Config) wallets() int {

@@ -6,9 +6,9 @@
 // row's collector through a ring of its own (collector.go), so that workers share no lock, and nothing is printed or
 // allocated by the driver between two operations.
 //
-// A [Config] may have a workload other than the book's: few items that circulate (hot.go), more accounts and items that are
-// listed beforehand (stock.go, which also says whose ledgers keep sums, so that this process does not grow), other work
-// between an operation's reads and its write, and replies that come late as over a network (workload.go).
+// A [Config] may have a workload other than the book's: few items that circulate (hot.go), items that are listed
+// beforehand (stock.go), other work between an operation's reads and its write, and replies that come late as over a
+// network (workload.go).
 //
 // A row may have several markets, on several servers (markets.go, nodes.go). On Redis Cluster its workers follow a slot that
 // moves; where a master is gone the row ends.

@@ -21,20 +21,17 @@ import (
 )
 
 // auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a
-// million items and accounts more takes millionTimeout longer at most.
+// million items more takes millionTimeout longer at most.
 const (
 	auditTimeout   = 5 * time.Minute
 	removeTimeout  = time.Minute
 	millionTimeout = 30 * time.Second
 )
 
-// within returns a context that ends when a market in which items up to last were minted should have been read or
+// timeFor returns a context that ends when a market in which items up to last were minted should have been read or
 // removed.
-func (m *rowMarket) within(
-	ctx context.Context, timeout time.Duration, last market.ItemID,
-) (context.Context, context.CancelFunc) {
-	millions := (float64(last) + float64(m.opening().Accounts)) / 1e6
-	return context.WithTimeout(ctx, timeout+time.Duration(millions*float64(millionTimeout)))
+func timeFor(ctx context.Context, timeout time.Duration, last market.ItemID) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, timeout+time.Duration(float64(last)/1e6*float64(millionTimeout)))
 }
 
 // lastMinted is the highest id of an item that the clients who kept the ledgers may have minted.
@@ -64,7 +61,7 @@ type rowMarket struct {
 	warns   []string         // what the audit found out about the server, without a verdict that is wrong for it
 
 	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
-	circulation *market.Circulation          // nil: items do not circulate
+	circulation *market.Circulation          // of a hot market
 	relisted    *bell                        // of a hot market
 	stock       stock                        // of an open loop
 }
@@ -175,7 +172,7 @@ func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
 // audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the server
 // did.
 func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
-	ctx, cancel := m.within(ctx, auditTimeout, lastMinted(ledgers))
+	ctx, cancel := timeFor(ctx, auditTimeout, lastMinted(ledgers))
 	defer cancel()
 	a, err := m.judge(ctx, ledgers)
 	if err != nil {
@@ -252,7 +249,7 @@ func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 // remove deletes the market: what its note says that the run made, and the workers, who know of items up to last. A failure
 // names the command that repeats it, for all markets of the row.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
-	ctx, cancel := m.within(ctx, removeTimeout, last)
+	ctx, cancel := timeFor(ctx, removeTimeout, last)
 	defer cancel()
 	if err := m.removeUpTo(ctx, last); err != nil {
 		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",

@@ -34,9 +34,6 @@ func (c Config) checkSites() error {
 	case c.History != "":
 		return fmt.Errorf("%w: a history of %d markets: want one market, because an account's number is used in each",
 			ErrConfig, n)
-	case c.Accounts > 0 && c.Accounts/n < (c.Mix.Sellers+n-1)/n+(c.Mix.Buyers+n-1)/n:
-		return fmt.Errorf("%w: %d accounts for %d markets and mix %s: each needs one or more for each of its workers",
-			ErrConfig, c.Accounts, n, c.Mix)
 	}
 	return nil
 }
@@ -50,8 +47,7 @@ func (c Config) markets() (all []*rowMarket) {
 	for i, site := range sites {
 		m := &rowMarket{Config: c, node: site.Node, relisted: newBell()}
 		m.Keys, m.Dial, m.Sites = site.Keys, site.Dial, nil
-		for _, number := range []*int{&m.Mix.Sellers, &m.Mix.Buyers, &m.Browsers, &m.Wallets, &m.Hot, &m.Stock,
-			&m.Accounts} {
+		for _, number := range []*int{&m.Mix.Sellers, &m.Mix.Buyers, &m.Browsers, &m.Wallets, &m.Hot, &m.Stock} {
 			*number = share(*number, len(sites), i)
 		}
 		m.stock.wanted = int64(max(enoughStock/len(sites), m.Stock))

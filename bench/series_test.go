@@ -20,4 +20,3 @@ func TestSeriesOfARow(t *testing.T) {
 		}
 	})
 }
-

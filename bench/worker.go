@@ -46,7 +46,7 @@ func newWorkers(c Config) *Workers {
 		for i := range count {
 			in := ws.markets[i%len(ws.markets)]
 			w := &Worker{
-				market: in, role: r, number: i, place: i / len(ws.markets), account: in.account(r, i/len(ws.markets)),
+				market: in, role: r, number: i, account: in.account(r, i/len(ws.markets)),
 				recorder: newRecorder(ws.collector, in.opening().Accounts),
 				random:   rand.New(rand.NewPCG(c.Seed, uint64(len(ws.All())))),
 			}
@@ -66,7 +66,9 @@ func (ws *Workers) connect(ctx context.Context) (err error) {
 		return err
 	}
 	for _, m := range ws.markets {
-		m.circulation = m.newCirculation()
+		if m.Hot > 0 {
+			m.circulation = market.NewCirculation(m.lastHot(), m.opening().Accounts)
+		}
 	}
 	for _, group := range [][]*Worker{ws.sellers, ws.buyers, ws.browsers} {
 		for i, w := range group {
@@ -108,7 +110,6 @@ type Worker struct {
 	market    *rowMarket
 	role      Role
 	number    int                          // among those of its role in the row, from 0
-	place     int                          // and in its market
 	account   market.UserID                // for which it trades; 0 for a browser
 	conn      atomic.Pointer[backend.Conn] // nil: it is not connected
 	purchaser market.Purchaser
@@ -224,12 +225,11 @@ func moved(start time.Time, err error) bool {
 // price draws what an item is offered for.
 func (w *Worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
 
-// mint makes the next items, for the next of its accounts, and sets next and last.
+// mint makes the next items, and sets next and last.
 func (w *Worker) mint(ctx context.Context) error { return w.mintFrom(ctx, w.supply) }
 
 // mintFrom does so with a supply other than the worker's.
 func (w *Worker) mintFrom(ctx context.Context, from supply) error {
-	w.turn()
 	start := time.Now()
 	first, err := from.mint(ctx, w.account)
 	w.recorder.minted(start, time.Now(), first, w.account, err)
@@ -239,20 +239,13 @@ func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 	return err
 }
 
-// Browse returns some of the listings as orders of the worker's, each for the next of its accounts, in random order. It is
-// not measured. The slice is good until the next call.
+// Browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good until the next call.
 func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
 	var err error
 	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {
 		return nil, err
 	}
 	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })
-	if w.market.Accounts > 0 {
-		for i := range w.orders {
-			w.turn()
-			w.orders[i].Buyer = w.account
-		}
-	}
 	return w.orders, nil
 }
 

@@ -29,7 +29,7 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 
 // checkWorkload returns ErrConfig, wrapped, for a workload that cannot be run, or not with the rest of the configuration.
 func (c Config) checkWorkload() error {
-	if err := c.checkSize(); err != nil {
+	if err := c.checkStock(); err != nil {
 		return err
 	}
 	switch {

@@ -29,7 +29,7 @@ func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems =
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 25 bytes of memory per item, or 4 where ledgers circulate, and about a second per million items.
+// 25 bytes of memory per item, and about a second per million items.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
 	if err := r.readItems(ctx, a.look); err != nil {
@@ -89,17 +89,10 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	}
 	items := len(a.minters)*BatchSize + 1
 	a.found = make([]place, items)
-	circulations := map[*Circulation]bool{nil: true}
-	for _, l := range ledgers {
-		if c := l.circulation; !circulations[c] {
-			circulations[c] = true
-			a.joinCirculation(c)
-		}
-	}
-	if a.circling == nil || items <= len(a.circling.lacks) { // or an item with a problem is not named
-		a.prices = make([]float64, items)
-	}
-	if a.circling == nil {
+	a.prices = make([]float64, items)
+	if i := slices.IndexFunc(ledgers, func(l *Ledger) bool { return l.circulation != nil }); i >= 0 {
+		a.joinCirculation(ledgers[i].circulation)
+	} else {
 		a.asked, a.buyers = make([]float64, items), make([]place, items)
 	}
 	for _, l := range ledgers {
@@ -190,9 +183,7 @@ func (a *auditor) see(id ItemID, at place, price float64) {
 		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
 		a.found[id] = at
-		if len(a.prices) > 0 {
-			a.prices[id] = price
-		}
+		a.prices[id] = price
 		if a.circling != nil {
 			a.circling.led(id, minter, at, price)
 		}

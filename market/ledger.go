@@ -10,8 +10,7 @@ import (
 // assumes that an item is listed once and bought once, as in a run, unless it is made to Circulate.
 //
 // It grows by a price and one or two bits per item, not by a record per operation, and only by the batches that its
-// client trades in: a thousand clients have a thousand ledgers. One that circulates grows by 24 bytes for each batch
-// that its client mints, and nothing else.
+// client trades in: a thousand clients have a thousand ledgers.
 type Ledger struct {
 	accounts       int
 	deltas         []int64           // how much each account's funds changed, by UserID; nil: nothing was bought
@@ -68,9 +67,8 @@ func NewLedger(accounts int) *Ledger {
 	return &Ledger{accounts: accounts, bought: map[UserID]places{}, asked: map[int]*asked{}}
 }
 
-// Circulate lets the ledger note in c what becomes of items and coins, so that it hardly grows any more, and items may
-// be listed and bought any number of times. All ledgers of a market do, and those of one process share one; nil changes
-// nothing. Nothing must have been minted, listed or bought before.
+// Circulate lets the ledger note in c what becomes of items and coins, so that items may be listed and bought any number of
+// times. All ledgers of a market share one; nil changes nothing. Nothing must have been minted, listed or bought before.
 func (l *Ledger) Circulate(c *Circulation) { l.circulation = c }
 
 // Minted notes a batch of BatchSize items; err is what Mint returned.

@@ -26,28 +26,14 @@ type reader struct {
 	accounts int
 }
 
-// readItems calls see with where each item lies. It reads many inventories at a time, so that a hundred thousand accounts are not as many
-// round trips; of a large one it reads the rest by itself.
+// readItems calls see with where each item lies.
 func (r reader) readItems(ctx context.Context, see func(found)) error {
-	for first := 1; first <= r.accounts; first += inventories {
-		var begun []*redis.ScanCmd
-		_, err := r.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for user := first; user < first+inventories && user <= r.accounts; user++ {
-				begun = append(begun, p.SScan(ctx, r.keys.Inventory(UserID(user)), 0, "", chunk))
-			}
-			return nil
-		})
-		for i, page := range begun {
-			if err == nil {
-				err = r.readInventory(ctx, UserID(first+i), page, see)
-			}
-		}
-		if err != nil {
+	for user := UserID(1); user <= UserID(r.accounts); user++ {
+		if err := r.readInventory(ctx, user, see); err != nil {
 			return err
 		}
 	}
-	begun := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk)
-	return scan(ctx, begun, func(cursor uint64) *redis.ScanCmd {
+	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
 		return r.rdb.ZScan(ctx, r.keys.Market(), cursor, "", chunk)
 	}, 2, func(listing []string) {
 		id, seller, err := ParseMember(listing[0])
@@ -60,12 +46,8 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 	})
 }
 
-// inventories is how many of them are read at a time, each up to chunk items.
-const inventories = chunk / 10
-
-// readInventory reads an inventory from its first page on.
-func (r reader) readInventory(ctx context.Context, user UserID, begun *redis.ScanCmd, see func(found)) error {
-	return scan(ctx, begun, func(cursor uint64) *redis.ScanCmd {
+func (r reader) readInventory(ctx context.Context, user UserID, see func(found)) error {
+	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
 		return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
 	}, 1, func(item []string) {
 		id, err := strconv.ParseInt(item[0], 10, 64)
@@ -98,22 +80,18 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 	return nil
 }
 
-// scan follows a cursor from its first page to its end and calls see with every element, which is n strings. One may come
-// twice.
-func scan(
-	ctx context.Context, page *redis.ScanCmd, next func(cursor uint64) *redis.ScanCmd, n int, see func([]string),
-) error {
-	for {
-		elements, cursor, err := page.Result()
+// scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
+func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, see func([]string)) error {
+	for cursor := uint64(0); ; {
+		elements, next, err := page(cursor).Result()
 		if err != nil {
 			return err
 		}
 		for element := range slices.Chunk(elements, n) {
 			see(element)
 		}
-		if cursor == 0 {
+		if cursor = next; cursor == 0 {
 			return ctx.Err()
 		}
-		page = next(cursor)
 	}
 }

@@ -170,7 +170,6 @@ var columns = slices.Concat(
 		column{name: "p99", in: triesTable, head: heading{text: "p99"}}, column{name: "max", in: triesTable, head: heading{text: "most"}}),
 	[]column{
 		{name: "hot", value: func(r row) any { return r.Hot }},
-		{name: "accounts", value: func(r row) any { return r.Accounts }},
 		{name: "stock", value: func(r row) any { return r.Stock }},
 		{name: "hold_ms", value: func(r row) any { return r.HoldMS }},
 		{name: "rtt_ms", value: func(r row) any { return r.RTTMS }},

@@ -12,8 +12,6 @@ type Workload struct {
 	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: sellers list new
 	// items all the time.
 	Hot int `json:"hot,omitempty"`
-	// Accounts are how many there are in all: those of the workers, each of whom trades for its own in turn. 0: one each.
-	Accounts int `json:"accounts,omitempty"`
 	// Stock is how many items were listed before the row began.
 	Stock int `json:"stock,omitempty"`
 	// HoldMS is how long each operation does other work between its reads and its write, with its locks held; a script,
@@ -31,7 +29,7 @@ func (w Workload) String() string {
 	for _, of := range []struct {
 		name string
 		n    int
-	}{{"hot", w.Hot}, {"accounts", w.Accounts}, {"stock", w.Stock}} {
+	}{{"hot", w.Hot}, {"stock", w.Stock}} {
 		if of.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s=%d", of.name, of.n))
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/bench"
@@ -72,10 +71,6 @@ func (c sessionConfig) ahead() string {
 		if all > 10*time.Minute && c.sweep == nil {
 			hint = fmt.Sprintf(" (with --trials 1: %s)", round)
 		}
-	}
-	if c.base.Stock >= 1_000_000 {
-		hint += fmt.Sprintf("; a stock of %s items makes each row longer, by about 10 s a million",
-			humanize.Comma(int64(c.base.Stock)))
 	}
 	return fmt.Sprintf("%s of %s, %s in all%s", what, each, all, hint)
 }

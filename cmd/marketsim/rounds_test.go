@@ -82,12 +82,6 @@ func TestAhead(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
-	config := sessionConfig{specs: specs[:1], trials: 1}
-	config.base.Duration, config.base.Stock = time.Second, 2_000_000
-	want := "1 row of 1s, 1s in all; a stock of 2,000,000 items makes each row longer, by about 10 s a million"
-	if got := config.ahead(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 func TestTrials(t *testing.T) {

@@ -46,17 +46,14 @@ With --hot N only N items circulate, so that buyers want the same ones: a mix su
 again at once what it has bought, and may buy from itself. --hold is the work of an application inside the critical
 section. --rtt makes a network of it, at the clients' end of their connections to Redis.
 
-With --stock N a row begins with N items on the market, and with --accounts N it has N accounts. In a market with either,
-and in a row of more than a minute (on a cluster, of 15), this process keeps sums instead of each item,
-so that it does not grow with time or trade: where more than a million items share them, the audit tells that one of a
-few is wrong, and not which.
+With --stock N a row begins with N items on the market.
 
 ` + specSyntax + `
 'marketsim list' shows the strategies, locks and parameters. A mix is written SELLERSxBUYERS.`,
 		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
   marketsim run --strategy fine --sellers 5 --buyers 20 --wallets 4
   marketsim run --strategy watch-item,fine,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
-  marketsim run --strategy fine,lua --stock 10000000 --accounts 100000
+  marketsim run --strategy fine,lua --stock 1000000
   marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms
   marketsim run --strategy fine:fenced,fine:zookeeper,fine:etcd --fencing --mix 5x5
   marketsim run --strategy coarse:setnx:poll=5ms --json - | jq '.rows[].wait_ms.p99'`,
@@ -136,9 +133,6 @@ func (f runFlags) check(specs []rowSpec) error {
 		return usageError{fmt.Errorf("--funds %d: with --hot at least %d, or there may be items that nobody can pay for", f.funds,
 			bench.LeastHotFunds)}
 	}
-	if err := f.checkSize(); err != nil {
-		return err
-	}
 	if err := checkWorkloads(specs); err != nil {
 		return err
 	}
@@ -178,24 +172,6 @@ func (f runFlags) check(specs []rowSpec) error {
 			len(specs)*f.trials)}
 	case url == "":
 		return usageError{errors.New("--keep needs a server that outlives the run: give --redis URL")}
-	}
-	return nil
-}
-
-// checkSize refuses flags that do not go with a large market.
-func (f runFlags) checkSize() error {
-	switch w := f.workload; {
-	case w.accounts > 0 && f.wallets > 0:
-		return usageError{errors.New("--accounts gives each buyer accounts of its own, and with --wallets buyers share some: " +
-			"give one of them")}
-	case w.accounts > 0 && f.browsers > 0:
-		return usageError{errors.New("--browsers look for an item in the inventory of every account: give no --accounts")}
-	case w.accounts > 0 && f.funds < bench.DefaultFunds:
-		return usageError{fmt.Errorf("--funds %d: with --accounts nobody looks which of them are empty: give %d or more, or "+
-			"leave it out", f.funds, int64(bench.DefaultFunds))}
-	case w.stock > bench.MaxRecordedStock && f.history != "":
-		return usageError{fmt.Errorf("--history ends with a copy of the whole market: give a --stock of %d at most",
-			bench.MaxRecordedStock)}
 	}
 	return nil
 }

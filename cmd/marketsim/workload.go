@@ -9,21 +9,18 @@ import (
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/market"
 )
 
 // workloadFlags are the flags of what a market differs in from the book's.
 type workloadFlags struct {
-	hot, accounts, stock, markets int
-	hold, rtt                     time.Duration
+	hot, stock, markets int
+	hold, rtt           time.Duration
 }
 
 func (f *workloadFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.hot, "hot", 0,
 		"only so many `items` circulate: buyers list again what they bought, and the mix has no sellers (0x5)")
-	flags.IntVar(&f.accounts, "accounts", 0,
-		"so many accounts in all: each worker trades for a share of them in turn (default one each)")
 	flags.IntVar(&f.stock, "stock", 0, "so many `items` are listed before a row begins")
 	flags.IntVar(&f.markets, "markets", 1,
 		"so many markets, which share the workers; on a cluster they are spread over its masters")
@@ -37,8 +34,6 @@ func (f workloadFlags) config(given func(flag string) bool) (result.Workload, er
 	switch {
 	case given("hot") && (f.hot < 1 || f.hot > bench.MaxHot):
 		return result.Workload{}, usageError{fmt.Errorf("--hot %d: want 1 to %d items", f.hot, bench.MaxHot)}
-	case given("accounts") && (f.accounts < 2 || f.accounts > market.MaxAccounts):
-		return result.Workload{}, usageError{fmt.Errorf("--accounts %d: want 2 to %d", f.accounts, market.MaxAccounts)}
 	case f.stock < 0 || f.stock > bench.MaxStock:
 		return result.Workload{}, usageError{fmt.Errorf("--stock %d: want 0 to %d items", f.stock, bench.MaxStock)}
 	case f.markets < 1 || f.markets > bench.MaxMarkets:
@@ -48,7 +43,7 @@ func (f workloadFlags) config(given func(flag string) bool) (result.Workload, er
 	case f.rtt < 0 || f.rtt > bench.MaxRTT:
 		return result.Workload{}, usageError{fmt.Errorf("--rtt %s: want 0s to %s", f.rtt, bench.MaxRTT)}
 	}
-	w := result.Workload{Hot: f.hot, Accounts: f.accounts, Stock: f.stock, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}
+	w := result.Workload{Hot: f.hot, Stock: f.stock, HoldMS: inMS(f.hold), RTTMS: inMS(f.rtt)}
 	if f.markets > 1 {
 		w.Markets = f.markets
 	}
@@ -61,14 +56,10 @@ func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecon
 // out would look faster than it is beside the others.
 func checkWorkloads(specs []rowSpec) error {
 	for _, s := range specs {
-		w, traders := s.workload, s.mix.Sellers+s.mix.Buyers
+		w := s.workload
 		switch {
-		case w.Hot > 0 && w.Stock+w.Accounts > 0:
-			return usageError{errors.New("--hot goes without --stock and --accounts: what circulates is all that there is, and it " +
-				"belongs to the buyers' own accounts")}
-		case w.Accounts > 0 && w.Accounts < traders:
-			return usageError{fmt.Errorf("--accounts %d: mix %s has %d sellers and buyers, and each needs one", w.Accounts, s.mix,
-				traders)}
+		case w.Hot > 0 && w.Stock > 0:
+			return usageError{errors.New("--hot goes without --stock: what circulates is all that there is")}
 		case s.mix.Buyers < w.Markets || w.Hot == 0 && s.mix.Sellers < w.Markets:
 			return usageError{fmt.Errorf("mix %s: each of %d markets needs a seller and a buyer, or where items are hot a buyer: give a "+
 				"larger mix, or fewer markets", s.mix, w.Markets)}

@@ -39,13 +39,13 @@ func TestWorkload(t *testing.T) {
 func TestLargeMarket(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := marketsim(t, short("run", "--strategy", "fine", "--mix", "1x2", "--stock", "1500", "--accounts", "20", "--backend",
+	o := marketsim(t, short("run", "--strategy", "fine", "--mix", "1x2", "--stock", "1500", "--backend",
 		"embedded", "--out", dir)...).exits(t, exitFine)
 	r := parseFile(t, filepath.Join(dir, runFile)).Rows[0]
-	if r.Name() != "fine 1x2 accounts=20 stock=1500" || r.Stock != 1500 || r.Accounts != 20 || !r.Audit.OK || r.Audit.Items < 2000 {
+	if r.Name() != "fine 1x2 stock=1500" || r.Stock != 1500 || !r.Audit.OK || r.Audit.Items < 2000 {
 		t.Errorf("%s: %+v, audit %+v", r.Name(), r.Workload, r.Audit)
 	}
-	if !strings.Contains(unbroken(o).stdout, "workload accounts=20 stock=1500") {
+	if !strings.Contains(unbroken(o).stdout, "workload stock=1500") {
 		t.Errorf("the report does not name it:\n%s", o.stdout)
 	}
 }
