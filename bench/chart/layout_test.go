@@ -142,10 +142,6 @@ func sweptOver(strategies []string, axes ...result.Axis) *result.Run {
 		}
 		run.Sweep.Points = append(run.Sweep.Points, at)
 	}
-	if len(axes) == 1 {
-		run.Sweep.Laws = []result.Law{{Line: result.Line{Axis: axes[0].Name}, Strategy: strategies[0], Points: 6, Lambda: 1000,
-			Sigma: 0.1, Kappa: 0.001, R2: 0.9, Peak: 30}}
-	}
 	return run
 }
 

@@ -240,6 +240,3 @@ func told(texts []string) string {
 	}
 	return strings.Join(texts, "; ") + "."
 }
-
-// finite reports whether a number is one.
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -138,8 +138,7 @@ func axisTitle(name result.AxisName) string {
 	return clean(string(name))
 }
 
-// alongAxis is a topic along the only axis of a sweep: a line for each strategy, and of purchases a second over clients
-// the law that was fitted to it.
+// alongAxis is a topic along the only axis of a sweep: a line for each strategy.
 func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	x, _ := scale(a)
 	lines, ys := sweepLines(run, a, t)
@@ -151,10 +150,6 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	slices.SortFunc(names, func(a, b string) int { // as they end in the picture
 		return cmp.Or(cmp.Compare(end(b), end(a)), cmp.Compare(a, b))
 	})
-	laws := map[string]result.Law{}
-	if t.name == "sweep" && a.Name == result.Clients && x.log {
-		laws = fitted(run.Sweep.Laws)
-	}
 	y := logAxis("", t.say, decade(ys)...)
 	var parts []part
 	var says []string
@@ -167,12 +162,6 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 				continue
 			}
 			k, text := l.key(clean(name), t.say(end(name))), clean(name)+" "+pointsInWords(l.points, a, t.say)
-			if law, found := laws[name]; found {
-				k.small = lawInWords(law)
-				text += "; " + k.small
-				p.lines = append(p.lines, lawLine(law, l.look, x))
-				l.apart = true
-			}
 			p.lines = append(p.lines, l)
 			ks, says = append(ks, k), append(says, text)
 		}
@@ -181,9 +170,6 @@ func alongAxis(run *result.Run, a result.Axis, t topic) []Figure {
 	}
 	about := t.what + " over " + axisTitle(a.Name) + ", log scale, " + basis(run) + ". The number is that at the right end." +
 		unjudged(run.Sweep, "A ring")
-	if len(laws) > 0 {
-		about += " Lines are the universal scalability law, fitted to the points; where it could not be, they join the points."
-	}
 	parts, alt := withFindings(run.Sweep, t, parts, about+" "+told(says))
 	return []Figure{figure(run, t.name, t.title+" by "+axisTitle(a.Name), about, alt, parts...)}
 }
@@ -264,34 +250,4 @@ func pointsInWords(points []point, a result.Axis, say func(float64) string) stri
 		each = append(each, text)
 	}
 	return listed(each)
-}
-
-// fitted are the laws that could be fitted, by strategy.
-func fitted(all []result.Law) map[string]result.Law {
-	laws := map[string]result.Law{}
-	for _, l := range all {
-		if l.Why == "" && l.Lambda > 0 && sane(l.Lambda) && finite(l.Sigma) && finite(l.Kappa) && l.Other == "" {
-			laws[l.Strategy] = l
-		}
-	}
-	return laws
-}
-
-// lawLine is the curve of a law between the ends of an axis. Where the fit gives no throughput there is a gap.
-func lawLine(law result.Law, of look, x axis) line {
-	const steps = 60
-	l := line{look: of, bare: true}
-	for i := range steps + 1 {
-		n := x.min * math.Pow(x.max/x.min, float64(i)/steps)
-		l.points = append(l.points, point{x: n, y: law.X(n)})
-	}
-	return l
-}
-
-func lawInWords(l result.Law) string {
-	peak := "no peak"
-	if sane(l.Peak) && l.Peak > 0 {
-		peak = "peak at " + short(math.Round(l.Peak)) + " clients"
-	}
-	return fmt.Sprintf("sigma %.3g, kappa %.2g, %s, R2 %.2f", l.Sigma, l.Kappa, peak, l.R2)
 }

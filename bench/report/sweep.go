@@ -13,7 +13,7 @@ import (
 func isSweep(res *result.Run) bool { return len(res.Manifest.Config.Axes) > 0 }
 
 // sweepSections are what a sweep found, in sentences first; each strategy at each point; which is best where, and what the
-// worst costs; where one passes another; the law; and all comparisons. The numbers of single rounds are in the CSV.
+// worst costs; where one passes another; and all comparisons. The numbers of single rounds are in the CSV.
 func sweepSections(res *result.Run) []section {
 	s, seen := res.Sweep, look(res)
 	if s == nil {
@@ -26,15 +26,16 @@ func sweepSections(res *result.Run) []section {
 	for _, text := range s.Findings {
 		found.lines = append(found.lines, clean(text))
 	}
-	sections := []section{found, pointSection(res)}
+	var sections []section
+	if len(found.lines) > 0 {
+		sections = append(sections, found)
+	}
+	sections = append(sections, pointSection(res))
 	if slices.ContainsFunc(s.Points, func(p result.SweepPoint) bool { return p.Loss != nil }) {
 		sections = append(sections, bestSection(res))
 	}
 	if len(s.Crossings) > 0 {
 		sections = append(sections, crossingSection(s.Crossings))
-	}
-	if len(s.Laws) > 0 {
-		sections = append(sections, lawSection(s.Laws))
 	}
 	var all []result.Comparison
 	for _, p := range s.Points {
@@ -234,50 +235,4 @@ func crossingSection(all []result.Crossing) section {
 	}
 	s.meaning = brief(said...)
 	return onlyRows(s)
-}
-
-// lawSection is the universal scalability law of each strategy.
-func lawSection(laws []result.Law) section {
-	s := section{
-		title: "Universal scalability law",
-		lines: []string{"X(N) = lambda N / (1 + sigma (N-1) + kappa N (N-1)), fitted to the medians by least squares of N/X (N. J. Gunther). " +
-			"sigma: what only one client can do at a time. kappa: what each pair of clients costs. R2 is of X."},
-		table: &table{header: headings(2, "strategy", "at", "points", "lambda", "sigma", "kappa", "peak N", "peak X", "R2")},
-	}
-	s.table.header[2].spare, s.table.header[7].spare = 2, 1
-	if !slices.ContainsFunc(laws, func(l result.Law) bool { return l.Why == "" }) {
-		s.table, s.lines = nil, []string{fmt.Sprintf("Fitted to no strategy: %s.", clean(laws[0].Why))}
-		return s
-	}
-	var peaks []string
-	for _, l := range laws {
-		at := none
-		if l.Other != "" {
-			at = clean(string(l.Other)) + "=" + axisValue(l.Other, l.OtherValue)
-		}
-		row := []string{clean(l.Strategy), at, thousands(int64(l.Points))}
-		if l.Why != "" {
-			s.table.rows = append(s.table.rows, cells(append(row, none, none, none, none, none, none)...))
-			s.notes = append(s.notes, fmt.Sprintf("Not fitted to %s: %s.", joined(" at ", row[0], strings.Trim(at, none)), clean(l.Why)))
-			continue
-		}
-		peak, top := none, none
-		if l.Peak > 0 {
-			peak, top = number(l.Peak), number(l.PeakX)
-			peaks = append(peaks, fmt.Sprintf("%s at %s clients", row[0], whole(l.Peak)))
-		}
-		s.table.rows = append(s.table.rows, cells(append(row, number(l.Lambda), small(l.Sigma), small(l.Kappa), peak, top,
-			fmt.Sprintf("%.3f", l.R2))...))
-	}
-	s.meaning = "By the law more clients never make any of them slower."
-	if len(peaks) > 0 {
-		s.meaning = brief("Beyond its peak more clients make a strategy slower.", "By the law that is "+strings.Join(peaks, ", ")+".")
-	}
-	return onlyRows(s)
-}
-
-// small is a number that may be far below 1, with two digits that matter.
-func small(v float64) string {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // which it has just written
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }

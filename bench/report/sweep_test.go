@@ -8,13 +8,18 @@ import (
 	"github.com/marketsim/marketsim/bench/sweep"
 )
 
-// sweepOf is a sweep of so many rounds. Each strategy follows a scalability law of its own, and is slowed down by the work
-// in its critical section.
+// growth is how the purchases/s of a strategy grow with clients: those of one, what only one can do at a time, and what each
+// pair costs.
+type growth struct{ one, alone, pair float64 }
+
+func (g growth) of(n float64) float64 { return g.one * n / (1 + g.alone*(n-1) + g.pair*n*(n-1)) }
+
+// sweepOf is a sweep of so many rounds. Each strategy grows with clients in its own way, and is slowed down by the work in
+// its critical section.
 func sweepOf(rounds int, axes []result.Axis, strategies ...string) *result.Run {
-	laws := map[string]result.Law{
-		"watch": {Lambda: 4000, Sigma: 0.9, Kappa: 0.3}, "fine": {Lambda: 2500, Sigma: 0.12, Kappa: 0.004},
-		"fine:queue": {Lambda: 1500, Sigma: 0.02, Kappa: 0.0001}, "lua": {Lambda: 2400, Sigma: 0.05},
-		"fine-wallet:set-px+watchdog:ttl=500ms": {Lambda: 1800, Sigma: 0.15, Kappa: 0.001},
+	grows := map[string]growth{
+		"watch": {4000, 0.9, 0.3}, "fine": {2500, 0.12, 0.004}, "fine:queue": {1500, 0.02, 0.0001}, "lua": {2400, 0.05, 0},
+		"fine-wallet:set-px+watchdog:ttl=500ms": {1800, 0.15, 0.001},
 	}
 	slowed := map[string]float64{"watch": 0.1, "fine": 0.8, "fine:queue": 0.7, "lua": 0.2}
 	within := 0.05
@@ -26,7 +31,7 @@ func sweepOf(rounds int, axes []result.Axis, strategies ...string) *result.Run {
 		for i, p := range c.Points() {
 			for j, strategy := range strategies {
 				noise := 1 + 0.01*float64((5*round+3*i+7*j)%7-3)
-				rate := noise * laws[strategy].X(float64(p.Mix.Buyers)) / (1 + slowed[strategy]*p.HoldMS)
+				rate := noise * grows[strategy].of(float64(p.Mix.Buyers)) / (1 + slowed[strategy]*p.HoldMS)
 				r := measuredRow(strategy, p.Mix.Sellers, p.Mix.Buyers, int64(5*rate)+100, int64(5*rate), 0, 1000*float64(p.Mix.Buyers)/rate)
 				us := 40.0 + float64(j)
 				r.Trial, r.Workload, r.Cost = round, p.Workload, &result.Cost{ServerUS: &us}

@@ -204,7 +204,7 @@ func (s Status) check() error {
 }
 
 // negative refuses a number below zero anywhere in v, which is stored under the name path. Only the coins that an audit
-// found may be one, because accounts can be overdrawn, and R2, where a law fits badly.
+// found may be one, because accounts can be overdrawn.
 func negative(v reflect.Value, path string) error {
 	var errs []error
 	switch v.Kind() {
@@ -218,7 +218,7 @@ func negative(v reflect.Value, path string) error {
 			switch {
 			case field.Anonymous: // its fields are stored beside the others
 				errs = append(errs, negative(value, path))
-			case name != "" && name != "funds" && name != "r2":
+			case name != "" && name != "funds":
 				errs = append(errs, negative(value, strings.TrimPrefix(path+"."+name, ".")))
 			}
 		}

@@ -8,14 +8,13 @@ import (
 	"strconv"
 )
 
-// A Sweep is what a run says about its points, judged when it ended: which strategy is best at each, where one passes
-// another, and how throughput grows with clients. It is drawn as it is; a report decides nothing.
+// A Sweep is what a run says about its points, judged when it ended: which strategy is best at each, and where one
+// passes another. It is drawn as it is; a report decides nothing.
 type Sweep struct {
 	// Findings are what came out, a sentence each, what matters most first.
 	Findings  []string     `json:"sentences"`
 	Points    []SweepPoint `json:"points"` // in the order of Config.Points
 	Crossings []Crossing   `json:"crossings,omitempty"`
-	Laws      []Law        `json:"laws,omitempty"` // one for each strategy and each line along the axis clients
 }
 
 // A SweepPoint is what is known about one point of a sweep.
@@ -81,29 +80,6 @@ type Crossing struct {
 	// Between are the measured values between Before and After: which of the two is faster there is not decided, or it makes
 	// no difference.
 	Between []float64 `json:"between,omitempty"`
-}
-
-// Law is the universal scalability law fitted to the medians of a strategy along the axis clients:
-// X(N) = Lambda*N / (1 + Sigma*(N-1) + Kappa*N*(N-1)).
-//
-// Source: N. J. Gunther, "Guerrilla Capacity Planning", Springer, 2007.
-type Law struct {
-	Line
-	Strategy string  `json:"strategy"`
-	Points   int     `json:"points"`     // that it was fitted to
-	Lambda   float64 `json:"lambda"`     // purchases/s of one client
-	Sigma    float64 `json:"sigma"`      // contention: the part of the work that only one client can do at a time
-	Kappa    float64 `json:"kappa"`      // coherence: what each pair of clients costs
-	R2       float64 `json:"r2"`         // of X, not of N/X; below 0 it fits worse than the mean of the points would
-	Peak     float64 `json:"peak_n"`     // clients at which X is largest; 0: it grows for ever
-	PeakX    float64 `json:"peak_x"`     // purchases/s there; 0 as well
-	Why      string  `json:"why_not"`    // why nothing was fitted; then all numbers but Points are 0
-	MaxN     float64 `json:"measured_n"` // the most clients that were measured
-}
-
-// X is the throughput that the law gives for n clients; 0 if it was not fitted.
-func (l Law) X(n float64) float64 {
-	return l.Lambda * n / (1 + l.Sigma*(n-1) + l.Kappa*n*(n-1))
 }
 
 // A Point of a sweep is the load and the market that its rows have in common.

@@ -22,9 +22,6 @@ func Analyse(run *result.Run) *result.Sweep {
 			for _, b := range c.Strategies[i+1:] {
 				s.Crossings = append(s.Crossings, crossings(l, s.Points, a, b)...)
 			}
-			if l.Axis == result.Clients {
-				s.Laws = append(s.Laws, law(l, s.Points, a))
-			}
 		}
 	}
 	s.Findings = findings(run, len(rounds), s)

@@ -1,6 +1,5 @@
 // Package sweep says what the rounds of a sweep come to: at each point which strategies none is known to beat and what
-// the worst choice costs, where one strategy passes another along an axis, and how throughput grows with clients. It
-// reads stored results and nothing in it measures; what is known about two strategies at a point is for package compare.
+// the worst choice costs, and where one strategy passes another along an axis. It reads stored results and nothing in it measures; what is known about two strategies at a point is for package compare.
 // [ParseAxis] reads how an axis is written.
 //
 // A sentence of [Analyse] is said only where intervals that all hold at once with 95% bear it out. A crossing is

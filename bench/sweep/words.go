@@ -3,9 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -14,7 +12,7 @@ import (
 )
 
 // findings are a sentence for each thing that a sweep has shown, what matters most first: the best, what the worst choice
-// costs, where one strategy passes another, and the law. A sweep that was cut short has shown nothing.
+// costs, and where one strategy passes another. A sweep that was cut short has shown nothing.
 func findings(run *result.Run, complete int, s *result.Sweep) []string {
 	var all []string
 	if complete < run.Planned() {
@@ -30,18 +28,6 @@ func findings(run *result.Run, complete int, s *result.Sweep) []string {
 		if len(s.Crossings) == 0 {
 			all = append(all, "Nowhere is one strategy known to pass another.")
 		}
-	}
-	return append(all, lawSentences(s.Laws)...)
-}
-
-// lawSentences say what the laws say. Where nothing was fitted for one reason, that is said once.
-func lawSentences(laws []result.Law) (all []string) {
-	other := func(l result.Law) bool { return l.Why == "" || l.Why != laws[0].Why }
-	if len(laws) > 1 && !slices.ContainsFunc(laws, other) {
-		return []string{fmt.Sprintf("The scalability law was fitted to no strategy: %s.", laws[0].Why)}
-	}
-	for _, l := range laws {
-		all = append(all, lawSentence(l))
 	}
 	return all
 }
@@ -157,39 +143,4 @@ func crossingSentence(c result.Config, x result.Crossing) string {
 		at = append(at, x.Axis.Say(v))
 	}
 	return text + fmt.Sprintf("at %s neither is known to be faster.", english.WordSeries(at, "and"))
-}
-
-// goodFit is the R2 from which a law is said to describe its points.
-const goodFit = 0.9
-
-// lawSentence says what the law says of a strategy, or why it says nothing.
-func lawSentence(l result.Law) string {
-	where := ""
-	if l.Other != "" {
-		where = " with " + l.Other.Say(l.OtherValue)
-	}
-	switch {
-	case l.Why != "":
-		return fmt.Sprintf("The scalability law was not fitted to %s%s: %s.", l.Strategy, where, l.Why)
-	case l.R2 < goodFit:
-		return fmt.Sprintf("The scalability law does not describe %s%s: R2 is %s.", l.Strategy, where, digits(l.R2))
-	case l.Peak == 0:
-		return fmt.Sprintf("By the scalability law %s%s has no peak: more clients never make it slower (sigma %s, kappa %s, R2 %s).",
-			l.Strategy, where, digits(l.Sigma), digits(l.Kappa), digits(l.R2))
-	}
-	beyond := ""
-	if l.Peak > l.MaxN {
-		beyond = ", which is more than was measured"
-	}
-	return fmt.Sprintf("By the scalability law %s%s is fastest with %.0f clients%s (sigma %s, kappa %s, R2 %s).",
-		l.Strategy, where, math.Round(l.Peak), beyond, digits(l.Sigma), digits(l.Kappa), digits(l.R2))
-}
-
-// digits is a number with two digits that matter, or with two after the point near 1.
-func digits(v float64) string {
-	if math.Abs(v) >= 0.1 {
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // which it has just written
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }

@@ -54,8 +54,8 @@
 //
 // sweep --axis clients=1,2,4..64 measures strategies at each point of one or two axes, in rounds as compare does: sellers and
 // buyers, items that circulate (hot), work inside the critical section (hold), and delay (rtt). It says which is the fastest
-// at each point, between which two points one passes another, and what the worst choice costs, and fits the universal
-// scalability law along clients. With --out it is stored as sweep.json after each round, and --resume DIR goes on with it.
+// at each point, between which two points one passes another, and what the worst choice costs. With --out it is stored as
+// sweep.json after each round.
 //
 // # Large
 //

@@ -41,9 +41,6 @@ func checkTrials(n int) error {
 func (c sessionConfig) rows() []bench.Config {
 	var rows []bench.Config
 	for round := 1; round <= max(1, c.trials); round++ {
-		if c.measuredBefore(round) {
-			continue
-		}
 		for _, i := range c.order(round) {
 			row := c.base
 			row.Subject, row.Mix, row.Trial = c.specs[i].subject(), c.specs[i].mix, round
@@ -63,11 +60,11 @@ func (c sessionConfig) rows() []bench.Config {
 func (c sessionConfig) ahead() string {
 	each := c.base.Warmup + c.base.Duration
 	round := time.Duration(len(c.specs)) * each
-	left := c.roundsLeft()
-	all := time.Duration(left) * round
+	rounds := max(1, c.trials)
+	all := time.Duration(rounds) * round
 	what, hint := english.Plural(len(c.specs), "row", ""), ""
 	if c.trials > 1 {
-		what = fmt.Sprintf("%s of %s", english.Plural(left, "round", ""), what)
+		what = fmt.Sprintf("%s of %s", english.Plural(rounds, "round", ""), what)
 		if all > 10*time.Minute && c.sweep == nil {
 			hint = fmt.Sprintf(" (with --trials 1: %s)", round)
 		}

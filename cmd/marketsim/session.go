@@ -230,7 +230,7 @@ func (s *session) rehearse(ctx context.Context) error {
 // run runs row after row until one fails or the user stops it, then reports. It stores the result after each row,
 // or after each round where there are several, so that it is not lost with the process.
 func (s *session) run(ctx context.Context) error {
-	p := newRowProgress(s.stderr, isTerminal(s.stderr), s.rows, s.config.roundsLeft())
+	p := newRowProgress(s.stderr, isTerminal(s.stderr), s.rows, max(1, s.config.trials))
 	end := func(status result.Status, failure error) error {
 		p.clear()
 		return s.end(status, failure)
@@ -304,7 +304,6 @@ func (s *session) end(status result.Status, failure error) error {
 	if s.config.history != "" && slices.ContainsFunc(s.rows, ended) {
 		fmt.Fprintf(s.stderr, "history recorded; judge it with: marketsim check %s\n", quote(s.config.history))
 	}
-	s.tellOnward(status)
 	failed := s.incomplete(status, failure)
 	if status == result.Complete {
 		failed = bench.NothingBought(s.result.Rows, s.config.base.Duration)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
@@ -27,39 +26,32 @@ type sweepFlags struct {
 	margin           string
 	locks            lockFlags
 	yes              bool
-	resume           string
 }
 
 func newSweep(p *program) *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
-		Use:   "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES] | --resume DIR",
+		Use:   "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
 		Short: "Measure strategies along one or two axes: which is best where, and where one passes another",
 		Long: `Measure strategies at each point of one or two axes, in the rounds of compare: in each round every strategy is measured
 once at every point, in a new order. Ratios are made inside a round, and all intervals hold at once with 95%. It then says
-which strategy is the fastest at each point, where along an axis one passes another and where that is not decided, what
-the worst choice costs, and fits the universal scalability law along six or more numbers of clients.
+which strategy is the fastest at each point, where along an axis one passes another and where that is not decided, and what
+the worst choice costs.
 
 ` + axisSyntax + `
 
 What is not an axis has one value: --clients, --hot, --hold, --rtt.
 
 It says beforehand how long it will take. More than an hour, or more than 1,000 rows, needs --yes. With --out the result is
-stored after each round as sweep.json, and --resume goes on where it was interrupted, with everything as it began. A round
-that was cut short is measured anew, so that its rows are still near each other. What has another CPU, server, version or
-setting than the first part is refused: a median over both would be true of neither.
+stored after each round as sweep.json.
 
 ` + specSyntax,
 		Example: `  marketsim sweep --strategy watch,fine,lua --axis clients=1,2,4..32 --out results/clients
   marketsim sweep --strategy fine:queue,fine:set-px --axis clients=1,2,4..64 --hot 1
-  marketsim sweep --strategy watch,fine --axis hold=0,1ms,10ms --axis clients=1,5,25 --out hold --yes
-  marketsim sweep --resume hold`,
+  marketsim sweep --strategy watch,fine --axis hold=0,1ms,10ms --axis clients=1,5,25 --out hold --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.resume != "" {
-				return f.goOn(p, cmd)
-			}
-			config, err := f.config(cmd.Flags())
+			config, err := f.config(cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -86,11 +78,9 @@ func (f *sweepFlags) add(cmd *cobra.Command) {
 	f.workload.add(cmd)
 	flags.StringVar(&f.margin, "margin", "5%", "ratios so near to 1 are no difference")
 	flags.BoolVar(&f.yes, "yes", false, "measure even if it takes more than an hour or more than 1,000 rows")
-	flags.StringVar(&f.resume, "resume", "", "`folder` with the sweep.json of a sweep that was interrupted: go on with it")
 	f.locks.add(cmd)
 	completeSpecs(cmd, "strategy", false)
 	completeAxes(cmd)
-	_ = cmd.MarkFlagDirname("resume")
 }
 
 // completeAxes offers the names of axes.
@@ -119,14 +109,10 @@ type sweepConfig struct {
 	axes     []result.Axis
 	clients  int
 	workload result.Workload // what has one value
-	dir      string          // where it is stored, or empty
-	again    string          // the flags, if any, with which it is gone on
-	earlier  *result.Run     // its complete rounds, that were measured before; nil: this is the beginning
 }
 
 // config checks the flags.
-func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
-	given := flags.Changed
+func (f sweepFlags) config(given func(flag string) bool) (sessionConfig, error) {
 	if len(f.axes) == 0 {
 		return sessionConfig{}, usageError{errors.New("along which axis? give --axis, such as --axis clients=1,2,4..64")}
 	}
@@ -152,7 +138,7 @@ func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
 	if err != nil {
 		return sessionConfig{}, err
 	}
-	swept := &sweepConfig{axes: axes, clients: f.clients, workload: workload, dir: f.out.dir, again: f.again(flags)}
+	swept := &sweepConfig{axes: axes, clients: f.clients, workload: workload}
 	rows, err := swept.rows(specs)
 	if err == nil {
 		err = checkWorkloads(rows)
@@ -175,7 +161,7 @@ func (f sweepFlags) config(flags *pflag.FlagSet) (sessionConfig, error) {
 	return c, c.checkLength(f.yes)
 }
 
-// specs are the strategies, each once: a sweep is gone on with by their names.
+// specs are the strategies, each once.
 func (f sweepFlags) specs() ([]strategies.Spec, error) {
 	if len(f.strategies) == 0 {
 		return nil, usageError{fmt.Errorf("which strategies? give --strategy with one or more of %s", strings.Join(names(), ", "))}

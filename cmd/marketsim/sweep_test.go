@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,53 @@ func tiny(args ...string) []string {
 		"sweep", "--strategy", "fine,lua", "--axis", "clients=1,2", "--trials", "9", "--seed", "7", "--duration", "60ms", "--warmup", "0s",
 		"--backend", "embedded",
 	}, args...)
+}
+
+// TestSweep: a sweep is stored after each round, also where it is interrupted; a whole one is drawn again from what is stored,
+// and can be compared with another.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "out")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout bytes.Buffer
+	stderr := &until{text: "2/9 rounds of 4 rows", call: cancel}
+	err := run(ctx, tiny("--out", dir), strings.NewReader(""), &stdout, stderr)
+	outcome{stdout: stdout.String(), stderr: fmt.Sprint(stderr, err), code: exitCode(err)}.exits(t, exitInterrupted).
+		says(t, "9 rounds of 4 rows of 60ms, 2.16s in all", "Nothing is decided: 2 of 9 rounds")
+	path := filepath.Join(dir, sweepFile)
+	first := parseFile(t, path)
+	if first.Status != result.Interrupted || len(first.Rows) != 8 || len(first.Rounds()) != 2 || first.Sweep == nil {
+		t.Fatalf("%s with %d rows and the sweep %+v", first.Status, len(first.Rows), first.Sweep)
+	}
+
+	o := marketsim(t, tiny("--out", dir, "--force")...).exits(t, exitFine)
+	whole := parseFile(t, path)
+	if whole.Status != result.Complete || len(whole.Rows) != 36 || len(whole.Rounds()) != 9 || whole.Manifest.Seed != 7 {
+		t.Errorf("%s with %d rows and the manifest %+v", whole.Status, len(whole.Rows), whole.Manifest)
+	}
+	for _, rows := range whole.Rounds() {
+		var names []string
+		for _, r := range rows {
+			names = append(names, r.Name())
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, ", "); got != "fine 1x1, fine 2x2, lua 1x1, lua 2x2" {
+			t.Errorf("a round is %s", got)
+		}
+	}
+	if whole.Sweep.Points[1].Place != "2x2" || len(whole.Claims)+len(whole.Comparisons) != 0 {
+		t.Errorf("claims %+v, sweep %+v", whole.Claims, whole.Sweep)
+	}
+	if drawn := marketsim(t, "report", dir).exits(t, exitFine); drawn.stdout != o.stdout {
+		t.Errorf("report draws\n%s\nand sweep drew\n%s", drawn.stdout, o.stdout)
+	}
+	marketsim(t, "compare", dir, path).exits(t, exitFine).says(t, "lua", "2x2")
+	for _, file := range []string{"report.txt", "report.md", "rows.csv"} {
+		if !exists(filepath.Join(dir, file)) {
+			t.Errorf("there is no %s", file)
+		}
+	}
 }
 
 // until is a stderr that calls a function when a text has been written to it.
@@ -36,111 +82,6 @@ func (u *until) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestSweepGoesOn: a sweep that was interrupted after its second round, of which a row is missing, is gone on with from
-// there, with the same rows in the same rounds, and not a third time.
-func TestSweepGoesOn(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "out")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stdout bytes.Buffer
-	stderr := &until{text: "2/9 rounds of 4 rows", call: cancel}
-	err := run(ctx, tiny("--out", dir), strings.NewReader(""), &stdout, stderr)
-	outcome{stdout: stdout.String(), stderr: fmt.Sprint(stderr, err), code: exitCode(err)}.exits(t, exitInterrupted).
-		says(t, "9 rounds of 4 rows of 60ms, 2.16s in all", "go on with: marketsim sweep --resume "+dir+"\n", "Nothing is decided: 2 of 9 rounds")
-	path := filepath.Join(dir, sweepFile)
-	first := parseFile(t, path)
-	if first.Status != result.Interrupted || len(first.Rows) != 8 || len(first.Rounds()) != 2 || first.Sweep == nil {
-		t.Fatalf("%s with %d rows and the sweep %+v", first.Status, len(first.Rows), first.Sweep)
-	}
-	first.Rows = first.Rows[:7]
-	rewrite(t, path, first)
-
-	o := marketsim(t, "sweep", "--resume", dir).exits(t, exitFine).says(t, "8 rounds of 4 rows", "machine, server and settings are those",
-		"the round that was cut short after 3 rows is measured anew")
-	whole := parseFile(t, path)
-	if whole.Status != result.Complete || len(whole.Rows) != 36 || len(whole.Rounds()) != 9 || !whole.Manifest.Started.Equal(first.Manifest.Started) ||
-		whole.Manifest.Seed != 7 || whole.Manifest.Command != first.Manifest.Command {
-		t.Errorf("%s with %d rows and the manifest %+v", whole.Status, len(whole.Rows), whole.Manifest)
-	}
-	for i := range 4 {
-		if whole.Rows[i].Seconds != first.Rows[i].Seconds || whole.Rows[i].Name() != first.Rows[i].Name() {
-			t.Errorf("row %d of the first round was measured again", i+1)
-		}
-	}
-	for _, rows := range whole.Rounds() {
-		var names []string
-		for _, r := range rows {
-			names = append(names, r.Name())
-		}
-		slices.Sort(names)
-		if got := strings.Join(names, ", "); got != "fine 1x1, fine 2x2, lua 1x1, lua 2x2" {
-			t.Errorf("a round is %s", got)
-		}
-	}
-	if whole.Sweep.Points[1].Place != "2x2" || len(whole.Claims)+len(whole.Comparisons) != 0 {
-		t.Errorf("claims %+v, sweep %+v", whole.Claims, whole.Sweep)
-	}
-
-	before := read(t, path)
-	again := marketsim(t, "sweep", "--resume", dir).exits(t, exitFine).says(t, "is complete: all 9 rounds are there")
-	if read(t, path) != before || again.stdout != o.stdout {
-		t.Error("a complete sweep is changed, or drawn otherwise")
-	}
-	if drawn := marketsim(t, "report", dir).exits(t, exitFine); drawn.stdout != o.stdout {
-		t.Errorf("report draws\n%s\nand sweep drew\n%s", drawn.stdout, o.stdout)
-	}
-	marketsim(t, "compare", dir, path).exits(t, exitFine).says(t, "lua", "2x2")
-	for _, file := range []string{"report.txt", "report.md", "rows.csv"} {
-		if !exists(filepath.Join(dir, file)) {
-			t.Errorf("there is no %s", file)
-		}
-	}
-}
-
-// rewrite stores a run.
-func rewrite(t *testing.T, path string, res *result.Run) {
-	t.Helper()
-	var b bytes.Buffer
-	if err := res.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// begun is a folder with a sweep of which a round was measured elsewhere, changed by a function.
-func begun(t *testing.T, change func(*result.Run)) string {
-	t.Helper()
-	dir := t.TempDir()
-	margin := 0.05
-	res := &result.Run{Schema: result.Schema, Status: result.Interrupted}
-	res.Manifest = result.Manifest{
-		Version: version(), CPU: "another CPU", CPUs: 77, Backend: "embedded", Server: "miniredis", Seed: 7,
-		Config: result.Config{
-			Strategies: []string{"fine"}, Axes: []result.Axis{{Name: result.Clients, Values: []float64{1}}}, Trials: 6, Margin: &margin,
-			DurationSeconds: 0.06, Prefix: "marketsim:{elsewhere}:",
-		},
-	}
-	res.Rows = []result.Row{{Strategy: "fine", Sellers: 1, Buyers: 1, Trial: 1, Status: result.Complete}}
-	change(res)
-	rewrite(t, filepath.Join(dir, sweepFile), res)
-	return dir
-}
-
-// TestSweepOfTwoMachines is refused, and stays as it is.
-func TestSweepOfTwoMachines(t *testing.T) {
-	t.Parallel()
-	dir := begun(t, func(*result.Run) {})
-	before := read(t, filepath.Join(dir, sweepFile))
-	marketsim(t, "sweep", "--resume", dir).exits(t, exitUsage).says(t, "the sweep in "+dir+" began elsewhere: CPU was another CPU and is ",
-		"CPUs was 77 and is ", "go on where it began, or measure a new sweep")
-	if read(t, filepath.Join(dir, sweepFile)) != before {
-		t.Error("it was changed")
-	}
-}
-
 func TestSweepRefuses(t *testing.T) {
 	t.Parallel()
 	several := []string{"sweep", "--strategy", "fine,lua"}
@@ -149,11 +90,6 @@ func TestSweepRefuses(t *testing.T) {
 	for i := range 1000 {
 		thousand = append(thousand, fmt.Sprint(i+1))
 	}
-	another := t.TempDir()
-	if err := os.WriteFile(filepath.Join(another, sweepFile), []byte(read(t, stored)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	resumable := begun(t, func(*result.Run) {})
 	for _, c := range []struct {
 		name string
 		args []string
@@ -183,10 +119,6 @@ func TestSweepRefuses(t *testing.T) {
 		{"more than an hour", with("--axis", "clients=1", "--duration", "10m"), "in all: give --yes to measure it"},
 		{"too many points", with("--yes", "--axis", "hot="+strings.Join(thousand, ","), "--axis", "hold=0,1ms,2ms..9ms"), "these are 10000 points"},
 		{"too many rows", with("--yes", "--axis", "hot="+strings.Join(thousand, ","), "--axis", "hold=0,1ms"), "sweep.json holds at most 40000"},
-		{"resume of nothing", []string{"sweep", "--resume", t.TempDir()}, "holds no sweep.json"},
-		{"resume of a run", []string{"sweep", "--resume", another}, "is no sweep"},
-		{"resume with a duration", []string{"sweep", "--resume", resumable, "--duration", "1s"}, "--duration does not go with --resume: a sweep goes on as it began"},
-		{"resume with an axis", []string{"sweep", "--resume", resumable, "--axis", "clients=1"}, "--axis does not go with --resume"},
 		{"a word", with("--axis", "clients=1", "fine"), `takes flags only, and "fine" is none`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,26 +155,5 @@ func TestSweptRows(t *testing.T) {
 	config := sessionConfig{specs: rows, trials: 6, sweep: &swept}
 	if got := config.rows(); len(got) != 48 || got[0].Name() == "" || got[0].Hot != 3 || got[0].RTTMS != 2 {
 		t.Errorf("%d rows, the first %+v", len(got), got[0])
-	}
-}
-
-// TestOnward: the command that goes on names the user's server, without its password, and the servers of locks.
-func TestOnward(t *testing.T) {
-	c := sessionConfig{sweep: &sweepConfig{dir: "my results", again: "--etcd a:1,b:2"}}
-	if got, want := c.onward(), "marketsim sweep --resume 'my results' --etcd a:1,b:2"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	server, err := serverFlags{url: "redis://:secret@h:1234"}.config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.server = server
-	if got := c.onward(); !strings.HasPrefix(got, "REDIS_PASSWORD=... marketsim sweep --resume 'my results' --redis redis://h:1234") ||
-		strings.Contains(got, "secret") {
-		t.Errorf("%s", got)
-	}
-	c.sweep.dir = ""
-	if got := c.onward(); got != "" {
-		t.Errorf("%s of a sweep that is not stored", got)
 	}
 }
