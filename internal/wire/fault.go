@@ -17,12 +17,10 @@ const (
 	Down                  // what the server answers
 )
 
-// A Fault is what happens to the bytes of one direction. If several are set, Hold and Latency come first.
+// A Fault is what happens to the bytes of one direction. If several are set, Hold comes first.
 type Fault struct {
 	// Hold lets nothing pass. What was sent arrives when the fault ends.
 	Hold bool
-	// Latency is by how much later what is sent arrives. When the fault ends, it arrives at once.
-	Latency time.Duration
 	// Drop loses what is sent, and nobody notices. All connections are closed when the fault ends, because TCP
 	// never delivers a stream with a part missing.
 	Drop bool
@@ -40,18 +38,12 @@ type stream struct {
 	conn      *conn
 	direction Direction
 	from, to  net.Conn
-	due       time.Time // until when what was read last is held back; used by the goroutine that reads and passes on
 
 	writing sync.Mutex
 }
 
-// Read reads from the side that speaks, and notes when what came is due.
-func (s *stream) Read(b []byte) (int, error) {
-	n, err := s.from.Read(b)
-	fault, _ := s.conn.proxy.fault(s.direction)
-	s.due = time.Now().Add(fault.Latency)
-	return n, err
-}
+// Read reads from the side that speaks.
+func (s *stream) Read(b []byte) (int, error) { return s.from.Read(b) }
 
 // pass does with b what the fault of its direction says. An error says that no more can pass, errEnd that this is
 // because of the fault.
@@ -72,16 +64,10 @@ func (s *stream) pass(b []byte) error {
 func (s *stream) await() bool {
 	for {
 		fault, changed := s.conn.proxy.fault(s.direction)
-		var due <-chan time.Time
 		if !fault.Hold {
-			late := time.Until(s.due)
-			if late <= 0 || fault.Latency == 0 {
-				return !s.conn.isCut()
-			}
-			due = time.After(late)
+			return !s.conn.isCut()
 		}
 		select {
-		case <-due:
 		case <-changed:
 		case <-s.conn.done:
 			return false

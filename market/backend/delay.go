@@ -26,10 +26,6 @@ func delayOf(ctx context.Context) time.Duration {
 	return by
 }
 
-// mostAhead bounds how many bytes a connection has received and not handed over. It is what a hundred thousand replies to
-// scripts take; a connection that comes to it is read on as it hands over.
-const mostAhead = 4 << 20
-
 // delayedConn hands over what it receives some time after it came. A goroutine of its own reads ahead and notes when, so
 // that what comes while the reader is busy, or still waits for what came before, is late by the delay and not by more.
 //
@@ -37,30 +33,25 @@ const mostAhead = 4 << 20
 // been read ahead: that the server has closed it is noticed by the next command, as over TLS.
 type delayedConn struct {
 	net.Conn
-	delay time.Duration
-	ended chan struct{} // closed when readAhead has ended
+	delay  time.Duration
+	came   chan struct{} // has an element when something has come
+	closed chan struct{} // closed by close
+	ended  chan struct{} // closed when readAhead has ended
+	close  func() error  // does something once
 
-	reading sync.Mutex    // of the one who is in Read, and for what only that one uses:
-	due     alarm.Alarm   // wakes it when something is due
-	timeout *time.Timer   // and when the deadline has passed
-	changed chan struct{} // has an element when it should look again at what follows
+	reading sync.Mutex  // of the one who is in Read, and for what only that one uses:
+	due     alarm.Alarm // wakes it when something is due
 
 	mu       sync.Mutex
-	room     sync.Cond // less is kept than was
-	kept     []byte    // what came and was not handed over yet, from first on
-	first    int
-	pieces   []piece // of it, from next on
-	next     int
-	failure  error // how it ended
-	failed   time.Time
-	deadline time.Time // of Read; zero: none
-	closed   bool
+	pieces   []piece   // what came and was not handed over yet
+	deadline time.Time // until when a Read waits for something to come; zero: for ever
 }
 
-// A piece is bytes that came together.
+// A piece is what came together.
 type piece struct {
-	due  time.Time // when they are handed over
-	size int
+	data []byte
+	err  error     // how the connection ended, behind the data; nil: it did not
+	due  time.Time // when it is handed over
 }
 
 // delayed is conn with a delay, which may be 0.
@@ -69,10 +60,9 @@ func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.C
 		return conn
 	}
 	c := &delayedConn{
-		Conn: conn, delay: by, ended: make(chan struct{}), due: newAlarm(), timeout: time.NewTimer(time.Hour),
-		changed: make(chan struct{}, 1),
+		Conn: conn, delay: by, came: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{}), due: newAlarm(),
 	}
-	c.room.L = &c.mu
+	c.close = sync.OnceValue(c.end)
 	go c.readAhead()
 	return c
 }
@@ -83,151 +73,114 @@ func (c *delayedConn) readAhead() {
 	buffer := make([]byte, bufferSize)
 	for {
 		n, err := c.Conn.Read(buffer)
-		if !c.keep(buffer[:n], err, time.Now().Add(c.delay)) {
+		p := piece{append([]byte(nil), buffer[:n]...), err, time.Now().Add(c.delay)}
+		c.mu.Lock()
+		c.pieces = append(c.pieces, p)
+		c.mu.Unlock()
+		select {
+		case c.came <- struct{}{}:
+		default:
+		}
+		if err != nil {
 			return
 		}
 	}
 }
 
-// keep keeps what came, which is due at a time, and reports whether there may be more.
-func (c *delayedConn) keep(b []byte, err error, due time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.kept)-c.first+len(b) > mostAhead && !c.closed {
-		c.room.Wait()
-	}
-	if c.closed {
-		return false
-	}
-	if len(c.kept)+len(b) > cap(c.kept) { // room at the beginning is used before more is made
-		c.kept = append(c.kept[:0], c.kept[c.first:]...)
-		c.first = 0
-	}
-	if len(c.pieces) == cap(c.pieces) {
-		c.pieces = append(c.pieces[:0], c.pieces[c.next:]...)
-		c.next = 0
-	}
-	if len(b) > 0 {
-		c.kept = append(c.kept, b...)
-		c.pieces = append(c.pieces, piece{due, len(b)})
-	}
-	if err != nil {
-		c.failure, c.failed = err, due
-	}
-	c.lookAgain()
-	return err == nil
-}
-
-// Read implements net.Conn. It hands over what is due, and nothing that came later.
+// Read implements net.Conn. It hands over the next piece when that is due.
 func (c *delayedConn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
-		n, due, deadline, err := c.take(b)
-		if n > 0 || err != nil || len(b) == 0 {
-			return n, err
+		p, deadline, any := c.next()
+		if !any {
+			if err := c.await(deadline); err != nil {
+				return 0, err
+			}
+			continue
 		}
-		c.await(due, deadline)
+		if late := time.Until(p.due); late > 0 {
+			c.due.Sleep(late, c.closed)
+		}
+		select {
+		case <-c.closed:
+			return 0, net.ErrClosed
+		default:
+		}
+		if time.Now().Before(p.due) { // the alarm was early
+			continue
+		}
+		if len(p.data) == 0 && p.err != nil {
+			return 0, p.err
+		}
+		n := copy(b, p.data)
+		c.handedOver(n)
+		return n, nil
 	}
 }
 
-// take hands over what is due. If nothing is, it says when the next piece will be, and until when to wait for that; a
-// zero time is not known.
-func (c *delayedConn) take(b []byte) (n int, due, deadline time.Time, err error) {
+// next is the next piece, if any has come, and until when to wait for one.
+func (c *delayedConn) next() (p piece, deadline time.Time, any bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	switch {
-	case c.closed:
-		return 0, due, deadline, net.ErrClosed
-	case !c.deadline.IsZero() && !now.Before(c.deadline):
-		return 0, due, deadline, os.ErrDeadlineExceeded
-	case c.next == len(c.pieces) && c.failure != nil:
-		if due = c.failed; !now.Before(due) {
-			return 0, due, deadline, c.failure
-		}
-		return 0, due, c.deadline, nil
-	case c.next == len(c.pieces):
-		return 0, due, c.deadline, nil
-	case now.Before(c.pieces[c.next].due):
-		return 0, c.pieces[c.next].due, c.deadline, nil
+	if any = len(c.pieces) > 0; any {
+		p = c.pieces[0]
 	}
-	for n < len(b) && c.next < len(c.pieces) && !now.Before(c.pieces[c.next].due) {
-		p := &c.pieces[c.next]
-		k := copy(b[n:], c.kept[c.first:c.first+p.size])
-		n, c.first, p.size = n+k, c.first+k, p.size-k
-		if p.size == 0 {
-			c.next++
-		}
-	}
-	if c.next == len(c.pieces) {
-		c.kept, c.first, c.pieces, c.next = c.kept[:0], 0, c.pieces[:0], 0
-	}
-	c.room.Signal()
-	return n, due, deadline, nil
+	return p, c.deadline, any
 }
 
-// await waits until something is due, if it is known when, or the deadline, if there is one, or something has changed.
-func (c *delayedConn) await(due, deadline time.Time) {
-	switch {
-	case !due.IsZero() && (deadline.IsZero() || due.Before(deadline)):
-		c.due.Sleep(time.Until(due), c.changed)
-	case !deadline.IsZero():
-		c.timeout.Reset(time.Until(deadline))
-		select {
-		case <-c.timeout.C:
-		case <-c.changed:
-		}
-	default:
-		<-c.changed
+// handedOver forgets so many bytes of the next piece. How the connection ended stays for every later Read.
+func (c *delayedConn) handedOver(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &c.pieces[0]
+	if p.data = p.data[n:]; len(p.data) == 0 && p.err == nil {
+		c.pieces = c.pieces[1:]
 	}
 }
 
-// lookAgain wakes who waits.
-func (c *delayedConn) lookAgain() {
+// await waits until something has come.
+func (c *delayedConn) await(deadline time.Time) error {
+	var over <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
-	case c.changed <- struct{}{}:
-	default:
+	case <-c.came:
+		return nil
+	case <-over:
+		return os.ErrDeadlineExceeded
+	case <-c.closed:
+		return net.ErrClosed
 	}
 }
 
-// SetReadDeadline implements net.Conn. It is about what is handed over: what comes before a deadline and is due after it
-// is there for the next Read.
+// SetReadDeadline implements net.Conn, for Reads that begin after it. It is about when something comes: that may be handed
+// over as much later as the delay says.
 func (c *delayedConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return net.ErrClosed
-	}
 	c.deadline = t
-	c.lookAgain()
 	return nil
 }
 
 // SetDeadline implements net.Conn.
 func (c *delayedConn) SetDeadline(t time.Time) error {
-	if err := c.SetReadDeadline(t); err != nil {
-		return err
-	}
+	_ = c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
 }
 
 // Close implements net.Conn. Who is in Read returns, and nothing is handed over any more.
-func (c *delayedConn) Close() error {
-	c.mu.Lock()
-	again := c.closed
-	c.closed = true
-	c.room.Broadcast()
-	c.lookAgain()
-	c.mu.Unlock()
+func (c *delayedConn) Close() error { return c.close() }
+
+func (c *delayedConn) end() error {
+	close(c.closed)
 	err := c.Conn.Close()
-	if again {
-		return err
-	}
 	<-c.ended
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.due.Close()
-	c.timeout.Stop()
 	return err
 }
