@@ -27,9 +27,9 @@ type finding struct {
 }
 
 // Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it holds
-// when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop
-// when one likes the result would make a claim out of chance. One trial has no interval, and is judged by its one
-// number.
+// when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is not decided
+// when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop when one likes the
+// result would make a claim out of chance. One trial has no interval, and is judged by its one number.
 //
 // A claim is not judged (Measured says why) when a row it needs is missing, not complete or without an audit that found
 // the market right, or when the rows were not measured on a real server.

@@ -140,8 +140,8 @@ func (m *rowMarket) unserved(err error) error {
 		return err
 	}
 	other := slices.IndexFunc(m.cluster.Masters(), func(master backend.Target) bool { return master.Addr != m.home.Addr })
-	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; see that every slot is "+
-		"served (redis-cli --cluster check %s), and run it again", err, m.cluster.Masters()[max(other, 0)].Addr)
+	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; see that every slot "+
+		"is served (redis-cli --cluster check %s), and run it again", err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the

@@ -239,7 +239,8 @@ func (w *Worker) mintFrom(ctx context.Context, from supply) error {
 	return err
 }
 
-// Browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good until the next call.
+// Browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good
+// until the next call.
 func (w *Worker) Browse(ctx context.Context) ([]market.Order, error) {
 	var err error
 	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {

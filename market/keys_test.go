@@ -26,7 +26,8 @@ func TestKeysAreTheBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{k.User(17), k.Inventory(17), k.Market(), k.Lock("market"), k.Fence("market"), k.Outcomes(), k.Run(), market.Member(3, 17)}
+	got := []string{k.User(17), k.Inventory(17), k.Market(), k.Lock("market"), k.Fence("market"), k.Outcomes(), k.Run(),
+		market.Member(3, 17)}
 	want := "p:users:17 p:inventory:17 p:market: p:lock:market p:fence:market p:outcomes p:run 3.17"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -123,7 +123,8 @@ func TestReproduceEmbedded(t *testing.T) {
 	t.Parallel()
 	o := marketsim(t, short("reproduce", "--trials", "6", "--backend", "embedded", "--json", filepath.Join(t.TempDir(), "r"))...).
 		exits(t, exitFine).
-		says(t, "6/6 rounds of 9 rows, about 0s left", "medians of 6 rounds", "Table 6-1 of Redis in Action", "EMBEDDED MINIREDIS", "0 hold, 0 do not, 11 not judged",
+		says(t, "6/6 rounds of 9 rows, about 0s left", "medians of 6 rounds", "Table 6-1 of Redis in Action",
+			"EMBEDDED MINIREDIS", "0 hold, 0 do not, 11 not judged",
 			"numbers of the embedded server are not Redis's: not judged", "book", "Table 6-2", "Table 6-3")
 	if n := strings.Count(o.stderr, "/6 rounds"); n != 6 {
 		t.Errorf("%d rounds were measured, want 6:\n%s", n, o.stderr)

@@ -27,7 +27,8 @@ type serverFlags struct {
 
 func (f *serverFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "redis", "", "`URL` of your server, or of any node of your cluster: redis://, rediss://\nor unix:// (default $REDIS_URL)")
+	flags.StringVar(&f.url, "redis", "",
+		"`URL` of your server, or of any node of your cluster: redis://, rediss://\nor unix:// (default $REDIS_URL)")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` that holds the password (default $REDIS_PASSWORD)")
 	flags.StringVar(&f.tls.CA, "cacert", "", "PEM `file` of the authorities that rediss:// trusts (default the system's)")
 	flags.StringVar(&f.tls.Cert, "cert", "", "PEM `file` of the client certificate for rediss://")

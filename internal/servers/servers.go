@@ -1,6 +1,6 @@
 // Package servers starts groups of private servers, for locks that need more than the market's Redis and for
-// scenarios that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of ZooKeeper or etcd ([StartZooKeeper], [StartEtcd]). [ForLock]
-// gives a lock what it needs.
+// scenarios that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of
+// ZooKeeper or etcd ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs.
 //
 // All are processes of this machine on free ports of 127.0.0.1, each in a temporary folder and a process group of its
 // own, ended by Close; on Linux they end with this process however that ends. A Start function returns when its
