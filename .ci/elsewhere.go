@@ -7,26 +7,19 @@
 package main
 
 import (
-	"fmt"
+	"log"
 	"os"
 
 	"golang.org/x/tools/go/packages"
 )
 
 func main() {
-	code := 0
 	for _, system := range os.Args[1:] {
 		loaded, err := packages.Load(&packages.Config{
 			Mode: packages.LoadAllSyntax, Tests: true, Env: append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0"),
 		}, "./...")
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "load the packages for %s: %v\n", system, err)
-			os.Exit(1)
-		}
-		if n := packages.PrintErrors(loaded); n > 0 {
-			fmt.Fprintf(os.Stderr, "%d errors for %s\n", n, system)
-			code = 1
+		if err != nil || packages.PrintErrors(loaded) > 0 {
+			log.Fatalf("it does not compile for %s: %v", system, err)
 		}
 	}
-	os.Exit(code)
 }

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +20,7 @@ func bookRows(t *testing.T) []result.Row {
 	var rows []result.Row
 	for _, p := range published {
 		row := result.Row{
-			Strategy: p.Locking, Sellers: p.Listers, Buyers: p.Buyers, Trial: 1,
+			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
 			Status: result.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},
 			Listed: int64(p.Listed.Number), Bought: int64(p.Bought.Number), Retries: int64(p.Retries.Number),
 		}
@@ -30,7 +28,7 @@ func bookRows(t *testing.T) []result.Row {
 		if p.WaitMS.Below {
 			row.WaitMS.Mean -= 0.1
 		}
-		row.WaitMS.P99, row.WaitMS.Max = row.WaitMS.Mean, row.WaitMS.Mean
+		row.WaitMS.P99, row.WaitMS.Max, row.WaitMS.Count = row.WaitMS.Mean, row.WaitMS.Mean, row.Bought
 		rows = append(rows, row)
 	}
 	return rows
@@ -40,7 +38,7 @@ func bookRows(t *testing.T) []result.Row {
 func rowOf(t *testing.T, rows []result.Row, name string) *result.Row {
 	t.Helper()
 	for i, r := range rows {
-		if fmt.Sprintf("%s %dx%d", r.Strategy, r.Sellers, r.Buyers) == name {
+		if r.Name() == name {
 			return &rows[i]
 		}
 	}
@@ -48,28 +46,38 @@ func rowOf(t *testing.T, rows []result.Row, name string) *result.Row {
 	return nil
 }
 
-func holds(c result.Claim) string {
-	switch {
-	case c.Holds == nil:
-		return "not judged"
-	case *c.Holds:
-		return "yes"
+// rounds are rows in each of some rounds, of which a test changes some.
+func rounds(t *testing.T, n int, change func(round int, rows []result.Row)) *result.Run {
+	t.Helper()
+	run := &result.Run{}
+	run.Manifest.Config.Trials = n
+	for round := 1; round <= n; round++ {
+		rows := bookRows(t)
+		for i := range rows {
+			if rows[i].Trial = round; round == 1 {
+				run.Manifest.Config.Points = append(run.Manifest.Config.Points, rows[i].Point)
+			}
+		}
+		change(round, rows)
+		run.Rows = append(run.Rows, rows...)
 	}
-	return "NO"
+	return run
 }
 
+func unchanged(int, []result.Row) {}
+
 func TestJudgeBook(t *testing.T) {
-	claims := Judge(&result.Run{Rows: bookRows(t)})
-	if len(claims) != 11 {
-		t.Fatalf("%d claims, want 11", len(claims))
+	claims := Judge(rounds(t, 6, unchanged))
+	if len(claims) != 12 {
+		t.Fatalf("%d claims, want 12", len(claims))
 	}
 	for i, c := range claims {
-		want := "yes"
+		want := result.Holds
 		if c.ID == 11 {
-			want = "not judged" // the tables do not say how many commands there were
+			want = result.NotJudged // the tables do not say how many commands there were
 		}
-		if c.ID != i+1 || holds(c) != want {
-			t.Errorf("claim %d of the book's own numbers: %s: %s", c.ID, holds(c), c.Measured)
+		if c.ID != i+1 || c.Verdict != want {
+			t.Errorf("claim %d of the book's own numbers: %s: %s", c.ID, c.Verdict, c.Measured)
 		}
 		if c.Text == "" || c.Published == "" || c.Measured == "" || c.Tolerance == "" {
 			t.Errorf("claim %d has an empty field: %+v", c.ID, c)
@@ -80,13 +88,10 @@ func TestJudgeBook(t *testing.T) {
 // TestPublishedNumbers measures the book's own rows: every number found must be one that the claim says was published.
 func TestPublishedNumbers(t *testing.T) {
 	digits := func(r rune) bool { return !strings.ContainsRune("0123456789.", r) }
-	for _, c := range Judge(&result.Run{Rows: bookRows(t)}) {
-		measured, _, _ := strings.Cut(c.Measured, " (") // the number that it is judged by is not in the book
-		if c.ID == 8 || c.ID == 9 {
-			measured = strings.ReplaceAll(measured, "2.90", "3") // printed as <3
-			measured = strings.Replace(measured, "99%", "", 1)
-		}
-		if c.Holds == nil {
+	for _, c := range Judge(rounds(t, 6, unchanged)) {
+		measured, _, _ := strings.Cut(c.Measured, " (")       // the number that it is judged by is not in the book
+		measured = strings.ReplaceAll(measured, "2.9 ", "3 ") // printed as <3
+		if c.Verdict == result.NotJudged {
 			continue
 		}
 		for _, n := range strings.FieldsFunc(measured, digits) {
@@ -97,63 +102,94 @@ func TestPublishedNumbers(t *testing.T) {
 	}
 }
 
+// TestUnsteadyRounds: a round with an unsteady row decides nothing, and the others do if there are six.
+func TestUnsteadyRounds(t *testing.T) {
+	for steady, want := range map[int]result.Judgment{9: result.Holds, 6: result.Holds, 5: result.NotDecided, 0: result.NotDecided} {
+		got := Judge(rounds(t, 9, func(round int, rows []result.Row) {
+			if round > steady {
+				r := rowOf(t, rows, "fine 5x5")
+				r.Warn(result.Unsteady, 0.7, "")
+				r.WaitMS.Mean = 100
+			}
+		}))[7]
+		if got.Verdict != want || strings.Contains(got.Measured, "fine 5x5 was not steady in round") != (steady < 9) {
+			t.Errorf("claim 8 with %d steady rounds of 9: %s: %s", steady, got.Verdict, got.Measured)
+		}
+	}
+}
+
+func nothingBought(r *result.Row) { r.Bought, r.WaitMS = 0, result.Latency{} }
+
 // TestJudge moves one number of the book at a time to either side of a tolerance.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		claim  int
 		row    string
 		change func(*result.Row)
-		want   string
+		want   result.Judgment
 	}{
-		{1, "watch 5x5", func(r *result.Row) { r.Bought, r.Retries = 27, 240 }, "yes"}, // exactly 3 times 80/27
-		{1, "watch 5x5", func(r *result.Row) { r.Bought, r.Retries = 27, 239 }, "NO"},
-		{1, "watch 1x1", func(r *result.Row) { r.Retries = 0 }, "yes"},
-		{1, "watch 5x5", func(r *result.Row) { r.Retries = 0 }, "NO"},
-		{1, "watch 5x5", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{2, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 42 }, "yes"}, // exactly 3 times 14
-		{2, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 41.9 }, "NO"},
-		{2, "watch 1x1", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{3, "coarse 5x5", func(r *result.Row) { r.Bought, r.Retries = 13000, 13 }, "yes"},
-		{3, "coarse 5x5", func(r *result.Row) { r.Bought, r.Retries = 13000, 14 }, "NO"},
-		{3, "coarse 1x1", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{4, "coarse 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, "yes"},
-		{4, "coarse 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, "NO"},
-		{4, "coarse 5x5", func(r *result.Row) { r.Listed, r.Bought = 80, 100 }, "yes"},
-		{4, "coarse 5x5", func(r *result.Row) { r.Listed, r.Bought = 79, 100 }, "NO"},
-		{4, "coarse 5x5", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{5, "fine 5x1", func(r *result.Row) { r.Bought, r.Retries = 1000, 1 }, "yes"},
-		{5, "fine 5x1", func(r *result.Row) { r.Bought, r.Retries = 1000, 2 }, "NO"},
-		{5, "fine 5x1", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.P99, r.WaitMS.Max = 2.9, 2.99 }, "yes"},
-		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.Max = 3 }, "NO"},
-		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.P99, r.WaitMS.Max = 3, 9 }, "NO"},
-		{9, "fine 5x5", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{10, "fine 5x1", func(r *result.Row) { r.Listed = 330_999 }, "yes"},
-		{10, "fine 5x1", func(r *result.Row) { r.Listed = 331_000 }, "NO"}, // as many as watch
-		{10, "coarse 1x1", func(r *result.Row) { r.Listed = 150_000 }, "NO"},
-		{10, "watch 1x1", func(r *result.Row) { r.Listed = 0 }, "not judged"},
-		{11, "fine 5x5", func(r *result.Row) { r.CommandsPerSecond = new(1e5) }, "yes"},
-		{11, "fine 5x5", func(r *result.Row) { r.CommandsPerSecond = new(99_999.0) }, "NO"},
-		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13001 }, "yes"},
-		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13000 }, "NO"},                 // a ratio of 1 is not more
-		{6, "fine 5x1", func(r *result.Row) { r.Seconds *= 3 }, "NO"},                   // rates, not counts
-		{6, "fine 5x1", func(r *result.Row) { r.Bought /= 12; r.Seconds /= 12 }, "yes"}, // a shorter row
-		{6, "fine 5x1", func(r *result.Row) { r.Bought = 0 }, "NO"},
-		{6, "coarse 5x1", func(r *result.Row) { r.Bought = 0 }, "not judged"},
-		{7, "fine 1x1", func(r *result.Row) { r.Listed, r.Bought = 84000, 84000 }, "yes"},
-		{7, "fine 1x1", func(r *result.Row) { r.Listed, r.Bought = 80000, 80000 }, "NO"},
-		{7, "fine 1x1", func(r *result.Row) { r.Listed /= 12; r.Bought /= 12; r.Seconds /= 12 }, "yes"},
-		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.99 }, "yes"},
-		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 3 }, "NO"},
-		{8, "coarse 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.9 }, "NO"}, // fine must be below it
-		{8, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 1 }, "NO"},
-		{8, "watch 5x5", func(r *result.Row) { r.Bought = 0 }, "not judged"},
+		{1, "watch 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 27, 240 }, result.Holds}, // exactly 3 times 80/27
+		{1, "watch 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 27, 239 }, result.DoesNot},
+		{1, "watch 1x1", func(r *result.Row) { r.Retries = 0 }, result.Holds},
+		{1, "watch 5x5", func(r *result.Row) { r.Retries = 0 }, result.DoesNot},
+		{1, "watch 5x5", nothingBought, result.NotJudged},
+		{2, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 42 }, result.Holds}, // exactly 3 times 14
+		{2, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 41.9 }, result.DoesNot},
+		{2, "watch 1x1", nothingBought, result.NotJudged},
+		{3, "coarse 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 13000, 13 }, result.Holds},
+		{3, "coarse 5x5", func(r *result.Row) { r.WaitMS.Count, r.Retries = 13000, 14 }, result.DoesNot},
+		{3, "coarse 1x1", nothingBought, result.NotJudged},
+		{4, "coarse 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, result.Holds},
+		{4, "coarse 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, result.DoesNot},
+		{4, "coarse 5x5", func(r *result.Row) { r.Listed, r.Bought = 80, 100 }, result.Holds},
+		{4, "coarse 5x5", func(r *result.Row) { r.Listed, r.Bought = 79, 100 }, result.DoesNot},
+		{4, "coarse 5x5", nothingBought, result.NotJudged},
+		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 1 }, result.Holds},
+		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 2 }, result.DoesNot},
+		{5, "fine 5x1", nothingBought, result.NotJudged},
+		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, result.Holds},
+		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, result.DoesNot},
+		{5, "fine 5x5", func(r *result.Row) { r.Seconds = 1.6 }, result.Holds}, // each operation was followed to its end
+		{5, "fine 5x5", func(r *result.Row) { r.Seconds, r.WaitMS.Count, r.Retries = 1.6, 900, 1 }, result.DoesNot},
+		{5, "fine 5x5", func(r *result.Row) { r.Cut = 1 }, result.NotJudged},
+		{8, "watch 5x5", func(r *result.Row) { r.Warn(result.Unsteady, 0.7, "") }, result.NotDecided},
+		{8, "fine 5x1", func(r *result.Row) { r.Warn(result.Unsteady, 0.7, "") }, result.Holds}, // which it does not need
+		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.P99, r.WaitMS.Max = 2.9, 2.99 }, result.Holds},
+		{9, "fine 5x5", func(r *result.Row) { r.WaitMS.Max = 3 }, result.DoesNot},
+		{9, "fine 5x5", nothingBought, result.NotJudged},
+		{10, "fine 5x1", func(r *result.Row) { r.Listed = 330_999 }, result.Holds},
+		{10, "fine 5x1", func(r *result.Row) { r.Listed = 331_000 }, result.DoesNot}, // as many as watch
+		{10, "coarse 1x1", func(r *result.Row) { r.Listed = 150_000 }, result.DoesNot},
+		{10, "watch 1x1", func(r *result.Row) { r.Listed = 0 }, result.DoesNot},
+		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13001 }, result.Holds},
+		{6, "fine 5x1", func(r *result.Row) { r.Bought = 13000 }, result.DoesNot},              // a ratio of 1 is not more
+		{6, "fine 5x1", func(r *result.Row) { r.Seconds *= 3 }, result.DoesNot},                // rates, not counts
+		{6, "fine 5x1", func(r *result.Row) { r.Bought /= 12; r.Seconds /= 12 }, result.Holds}, // a shorter row
+		{6, "fine 5x1", nothingBought, result.DoesNot},
+		{6, "coarse 5x1", nothingBought, result.Holds},
+		{7, "fine 1x1", func(r *result.Row) { r.Listed, r.Bought = 84000, 84000 }, result.Holds},
+		{7, "fine 1x1", func(r *result.Row) { r.Listed, r.Bought = 80000, 80000 }, result.DoesNot},
+		{7, "fine 1x1", func(r *result.Row) { r.Listed /= 12; r.Bought /= 12; r.Seconds /= 12 }, result.Holds},
+		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.99 }, result.Holds},
+		{8, "fine 5x5", func(r *result.Row) { r.WaitMS.Mean = 3 }, result.DoesNot},
+		{8, "coarse 5x5", func(r *result.Row) { r.WaitMS.Mean = 2.9 }, result.DoesNot}, // fine must be below it
+		{8, "watch 5x5", func(r *result.Row) { r.WaitMS.Mean = 1 }, result.DoesNot},
+		{8, "watch 5x5", nothingBought, result.NotJudged},
 	} {
-		rows := bookRows(t)
-		c.change(rowOf(t, rows, c.row))
-		got := Judge(&result.Run{Rows: rows})[c.claim-1]
-		if holds(got) != c.want {
-			t.Errorf("claim %d with %s changed: %s, want %s: %s", c.claim, c.row, holds(got), c.want, got.Measured)
+		got := Judge(rounds(t, 6, func(_ int, rows []result.Row) { c.change(rowOf(t, rows, c.row)) }))[c.claim-1]
+		if got.Verdict != c.want {
+			t.Errorf("claim %d with %s changed: %s, want %s: %s", c.claim, c.row, got.Verdict, c.want, got.Measured)
+		}
+	}
+	for commands, want := range map[int64]result.Judgment{6e6: result.Holds, 5_999_999: result.DoesNot} {
+		got := Judge(rounds(t, 6, func(_ int, rows []result.Row) {
+			for i := range rows {
+				rows[i].Commands = new(int64(60))
+			}
+			rowOf(t, rows, "fine 5x5").Commands = &commands
+		}))[10]
+		if got.Verdict != want {
+			t.Errorf("claim 11 with %d commands in 60 s: %s, want %s: %s", commands, got.Verdict, want, got.Measured)
 		}
 	}
 }
@@ -163,7 +199,7 @@ func TestNotJudged(t *testing.T) {
 	needs := map[string][]int{
 		"watch 1x1": {1, 2, 10, 11}, "watch 5x1": {10, 11}, "watch 5x5": {1, 2, 8, 10, 11},
 		"coarse 1x1": {3, 4, 6, 10, 11}, "coarse 5x1": {3, 4, 6, 10, 11}, "coarse 5x5": {3, 4, 6, 8, 10, 11},
-		"fine 1x1": {5, 6, 7, 10, 11}, "fine 5x1": {5, 6, 7, 10, 11}, "fine 5x5": {5, 6, 7, 8, 9, 10, 11},
+		"fine 1x1": {5, 6, 7, 10, 11, 12}, "fine 5x1": {5, 6, 7, 10, 11, 12}, "fine 5x5": {5, 6, 7, 8, 9, 10, 11, 12},
 	}
 	for _, spoiled := range []struct {
 		why   string
@@ -171,46 +207,22 @@ func TestNotJudged(t *testing.T) {
 	}{
 		{"was not measured", func(r *result.Row) { r.Strategy = "other" }},
 		{"was not measured", func(r *result.Row) { r.HoldMS = 1 }},
-		{"was not measured", func(r *result.Row) { r.Hot, r.Sellers = 1, 0 }},
-		{"is incomplete", func(r *result.Row) { r.Status = result.Incomplete }},
-		{"is interrupted", func(r *result.Row) { r.Status = result.Interrupted }},
 		{"was not audited", func(r *result.Row) { r.Audit = result.Audit{OK: true} }},
 		{"failed its audit", func(r *result.Row) { r.Audit.OK = false }},
-		{"holds impossible numbers", func(r *result.Row) { r.Listed = -1 }},
-		{"holds impossible numbers", func(r *result.Row) { r.Seconds = 0 }},
-		{"holds impossible numbers", func(r *result.Row) { r.WaitMS.Mean = math.MaxFloat64 }},
 	} {
 		for name, ids := range needs {
-			rows := bookRows(t)
-			spoiled.spoil(rowOf(t, rows, name))
-			for _, c := range Judge(&result.Run{Rows: rows}) {
+			run := rounds(t, 6, func(_ int, rows []result.Row) { spoiled.spoil(rowOf(t, rows, name)) })
+			for _, c := range slices.Delete(Judge(run), 10, 11) { // without the one of commands, which the tables do not tell
 				needed := slices.Contains(ids, c.ID)
-				if needed && (c.Holds != nil || !strings.Contains(c.Measured, name+" "+spoiled.why)) {
-					t.Errorf("claim %d: %s %s: %s: %s", c.ID, name, spoiled.why, holds(c), c.Measured)
+				if needed && (c.Verdict != result.NotJudged || !strings.Contains(c.Measured, name+" "+spoiled.why+" in round 1")) {
+					t.Errorf("claim %d: %s %s: %s: %s", c.ID, name, spoiled.why, c.Verdict, c.Measured)
 				}
-				if !needed && holds(c) != "yes" {
-					t.Errorf("claim %d does not need %s: %s: %s", c.ID, name, holds(c), c.Measured)
+				if !needed && c.Verdict != result.Holds {
+					t.Errorf("claim %d does not need %s: %s: %s", c.ID, name, c.Verdict, c.Measured)
 				}
 			}
 		}
 	}
-}
-
-// nineRounds are the book's rows in each of nine rounds, of which a test changes some.
-func nineRounds(t *testing.T, change func(round int, rows []result.Row)) *result.Run {
-	t.Helper()
-	run := &result.Run{Manifest: result.Manifest{Config: result.Config{
-		Strategies: bookStrategies, Mixes: []string{"1x1", "5x1", "5x5"}, Trials: 9,
-	}}}
-	for round := 1; round <= 9; round++ {
-		rows := bookRows(t)
-		for i := range rows {
-			rows[i].Trial = round
-		}
-		change(round, rows)
-		run.Rows = append(run.Rows, rows...)
-	}
-	return run
 }
 
 // TestJudgeRounds gives some rounds a wait of fine 5x5 beyond the tolerance of claim 9, which is 3 ms. The interval of nine
@@ -219,85 +231,67 @@ func TestJudgeRounds(t *testing.T) {
 	for _, c := range []struct {
 		beyond    int // rounds
 		verdict   result.Judgment
-		holds     string
 		low, high float64
 	}{
-		{0, result.Holds, "yes", 2.9, 2.9},
-		{1, result.Holds, "yes", 2.9, 2.9}, // one round may be as bad as it likes
-		{2, result.NotDecided, "not judged", 2.9, 70},
-		{7, result.NotDecided, "not judged", 2.9, 70},
-		{8, result.DoesNot, "NO", 10, 70},
-		{9, result.DoesNot, "NO", 10, 70},
+		{0, result.Holds, 2.9, 2.9},
+		{1, result.Holds, 2.9, 2.9}, // one round may be as bad as it likes
+		{2, result.NotDecided, 2.9, 70},
+		{7, result.NotDecided, 2.9, 70},
+		{8, result.DoesNot, 10, 70},
+		{9, result.DoesNot, 10, 70},
 	} {
-		run := nineRounds(t, func(round int, rows []result.Row) {
+		run := rounds(t, 9, func(round int, rows []result.Row) {
 			if round > 9-c.beyond {
 				rowOf(t, rows, "fine 5x5").WaitMS.Max = 10 * float64(round-1)
 			}
 		})
 		got := Judge(run)[8]
-		if got.Verdict != c.verdict || holds(got) != c.holds || got.Low == nil || *got.Low != c.low || *got.High != c.high {
-			t.Errorf("%d rounds beyond the tolerance: %s, holds %s, %s", c.beyond, got.Verdict, holds(got), got.Measured)
+		if got.Verdict != c.verdict || got.Low == nil || *got.Low != c.low || *got.High != c.high {
+			t.Errorf("%d rounds beyond the tolerance: %s, %s", c.beyond, got.Verdict, got.Measured)
 		}
 	}
 	// The median of the rounds' numbers, and not the number of their medians: in each round another mix is the worst.
-	run := nineRounds(t, func(round int, rows []result.Row) {
+	run := rounds(t, 9, func(round int, rows []result.Row) {
 		name := []string{"fine 1x1", "fine 5x1", "fine 5x5"}[round%3]
-		*rowOf(t, rows, name) = result.Row{
-			Strategy: "fine", Sellers: rowOf(t, rows, name).Sellers, Buyers: rowOf(t, rows, name).Buyers, Trial: round,
-			Status: result.Complete, Seconds: 60, Bought: 1000, Retries: 5, Audit: result.Audit{Done: true, OK: true},
-		}
+		r := rowOf(t, rows, name)
+		r.Retries, r.WaitMS.Count = 5, 1000
 	})
 	if got := Judge(run)[4]; got.Verdict != result.DoesNot || *got.Low != 5 || *got.High != 5 {
 		t.Errorf("a worst mix in every round: %s: %s", got.Verdict, got.Measured)
 	}
 }
 
-// TestJudgeInterrupted: rounds that are missing leave everything undecided, also where those that are there agree.
-func TestJudgeInterrupted(t *testing.T) {
-	run := nineRounds(t, func(int, []result.Row) {})
-	run.Rows = run.Rows[:8*9-1]
-	run.Rows[len(run.Rows)-1].Status = result.Interrupted
-	for _, c := range Judge(run)[:10] {
-		if c.Verdict != result.NotDecided || c.Holds != nil || c.Low != nil || !strings.Contains(c.Measured, " in 7 of 9 rounds)") {
-			t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
+// TestUndecided: rounds that are missing, or too few for an interval, leave everything undecided, also where those that are
+// there agree.
+func TestUndecided(t *testing.T) {
+	cut := rounds(t, 9, unchanged)
+	cut.Rows = cut.Rows[:8*9-1]
+	cut.Rows[len(cut.Rows)-1].Status = result.Interrupted
+	for says, run := range map[string]*result.Run{
+		" in 7 of 9 rounds": cut, " in 1 of 6 rounds": rounds(t, 1, unchanged), "not one round is complete": {},
+	} {
+		for _, c := range slices.Delete(Judge(run), 10, 11) {
+			if c.Verdict != result.NotDecided || c.Low != nil || !strings.HasSuffix(c.Measured, says) {
+				t.Errorf("claim %d: %s: %s; want%s", c.ID, c.Verdict, c.Measured, says)
+			}
 		}
 	}
-	run.Rows[3].Audit.OK = false
-	if c := Judge(run)[2]; c.Verdict != result.NotJudged || c.Measured != "not judged: coarse 1x1 failed its audit in round 1" {
-		t.Errorf("a failed audit: %s: %s", c.Verdict, c.Measured)
-	}
-}
-
-func TestOneTrial(t *testing.T) {
-	for _, c := range Judge(&result.Run{Rows: bookRows(t)})[:10] {
-		if c.Verdict != result.OneTrial || c.Low != nil || c.High != nil {
-			t.Errorf("claim %d: %s, %v to %v", c.ID, c.Verdict, c.Low, c.High)
+	embedded := rounds(t, 9, unchanged)
+	embedded.Manifest.Backend = "embedded"
+	idle := rounds(t, 9, func(_ int, rows []result.Row) {
+		for i := range rows {
+			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: result.Complete, Seconds: 60,
+				Audit: result.Audit{Done: true, OK: true}}
 		}
-	}
-}
-
-func TestNothingJudgedEmbedded(t *testing.T) {
-	embedded := &result.Run{Manifest: result.Manifest{Backend: "embedded"}, Rows: bookRows(t)}
-	for _, c := range Judge(embedded) {
-		if c.Holds != nil || c.Measured != "numbers of the embedded server are not Redis's: not judged" {
-			t.Errorf("claim %d: %s: %s", c.ID, holds(c), c.Measured)
-		}
-	}
-	for _, c := range Judge(&result.Run{}) {
-		if c.Holds != nil || c.Measured != "not one round is complete" || c.Verdict != result.NotDecided {
-			t.Errorf("claim %d without rows: %s: %s", c.ID, holds(c), c.Measured)
-		}
-	}
-	idle := bookRows(t)
-	for i := range idle {
-		idle[i].Listed, idle[i].Bought, idle[i].Retries, idle[i].WaitMS = 0, 0, 0, result.Latency{}
-	}
-	for _, c := range Judge(&result.Run{Rows: idle}) {
-		if c.Holds != nil {
-			t.Errorf("claim %d of rows that did nothing: %s: %s", c.ID, holds(c), c.Measured)
-		}
-		if _, err := json.Marshal(c); err != nil {
-			t.Error(err)
+	})
+	for says, run := range map[string]*result.Run{"embedded server": embedded, "": idle} {
+		for _, c := range Judge(run) {
+			if c.Verdict == result.Holds || !strings.Contains(c.Measured, says) {
+				t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
+			}
+			if _, err := json.Marshal(c); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -63,19 +63,12 @@ func (on cluster) marketsOnEachMaster(t *testing.T) {
 	c := config(t, on.Server(), spec(t, "fine:set-px"))
 	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
 	c.Mix, c.Purchases = result.Mix{Sellers: 6, Buyers: 7}, 700
-	row, err := Run(t.Context(), c)
+	row, err := c.run(t.Context())
 	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 700 {
 		t.Fatalf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
 	}
-	var bought int64
-	for _, n := range row.Nodes {
-		bought += n.Bought
-		if n.Markets != 2 || n.Bought == 0 || n.PurchasesPerSecond <= 0 || n.ServerUS == nil || *n.ServerUS <= 0 {
-			t.Errorf("node %+v", n)
-		}
-	}
-	if len(row.Nodes) != 3 || bought != row.Bought || row.Cost == nil || row.Cost.ServerUS == nil {
-		t.Errorf("nodes %+v bought %d of %d, cost %+v", row.Nodes, bought, row.Bought, row.Cost)
+	if row.ServerCPU == nil || *row.ServerCPU <= 0 || row.OthersCPU != nil {
+		t.Errorf("servers used %v s, others %v", row.ServerCPU, row.OthersCPU)
 	}
 	on.clean(t)
 }
@@ -91,10 +84,10 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	}
 	defer other.Close()
 	stray := sites[1].Keys.Lock("market")
-	c.steps = func(Role) step.Observer {
+	c.steps = func(role) step.Observer {
 		return func(ctx context.Context, _ step.Name) { other.Set(ctx, stray, 1, 0) }
 	}
-	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), stray) {
+	if _, err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), stray) {
 		t.Errorf("a row that left %s elsewhere: %v", stray, err)
 	}
 	other.Del(t.Context(), stray)
@@ -111,8 +104,8 @@ func (on cluster) slotMoves(t *testing.T) {
 			c.Keys = testkit.Keys(t)
 			c.Dial, c.Mix, c.Purchases = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
 			gate := step.Hold(step.BeforeWrite)
-			c.steps = func(r Role) step.Observer {
-				if r == Buyer {
+			c.steps = func(r role) step.Observer {
+				if r == buyer {
 					return gate.Observe
 				}
 				return nil
@@ -122,7 +115,7 @@ func (on cluster) slotMoves(t *testing.T) {
 				<-gate.Reached()
 				moved <- on.moveHalfway(ctx, c.Keys, gate.Open)
 			}()
-			row, err := Run(ctx, c)
+			row, err := c.run(ctx)
 			if err := <-moved; err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +142,7 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 	if err := move.Keys(ctx, keys.User(3)); err != nil { // of the first buyer
 		return err
 	}
-	conn, err := on.Dial(ctx, keys.Prefix())
+	conn, err := on.Server().Dialer(keys.Prefix())(ctx)
 	if err != nil {
 		return err
 	}
@@ -179,20 +172,20 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 func (on cluster) masterDies(t *testing.T) {
 	c := config(t, on.Server(), spec(t, "fine:set-px:ttl=500ms"))
 	c.Dial, c.Mix, c.Keep = on.Server().Dialer(c.Keys.Prefix()), mix5x5, true
-	c.Purchases, c.Duration = 0, time.Minute
+	c.timed(time.Minute)
 	gate := step.Hold(step.Written)
-	c.steps = func(Role) step.Observer { return gate.Observe }
+	c.steps = func(role) step.Observer { return gate.Observe }
 	killed := make(chan error, 1)
 	go func() {
 		<-gate.Reached()
 		gate.Open()
 		at, err := on.Master(t.Context(), c.Keys.Prefix())
 		if err == nil {
-			err = on.Kill(at)
+			err = on.Redises[at].Kill()
 		}
 		killed <- err
 	}()
-	row, err := Run(t.Context(), c)
+	row, err := c.run(t.Context())
 	if err := <-killed; err != nil {
 		t.Fatal(err)
 	}

@@ -1,27 +1,31 @@
 // Package bench measures: it loads a market with sellers and buyers and records what each operation cost.
 //
-// [Run] measures one row, which a [Config] describes: a strategy under a mix of sellers and buyers. A seller mints
-// items in batches and lists each; a buyer browses listings and orders each at the price it saw. Minting and browsing
-// are not measured. A [Worker] owns its connection, its Purchaser, its counters and its ledger, and hands its times to the
-// row's collector through a ring of its own (collector.go), so that workers share no lock, and nothing is printed or
+// [Run] measures one row: a result.Point (a strategy under a mix of sellers and buyers, and in what their market differs
+// from the usual one), as [Options] say. A seller mints items in batches and lists each; a buyer looks at listings and
+// orders each at the price it saw. Minting and looking at listings are not measured. Each worker owns its connection, its
+// Purchaser, its sums and histograms (a tally) and its ledger, so that workers share no lock, and nothing is printed or
 // allocated by the driver between two operations.
 //
-// A [Config] may have a workload other than the book's: few items that circulate (hot.go), items that are listed
-// beforehand (stock.go), other work between an operation's reads and its write, and replies that come late as over a
-// network (workload.go).
+// # What is counted when
 //
-// A row may have several markets, on several servers (markets.go, nodes.go). On Redis Cluster its workers follow a slot that
-// moves; where a master is gone the row ends.
+// A row begins with listings up, warms up for a fixed time, and measures for a time T. Then the load goes on, uncounted,
+// until each operation that began in T has ended or given up: this is its loaded end, without which the longest waits would
+// end in a market that nobody else uses any more. What was begun after T is ended without load, and the market is audited
+// against the workers' ledgers and removed. Three kinds of numbers come of it, and are never mixed:
 //
-// Counted are the operations started between the end of the warm-up and the end of the row, each followed to its end:
-// an operation in flight when time is up is finished and counted, so that long waits are not cut out of the
-// distribution. After the drain the market is audited against the workers' ledgers and removed.
+//   - Operations that ended in T: throughput, the purchases of each buyer, the course of a row and its halves.
+//   - Operations that began in T, each followed to its end: waits, retries, polls, refusals and round trips, over their own
+//     number.
+//   - Read at the two ends of T: processor time, and what connections carried in the background.
 //
-// What a purchase costs is counted where it arises: commands, round trips and bytes at the buyers' connections, CPU time
-// by the server itself and by this process, the parts of its time by the strategy (see market.Receipt). A row whose
-// number is this process's and not Redis's says so (saturation.go), and so does one whose times do not fit its
-// throughput.
+// Each of the two ends has a limit, made of the strategy's own time-outs. An interrupt, or a server that is gone, skips the
+// loaded end. The row says how many operations that leaves without a load around them.
 //
-// [Judge] compares measured rows with the claims of Redis in Action. What is measured is a result.Row: package
-// bench/result stores it, and bench/report makes tables of it.
+// In an open loop orders fall due at times fixed beforehand, until the loaded end is over. One begins when it is due,
+// whether or not a buyer is free; what was reached, and what was left to do, are as of the end of T.
+//
+// A row that is limited by a number of purchases ends with the last of them, and has no loaded end.
+//
+// In a closed loop Little's law checks the driver: the times of a buyer's purchases, refused orders, listings and waits for
+// something to buy, each clipped to T, add up to the time in which it was there.
 package bench

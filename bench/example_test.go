@@ -78,10 +78,9 @@ func Example_strategy() {
 	}
 	defer server.Close()
 	keys, _ := market.NewKeys("example:")
-	row, err := bench.Run(context.Background(), bench.Config{
-		Subject: spec, Mix: result.Mix{Sellers: 5, Buyers: 5},
-		Purchases: 100, Seed: 1, Funds: bench.DefaultFunds,
-		Keys: keys, Dial: server.Dial,
+	p := result.Point{Strategy: spec.String(), Mix: result.Mix{Sellers: 5, Buyers: 5}}
+	row, err := bench.Run(context.Background(), p, 1, bench.Options{
+		Subject: spec, Purchases: 100, Seed: 1, Keys: keys, Dial: server.Dial,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -3,19 +3,53 @@ package bench
 import (
 	"context"
 	"io"
-	"iter"
 	"testing"
+	"time"
 
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// plan is a row to be measured.
+type plan struct {
+	result.Point
+	Options
+}
+
+func (c plan) run(ctx context.Context) (result.Row, error) { return Run(ctx, c.Point, 1, c.Options) }
+
+// config is a row of 1x1 on s, to be changed by a test.
+func config(t testing.TB, s *backend.Server, subject Subject) plan {
+	c := plan{result.Point{Mix: mix1x1}, Options{Purchases: 20, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial}}
+	c.of(subject)
+	return c
+}
+
+// of makes the row one of a subject.
+func (c *plan) of(subject Subject) {
+	if c.Subject = subject; subject != nil {
+		c.Strategy = subject.String()
+	}
+}
+
+// timed makes the row last for a time.
+func (c *plan) timed(d time.Duration) { c.Purchases, c.Duration = 0, d }
+
+// purchasing and listing are how a fake answers.
+type (
+	purchasing func(context.Context, market.Order) (market.Receipt, error)
+	listing    func(context.Context, market.Listing) (market.Receipt, error)
 )
 
 // fake is a Purchaser made of functions; nil: the operation is applied at once.
 type fake struct {
-	onList     func(context.Context, market.Listing) (market.Receipt, error)
-	onPurchase func(context.Context, market.Order) (market.Receipt, error)
+	onList     listing
+	onPurchase purchasing
 }
 
 func (f fake) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
@@ -32,12 +66,14 @@ func (f fake) Purchase(ctx context.Context, o market.Order) (market.Receipt, err
 	return f.onPurchase(ctx, o)
 }
 
-// untouched blocks a seller until the row ends, so that a test sees its buyers alone.
-func untouched(m *measurement) func(context.Context, market.Listing) (market.Receipt, error) {
-	return func(context.Context, market.Listing) (market.Receipt, error) {
-		<-m.stop.done
+func nothing(*measurement) market.Purchaser { return fake{} }
+
+// away blocks a seller until the row ends, so that a test sees its buyers alone.
+func away(m *measurement) market.Purchaser {
+	return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) {
+		<-m.window.done
 		return market.Receipt{}, market.ErrNotOwned
-	}
+	}}
 }
 
 // endless is a supply in memory. There is always something new to buy, at price 1, from user 1; ids start again after a
@@ -47,7 +83,7 @@ type endless struct{ item market.ItemID }
 func (s *endless) mint(context.Context, market.UserID) (market.ItemID, error) { return 1, nil }
 
 func (s *endless) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
-	for range browseSize {
+	for range glanceSize {
 		s.item = s.item%market.BatchSize + 1
 		orders = append(orders, market.Order{Item: s.item, Seller: 1, Buyer: buyer, Price: 1})
 	}
@@ -57,27 +93,57 @@ func (s *endless) browse(_ context.Context, orders []market.Order, buyer market.
 func (s *endless) funds(context.Context, market.UserID) (int64, error) { return 0, nil }
 
 // fakeMeasurement measures workers without a server.
-func fakeMeasurement(c Config, seller, buyer func(*measurement) market.Purchaser) *measurement {
-	c.Subject = noSubject{}
-	m := newMeasurement(newWorkers(c))
+func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) *measurement {
+	c.of(noSubject{})
+	m := newMeasurement(c.Point, c.Options)
 	for _, w := range m.sellers {
 		w.purchaser, w.supply = seller(m), &endless{}
 	}
 	for _, w := range m.buyers {
 		w.purchaser, w.supply = buyer(m), &endless{}
 	}
+	if m.open != nil {
+		m.open.alarms = alarm.NewTimer
+	}
 	return m
 }
 
-// noSubject is the subject of fake workers.
-type noSubject struct{}
+// worked is what comes of a row without a server in which buyers buy as purchase does, and sellers do nothing.
+func worked(ctx context.Context, c plan, purchase purchasing) (*measurement, result.Row) {
+	m := fakeMeasurement(c, away, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
+	if m.open != nil { // there the sellers keep up the stock
+		m = fakeMeasurement(c, nothing, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
+	}
+	m.work(ctx)
+	return m, m.row()
+}
 
-func (noSubject) String() string { return "none" }
+// lasting is a purchase of a given length, on synctest's clock: it takes exactly as long as it sleeps.
+func lasting(d time.Duration) purchasing {
+	return func(context.Context, market.Order) (market.Receipt, error) {
+		time.Sleep(d)
+		return market.Receipt{}, nil
+	}
+}
+
+// warned is the value of a row's warning, and whether it has it.
+func warned(r result.Row, code result.Code) (float64, bool) {
+	for _, w := range r.Warnings {
+		if w.Code == code {
+			return w.Value, true
+		}
+	}
+	return 0, false
+}
+
+// noSubject is the subject of fake workers. Its lock can be shared.
+type noSubject struct{ strategies.Spec }
+
+func (noSubject) String() string              { return "none" }
+func (noSubject) Lock() (lock.Kind, bool)     { return lock.Kind{Shares: true}, true }
+func (noSubject) Value(string) (string, bool) { return "10s", true }
 func (noSubject) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
 	panic("fake workers have their Purchasers")
-}
-func (noSubject) LockKeys(market.Keys, market.Made) iter.Seq[string] {
-	return func(func(string) bool) {}
 }
 
 // tampered is a strategy whose Purchasers a test watches or spoils.
@@ -112,10 +178,9 @@ func spec(t testing.TB, name string) strategies.Spec {
 	return s
 }
 
-// config is a row of 1x1 on s, to be changed by a test.
-func config(t testing.TB, s *backend.Server, subject Subject) Config {
-	return Config{
-		Subject: subject, Mix: mix1x1, Purchases: 20, Seed: DefaultSeed, Funds: DefaultFunds,
-		Keys: testkit.Keys(t), Dial: s.Dial,
+func sum(all []int64) (total int64) {
+	for _, n := range all {
+		total += n
 	}
+	return total
 }

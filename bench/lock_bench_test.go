@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -263,49 +263,17 @@ func (l *lockLoad) report(b *testing.B, workers []*competitor, traffic, alone ba
 		b.ReportMetric(max(0, float64(traffic.Commands)/n-float64(alone.Commands)), "waiting/op")
 	}
 	if len(workers) > 1 {
-		f := fairnessOf(counts)
-		b.ReportMetric(f.fewest, "fewest")
-		b.ReportMetric(f.most, "most")
-		b.ReportMetric(f.jain, "jain")
+		row := result.Row{PerBuyer: counts}
+		share := float64(sum(counts)) / float64(len(counts))
+		b.ReportMetric(float64(slices.Min(counts))/share, "fewest")
+		b.ReportMetric(float64(slices.Max(counts))/share, "most")
+		b.ReportMetric(row.Jain(), "jain")
 	}
 }
 
-// fairness says how evenly something was shared.
-type fairness struct {
-	fewest float64 // the least that anybody got, as a part of an equal share
-	most   float64 // the most
-	jain   float64 // Jain's index: 1 when all got the same, 1/n when one of n got everything
-}
-
-// fairnessOf judges how evenly counts are spread. Where nothing was shared it was shared evenly.
-func fairnessOf(counts []int64) fairness {
-	var sum int64
-	for _, c := range counts {
-		sum += c
+func sum(all []int64) (total int64) {
+	for _, n := range all {
+		total += n
 	}
-	if sum == 0 {
-		return fairness{fewest: 1, most: 1, jain: 1}
-	}
-	share := float64(sum) / float64(len(counts))
-	return fairness{
-		fewest: float64(slices.Min(counts)) / share, most: float64(slices.Max(counts)) / share, jain: bench.Jain(counts),
-	}
-}
-
-func TestFairnessOf(t *testing.T) {
-	for _, c := range []struct {
-		counts []int64
-		want   fairness
-	}{
-		{nil, fairness{1, 1, 1}},
-		{[]int64{0, 0}, fairness{1, 1, 1}},
-		{[]int64{7, 7, 7}, fairness{1, 1, 1}},
-		{[]int64{12, 0, 0, 0}, fairness{0, 4, 0.25}},
-		{[]int64{1, 3}, fairness{0.5, 1.5, 0.8}},
-	} {
-		if got := fairnessOf(c.counts); math.Abs(got.fewest-c.want.fewest)+math.Abs(got.most-c.want.most)+
-			math.Abs(got.jain-c.want.jain) > 1e-12 {
-			t.Errorf("%v: got %+v, want %+v", c.counts, got, c.want)
-		}
-	}
+	return total
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
@@ -45,3 +46,6 @@ func StartServer(b *testing.B) *backend.Server {
 
 // errLost is an outcome that the client was not told.
 var errLost = errors.New("connection reset by a test")
+
+// The loads that most tests use.
+var mix1x1, mix5x5 = result.Mix{Sellers: 1, Buyers: 1}, result.Mix{Sellers: 5, Buyers: 5}

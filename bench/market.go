@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/history"
@@ -20,36 +18,27 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// auditTimeout and removeTimeout bound the work on a server that may be dying, where a market is small; one of a
-// million items more takes millionTimeout longer at most.
+// auditTimeout and removeTimeout bound the work on a server that may be dying, of a market of millions of items.
 const (
-	auditTimeout   = 5 * time.Minute
-	removeTimeout  = time.Minute
-	millionTimeout = 30 * time.Second
+	auditTimeout  = 5 * time.Minute
+	removeTimeout = 2 * time.Minute
 )
-
-// timeFor returns a context that ends when a market in which items up to last were minted should have been read or
-// removed.
-func timeFor(ctx context.Context, timeout time.Duration, last market.ItemID) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, timeout+time.Duration(float64(last)/1e6*float64(millionTimeout)))
-}
-
-// lastMinted is the highest id of an item that the clients who kept the ledgers may have minted.
-func lastMinted(ledgers []*market.Ledger) (last market.ItemID) {
-	for _, l := range ledgers {
-		last = max(last, l.LastMinted())
-	}
-	return last
-}
 
 // ErrKeysLost is returned, wrapped, for a row whose server has lost keys. What an audit then finds is the server's
 // doing, or may be: there is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
+// ErrUndeclared is returned, wrapped, when a row on a private server left keys that its Subject does not list. On a
+// user's server they would stay for good.
+var ErrUndeclared = errors.New("keys that nobody declared")
+
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
-// Each method uses a connection of its own.
+// Each method uses a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of a
+// Redis Cluster: seller i and buyer i work in market i modulo their number, and never in another. What is measured is the
+// row as a whole.
 type rowMarket struct {
-	Config                   // the row's, with this market's part of the workers
+	Options                  // the row's, with this market's place
+	point   result.Point     // the row's, with this market's part of the workers and items
 	node    string           // as Site.Node
 	others  []market.Keys    // of the first of several: those of the others, which its note names
 	first   market.Keys      // of the others: those of the first
@@ -58,17 +47,42 @@ type rowMarket struct {
 	home    backend.Target   // of a cluster: the master it lay on then
 	ours    bool             // keys under its prefix are the row's
 	kept    keeping          // when the market was seeded
-	warns   []string         // what the audit found out about the server, without a verdict that is wrong for it
 
-	shared      atomic.Pointer[backend.Conn] // a connection of all its workers; nil: each has its own only
-	circulation *market.Circulation          // of a hot market
-	relisted    *bell                        // of a hot market
-	stock       stock                        // of an open loop
+	shared   atomic.Bool   // workers share a connection, of which nobody can tell what it carries for whom
+	relisted *bell         // of a hot market
+	stock    stock         // of an open loop
+	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
-// connect connects a worker.
+// newMarkets makes the markets of a row. None of them is seeded.
+func newMarkets(p result.Point, o Options) (all []*rowMarket) {
+	sites := o.sites()
+	for i, site := range sites {
+		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: newBell()}
+		m.Keys, m.Dial = site.Keys, site.Dial
+		part := &m.point
+		for _, number := range []*int{
+			&part.Mix.Sellers, &part.Mix.Buyers, &part.Browsers, &part.Wallets, &part.Hot, &part.Stock,
+		} {
+			*number = share(*number, len(sites), i)
+		}
+		m.stock.wanted = int64(listings(m.point, len(sites)))
+		m.stock.listings.Store(m.stock.wanted)
+		all = append(all, m)
+	}
+	for _, m := range all[1:] {
+		all[0].others, m.first = append(all[0].others, m.Keys), all[0].Keys
+	}
+	return all
+}
+
+// connect opens a connection for a worker.
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
-	return m.Dial(m.delayed(ctx))
+	conn, err := m.Dial(delayed(ctx, m.point))
+	if err == nil && conn.Shared() {
+		m.shared.Store(true)
+	}
+	return conn, err
 }
 
 // keeping is how well a server has kept its keys. What it does not tell is empty.
@@ -87,36 +101,30 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions says how many keys the server has evicted since the market was seeded, and what to do about it; empty:
-// none.
-func (m *rowMarket) evictions(now keeping) string {
-	n := now.evicted
+// evictions is how many keys the server has evicted since the market was seeded.
+func (m *rowMarket) evictions(now keeping) int64 {
 	if now.process == m.kept.process {
-		n -= m.kept.evicted
+		return now.evicted - m.kept.evicted
 	}
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("the server evicted %s during the row, locks and accounts among them as it may be: "+
-		"its maxmemory-policy is %s; set noeviction, or raise maxmemory", english.Plural(int(n), "key", ""), now.policy)
+	return now.evicted
 }
 
 // lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	now := readKeeping(ctx, conn)
-	if evicted := m.evictions(now); evicted != "" {
-		return fmt.Errorf("%w: %s", ErrKeysLost, evicted)
+	if n := m.evictions(now); n > 0 {
+		return fmt.Errorf("%w: it evicted %d during the row, locks and accounts among them as it may be: its maxmemory-policy "+
+			"is %s; set noeviction, or raise maxmemory", ErrKeysLost, n, now.policy)
 	}
 	if now.process != m.kept.process && !m.moved(ctx, conn.Addr()) {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
-	missing, err := market.Missing(ctx, conn.Client, m.Keys, m.opening())
+	missing, err := market.Missing(ctx, conn.Client, m.Keys, opening(m.point))
 	if err != nil || missing == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: did somebody flush the database, or remove "+
-		"keys under %s?", ErrKeysLost, missing, m.Keys.Prefix())
+	return m.without(missing)
 }
 
 // moved reports whether the market's slot is served at now and has left the master that it was on, which goes on: nothing is
@@ -156,7 +164,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	if m.cluster = conn.Cluster(); m.cluster != nil {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
-	opening := m.opening()
+	opening := opening(m.point)
 	opening.Others, opening.First = m.others, m.first
 	err = market.Seed(ctx, conn.Client, m.Keys, opening)
 	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
@@ -166,49 +174,63 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// noAudit is the verdict on a market that was not audited.
-func noAudit() result.Audit { return result.Audit{Problems: []string{}} }
-
-// audit judges the market that the workers left. It returns ErrKeysLost, wrapped, in place of a verdict on what the server
-// did.
-func (m *rowMarket) audit(ctx context.Context, ledgers []*market.Ledger) (result.Audit, error) {
-	ctx, cancel := timeFor(ctx, auditTimeout, lastMinted(ledgers))
-	defer cancel()
-	a, err := m.judge(ctx, ledgers)
-	if err != nil {
-		return noAudit(), fmt.Errorf("the market could not be audited: %w", err)
+// audit judges the markets against what their workers know, who must not trade meanwhile, and adds to the row what it finds
+// out about the server. An error means that a market could not be read, or, wrapping ErrKeysLost, that its server did not
+// keep it: then there is no verdict.
+func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
+	all := result.Audit{Done: true, OK: true}
+	for _, in := range m.markets {
+		ledgers, _ := m.ledgers(in)
+		v, evicted, err := in.judge(ctx, ledgers)
+		if err != nil {
+			return result.Audit{}, fmt.Errorf("the market could not be audited: %w", err)
+		}
+		if evicted > 0 {
+			row.Warn(result.Evicted, float64(evicted), "")
+		}
+		all.OK = all.OK && v.OK()
+		all.Items, all.Funds = all.Items+v.Items, all.Funds+v.Funds
+		all.ItemProblems, all.MoneyProblems = all.ItemProblems+v.ItemProblems, all.MoneyProblems+v.MoneyProblems
+		all.Applied, all.NotApplied = all.Applied+v.Applied, all.NotApplied+v.NotApplied
+		for _, problem := range v.Problems {
+			if len(m.markets) > 1 {
+				problem = in.Keys.Prefix() + " " + problem
+			}
+			all.Problems = append(all.Problems, problem)
+		}
 	}
-	return a, nil
+	return all, nil
 }
 
-// judge is audit. An audit during which the market's slot moved is made again: a scan of one server that goes on at another
-// may leave items out.
-func (m *rowMarket) judge(ctx context.Context, ledgers []*market.Ledger) (a result.Audit, err error) {
+// ledgers are those of a market's workers, and the highest id of an item that they may have minted.
+func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.ItemID) {
+	for _, w := range among(m.all(), of) {
+		all, last = append(all, w.ledger), max(last, w.ledger.LastMinted())
+	}
+	return all, last
+}
+
+// judge audits one market. An audit during which the market's slot moved is made again: a scan of one server that goes on at
+// another may leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+func (m *rowMarket) judge(ctx context.Context, ledgers []*market.Ledger) (v market.AuditResult, evicted int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
 	conn, err := m.Dial(ctx)
 	if err != nil {
-		return a, err
+		return v, 0, err
 	}
 	defer conn.Close()
-	var v market.AuditResult
 	for from := ""; from != conn.Addr() && err == nil; {
 		from = conn.Addr()
-		v, err = market.Audit(ctx, conn.Client, m.Keys, m.opening(), ledgers...)
+		v, err = market.Audit(ctx, conn.Client, m.Keys, opening(m.point), ledgers...)
 	}
-	if err != nil {
-		return a, err
+	switch {
+	case err != nil:
+		return v, 0, err
+	case v.OK():
+		return v, m.evictions(readKeeping(ctx, conn)), nil
 	}
-	if !v.OK() {
-		if err := m.lost(ctx, conn); err != nil {
-			return a, err
-		}
-	} else if warning := m.evictions(readKeeping(ctx, conn)); warning != "" {
-		m.warns = append(m.warns, warning)
-	}
-	return result.Audit{
-		Done: true, OK: v.OK(), Items: v.Items, Funds: v.Funds, ItemProblems: v.ItemProblems,
-		MoneyProblems: v.MoneyProblems, Applied: v.Applied, NotApplied: v.NotApplied,
-		Problems: append([]string{}, v.Problems...),
-	}, nil
+	return v, 0, m.lost(ctx, conn)
 }
 
 // createHistory opens the row's history; nil without one.
@@ -217,8 +239,8 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 		return nil, nil
 	}
 	return history.Create(m.History, history.Header{
-		Run: m.Keys.Prefix(), Subject: m.Subject.String(), Mix: m.Mix.String(), Seed: m.Seed,
-		Accounts: m.opening().Accounts, Funds: m.Funds,
+		Run: m.Keys.Prefix(), Subject: m.point.Spec(), Mix: m.point.Mix.String(), Seed: m.Seed,
+		Accounts: opening(m.point).Accounts, Funds: funds(m.point),
 	})
 }
 
@@ -228,37 +250,45 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	if h == nil {
 		return nil
 	}
-	final, err := m.snapshot(ctx)
-	if err != nil {
-		return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
-	}
-	return h.Finish(final)
-}
-
-func (m *rowMarket) snapshot(ctx context.Context) (market.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	conn, err := m.Dial(ctx)
-	if err != nil {
-		return market.Snapshot{}, err
+	if err == nil {
+		defer conn.Close()
+		var final market.Snapshot
+		if final, err = market.ReadSnapshot(ctx, conn.Client, m.Keys, opening(m.point).Accounts); err == nil {
+			return h.Finish(final)
+		}
 	}
-	defer conn.Close()
-	return market.ReadSnapshot(ctx, conn.Client, m.Keys, m.opening().Accounts)
+	return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
 }
 
-// remove deletes the market: what its note says that the run made, and the workers, who know of items up to last. A failure
-// names the command that repeats it, for all markets of the row.
-func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
-	ctx, cancel := timeFor(ctx, removeTimeout, last)
-	defer cancel()
-	if err := m.removeUpTo(ctx, last); err != nil {
-		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'",
-			err, cmp.Or(m.first, m.Keys).Prefix())
+// remove deletes the markets that were seeded, the first one last: where another cannot be removed it stays, because its note
+// says where the others are. A failure names the command that repeats it.
+func (m *measurement) remove(ctx context.Context) (err error) {
+	first := m.markets[0]
+	for _, in := range slices.Backward(m.markets) {
+		if in.ours && (in != first || err == nil) {
+			_, last := m.ledgers(in)
+			err = errors.Join(err, in.remove(ctx, last))
+		}
+	}
+	switch {
+	case err != nil && m.Private:
+		return nil // the server ends with its keys
+	case err != nil:
+		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'", err,
+			first.Keys.Prefix())
+	case m.Private && first.ours:
+		return first.undeclared(ctx)
 	}
 	return nil
 }
 
-func (m *rowMarket) removeUpTo(ctx context.Context, last market.ItemID) error {
+// remove deletes the market: what its note says that the run made, and the workers, who know of items up to last.
+func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
 	conn, err := m.Dial(ctx)
 	if err != nil {
 		return err
@@ -268,7 +298,7 @@ func (m *rowMarket) removeUpTo(ctx context.Context, last market.ItemID) error {
 	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
 		return err
 	}
-	made.Accounts, made.Items = m.opening().Accounts, max(last, made.Items)
+	made.Accounts, made.Items = opening(m.point).Accounts, max(last, made.Items)
 	_, err = market.Remove(ctx, conn.Client, m.Keys, made, m.Subject.LockKeys(m.Keys, made))
 	return err
 }

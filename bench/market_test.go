@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestRemoves(t *testing.T) {
 			if err := conn.Set(t.Context(), neighbour, "mine", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			row, err := Run(t.Context(), c)
+			row, err := c.run(t.Context())
 			if err != nil || !row.Audit.OK {
 				t.Fatalf("%s: %v, audit %+v", strategy.Name, err, row.Audit)
 			}
@@ -69,7 +70,7 @@ func TestKeep(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.Keep = true
-		row, err := Run(t.Context(), c)
+		row, err := c.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,11 +84,11 @@ func TestKeep(t *testing.T) {
 		}
 		keysBefore := under(t, s, "")
 		c.Keep = false
-		second, err := Run(t.Context(), c)
+		second, err := c.run(t.Context())
 		if !errors.Is(err, market.ErrOccupied) || second.Status != result.Incomplete || second.Audit.Done {
 			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
 		}
-		if err := Rehearse(t.Context(), c); !errors.Is(err, market.ErrOccupied) {
+		if err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("rehearsing: %v, want ErrOccupied", err)
 		}
 		after, err := market.ReadSnapshot(t.Context(), conn, c.Keys, 2)
@@ -100,11 +101,11 @@ func TestKeep(t *testing.T) {
 // TestNothingStarted: a run that fails before it seeds has nothing to remove, and says so by not saying otherwise.
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
-	c := Config{
-		Subject: spec(t, "watch"), Mix: mix1x1, Purchases: 1, Keys: testkit.Keys(t),
-		Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
-	}
-	row, err := Run(t.Context(), c)
+	c := plan{result.Point{Mix: mix1x1}, Options{
+		Purchases: 1, Keys: testkit.Keys(t), Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
+	}}
+	c.of(spec(t, "watch"))
+	row, err := c.run(t.Context())
 	if row.Status != result.Incomplete || row.Strategy != "watch" || !errors.Is(err, away) ||
 		strings.Contains(err.Error(), "left behind") {
 		t.Errorf("row %+v, error %v", row, err)
@@ -117,7 +118,7 @@ func TestStoppedEarly(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := config(t, s, spec(t, "watch"))
-		for stopAt := range 3 { // seeding, connecting the seller, connecting the buyer
+		for stopAt := range 4 { // seeding, listing, connecting the seller, connecting the buyer
 			dialled := 0
 			c.Dial = func(dialCtx context.Context) (*backend.Conn, error) {
 				if dialled == stopAt {
@@ -126,7 +127,7 @@ func TestStoppedEarly(t *testing.T) {
 				dialled++
 				return s.Dial(dialCtx)
 			}
-			if row, err := Run(ctx, c); err != nil || row.Status != result.Interrupted {
+			if row, err := c.run(ctx); err != nil || row.Status != result.Interrupted {
 				t.Errorf("stopped at connection %d: %s, %v; want interrupted", stopAt, row.Status, err)
 			}
 			gone(t, s, c.Keys)
@@ -141,7 +142,7 @@ func TestHistory(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine-wallet"))
 		c.Mix, c.History = result.Mix{Sellers: 2, Buyers: 2}, t.TempDir()
-		row, err := Run(t.Context(), c)
+		row, err := c.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,33 +150,50 @@ func TestHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var listed, bought int64
+		var minted, listed, bought int64
 		for _, o := range h.Ops {
 			switch {
 			case o.Outcome != history.Applied:
+			case o.Kind == history.Mint:
+				minted += market.BatchSize
 			case o.Kind == history.List:
 				listed++
 			default:
 				bought++
 			}
 		}
-		if listed != row.Listed || bought != row.Bought {
+		listed -= listingsEach * int64(c.Mix.Buyers) // which were up before the row began
+		// Listings that were under way at the last purchase ended after the row.
+		if listed < row.Listed || listed > row.Listed+int64(c.Mix.Sellers) || bought != row.Bought {
 			t.Errorf("the history has %d listings and %d purchases, the row %d and %d", listed, bought, row.Listed, row.Bought)
 		}
-		if int64(len(h.Final)) != row.Audit.Items || len(h.Mints)*market.BatchSize != len(h.Final) {
-			t.Errorf("%d items at the end, %d batches minted, %d items audited", len(h.Final), len(h.Mints), row.Audit.Items)
+		items := int64(len(h.Final.Listings))
+		for _, owned := range h.Final.Inventory {
+			items += int64(len(owned))
+		}
+		if items != row.Audit.Items || items != minted {
+			t.Errorf("%d items at the end, %d minted, %d audited", items, minted, row.Audit.Items)
 		}
 		// fine-wallet locks the item for a listing, and the item and the account for a purchase.
 		if want := row.Listed + 2*row.Bought; int64(len(h.Holds)) < want {
 			t.Errorf("%d holds of locks, want %d or more", len(h.Holds), want)
 		}
-		if len(h.Workers) != 4 || h.Accounts != 4 || h.Subject != "fine-wallet" || h.Run != c.Keys.Prefix() {
-			t.Errorf("header %+v of workers %v", h.Header, h.Workers)
+		if h.Accounts != 4 || h.Subject != "fine-wallet" || h.Run != c.Keys.Prefix() {
+			t.Errorf("header %+v", h.Header)
 		}
-		if _, err := Run(t.Context(), c); !errors.Is(err, history.ErrExists) {
+		if _, err := c.run(t.Context()); !errors.Is(err, history.ErrExists) {
 			t.Errorf("a second row in the same folder: %v, want %v", err, history.ErrExists)
 		}
 	})
+}
+
+// TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was asked for, and does nothing.
+func TestLiarIsCaught(t *testing.T) {
+	c := config(t, testkit.Embedded(t), tampered{spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} }})
+	row, err := c.run(t.Context())
+	if err != nil || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems != 2 {
+		t.Errorf("%v, audit %+v", err, row.Audit)
+	}
 }
 
 // TestHistoryOfAMarketThatIsGone: a history without an end gets no verdict.
@@ -186,7 +204,7 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 		return market.Receipt{}, errLost
 	}))
 	c.History = t.TempDir()
-	if _, err := Run(t.Context(), c); err == nil {
+	if _, err := c.run(t.Context()); err == nil {
 		t.Error("the row has no error")
 	}
 	if _, err := history.Read(c.History); !errors.Is(err, history.ErrDamaged) {
@@ -209,7 +227,7 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 		}
 		return dial(ctx)
 	}
-	row, err := Run(ctx, c)
+	row, err := c.run(ctx)
 	if err != nil || row.Status != result.Interrupted {
 		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, result.Interrupted)
 	}
@@ -229,6 +247,11 @@ func TestKeysLost(t *testing.T) {
 			}
 		}
 	}
+	removed := func(t *testing.T, s *backend.Server, keys market.Keys) {
+		for _, key := range under(t, s, keys.Prefix()) {
+			do(t, s, []any{"del", key})
+		}
+	}
 	for _, c := range []struct {
 		name, strategy string
 		lose           func(t *testing.T, s *backend.Server, keys market.Keys)
@@ -241,6 +264,8 @@ func TestKeysLost(t *testing.T) {
 		{"an account removed", "coarse",
 			func(t *testing.T, s *backend.Server, keys market.Keys) { do(t, s, []any{"del", keys.User(2)}) },
 			"users:2 is gone or was made anew"},
+		{"removed at a rate", "lua", removed, "is gone or was made anew"},
+		{"removed, hot items", "fine:queue", removed, "is gone or was made anew"},
 		{"evicted", "fine", func(t *testing.T, s *backend.Server, keys market.Keys) {
 			do(t, s, []any{"config", "set", "maxmemory", 1}, []any{"set", keys.Lock("7"), "x"},
 				[]any{"config", "set", "maxmemory", 0})
@@ -253,20 +278,29 @@ func TestKeysLost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.Local(t, "--maxmemory-policy", "allkeys-random")
-			purchases := 0
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var row Config
+			var purchases atomic.Int64
+			var lost time.Time
+			var row plan
 			row = config(t, s, onPurchase(t, c.strategy, func(next attempt) (market.Receipt, error) {
-				if purchases++; purchases == 5 {
+				if purchases.Add(1) == 5 {
 					c.lose(t, s, row.Keys)
-					time.AfterFunc(time.Second, cancel) // where the losers go on
+					lost = time.Now()
 				}
 				return next()
 			}))
-			row.Duration, row.Purchases, row.History = time.Hour, 0, t.TempDir()
+			switch {
+			case strings.HasSuffix(c.name, "rate"):
+				row.Rate = 100
+			case strings.HasSuffix(c.name, "hot items"):
+				row.Mix, row.Hot = result.Mix{Buyers: 3}, 1
+			}
+			row.History = t.TempDir()
+			row.timed(time.Hour)
 			row.Keep = c.strategy == "fine" // half a market is of no use, and is not kept
-			got, err := Run(ctx, row)
+			got, err := row.run(t.Context())
+			if took := time.Since(lost); took > 5*time.Second {
+				t.Errorf("it took %s to end", took)
+			}
 			if !errors.Is(err, ErrKeysLost) || !strings.Contains(err.Error(), c.says) || got.Audit.Done {
 				t.Errorf("%v, audit %+v; want %v, %q, and no verdict", err, got.Audit, ErrKeysLost, c.says)
 			}
@@ -288,13 +322,12 @@ func TestEvictionOfOthers(t *testing.T) {
 		conn.Set(t.Context(), "another", "x", 0) // refused, once all that may go has gone
 		conn.ConfigSet(t.Context(), "maxmemory", "0")
 	})
-	// That the seller may be refused meanwhile, with an error, does not matter here.
-	row, _ := Run(t.Context(), config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
+	c := config(t, s, onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 		evict()
 		return next()
-	})))
-	const says = "the server evicted 1 key during the row"
-	if !row.Audit.OK || !strings.Contains(strings.Join(row.Warnings, "\n"), says) {
-		t.Errorf("audit %+v, warnings %q; want %q", row.Audit, row.Warnings, says)
+	}))
+	row, _ := c.run(t.Context()) // that the seller may be refused meanwhile, with an error, does not matter here
+	if n, _ := warned(row, result.Evicted); !row.Audit.OK || n != 1 {
+		t.Errorf("audit %+v, warnings %v; want one key evicted", row.Audit, row.Warnings)
 	}
 }

@@ -1,10 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"sync"
+	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -16,227 +17,196 @@ import (
 const (
 	// patience is how long an order of an open loop tries to buy something, from when it was due.
 	patience = 10 * time.Second
-	// enoughStock is how many listings the sellers of an open loop keep up, in all markets together, or as many as the row
-	// begins with.
-	enoughStock = 1_000
-	// stockLooks is how many times a second the sellers together look whether listings are missing, longestPause how long
-	// one of them waits at most, stockWatch how often the row looks whether there are any, and stockTimeout how long
-	// sellers have for the first ones.
+	// stockLooks is how many times a second the sellers together look whether listings are missing, and longestPause how
+	// long one of them waits at most.
 	stockLooks   = 2_000
 	longestPause = 100 * time.Millisecond
-	stockWatch   = 5 * time.Millisecond
-	stockTimeout = 10 * time.Second
-	// leastBrowsed is how many listings a buyer looks at in one go where so many buy that more would be gone before it
-	// comes to them.
-	leastBrowsed = 4
 )
+
+// A schedule says when the orders of an open loop are due: a time since the loop began. The gap between two is drawn from
+// an exponential distribution (Poisson arrivals), as if each order came from a customer who knows nothing of the others. It
+// is fixed by its rate and its seed before the first order is made, so that nothing that happens in a row delays an order;
+// and it stores none of the times: each follows from the one before it.
+type schedule struct {
+	rate  float64 // orders a second
+	seed  uint64
+	taken atomic.Int64 // when the order is due that was taken last, in ns
+}
+
+// take returns when the next order is due that nobody has taken. Any number of workers may call it at a time.
+func (s *schedule) take() time.Duration {
+	for {
+		last := s.taken.Load()
+		next := s.after(time.Duration(last))
+		if s.taken.CompareAndSwap(last, int64(next)) {
+			return next
+		}
+	}
+}
+
+// after returns when the order is due that follows the one due at the given time. It is a pure function, and returns
+// what is later.
+func (s *schedule) after(due time.Duration) time.Duration {
+	var draw rand.PCG
+	draw.Seed(s.seed, uint64(due))
+	even := float64(draw.Uint64()>>11) / (1 << 53) // at least 0, below 1
+	gap := -math.Log(1-even) / s.rate * float64(time.Second)
+	return due + time.Duration(gap) + 1
+}
+
+// untaken counts the orders that nobody has taken, of those due from from and before to. No worker may take one meanwhile.
+func (s *schedule) untaken(from, to time.Duration) (n int64) {
+	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
+		if due >= from {
+			n++
+		}
+	}
+	return n
+}
 
 // An openLoop is what the workers of a row have in common whose orders fall due at times that are fixed beforehand. An
 // order that finds all buyers busy waits in the schedule, and that wait is part of its latency: a loop that sends the
 // next order when the last one is done leaves it out, which G. Tene calls coordinated omission ("How NOT to Measure
 // Latency", 2013).
 type openLoop struct {
-	schedule schedule
-	began    time.Time    // the schedule's zero
-	buyers   []*openBuyer // as those of the row
-	alarms   func() alarm.Alarm
-
-	sellersPause time.Duration // of a seller, where there is enough stock
+	schedule     schedule
+	slo          int64 // ns
+	sellersPause time.Duration
+	alarms       func() alarm.Alarm
 }
 
-func newOpenLoop(c Config) *openLoop {
-	if c.Rate == 0 {
+func newOpenLoop(p result.Point, o Options) *openLoop {
+	if p.Rate == 0 {
 		return nil
 	}
 	return &openLoop{
-		schedule: schedule{arrivals: c.Arrivals, rate: c.Rate, seed: c.Seed}, alarms: alarm.New,
-		sellersPause: min(longestPause, time.Duration(c.Mix.Sellers)*time.Second/stockLooks),
+		schedule: schedule{rate: p.Rate, seed: o.Seed}, slo: int64(cmp.Or(o.SLO, math.MaxInt64)), alarms: alarm.New,
+		sellersPause: min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks),
 	}
 }
 
-// stock is how many listings of a market are up, as sellers and buyers count them. One that is bought before its seller has
-// counted it makes it one too low for that moment.
+// stock is how many listings of a market are up, as sellers and buyers of an open loop count them. One that is bought
+// before its seller has counted it makes it one too low for that moment.
 type stock struct {
 	wanted   int64
 	listings atomic.Int64
-	without  atomic.Int64 // ns in which there were none, since watch began
 }
 
 // enough reports whether sellers have nothing to do.
 func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
 
-// watch looks whether there are listings until done is closed. A look stands for the time since the last.
-func (s *stock) watch(done <-chan struct{}) {
-	tick := time.NewTicker(stockWatch)
-	defer tick.Stop()
-	for last := time.Now(); ; {
-		select {
-		case now := <-tick.C:
-			if s.listings.Load() <= 0 {
-				s.without.Add(int64(now.Sub(last)))
-			}
-			last = now
-		case <-done:
-			return
-		}
-	}
-}
-
-// stockUp lets the sellers list until there is enough, so that the first orders find something. None of it is measured.
-// Sellers who are too slow get stockTimeout.
-func (m *measurement) stockUp(ctx context.Context) {
-	m.collector.from.Store(never)
-	timeout := time.Now().Add(stockTimeout)
-	var sellers sync.WaitGroup
-	for _, w := range m.sellers {
-		sellers.Go(func() {
-			for !w.market.stock.enough() && time.Now().Before(timeout) && !m.stop.asked.Load() {
-				m.listOne(ctx, w)
-			}
-		})
-	}
-	sellers.Wait()
-}
-
-// An openBuyer is a buyer of an open loop. What it counts are the orders of the row, those due in the warm-up excluded.
+// An openBuyer is a buyer of an open loop.
 type openBuyer struct {
-	*measurement
-	worker  *Worker
-	alarm   alarm.Alarm
-	offers  []market.Order // listings that it has not tried yet
-	due     int64          // orders that it took and that fell due
-	done    int64          // those that bought something, were given up, or ended with the row's failure
-	givenUp int64
-	made    int64 // purchases until the row stopped
+	m      *measurement
+	w      *worker
+	alarm  alarm.Alarm
+	offers []market.Order // listings that it has not tried yet
 }
 
-// begin lets the schedule of a row begin now.
-func (o *openLoop) begin(m *measurement) {
-	o.began = time.Now()
-	for _, w := range m.buyers {
-		o.buyers = append(o.buyers, &openBuyer{measurement: m, worker: w, alarm: o.alarms()})
-	}
-}
-
-// run takes order after order from the schedule and makes it when it is due, until the row stops.
-func (b *openBuyer) run(ctx context.Context) {
+// serve takes order after order from the schedule and makes it when it is due, until the row stops.
+func (m *measurement) serve(ctx context.Context, w *worker) {
+	b := openBuyer{m, w, m.open.alarms(), nil}
 	defer b.alarm.Close()
-	for !b.stop.asked.Load() {
-		due := b.open.began.Add(b.open.schedule.take())
-		if len(b.offers) == 0 && time.Until(due) > 0 {
-			b.browse(ctx) // while there is time
-		}
-		awake := b.await(due)
-		_, counted := b.worker.recorder.began(due)
-		if counted && (awake || !due.After(b.stop.at)) {
-			b.due++
-		}
-		switch {
-		case !awake:
-			return
-		case !counted && b.warm(): // it has waited since the warm-up, and would be counted nowhere
-			continue
-		case !b.order(ctx, due, counted):
-			return
-		}
+	for !m.window.stopped.Load() && b.next(ctx) {
+		w.underway.Store(idle)
 	}
+	w.underway.Store(idle)
 }
 
-// warm reports whether the warm-up has ended.
-func (b *openBuyer) warm() bool {
-	_, counted := b.worker.recorder.began(time.Now())
-	return counted
+// next makes the next order of the schedule. It reports false when the buyer can go on no longer: the row has stopped, or
+// the account is empty.
+func (b *openBuyer) next(ctx context.Context) bool {
+	b.w.underway.Store(0) // in the window, as it may be, until it is known when the order is due
+	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)
+	at := b.w.at(asked)
+	b.w.underway.Store(at)
+	if len(b.offers) == 0 && time.Until(asked) > 0 {
+		b.glance(ctx) // while there is time
+	}
+	awake := b.await(asked)
+	if b.m.window.holds(at) {
+		b.w.tally.count[due]++
+	}
+	return awake && b.fill(ctx, asked)
 }
 
 // await sleeps until an order is due, and reports false if the row stops first.
-func (b *openBuyer) await(due time.Time) bool {
-	for {
-		left := time.Until(due)
-		switch {
-		case b.stop.asked.Load():
-			return false
-		case left <= 0:
+func (b *openBuyer) await(asked time.Time) bool {
+	for !b.m.window.stopped.Load() {
+		left := time.Until(asked)
+		if left <= 0 {
 			return true
 		}
-		b.alarm.Sleep(left, b.stop.done)
+		b.alarm.Sleep(left, b.m.window.done)
 	}
+	return false
 }
 
-// order tries listing after listing until it has bought something or its patience is at an end. It reports false when the
-// buyer can go on no longer: the row has stopped, or the account is empty.
-func (b *openBuyer) order(ctx context.Context, due time.Time, counted bool) bool {
-	taken, until := time.Now(), due.Add(patience)
-	for !b.stop.asked.Load() {
+// fill tries listing after listing until the order that was due has bought something or its patience is at an end. It
+// reports what next does.
+func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
+	taken, until := time.Now(), asked.Add(patience)
+	for !b.m.window.stopped.Load() {
 		if time.Now().After(until) {
-			b.finished(counted, &b.givenUp)
+			b.ended(asked, givenUp, givenUpInTime)
 			return true
 		}
-		if len(b.offers) == 0 && !b.browse(ctx) {
-			time.Sleep(idle)
+		if len(b.offers) == 0 && !b.glance(ctx) {
+			time.Sleep(pause)
 			continue
 		}
 		o := b.offers[0]
 		b.offers = b.offers[1:]
-		err := b.worker.purchase(ctx, o, due, taken)
+		err := b.w.order(ctx, o, asked, time.Now())
+		b.m.check(ctx, err)
 		switch {
 		case err == nil:
-			b.worker.market.stock.listings.Add(-1)
-			if b.stop.asked.Load() {
-				b.finished(counted, nil)
-			} else {
-				b.finished(counted, &b.made)
+			b.w.market.stock.listings.Add(-1)
+			if took, counted := b.ended(asked, made, madeInTime); counted {
+				b.w.tally.took[serviceTime].note(time.Since(taken))
+				if took > b.m.open.slo {
+					b.w.tally.count[late]++
+				}
 			}
 			return true
-		case Fatal(err):
-			b.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
-			b.finished(counted, nil) // also where nobody knows whether it has bought
-			return false
-		case errors.Is(err, market.ErrInsufficientFunds) && b.broke(ctx, b.worker):
-			b.finished(counted, &b.givenUp)
+		case errors.Is(err, market.ErrInsufficientFunds) && b.m.broke(ctx, b.w):
+			b.ended(asked, givenUp, givenUpInTime)
 			return false
 		}
 	}
 	return false
 }
 
-// finished counts an order that is done.
-func (b *openBuyer) finished(counted bool, as *int64) {
-	if counted {
-		b.done++
-		if as != nil {
-			*as++
-		}
+// ended counts an order that has ended now if it began in the window, and returns how long it took, in ns.
+func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, counted bool) {
+	s := b.w.since(asked)
+	if !b.m.window.holds(s.start) {
+		return 0, false
 	}
+	b.w.tally.count[as]++
+	if b.m.window.holds(s.end) {
+		b.w.tally.count[inTime]++
+	}
+	return s.end - s.start, true
 }
 
-// browse fills the buyer's offers, and reports whether there are any. A failure stops the row.
-func (b *openBuyer) browse(ctx context.Context) bool {
+// glance fills the buyer's offers, and reports whether there are any. A failure stops the row.
+func (b *openBuyer) glance(ctx context.Context) bool {
 	var err error
-	if b.offers, err = b.worker.Browse(ctx); err != nil {
-		b.stop.set(result.Incomplete, err)
-	}
+	b.offers, err = b.w.browse(ctx)
+	b.m.check(ctx, err)
 	return len(b.offers) > 0
 }
 
-// browseSize is how many listings a worker looks at in one go: in an open loop so few that most are still there when a
-// buyer comes to the last, while the others buy as many each from the stock that sellers keep up.
-func (c Config) browseSize() int {
-	if c.Rate == 0 {
-		return browseSize
-	}
-	return min(browseSize, max(leastBrowsed, enoughStock/4/c.Mix.Buyers))
-}
-
 // report says what became of the orders of a row.
-func (o *openLoop) report(r *result.Open, from, to time.Time, withoutStock time.Duration) {
-	seconds := to.Sub(from).Seconds()
-	if seconds <= 0 {
-		return
+func (o *openLoop) report(m *measurement, t *tally) *result.Open {
+	if o == nil {
+		return nil
 	}
-	due, made, done := o.schedule.untaken(from.Sub(o.began), to.Sub(o.began)), int64(0), int64(0)
-	for _, b := range o.buyers {
-		due, made, done, r.GivenUp = due+b.due, made+b.made, done+b.done, r.GivenUp+b.givenUp
+	n := &t.count
+	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
+	return &result.Open{
+		Due: all, Done: n[madeInTime], Backlog: all - n[madeInTime] - n[givenUpInTime], GivenUp: n[givenUp],
+		Late: n[late] + all - n[made], // what bought nothing was given up, or not done when the row ended
 	}
-	r.Offered, r.Reached, r.Backlog = float64(due)/seconds, float64(made)/seconds, due-done
-	r.WithoutStockSeconds = withoutStock.Seconds()
 }

@@ -4,79 +4,76 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/alarm"
-	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
-// ordered is an open loop without a server, on a clock of its own: sellers list at once, and buyers buy as purchase does.
-func ordered(ctx context.Context, c Config, purchase func(context.Context, market.Order) (market.Receipt, error),
-) (*measurement, result.Row) {
-	m := fakeMeasurement(c, nothing, func(*measurement) market.Purchaser { return fake{onPurchase: purchase} })
-	m.open.alarms = alarm.NewTimer
-	end := m.collector.run()
-	m.work(ctx)
-	end()
-	return m, m.row()
+// opened is a row of an open loop, to be changed by a test.
+func opened(mix result.Mix, rate float64, warmup, duration time.Duration) plan {
+	return plan{result.Point{Mix: mix, Load: result.Load{Rate: rate}}, Options{Warmup: warmup, Duration: duration, Seed: 3}}
 }
 
-// nearly reports whether a time in milliseconds is what was wanted, but for what a histogram rounds.
-func nearly(got, want float64) bool { return math.Abs(got-want) <= 0.001+want/500 }
-
-// TestLatencyFromIntendedStart holds the only buyer for a second in its first order. The nine that fall due meanwhile
-// wait in the schedule, and their latency says so; their service time does not.
+// TestLatencyFromIntendedStart holds the only buyer for a second in its first order. Those that fall due meanwhile wait in the
+// schedule, and their latency says so; their service time does not.
 func TestLatencyFromIntendedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const takes, stands = 10 * time.Millisecond, time.Second
 		first := true
-		c := Config{Mix: mix1x1, Duration: 10*time.Second + 50*time.Millisecond, Rate: 10, Arrivals: Constant}
-		_, row := ordered(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
+		c := opened(mix1x1, 20, 0, 10*time.Second)
+		c.SLO = 500 * time.Millisecond
+		_, row := worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
 			if first {
 				first = false
-				time.Sleep(time.Second)
+				time.Sleep(stands)
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(takes)
 			return market.Receipt{}, nil
 		})
-		// The k-th order is due after k x 100 ms. The first is done after 1,110 ms, the k-th of the next ten at
-		// 1,100 + k x 10 ms: it has waited until then.
-		var sum, service float64
-		for k := 1; k <= 100; k++ {
-			latency := 10.
-			if done := 1100 + 10*float64(k); k <= 11 {
-				latency = done - 100*float64(k)
+		var free, due, sum, longest time.Duration // when the buyer is free again
+		var n, done, late int64
+		for s := (&schedule{rate: 20, seed: 3}); ; n++ {
+			if due = s.take(); due >= c.Duration {
+				break
 			}
-			sum += latency
-			service += 10
+			if free = max(free, due) + takes; n == 0 {
+				free += stands
+			}
+			sum, longest = sum+free-due, max(longest, free-due)
+			if free < c.Duration {
+				done++
+			}
+			if free-due > c.SLO {
+				late++
+			}
 		}
-		o, w := row.Open, row.WaitMS
-		if row.Bought != 100 || o.Backlog != 0 || o.GivenUp != 0 || !nearly(o.Offered, 100/10.05) || o.Reached != o.Offered {
-			t.Errorf("bought %d, open loop %+v", row.Bought, *o)
+		if want := (result.Open{Due: n, Done: done, Backlog: n - done, Late: late}); *row.Open != want || late < 3 || n < 160 {
+			t.Errorf("%+v, want %+v", *row.Open, want)
 		}
-		if !nearly(w.Mean, sum/100) || !nearly(w.Max, 1010) || !nearly(w.P90, 110) || !nearly(w.P99, 920) {
-			t.Errorf("latency %+v; want a mean of %v, p90 110, p99 920, at most 1010 ms", w, sum/100)
+		if w := row.WaitMS; w.Count != n || math.Abs(w.Mean-inMS(sum)/float64(n)) > 1e-9 || w.Max != inMS(longest) || row.Bought != done {
+			t.Errorf("latency %+v, bought %d; want a mean of %s, at most %s", w, row.Bought, sum/time.Duration(n), longest)
 		}
-		if s := o.ServiceMS; !nearly(s.Mean, (service+1000)/100) || !nearly(s.P99, 10) || !nearly(s.Max, 1010) {
-			t.Errorf("service %+v; want a mean of %v, p99 10, at most 1010 ms", s, (service+1000)/100)
+		if s := row.ServiceMS; s.Count != n || s.P50 < 10 || s.P50 > 10.1 || s.Max != 1010 || math.Abs(s.Mean-10-1000/float64(n)) > 1e-9 {
+			t.Errorf("service %+v; want 10 ms, once 1010 ms", s)
 		}
 	})
 }
 
-// TestOrdersAreAccountedFor: each order that fell due in the row bought something, was given up or is in the backlog,
-// whatever the load; and those of the warm-up are none of them.
+// TestOrdersAreAccountedFor: each order that fell due in the measured time was done by its end, was given up by then or is in
+// the backlog, and is followed to its end under a load that goes on; those of the warm-up are none of them.
 func TestOrdersAreAccountedFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		rate    float64
-		service time.Duration
-		refused int // of ten tries
-		givesUp bool
-		behind  bool
+		rate            float64
+		service         time.Duration
+		refused         int // of ten tries
+		givesUp, behind bool
 	}{
 		"idle":           {rate: 20, service: time.Millisecond},
 		"busy":           {rate: 20, service: 80 * time.Millisecond},
@@ -88,12 +85,9 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
-				tries := 0
-				config := Config{
-					Mix: result.Mix{Sellers: 1, Buyers: 2}, Warmup: 5 * time.Second, Duration: 30 * time.Second, Rate: c.rate,
-					Arrivals: Poisson, Seed: 3,
-				}
-				m, row := ordered(t.Context(), config, func(context.Context, market.Order) (market.Receipt, error) {
+				tries, start := 0, time.Now()
+				config := opened(result.Mix{Sellers: 1, Buyers: 2}, c.rate, 5*time.Second, 30*time.Second)
+				m, row := worked(t.Context(), config, func(context.Context, market.Order) (market.Receipt, error) {
 					time.Sleep(c.service)
 					mu.Lock()
 					defer mu.Unlock()
@@ -102,164 +96,214 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 					}
 					return market.Receipt{}, nil
 				})
-				fell := (&schedule{arrivals: Poisson, rate: c.rate, seed: 3}).untaken(5*time.Second, 35*time.Second)
+				fell := (&schedule{rate: c.rate, seed: 3}).untaken(5*time.Second, 35*time.Second)
 				o := row.Open
-				if int64(math.Round(o.Offered*30)) != fell || row.Bought+o.GivenUp+o.Backlog != fell {
-					t.Errorf("%d orders fell due; bought %d, %+v", fell, row.Bought, *o)
+				if o.Due != fell || row.WaitMS.Count+o.GivenUp != fell || row.ServiceMS.Count != row.WaitMS.Count || row.Cut != 0 {
+					t.Errorf("%d orders fell due, and %d were bought; %+v, %d cut", fell, row.WaitMS.Count, *o, row.Cut)
 				}
-				if (o.GivenUp > 0) != c.givesUp || (o.Backlog > 4) != c.behind && c.refused < 10 || row.Seconds != 30 {
-					t.Errorf("%d given up, a backlog of %d in %v s", o.GivenUp, o.Backlog, row.Seconds)
+				if (o.GivenUp > 0) != c.givesUp || o.Late != o.GivenUp || (o.Backlog > 4) != c.behind || row.Seconds != 30 {
+					t.Errorf("%+v in %v s", *o, row.Seconds)
 				}
-				if made := math.Round(o.Reached * 30); made > float64(row.Bought) || made+2 < float64(row.Bought) {
-					t.Errorf("bought %d, reached %v/s: more than both buyers bought after the end", row.Bought, o.Reached)
+				if o.Done > row.Bought || !c.behind && o.Done+4 < row.Bought || o.Done+o.Backlog > o.Due || o.Done > row.WaitMS.Count {
+					t.Errorf("bought %d, %+v", row.Bought, *o)
 				}
-				if row.Bought > 0 && (row.Bought != *o.ServiceMS.Count || row.Bought != *row.WaitMS.Count) {
-					t.Errorf("bought %d, %d service times", row.Bought, *o.ServiceMS.Count)
+				longest := inMS(patience + c.service)
+				if row.WaitMS.Max > longest || row.WaitMS.Mean < row.ServiceMS.Mean {
+					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms", row.WaitMS, row.ServiceMS, longest)
 				}
-				if sum(row.Series.Purchases) != row.Bought {
-					t.Errorf("bought %d, and %d in the series", row.Bought, sum(row.Series.Purchases))
+				if took := time.Since(start); took < 35*time.Second || took > 35*time.Second+patience+3*c.service {
+					t.Errorf("it took %s", took)
 				}
-				longest := float64((patience + c.service).Milliseconds())
-				if row.WaitMS.Max > longest*1.001 || row.WaitMS.Mean+0.001 < o.ServiceMS.Mean {
-					t.Errorf("latency %+v, service %+v; nobody waits longer than %v ms", row.WaitMS, o.ServiceMS, longest)
-				}
-				if n := m.markets[0].stock.listings.Load(); n < enoughStock-10 || n > enoughStock {
-					t.Errorf("%d listings at the end, want about %d", n, enoughStock)
+				if n := m.markets[0].stock.listings.Load(); n < openStock-10 || n > openStock {
+					t.Errorf("%d listings at the end, want about %d", n, openStock)
 				}
 			})
 		})
 	}
 }
 
-// TestOpenLoopEnds: it ends early at the user's wish and at a failure, and its alarms with it.
+// TestWarmupsOrders: one that has waited since the warm-up is made, and the row says that it reached far into it.
+func TestWarmupsOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := opened(mix1x1, 30, time.Second, 4*time.Second)
+		_, row := worked(t.Context(), c, lasting(400*time.Millisecond))
+		early := (&schedule{rate: 30, seed: 3}).untaken(0, time.Second)
+		n, _ := warned(row, result.WarmupUnderway) // it had made two when the warm-up ended, and five more at half of the time
+		if row.Bought != 10 || row.Open.Done != 0 || row.Open.Backlog != row.Open.Due || math.Abs(n-float64(early-7)) > 1 || early < 20 {
+			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up", row.Bought, row.Open, row.Warnings, early)
+		}
+	})
+}
+
+// TestOpenLoopEnds: it ends early at the user's wish and at a failure, and its alarms with it; and when all are broke.
 func TestOpenLoopEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		c := opened(mix5x5, 20, time.Second, time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		c := Config{Mix: mix5x5, Warmup: time.Second, Duration: time.Hour, Rate: 0.5, Arrivals: Constant}
-		m, row := ordered(ctx, c, nil)
-		if row.Status != result.Interrupted || row.Bought != 1 || row.Open.Backlog != 0 || row.Seconds != 2 {
-			t.Errorf("%s after %v s, bought %d, %+v", row.Status, row.Seconds, row.Bought, *row.Open)
+		_, row := worked(ctx, c, nil)
+		due := (&schedule{rate: 20, seed: 3}).untaken(time.Second, 3*time.Second)
+		if want := (result.Open{Due: due, Done: due}); row.Status != result.Interrupted || *row.Open != want || row.Seconds != 2 {
+			t.Errorf("%s after %v s, %+v, want %+v", row.Status, row.Seconds, *row.Open, want)
 		}
-		if err := m.failure(); err != nil {
-			t.Error(err)
+		busy, end := context.WithTimeout(t.Context(), 3*time.Second)
+		defer end()
+		_, row = worked(busy, opened(mix1x1, 20, 0, time.Hour), lasting(time.Second)) // those that nobody came to are late
+		if o := row.Open; o.GivenUp > 0 || o.Late != o.Due-row.WaitMS.Count || o.Late < 20 {
+			t.Errorf("%+v, %d bought", *o, row.WaitMS.Count)
 		}
 		n := 0
-		m, row = ordered(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
+		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), func(context.Context, market.Order) (market.Receipt, error) {
 			if n++; n == 3 {
 				return market.Receipt{}, errLost
 			}
 			return market.Receipt{}, nil
 		})
-		if row.Status != result.Incomplete || !errors.Is(m.failure(), errLost) || row.Bought != 2 || row.Open.Backlog != 0 {
-			t.Errorf("%s, %v, bought %d, %+v", row.Status, m.failure(), row.Bought, *row.Open)
+		if row.Status != result.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
+			t.Errorf("%s, %v, %+v", row.Status, m.window.failure, *row.Open)
 		}
-	})
-}
-
-// TestWithoutStock: the time is counted in which nothing is listed.
-func TestWithoutStock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s stock
-		done, watched := make(chan struct{}), make(chan struct{})
-		go func() { defer close(watched); s.watch(done) }()
-		for _, listings := range []int64{0, 7, -1, 1} {
-			s.listings.Store(listings)
+		_, row = worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
 			time.Sleep(time.Second)
-			synctest.Wait()
-		}
-		close(done)
-		<-watched
-		if got := time.Duration(s.without.Load()); got < 2*time.Second-2*stockWatch || got > 2*time.Second+2*stockWatch {
-			t.Errorf("%s without stock, want 2 s", got)
+			return market.Receipt{}, market.ErrInsufficientFunds
+		})
+		if _, is := warned(row, result.AllBroke); !is || row.Status != result.Complete || row.Open != nil && row.Open.Done > 0 {
+			t.Errorf("%s, %v, %+v", row.Status, row.Warnings, row.Open)
 		}
 	})
 }
 
 // TestOpenBuyerAllocatesNothing: neither for an order nor for the time until it is due.
 func TestOpenBuyerAllocatesNothing(t *testing.T) {
-	m := fakeMeasurement(Config{Mix: mix1x1, Rate: 1000, Arrivals: Poisson}, nothing, nothing)
-	m.open.begin(m)
-	b := m.open.buyers[0]
+	m := fakeMeasurement(opened(mix1x1, 100_000, 0, time.Hour), nothing, nothing)
+	m.window.begin(0, time.Hour)
+	b := openBuyer{m, m.buyers[0], m.open.alarms(), nil}
 	defer b.alarm.Close()
 	orders := func() {
 		for range 1_000 {
-			m.open.schedule.take()
-			due := time.Now().Add(time.Microsecond)
-			b.await(due)
-			b.order(t.Context(), due, true)
-			b.worker.recorder.collector.drain()
+			b.next(t.Context())
 		}
 	}
 	orders() // what grows once has grown
 	if n := testing.AllocsPerRun(5, orders); n > 1 {
 		t.Errorf("1,000 orders allocate %v times", n)
 	}
-	if b.done < 6_000 || b.worker.recorder.count[bought] != b.done {
-		t.Errorf("%d orders are done, %d bought", b.done, b.worker.recorder.count[bought])
+	if n := b.w.tally.count; n[due] < 6_000 || n[bought] != n[due] || n[made] != n[due] {
+		t.Errorf("%d orders are due, %d bought", n[due], n[bought])
 	}
 }
 
-// TestStoppedServer stops the server for half a second in the middle of a row. In a closed loop the only buyer waits
-// for it once, and the 99th percentile never hears of it. In an open loop all who wanted to buy meanwhile have waited.
-// A busy machine may stop, too, and leave few purchases: then the rows are longer.
+// TestStoppedServer stops the server for half a second in the middle of a row. In a closed loop the only buyer waits for it
+// once, and the 99th percentile never hears of it. In an open loop all who wanted to buy meanwhile have waited.
 func TestStoppedServer(t *testing.T) {
-	const stopped, rate = 500 * time.Millisecond, 100
-	const half = float64(stopped / time.Millisecond)
-	s := testkit.Local(t)
-	for length := 4 * time.Second; ; length *= 2 {
-		c := config(t, s, nil)
-		c.Purchases, c.Duration = 0, length
-		closed, closedStopped := stoppedFor(t, s, c, stopped)
-		c.Rate, c.Arrivals = rate, Constant
-		open, openStopped := stoppedFor(t, s, c, stopped)
-		t.Logf("closed: %d purchases, p99 %v ms, longest %v ms; open: %d purchases, p99 %v ms, longest %v ms",
-			closed.Bought, closed.WaitMS.P99, closed.WaitMS.Max, open.Bought, open.WaitMS.P99, open.WaitMS.Max)
-		if closedStopped && openStopped && closed.WaitMS.Max >= half/2 && open.WaitMS.Max >= half/2 &&
-			closed.WaitMS.P99 <= half/2 && open.WaitMS.P99 >= half*3/4 && open.WaitMS.P99 >= 2*closed.WaitMS.P99 {
-			return
-		}
-		if length > 10*time.Second {
-			t.Fatalf("the closed loop was stopped: %t, the open one: %t; 99th percentile %v ms in the closed loop, %v ms in the open one",
-				closedStopped, openStopped, closed.WaitMS.P99, open.WaitMS.P99)
-		}
-	}
-}
-
-// stoppedFor measures a row whose server is stopped for a while in its second half, and reports whether it was.
-func stoppedFor(t *testing.T, s *backend.Server, c Config, length time.Duration) (row result.Row, stopped bool) {
-	t.Helper()
-	var once sync.Once
-	resumed := make(chan struct{})
-	begun := time.Now()
-	c.Subject = onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {
-		if time.Since(begun) > c.Duration/2 {
-			once.Do(func() {
-				stopped = true
-				pause(t, s)
-				time.AfterFunc(length, func() { defer close(resumed); resume(t, s) })
+	for rate, p99 := range map[float64]float64{0: 5, 100: 450} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			_, row := worked(t.Context(), opened(mix1x1, rate, 0, 4*time.Second), func(context.Context, market.Order) (market.Receipt, error) {
+				if at := time.Since(start); at > 2*time.Second && at < 2500*time.Millisecond {
+					time.Sleep(2500*time.Millisecond - at)
+				}
+				time.Sleep(5 * time.Millisecond)
+				return market.Receipt{}, nil
 			})
+			if w := row.WaitMS; w.Max < 480 || w.Max > 505 || math.Abs(w.P99-p99) > p99/4 {
+				t.Errorf("at a rate of %v: %+v, want a 99th percentile of about %v ms", rate, w, p99)
+			}
+		})
+	}
+}
+
+// gaps are the first n gaps of a schedule, in parts of its mean gap.
+func gaps(s *schedule, n int) []float64 {
+	all := make([]float64, n)
+	var last time.Duration
+	for i := range all {
+		due := s.after(last)
+		all[i] = (due - last).Seconds() * s.rate
+		last = due
+	}
+	return all
+}
+
+func mean(values []float64) (m float64) {
+	for _, v := range values {
+		m += v / float64(len(values))
+	}
+	return m
+}
+
+// anyRate draws a rate from one that is slow to the highest.
+func anyRate(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-1, 6).Draw(t, "exponent")) }
+
+// TestPoissonGaps: gaps have the mean, the spread and the distribution of an exponential one, and none tells the next.
+// The bounds are 6 standard deviations of what is estimated, and Kolmogorov's distance at about the same odds.
+func TestPoissonGaps(t *testing.T) {
+	const n = 20_000
+	rapid.Check(t, func(t *rapid.T) {
+		s := &schedule{rate: anyRate(t), seed: rapid.Uint64().Draw(t, "seed")}
+		all := gaps(s, n)
+		m := mean(all)
+		var variance, together float64
+		for i, g := range all {
+			variance += (g - m) * (g - m) / n
+			if i > 0 {
+				together += (g - m) * (all[i-1] - m) / n
+			}
 		}
-		return next()
+		slices.Sort(all)
+		var distance float64
+		for i, g := range all {
+			distance = max(distance, math.Abs(1-math.Exp(-g)-float64(i)/n))
+		}
+		const sigma = 1 / 141.4 // 1/sqrt(n)
+		if math.Abs(m-1) > 6*sigma || math.Abs(variance-1) > 6*2.83*sigma || math.Abs(together) > 6*sigma ||
+			distance > 3.2*sigma {
+			t.Fatalf("rate %v, seed %d: mean %.4f, variance %.4f, correlation %.4f, distance %.4f of gaps whose mean is 1",
+				s.rate, s.seed, m, variance, together, distance)
+		}
 	})
-	row, err := Run(t.Context(), c)
-	if err != nil || row.Status != result.Complete || !row.Audit.OK {
-		t.Fatalf("%s, %v, audit %+v", row.Status, err, row.Audit)
-	}
-	if stopped {
-		<-resumed
-	}
-	return row, stopped
 }
 
-func pause(t *testing.T, s *backend.Server) {
-	if err := s.Pause(); err != nil {
-		t.Error(err)
+// TestScheduleIsTakenWhole: workers who take orders at the same time get together what one would get alone, and another
+// schedule with the same seed has the same orders; with another seed it has others.
+func TestScheduleIsTakenWhole(t *testing.T) {
+	const workers, each = 8, 2_000
+	var together, alone []time.Duration
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	s := schedule{rate: 10_000, seed: 7}
+	for range workers {
+		group.Go(func() {
+			var mine []time.Duration
+			for range each {
+				mine = append(mine, s.take())
+			}
+			if !slices.IsSorted(mine) {
+				t.Error("a worker went back in time")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			together = append(together, mine...)
+		})
 	}
-}
-
-func resume(t *testing.T, s *backend.Server) {
-	if err := s.Resume(); err != nil {
-		t.Error(err)
+	group.Wait()
+	again := schedule{rate: 10_000, seed: 7}
+	for range workers * each {
+		alone = append(alone, again.take())
+	}
+	slices.Sort(together)
+	if !slices.Equal(together, alone) || len(slices.Compact(together)) != len(alone) {
+		t.Errorf("%d workers took other orders than one", workers)
+	}
+	rest := schedule{rate: 10_000, seed: 7}
+	for range 10 {
+		rest.take()
+	}
+	for want, from := range map[int64]time.Duration{90: 0, 89: alone[11], 1: alone[99], 0: alone[100]} {
+		if n := rest.untaken(from, alone[100]); n != want {
+			t.Errorf("%d orders from %s, want %d", n, from, want)
+		}
+	}
+	if other := (&schedule{rate: 10_000, seed: 8}).take(); other == alone[0] {
+		t.Error("with another seed the first order is the same")
 	}
 }

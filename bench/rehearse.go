@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,60 +19,46 @@ import (
 // rehearsalFunds is more than the purchases of a rehearsal cost.
 const rehearsalFunds = 10 * maxPrice
 
-// rehearsalPatience is how long a rehearsal waits for a worker to report that it waits for a lock.
-const rehearsalPatience = 300 * time.Millisecond
-
-// Rehearse does once, in a tiny market under c.Keys or at the first of c.Sites, everything that a row of c will do: seed, mint, list, browse,
-// purchase, be refused, wait for a lock, audit and remove. So every command that the subject needs is tried, whatever it is, before the
-// load starts. Removing is tried first, so that a user who may not remove leaves nothing behind.
-func Rehearse(ctx context.Context, c Config) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("rehearse %s: %w", c.Subject, err)
-		}
-	}()
-	c.Mix, c.Wallets, c.Workload = result.Mix{Sellers: 1, Buyers: 1}, 0, result.Workload{}
-	c.Funds, c.Browsers = rehearsalFunds, min(c.Browsers, 1)
-	c.Keep, c.History = false, ""
-	if len(c.Sites) > 0 {
-		c.Keys, c.Dial, c.Sites = c.Sites[0].Keys, c.Sites[0].Dial, nil
-	}
-	var gates rehearsalGates
-	c.steps = gates.of
+// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do: seed, mint,
+// list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject needs is tried,
+// whatever it is, before the load starts. Removing is tried first, so that a user who may not remove leaves nothing behind.
+func Rehearse(ctx context.Context, p result.Point, o Options) error {
+	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
+		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,
+	}}
+	site := o.sites()[0]
+	o.Keys, o.Sites, o.Keep, o.History = site.Keys, nil, false, ""
+	gates := rehearsalGates{acquired: step.Hold(step.Acquired), waiting: step.Hold(step.Waiting)}
+	o.steps = gates.of
 	allowed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c.Dial = watched(c.Dial, cancel)
-	if err := (&rowMarket{Config: c}).removable(ctx); err != nil {
-		return err
-	}
-	if err := supported(ctx, c); err != nil {
-		return err
-	}
-	_, err = drive(ctx, c, func(ctx context.Context, ws *Workers) (result.Row, error) {
-		err := errors.Join(ws.rehearse(allowed, &gates), ws.Close())
-		if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
-			err = denied
+	o.Dial = func(ctx context.Context) (*backend.Conn, error) {
+		conn, err := site.Dial(ctx)
+		if err == nil {
+			conn.AddHook(refusals{cancel})
 		}
-		return result.Row{}, err
-	})
-	return cmp.Or(err, ctx.Err())
+		return conn, err
+	}
+	m := newMeasurement(p, o)
+	err := m.markets[0].removable(ctx)
+	if err == nil {
+		_, err = m.drive(ctx, func() error {
+			err := m.rehearse(allowed, &gates)
+			if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
+				return denied
+			}
+			return err
+		})
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return fmt.Errorf("rehearse %s: %w", o.Subject, err)
+	}
+	return nil
 }
 
 // refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy may not
 // report it: a lock that cannot be released is no failure of the purchase made under it.
 type refusals struct{ end context.CancelCauseFunc }
-
-// watched adds refusals to every connection.
-func watched(dial func(context.Context) (*backend.Conn, error), end context.CancelCauseFunc,
-) func(context.Context) (*backend.Conn, error) {
-	return func(ctx context.Context) (*backend.Conn, error) {
-		conn, err := dial(ctx)
-		if err == nil {
-			conn.AddHook(refusals{end})
-		}
-		return conn, err
-	}
-}
 
 func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -101,7 +86,8 @@ func (r refusals) note(err error) {
 	}
 }
 
-// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would.
+// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It returns
+// an error for a command of the subject that the server does not have.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -121,123 +107,109 @@ func (m *rowMarket) removable(ctx context.Context) error {
 		return fmt.Errorf("%w: a market is open under %s", market.ErrOccupied, m.Keys.Prefix())
 	}
 	// A key that nobody uses, because others may be opening a market.
-	return conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err()
-}
-
-// supported returns ErrConfig, wrapped, if the server lacks a command that the subject needs.
-func supported(ctx context.Context, c Config) error {
-	spec, ok := c.Subject.(strategies.Spec)
-	if !ok {
-		return nil
-	}
-	conn, err := c.Dial(ctx)
-	if err != nil {
+	if err := conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err(); err != nil {
 		return err
 	}
-	defer conn.Close()
-	err = spec.CheckServer(ctx, conn.Client, c.Keys)
-	if errors.Is(err, backend.ErrUnavailable) {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+	if err = m.Subject.CheckServer(ctx, conn.Client, m.Keys); errors.Is(err, backend.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", &PointError{"strategy", "it does not run on this server"}, err)
 	}
 	return err
 }
 
 // rehearse takes one item from the seller to the buyer.
-func (ws *Workers) rehearse(ctx context.Context, gates *rehearsalGates) error {
-	seller, buyer := ws.sellers[0], ws.buyers[0]
-	if err := seller.List(ctx); err != nil {
+func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) error {
+	m.window.begin(0, 0)
+	seller, buyer := m.sellers[0], m.buyers[0]
+	if err := seller.listNext(ctx); err != nil {
 		return err
 	}
-	orders, err := buyer.Browse(ctx)
+	orders, err := buyer.browse(ctx)
 	if err != nil {
 		return err
 	}
 	if len(orders) != 1 {
 		return fmt.Errorf("browsing finds %d listings after one was made", len(orders))
 	}
-	if err := buyer.Purchase(ctx, orders[0]); err != nil {
+	if err := buyer.purchase(ctx, orders[0]); err != nil {
 		return fmt.Errorf("purchase: %w", err)
 	}
-	if err := buyer.Purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
+	if err := buyer.purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
 		return fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
-	for _, w := range ws.browsers {
+	for _, w := range m.browsers {
 		if err := w.rehearseLook(ctx, orders[0]); err != nil {
 			return err
 		}
 	}
-	if err := ws.rehearseWaiting(ctx, gates); err != nil {
+	if err := gates.rehearseWaiting(ctx, seller, buyer); err != nil {
 		return err
 	}
 	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
 		return err
 	}
-	audit, err := ws.Audit(ctx)
-	if err != nil {
-		return err
-	}
-	if !audit.OK {
+	audit, err := m.audit(ctx, &result.Row{})
+	if err == nil && !audit.OK {
 		return fmt.Errorf("one client alone breaks the market: %v", audit.Problems)
 	}
-	return nil
+	return err
 }
 
-// rehearsalGates hold the seller with a lock until the buyer waits for it.
-type rehearsalGates struct{ seller, buyer atomic.Pointer[step.Gate] }
+// rehearsalGates hold the seller with a lock, once, and note that the buyer waits for it.
+type rehearsalGates struct {
+	on                atomic.Bool
+	acquired, waiting *step.Gate
+}
 
-// of is Config.steps.
-func (g *rehearsalGates) of(r Role) step.Observer {
-	gate := &g.seller
-	if r != Seller {
-		gate = &g.buyer
+// of is Options.steps.
+func (g *rehearsalGates) of(r role) step.Observer {
+	gate := g.waiting
+	if r == seller {
+		gate = g.acquired
 	}
 	return func(ctx context.Context, at step.Name) {
-		if here := gate.Load(); here != nil {
-			here.Observe(ctx, at)
+		if g.on.Load() {
+			gate.Observe(ctx, at)
 		}
 	}
 }
 
-// rehearseWaiting lets the buyer order an item that the seller is just listing. Under locks the buyer has to wait, and
-// is woken as in a row: locks send messages for that. Whether the order is met is a matter of luck.
-func (ws *Workers) rehearseWaiting(ctx context.Context, gates *rehearsalGates) error {
-	seller, buyer := ws.sellers[0], ws.buyers[0]
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait, and
+// is woken as in a row: locks send messages for that. A lock that does not report step.Waiting times out instead. Whether
+// the order is met is a matter of luck.
+func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *worker) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
-	acquired, waiting := step.Hold(step.Acquired), step.Hold(step.Waiting)
-	waiting.Open() // it only tells that it was reached
-	gates.seller.Store(acquired)
-	gates.buyer.Store(waiting)
-	defer gates.seller.Store(nil)
-	defer gates.buyer.Store(nil)
-
+	g.waiting.Open() // it only tells that it was reached
+	g.on.Store(true)
 	listing, buying := make(chan error, 1), make(chan error, 1)
-	go func() { listing <- seller.List(ctx) }()
+	go func() { listing <- seller.listNext(ctx) }()
 	select {
-	case <-acquired.Reached():
+	case <-g.acquired.Reached():
 	case err := <-listing: // it takes no locks
 		return err
 	}
-	go func() { buying <- buyer.Purchase(ctx, o) }()
+	go func() { buying <- buyer.purchase(ctx, o) }()
+	var bought error
 	select {
-	case <-waiting.Reached():
-	case <-time.After(rehearsalPatience): // a lock of a library does not report that it waits
+	case <-g.waiting.Reached():
+		g.acquired.Open()
+		bought = <-buying
+	case bought = <-buying:
+		g.acquired.Open()
 	}
-	acquired.Open()
-	for what, err := range map[string]error{"list": <-listing, "purchase after waiting": <-buying} {
-		if Fatal(err) {
-			return fmt.Errorf("%s: %w", what, err)
-		}
+	if err := <-listing; fatal(err) {
+		return fmt.Errorf("list: %w", err)
+	}
+	if fatal(bought) {
+		return fmt.Errorf("purchase after waiting: %w", bought)
 	}
 	return nil
 }
 
 // rehearseLook is what a browser will do. The item has been sold, and lies with the buyer.
-func (w *Worker) rehearseLook(ctx context.Context, o market.Order) error {
+func (w *worker) rehearseLook(ctx context.Context, o market.Order) error {
 	switch sighting, err := w.look(ctx, o); {
-	case errors.Is(err, ErrConfig):
-		return err
-	case errors.Is(err, strategies.ErrExclusive):
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+	case errors.Is(err, errNoBrowser), errors.Is(err, strategies.ErrExclusive):
+		return &PointError{"browsers", err.Error()}
 	case err != nil:
 		return fmt.Errorf("browse: %w", err)
 	case sighting.Torn:

@@ -19,7 +19,7 @@ func TestRehearse(t *testing.T) {
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
 			c.Mix, c.Wallets, c.Funds = result.Mix{Sellers: 5, Buyers: 5}, 2, 0
-			if err := Rehearse(t.Context(), c); err != nil {
+			if err := Rehearse(t.Context(), c.Point, c.Options); err != nil {
 				t.Error(err)
 			}
 			gone(t, s, c.Keys)
@@ -28,7 +28,7 @@ func TestRehearse(t *testing.T) {
 }
 
 // as is c, dialled by a user who may do everything but run one command.
-func (c Config) as(t *testing.T, s *backend.Server, without string) Config {
+func (c plan) as(t *testing.T, s *backend.Server, without string) plan {
 	t.Helper()
 	conn := testkit.Dial(t, s)
 	defer conn.Close()
@@ -43,11 +43,11 @@ func (c Config) as(t *testing.T, s *backend.Server, without string) Config {
 }
 
 // rehearseAtOnce ends a rehearsal that waits for a lock, whose time-out has to be longer. A busy machine is slow.
-func rehearseAtOnce(t *testing.T, c Config) error {
+func rehearseAtOnce(t *testing.T, c plan) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return Rehearse(ctx, c)
+	return Rehearse(ctx, c.Point, c.Options)
 }
 
 // TestRehearseDenied: whichever command is missing, the rehearsal says so at once and leaves nothing behind. It names the
@@ -91,7 +91,7 @@ func TestRehearseInterrupted(t *testing.T) {
 			cancel()
 			return next()
 		}))
-		if err := Rehearse(ctx, c); !errors.Is(err, context.Canceled) {
+		if err := Rehearse(ctx, c.Point, c.Options); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 		gone(t, s, c.Keys)
@@ -113,7 +113,7 @@ func TestRehearseOthersMarket(t *testing.T) {
 			}
 			return s.Dial(ctx)
 		}
-		if err := Rehearse(t.Context(), c); !errors.Is(err, market.ErrOccupied) {
+		if err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("got %v, want ErrOccupied", err)
 		}
 		if left := under(t, s, c.Keys.Prefix()); len(left) != 3 {
@@ -152,7 +152,7 @@ func TestRehearseBroken(t *testing.T) {
 		{liar, "one client alone breaks the market"},
 	} {
 		broken := config(t, s, onPurchase(t, "watch", c.purchase))
-		if err := Rehearse(t.Context(), broken); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Rehearse(t.Context(), broken.Point, broken.Options); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 		gone(t, s, broken.Keys)

@@ -3,7 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,56 +13,59 @@ import (
 
 // What the workers of a row do until it stops: sellers list, buyers order, browsers look.
 
-// idle is how long a buyer waits for listings where there are none. It is not measured.
-const idle = time.Millisecond
+// pause is how long a buyer waits for listings where there are none.
+const pause = time.Millisecond
 
 // sell lists items until the row stops; in an open loop, as long as there are too few.
-func (m *measurement) sell(ctx context.Context, w *Worker) {
-	for !m.stop.asked.Load() {
+func (m *measurement) sell(ctx context.Context, w *worker) {
+	for !m.window.stopped.Load() {
 		if m.open != nil && w.market.stock.enough() {
 			time.Sleep(m.open.sellersPause)
 			continue
 		}
-		m.listOne(ctx, w)
+		err := w.listNext(ctx)
+		if err == nil && m.open != nil {
+			w.market.stock.listings.Add(1)
+		}
+		m.check(ctx, err)
 	}
 }
 
-// listOne lists one item. A failure stops the row.
-func (m *measurement) listOne(ctx context.Context, w *Worker) {
-	err := w.List(ctx)
-	if err == nil && m.open != nil {
-		w.market.stock.listings.Add(1)
-	}
-	if Fatal(err) {
-		m.stop.set(result.Incomplete, err)
+// check stops the row if an operation failed because of the environment, and not because it was cut.
+func (m *measurement) check(ctx context.Context, err error) {
+	if fatal(err) && ctx.Err() == nil {
+		m.window.fail(err)
 	}
 }
 
 // buy orders listings until the row stops, the quota is used up, or the account is empty.
-func (m *measurement) buy(ctx context.Context, w *Worker) {
-	for allowed := false; !m.stop.asked.Load(); {
-		orders := m.listings(ctx, w)
+func (m *measurement) buy(ctx context.Context, w *worker) {
+	began := time.Now()
+	defer func() {
+		there := w.since(began)
+		w.tally.present += m.window.clip(there.start, there.end)
+	}()
+	for allowed := false; !m.window.stopped.Load(); {
 		short := false
-		for _, o := range orders {
-			if m.stop.asked.Load() {
+		for _, o := range m.listings(ctx, w) {
+			if m.window.stopped.Load() {
 				return
 			}
-			if !allowed && !m.quota.take() {
+			if !allowed && m.Purchases > 0 && m.quota.Add(-1) < 0 {
+				m.quota.Add(1) // there is none to take
 				return
 			}
-			err := w.Purchase(ctx, o)
-			if Fatal(err) {
-				m.stop.set(result.Incomplete, fmt.Errorf("purchase item %d: %w", o.Item, err))
-			}
+			err := w.purchase(ctx, o)
+			m.check(ctx, err)
 			allowed = err != nil // what was not bought is tried again
-			if err == nil && m.Hot > 0 {
+			if err == nil && m.point.Hot > 0 {
 				m.relist(ctx, w, o.Item)
 			}
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
-		if short && m.Hot == 0 && m.broke(ctx, w) {
+		if short && m.point.Hot == 0 && m.broke(ctx, w) {
 			if allowed {
-				m.quota.giveBack()
+				m.quota.Add(1) // for the others
 			}
 			return
 		}
@@ -70,90 +73,100 @@ func (m *measurement) buy(ctx context.Context, w *Worker) {
 }
 
 // browse reads listings under a shared lock until the row stops.
-func (m *measurement) browse(ctx context.Context, w *Worker) {
-	for !m.stop.asked.Load() {
+func (m *measurement) browse(ctx context.Context, w *worker) {
+	for !m.window.stopped.Load() {
 		for _, o := range m.listings(ctx, w) {
-			if m.stop.asked.Load() {
+			if m.window.stopped.Load() {
 				return
 			}
-			if _, err := w.look(ctx, o); Fatal(err) {
-				m.stop.set(result.Incomplete, fmt.Errorf("browse item %d: %w", o.Item, err))
-			}
+			_, err := w.look(ctx, o)
+			m.check(ctx, err)
 		}
 	}
 }
 
-// listings are some of those on the market. Where there are none it waits a little, in a hot market until there are; a
-// failure stops the row.
-func (m *measurement) listings(ctx context.Context, w *Worker) []market.Order {
-	heard := w.market.relisted.heard()
-	start := time.Now()
-	orders, err := w.Browse(ctx)
-	end := time.Now()
-	if err != nil {
-		m.stop.set(result.Incomplete, err)
-		return nil
-	}
-	counted := w.recorder.counts(start)
-	if counted {
-		w.spent.browsed(start, end)
-	}
-	if len(orders) == 0 {
-		if m.Hot > 0 {
-			w.market.relisted.wait(heard)
-		} else {
-			time.Sleep(idle)
-		}
-		if counted {
-			w.spent.idled(end, time.Now())
-		}
+// listings are some of those on the market. Where there are none it waits a little, in a hot market until there are.
+func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
+	defer w.spends(time.Now())
+	heard := w.market.relisted.times.Load()
+	orders, err := w.browse(ctx)
+	switch {
+	case err != nil:
+		m.check(ctx, err)
+	case len(orders) > 0:
+	case m.point.Hot > 0 && !m.window.stopped.Load(): // or nobody would ring any more
+		w.market.relisted.wait(heard)
+	default:
+		time.Sleep(pause)
 	}
 	return orders
 }
 
+// spends notes that the worker did something else than operations from start until now.
+func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
+
 // broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so, but in a hot market,
 // where they earn as well.
-func (m *measurement) broke(ctx context.Context, w *Worker) bool {
-	funds, err := w.funds(ctx)
+func (m *measurement) broke(ctx context.Context, w *worker) bool {
+	defer w.spends(time.Now())
+	funds, err := w.supply.funds(ctx, w.account)
 	if err != nil {
-		m.stop.set(result.Incomplete, err)
+		m.check(ctx, err)
 		return false
 	}
-	w.recorder.broke = funds < minPrice
-	return w.recorder.broke
+	if funds < minPrice {
+		w.tally.count[broke]++
+	}
+	return funds < minPrice
 }
 
-// quota bounds how many purchases are made, over all buyers. Nil bounds nothing.
-type quota struct{ left atomic.Int64 }
-
-func newQuota(n int64) *quota {
-	if n == 0 {
-		return nil
-	}
-	q := new(quota)
-	q.left.Store(n)
-	return q
-}
-
-// take reports whether the caller may make one more purchase. It makes that one, or gives it back.
-func (q *quota) take() bool {
-	if q == nil {
-		return true
-	}
-	for {
-		left := q.left.Load()
-		if left <= 0 {
-			return false
+// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and nobody else
+// sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is not listed is lost to
+// trade. It leaves one alone that is not its own any more, of which the audit will tell, and does not begin when the row has
+// stopped.
+func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
+	for !m.window.stopped.Load() {
+		err := w.list(ctx, item)
+		m.check(ctx, err)
+		if err == nil {
+			w.market.relisted.ring()
 		}
-		if q.left.CompareAndSwap(left, left-1) {
-			return true
+		if errors.Is(err, market.ErrNotOwned) && m.Purchases > 0 { // with what is left it might never come to their number
+			m.window.stop(result.Complete)
+		}
+		if err == nil || errors.Is(err, market.ErrNotOwned) || fatal(err) {
+			return
 		}
 	}
 }
 
-// giveBack leaves a purchase to the others.
-func (q *quota) giveBack() {
-	if q != nil {
-		q.left.Add(1)
+// A bell wakes the buyers of a hot market who found nothing listed, when something is. Were they to look again and again,
+// 64 buyers of one item would keep the server busier than those who buy; so they all come for the same item at once.
+// Ringing and waiting allocate nothing. Make one with newBell.
+type bell struct {
+	times atomic.Int64
+	mu    sync.Mutex
+	rung  sync.Cond
+}
+
+func newBell() *bell {
+	b := new(bell)
+	b.rung.L = &b.mu
+	return b
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.times.Add(1)
+	b.rung.Broadcast()
+}
+
+// wait waits until it has rung more often than was heard.
+func (b *bell) wait(heard int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.times.Load() == heard {
+		b.rung.Wait()
 	}
 }

@@ -1,273 +1,282 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a lock
-// then waits in vain.
-const failedGrace = time.Second
+const (
+	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a lock
+	// then waits in vain.
+	failedGrace = time.Second
+	// endLooks is how often a row looks whether its loaded end is over.
+	endLooks = time.Millisecond
+)
 
-// Run measures one row: it seeds a market under c.Keys, loads it, audits it and removes it. When ctx ends, the
-// operations in flight are finished and the row is audited and removed all the same; its status is then Interrupted.
+// Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in flight are
+// finished and the row is audited and removed all the same; its status is then Interrupted.
 //
-// An error means that the environment failed or, wrapping ErrConfig, that c cannot be run. The row then holds what
+// An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
 // audit is not an error: it is in the row.
-func Run(ctx context.Context, c Config) (result.Row, error) {
-	return driveRow(ctx, c, func(ctx context.Context, workers *Workers) (result.Row, error) {
-		m := newMeasurement(workers)
-		m.work(ctx)
-		err := workers.markets[0].unserved(m.failure())
-		closing := workers.Close()
-		if err == nil {
-			err = closing // the first failure explains this one
-		}
-		row := m.row()
-		if err == nil {
-			warnOfNothing(&row)
-		}
-		var auditErr error
-		row.Audit, auditErr = workers.Audit(context.WithoutCancel(ctx))
-		return row, errors.Join(err, auditErr)
-	})
-}
-
-// A loading lets the workers of a row trade, closes them, and returns the row with its audit. They are connected.
-type loading func(context.Context, *Workers) (result.Row, error)
-
-// driveRow does all of a row but its load: it seeds the market, connects the workers, calls load, ends the history and
-// removes the market. The errors and the row are those of Run.
-func driveRow(ctx context.Context, c Config, load loading) (row result.Row, err error) {
-	if err := c.validate(); err != nil {
-		return result.Row{}, err
+func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row, error) {
+	if err := o.Validate(p); err != nil {
+		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
 	}
-	row, err = drive(ctx, c, load)
+	m := newMeasurement(p, o)
+	row, err := m.drive(ctx, func() error {
+		m.work(ctx)
+		return m.markets[0].unserved(m.window.failure)
+	})
+	row.Trial = max(trial, 1)
 	if err != nil {
 		row.Status = result.Incomplete
-		err = fmt.Errorf("row %s: %w", c.Name(), err)
+		err = fmt.Errorf("row %s: %w", p.Name(), err)
 	}
 	return row, err
 }
 
-func drive(ctx context.Context, c Config, load loading) (row result.Row, err error) {
-	workers := newWorkers(c)
+// drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and
+// audits and removes the market.
+func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
+	lasting := context.WithoutCancel(ctx)
 	defer func() {
-		if !c.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
-			err = errors.Join(err, workers.remove(context.WithoutCancel(ctx)))
+		if !m.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
+			if left := m.remove(lasting); left != nil {
+				row.Warn(result.KeysStay, 0, left.Error())
+				err = errors.Join(err, left)
+			}
 		}
 	}()
-	if err = workers.markets[0].unserved(workers.open(ctx)); err != nil { // nothing was measured
-		row = workers.Row(result.Incomplete, 0)
+	if err = m.markets[0].unserved(m.prepare(ctx)); err != nil { // nothing was measured
 		if ctx.Err() != nil {
-			row.Status, err = result.Interrupted, nil
+			m.window.stop(result.Interrupted)
+			return m.row(), nil
 		}
-		return row, err
+		m.window.stop(result.Incomplete)
+		return m.row(), err
 	}
-	defer workers.collector.run()()
-	row, err = load(ctx, workers)
-	for _, m := range workers.markets {
-		row.Warnings = append(row.Warnings, m.warns...)
+	err = cmp.Or(load(), m.close()) // the first failure explains the other
+	row = m.row()
+	if !errors.Is(err, ErrKeysLost) {
+		var auditing error
+		row.Audit, auditing = m.audit(lasting, &row)
+		err = errors.Join(err, auditing)
 	}
-	if errors.Is(err, ErrKeysLost) { // a history would blame the strategy
-		return row, errors.Join(err, workers.history.Abandon())
+	if errors.Is(err, ErrKeysLost) { // an audit or a history would blame the strategy
+		return row, errors.Join(err, m.history.Abandon())
 	}
-	return row, errors.Join(err, workers.markets[0].finishHistory(context.WithoutCancel(ctx), workers.history))
+	return row, errors.Join(err, m.markets[0].finishHistory(lasting, m.history))
 }
 
-// measurement is a row while it is measured.
+// A measurement is one row while it is measured: its markets, its workers, and what they have in common.
 type measurement struct {
-	*Workers
-	stop  *stop
-	quota *quota
-	open  *openLoop // nil: the loop is closed
+	Options
+	point                     result.Point
+	markets                   []*rowMarket
+	sellers, buyers, browsers []*worker
+	history                   *history.Writer
 
-	started time.Time // when they began
-	from    time.Time // end of the warm-up
+	window *window
+	quota  atomic.Int64 // of Options.Purchases, those that no buyer has taken; it makes what it took, or gives it back
+	open   *openLoop    // nil: the loop is closed
+	cut    int64        // operations that began in the window and had not ended when the load did
 
-	nodes   []*node
-	warmed  observed // at the end of the warm-up
-	stopped observed // at the end of the row
-	silence silence
+	meters      []*meter
+	first, last reading // at the two ends of the window
 }
 
-func newMeasurement(workers *Workers) *measurement {
-	return &measurement{
-		Workers: workers, stop: newStop(), quota: newQuota(workers.Purchases), open: newOpenLoop(workers.Config),
+// newMeasurement makes a row. Its workers are not connected yet, and no market is open.
+func newMeasurement(p result.Point, o Options) *measurement {
+	m := &measurement{
+		Options: o, point: p, markets: newMarkets(p, o), window: newWindow(),
+		open: newOpenLoop(p, o),
 	}
+	m.quota.Store(o.Purchases)
+	add := func(r role, workers *[]*worker, count int) {
+		for i := range count {
+			in := m.markets[i%len(m.markets)]
+			random := rand.New(rand.NewPCG(o.Seed, uint64(len(m.all()))))
+			of := account(in.point, r, i/len(m.markets))
+			*workers = append(*workers, newWorker(in, m.window, r, i, of, random))
+		}
+	}
+	add(seller, &m.sellers, p.Mix.Sellers)
+	add(buyer, &m.buyers, p.Mix.Buyers)
+	add(browser, &m.browsers, p.Browsers)
+	return m
 }
 
-// work runs the row: warm-up, measurement, drain. It returns when every worker has ended.
+// length is the measured time; 0: it ends with the last purchase.
+func (o Options) length() time.Duration {
+	if o.Purchases > 0 {
+		return 0
+	}
+	return o.Duration
+}
+
+// all are the sellers, the buyers and the browsers.
+func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
+
+// among are those of some workers who work in the market.
+func among(workers []*worker, in *rowMarket) (all []*worker) {
+	for _, w := range workers {
+		if w.market == in {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error nothing stays
+// open, but keys may be there.
+func (m *measurement) prepare(ctx context.Context) (err error) {
+	for _, in := range m.markets { // what the first holds says where the others are, so it is there before them
+		if in.ours, err = in.seed(ctx); err != nil {
+			return err
+		}
+	}
+	if m.history, err = m.markets[0].createHistory(); err != nil {
+		return err
+	}
+	if err = m.connect(ctx); err != nil {
+		err = errors.Join(err, m.close(), m.history.Abandon())
+	}
+	return err
+}
+
+func (m *measurement) connect(ctx context.Context) (err error) {
+	workers := m.all()
+	for _, w := range workers {
+		if w.history, err = m.history.Worker(); err != nil {
+			return err
+		}
+	}
+	for _, in := range m.markets {
+		if err := in.stockUp(ctx, among(workers, in)); err != nil {
+			return err
+		}
+	}
+	for _, w := range workers {
+		if err := w.connect(ctx); err != nil {
+			return fmt.Errorf("connect %s %d: %w", w.role, w.number+1, err)
+		}
+	}
+	return nil
+}
+
+// close closes what the workers have open.
+func (m *measurement) close() error {
+	var errs []error
+	for _, w := range m.all() {
+		errs = append(errs, w.close())
+	}
+	for _, in := range m.markets {
+		errs = append(errs, in.process.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every worker has ended.
 func (m *measurement) work(ctx context.Context) {
-	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not the grace.
+	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not their limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { m.stop.set(result.Interrupted, nil) })()
-	if m.open != nil {
-		m.stockUp(operations)
-	}
-	m.nodes = m.openNodes(ctx)
-	defer func() {
-		for _, n := range m.nodes {
-			n.close()
-		}
-	}()
-	m.warmed = m.observe()
-	if m.Purchases == 0 {
-		m.collector.keepCourse(m.Duration)
-	}
-	m.started = time.Now()
-	m.from = m.started.Add(m.Warmup)
-	m.collector.begin(m.from)
+	m.openMeters(ctx)
+	defer m.closeMeters()
+	m.first = m.read()
+	m.window.begin(m.Warmup, m.length())
+	defer context.AfterFunc(ctx, func() { m.window.stop(result.Interrupted) })()
 
 	var everybody, buyers sync.WaitGroup
-	if m.open != nil {
-		m.open.begin(m)
-		for _, in := range m.markets {
-			everybody.Go(func() { in.stock.watch(m.stop.done) })
-		}
-	}
-	everybody.Go(func() {
-		<-m.stop.done
-		for _, in := range m.markets {
-			in.relisted.ring() // nobody waits any more
-		}
-	})
-	for _, w := range m.All() {
-		if w.role == Buyer {
+	for _, w := range m.all() {
+		if w.role == buyer {
 			buyers.Add(1)
 		}
 		everybody.Go(func() {
-			switch w.role {
-			case Seller:
+			switch {
+			case w.role == seller:
 				m.sell(operations, w)
-			case Buyer:
-				defer buyers.Done()
-				if m.open != nil {
-					m.open.buyers[w.number].run(operations)
-				} else {
-					m.buy(operations, w)
-				}
-			case Browser:
+			case w.role == browser:
 				m.browse(operations, w)
+			case m.open != nil:
+				defer buyers.Done()
+				m.serve(operations, w)
+			default:
+				defer buyers.Done()
+				m.buy(operations, w)
 			}
 		})
 	}
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		m.warmUp()
-		m.watch()
-	}()
+	for _, in := range m.markets {
+		i := slices.IndexFunc(m.meters, func(of *meter) bool { return of.node == in.node && of.conn != nil })
+		if i >= 0 {
+			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
+		}
+	}
 	go func() { // buyers end before their time when the quota is used up or their coins are gone
 		buyers.Wait()
-		m.stop.set(result.Complete, nil)
+		m.window.stop(result.Complete)
 	}()
-	<-watching
-	limit := m.grace()
-	if m.stop.status == result.Incomplete {
+	m.watch()
+	limit := m.limit(m.point)
+	if m.window.status == result.Incomplete { // it does not change any more
 		limit = failedGrace
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
 	everybody.Wait()
 }
 
-// warmUp returns when the measured time begins, or when the row is stopped before that.
-func (m *measurement) warmUp() {
-	select {
-	case <-time.After(time.Until(m.from)):
-	case <-m.stop.done:
-		if m.from.After(m.stop.at) {
-			m.from = m.stop.at // nothing is measured
+// watch reads what is used at the two ends of the measured time, and returns when the load has ended.
+func (m *measurement) watch() {
+	if m.length() > 0 {
+		defer time.AfterFunc(time.Until(m.window.from)+m.length(), m.window.end).Stop()
+	}
+	if m.Warmup > 0 { // else nothing is left out, and it was read before the workers began
+		select {
+		case <-time.After(m.Warmup):
+			m.first = m.read()
+		case <-m.window.over:
 		}
 	}
+	<-m.window.over
+	m.last = m.read()
+	limit := time.Now().Add(m.limit(m.point))
+	if m.open != nil {
+		limit = limit.Add(patience)
+	}
+	for m.length() > 0 {
+		m.cut = m.underway()
+		if m.cut == 0 || m.window.stopped.Load() || time.Now().After(limit) {
+			break
+		}
+		time.Sleep(endLooks)
+	}
+	m.window.stop(result.Complete)
+	for _, in := range m.markets {
+		in.relisted.ring() // nobody waits any more
+	}
 }
 
-// addBlocked adds how often workers found that the collector had not kept up. They then did its work between two
-// operations, which nothing measures but throughput.
-func (m *measurement) addBlocked(r *result.Row) {
-	var n int64
-	for _, w := range m.All() {
-		n += w.recorder.blocked
+// underway counts operations that began in the window and have not ended, and orders that were due in it and wait.
+func (m *measurement) underway() (n int64) {
+	if m.open != nil {
+		n = m.open.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	}
-	if n == 0 {
-		return
-	}
-	if r.Client == nil {
-		r.Client = &result.Client{}
-	}
-	r.Client.RecorderWaits = n
-	r.Warnings = append(r.Warnings, fmt.Sprintf("workers had to wait %d times until their times were recorded: this process "+
-		"did not keep up", n))
-}
-
-// failure is why the row is incomplete; nil if it is not.
-func (m *measurement) failure() error {
-	if late := m.stop.late; late != nil && m.stop.status == result.Complete {
-		return fmt.Errorf("an operation failed as the row ended: %w", late)
-	}
-	return m.stop.cause
-}
-
-// row is what was measured.
-func (m *measurement) row() result.Row {
-	r := m.Row(m.stop.status, m.stop.at.Sub(m.from))
-	if r.Seconds > 0 {
-		r.BackgroundPerSecond = shared(m.stopped.background.Sub(m.warmed.background), r.Seconds)
-		if !m.sharing() {
-			r.CommandsPerSecond = &shared(m.stopped.market.Sub(m.warmed.market), r.Seconds).Commands
+	for _, w := range m.all() {
+		if m.window.holds(w.underway.Load()) {
+			n++
 		}
 	}
-	r.Series = m.collector.series(m.stop.at.Sub(m.from))
-	m.account(&r)
-	m.addBlocked(&r)
-	if r.Open != nil {
-		m.open.report(r.Open, m.from, m.stop.at, m.stopped.withoutStock-m.warmed.withoutStock)
-	}
-	longest := float64(m.silence.longest.Microseconds()) / 1000
-	if r.LongestSilenceMS = &longest; m.silence.longest >= silent+m.rtt() {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the market's server answered nobody for %.1f s, %.1f s after the "+
-			"warm-up: the waits hold that time", m.silence.longest.Seconds(), m.silence.at.Sub(m.from).Seconds()))
-	}
-	if late := m.stop.late; late != nil {
-		r.Warnings = append(r.Warnings,
-			fmt.Sprintf("an operation that was finished after the end of the row failed: %v", late))
-	}
-	return r
-}
-
-// stop ends the work of a row: when time is up, when the user says so, or when the environment failed.
-type stop struct {
-	asked atomic.Bool // workers look at it between two operations
-	done  chan struct{}
-
-	mu     sync.Mutex
-	at     time.Time     // when it was asked for
-	status result.Status // what that makes of the row
-	cause  error         // why the row is incomplete
-	late   error         // the first failure after that, in an operation that was finished
-}
-
-func newStop() *stop { return &stop{done: make(chan struct{})} }
-
-// set asks the workers to stop; the first reason counts. A later failure is kept as a warning.
-func (s *stop) set(status result.Status, cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.asked.Load() {
-		if cause != nil && s.late == nil {
-			s.late = cause
-		}
-		return
-	}
-	s.at, s.status, s.cause = time.Now(), status, cause
-	s.asked.Store(true)
-	close(s.done)
+	return n
 }

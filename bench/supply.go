@@ -3,16 +3,26 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 )
 
 const (
-	browseSize = 64  // listings a buyer of a closed loop looks at in one go
-	minPrice   = 1   // coins
-	maxPrice   = 100 // coins
+	minPrice = 1   // coins
+	maxPrice = 100 // coins
+	// glanceSize is how many listings a buyer of a closed loop looks at in one go, and listingsEach how many are up for
+	// each buyer when a row begins, unless the point says otherwise.
+	glanceSize   = 64
+	listingsEach = 64
+	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless the point says
+	// otherwise, and leastGlance how many a buyer looks at in one go where so many buy that more would be gone before it comes
+	// to them.
+	openStock   = 1_000
+	leastGlance = 4
 )
 
 // supply is where a worker gets what it trades in. Nothing of it is measured.
@@ -57,4 +67,94 @@ func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, e
 		return 0, fmt.Errorf("read funds of user %d: %w", account, err)
 	}
 	return funds, nil
+}
+
+// glance is how many listings a worker looks at in one go: in an open loop so few that most are still there when a buyer
+// comes to the last, while the others buy as many each from the stock that sellers keep up.
+func (m *rowMarket) glance() int {
+	if m.point.Rate == 0 {
+		return glanceSize
+	}
+	return min(glanceSize, max(leastGlance, int(m.stock.wanted)/4/m.point.Mix.Buyers))
+}
+
+// listings is how many listings a market of a row of so many begins with.
+func listings(p result.Point, markets int) int {
+	switch {
+	case p.Empty:
+		return 0
+	case p.Hot+p.Stock > 0:
+		return p.Hot + p.Stock // one of them is 0
+	case p.Rate > 0:
+		return max(listingsEach*p.Mix.Buyers, openStock/markets)
+	}
+	return listingsEach * p.Mix.Buyers
+}
+
+// hotOwners is how many accounts open a hot market with items of their own.
+func hotOwners(p result.Point) int { return min(p.Hot, wallets(p)) }
+
+// share is how many of so many items the i-th of so many owners has, from 0.
+func share(items, owners, i int) int {
+	each := items / owners
+	if i < items%owners {
+		each++
+	}
+	return each
+}
+
+// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
+// items circulate, among the buyers. None of it is measured, and neither the strategy nor a delay has a part in it: a million
+// items would take a strategy longer than the row.
+func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
+	var owners []*worker
+	for _, w := range workers {
+		if w.role == seller || w.role == buyer && len(owners) < hotOwners(m.point) {
+			owners = append(owners, w)
+		}
+	}
+	items := int(m.stock.wanted)
+	if items == 0 {
+		return nil
+	}
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for i, w := range owners {
+		for left := share(items, len(owners), i); left > 0; left -= market.BatchSize {
+			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
+				return err
+			}
+			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {
+				return fmt.Errorf("list %d items of user %d: %w", min(left, market.BatchSize), w.account, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listMany lists so many of the worker's next items.
+func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
+	listings := make([]market.Listing, count)
+	offers, items := make([]redis.Z, count), make([]any, count)
+	for i := range listings {
+		l := market.Listing{Item: w.next, Seller: w.account, Price: w.price()}
+		w.next++
+		listings[i], items[i] = l, int64(l.Item)
+		offers[i] = redis.Z{Score: float64(l.Price), Member: market.Member(l.Item, l.Seller)}
+	}
+	start := time.Now()
+	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.SRem(ctx, w.market.Keys.Inventory(w.account), items...)
+		p.ZAdd(ctx, w.market.Keys.Market(), offers...)
+		return nil
+	})
+	end := time.Now()
+	for _, l := range listings {
+		w.history.Listed(start, end, l, err)
+		w.ledger.Listed(l, err)
+	}
+	return err
 }

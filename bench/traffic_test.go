@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +17,104 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
+
+// connected is a row whose market is open and whose workers are connected, and do nothing yet. It counts from now on.
+func connected(t testing.TB, c plan) *measurement {
+	t.Helper()
+	m := newMeasurement(c.Point, c.Options)
+	if err := m.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.window.begin(0, 0)
+	return m
+}
+
+// TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver counts neither more nor less. A
+// seller lists, and when it has ended a buyer buys.
+//
+//   - watch: WATCH; ZSCORE; HGET; MULTI, HINCRBY, HINCRBY, SADD, ZREM, EXEC, which ends the watch.
+//   - unsafe: ZSCORE; HGET; HGET; HSET; HSET; SADD; ZREM.
+//   - coarse, fine: SETNX; MULTI, ZSCORE, HGET, EXEC; MULTI and the four writes, EXEC; and the release as printed:
+//     WATCH; GET; MULTI, DEL, EXEC.
+//   - fine-wallet: a second SETNX and a second release.
+func TestRoundTrips(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for name, want := range map[string]result.Traffic{
+			"watch": {RoundTrips: 4, Commands: 9}, "unsafe": {RoundTrips: 7, Commands: 7}, "coarse": {RoundTrips: 6, Commands: 16},
+			"fine": {RoundTrips: 6, Commands: 16}, "fine-wallet": {RoundTrips: 10, Commands: 22},
+		} {
+			c := config(t, s, spec(t, name))
+			c.Purchases = 30
+			row := inTurn(t, c)
+			if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
+				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way", name, row.Bought, row.Polls,
+					row.Retries, row.GivenUpMS.Count)
+			}
+			if row.Market.RoundTrips != 30*want.RoundTrips || row.Market.Commands != 30*want.Commands || row.LockServers != nil {
+				t.Errorf("%s: %+v for 30 purchases, want %+v for each", name, row.Market, want)
+			}
+		}
+	})
+}
+
+// inTurn runs a row of 1x1 in which the buyer starts when the seller has ended.
+func inTurn(t *testing.T, c plan) result.Row {
+	t.Helper()
+	m := connected(t, c)
+	for range 100 {
+		if err := m.sellers[0].listNext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.buy(t.Context(), m.buyers[0])
+	if err := m.close(); err != nil {
+		t.Error(err)
+	}
+	return m.row()
+}
+
+// TestTrafficInVain: each purchase is aborted once before it is applied, and each item is first ordered at a wrong
+// price. A try of watch is WATCH; ZSCORE; HGET; MULTI to EXEC: 9 commands in 4 round trips. One that is refused is
+// WATCH; ZSCORE; HGET; UNWATCH. All of it is what the purchase took.
+func TestTrafficInVain(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		c := config(t, s, spec(t, "watch"))
+		other, disturbed := testkit.Dial(t, s), false
+		c.steps = func(r role) step.Observer {
+			return func(ctx context.Context, at step.Name) {
+				if r != buyer || at != step.BeforeWrite {
+					return
+				}
+				if disturbed = !disturbed; disturbed {
+					other.ZAdd(ctx, c.Keys.Market(), redis.Z{Member: "0.0"})
+					other.ZRem(ctx, c.Keys.Market(), "0.0")
+				}
+			}
+		}
+		m := connected(t, c)
+		defer m.close()
+		w := m.buyers[0]
+		orders, err := w.browse(t.Context())
+		if err != nil || len(orders) == 0 {
+			t.Fatalf("%d listings, %v", len(orders), err)
+		}
+		dear := orders[0]
+		dear.Price++
+		if err := w.purchase(t.Context(), dear); !errors.Is(err, market.ErrPriceChanged) {
+			t.Fatalf("an order at a wrong price: %v", err)
+		}
+		if err := w.purchase(t.Context(), orders[0]); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.row().Market; got.RoundTrips != 4+4+4 || got.Commands != 9+9+4 || got.Bytes < 140 {
+			t.Errorf("%+v, want 12 round trips, 22 commands, and some bytes", got)
+		}
+	})
+}
 
 // What a lock costs on servers of its own is counted apart from what the market costs, which is 2 round trips (the
 // reads, the writes) in 10 commands.
@@ -30,7 +127,7 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	s := testkit.Local(t)
 	for name, want := range map[string]struct {
 		servers func(t *testing.T) lock.Servers
-		count   float64 // of commands; at most one of them travels with another
+		count   int64 // of commands; at most one of them travels with another
 	}{
 		"coarse:redlock:node-timeout=2.5s": {func(t *testing.T) lock.Servers { // a busy machine is slow
 			return lock.Servers{Masters: servers.Dialers(testkit.Masters(t, 5).Targets())}
@@ -49,72 +146,57 @@ func TestLockServersAreCountedApart(t *testing.T) {
 			c := config(t, s, subject)
 			c.Purchases, c.Servers = 30, want.servers(t)
 			row := inTurn(t, c)
-			if row.Bought != 30 || row.RoundTripsPerPurchase != 2 || row.CommandsPerPurchase != 10 ||
-				*row.BytesPerPurchase < 100 {
-				t.Errorf("bought %d for %v round trips, %v commands and %v bytes each, want 30 for 2, 10 and some", row.Bought,
-					row.RoundTripsPerPurchase, row.CommandsPerPurchase, *row.BytesPerPurchase)
+			if of := row.Market; row.Bought != 30 || of.RoundTrips != 30*2 || of.Commands != 30*10 || of.Bytes < 30*100 {
+				t.Errorf("bought %d for %+v, want 30 for 2 round trips and 10 commands each", row.Bought, of)
 			}
-			got := row.LockServersPerPurchase
-			if got == nil || got.RoundTrips < want.count-1 || got.RoundTrips > got.Commands ||
-				got.Commands < want.count || got.Commands > want.count+0.2 || got.Bytes < 50 {
-				t.Errorf("at the lock's servers %+v a purchase, want %v commands", got, want.count)
+			got := row.LockServers
+			if got == nil || got.RoundTrips < 30*(want.count-1) || got.RoundTrips > got.Commands ||
+				got.Commands < 30*want.count || got.Commands > 30*want.count+6 || got.Bytes < 30*50 {
+				t.Errorf("at the lock's servers %+v, want %v commands a purchase", got, want.count)
 			}
 		})
 	}
 }
 
-// Renewals and subscriptions are counted, and no purchase pays for them.
-func TestTheBackgroundIsCountedApart(t *testing.T) {
+// TestBackground: renewals and subscriptions are counted, and no purchase pays for them; and who polled is told.
+func TestBackground(t *testing.T) {
 	s := testkit.Local(t)
-	run := func(name string, busy bool) result.Row {
+	for name, some := range map[string]bool{"coarse:set-px": false, "coarse:redisson": true} {
+		var row result.Row
 		for length := 300 * time.Millisecond; ; length *= 4 { // until both have waited and subscribed, on a busy machine too
-			c := config(t, s, onPurchase(t, name, func(next attempt) (market.Receipt, error) { return next() }))
-			c.Purchases, c.Duration, c.Mix = 0, length, mix5x5
-			row, err := Run(t.Context(), c)
-			waited := err == nil && row.Bought > 0 && *row.BuyerPolls > 0 && *row.SellerPolls > 0
-			if waited && (row.BackgroundPerSecond.Commands > 0 || !busy) || length > 10*time.Second {
-				if err != nil || row.Bought == 0 {
-					t.Fatalf("%s: bought %d, %v", name, row.Bought, err)
-				}
-				return row
+			c := config(t, s, spec(t, name))
+			c.Mix = mix5x5
+			c.timed(length)
+			var err error
+			if row, err = c.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			waited := row.Bought > 0 && row.Polls > 0 && row.ListPolls > 0
+			if waited && (row.Background.Commands > 0 || !some) || length > 10*time.Second {
+				break
 			}
 		}
-	}
-	for name, busy := range map[string]bool{"coarse:set-px": false, "coarse:redisson": true} {
-		row := run(name, busy)
-		if got := row.BackgroundPerSecond; got == nil || (got.Commands > 0) != busy || (got.Bytes > 0) != busy {
-			t.Errorf("%s: in the background %+v a second, want some: %t", name, got, busy)
+		if of := row.Background; (of.Commands > 0) != some || (of.Bytes > 0) != some || row.Polls == 0 || row.ListPolls == 0 {
+			t.Errorf("%s: in the background %+v, want some: %t; %d polls of orders, %d of listings", name, of, some, row.Polls, row.ListPolls)
 		}
-		if row.LockServersPerPurchase != nil {
-			t.Errorf("%s has no servers of its own, and exchanged %+v with them", name, row.LockServersPerPurchase)
-		}
-		if *row.BuyerPolls+*row.SellerPolls != row.Polls || *row.BuyerPolls == 0 || *row.SellerPolls == 0 {
-			t.Errorf("%s: %d polls of buyers and %d of sellers, %d of all", name, *row.BuyerPolls, *row.SellerPolls, row.Polls)
+		if row.LockServers != nil {
+			t.Errorf("%s has no servers of its own, and exchanged %+v with them", name, row.LockServers)
 		}
 	}
 }
 
-// A renewal happens while the worker is held with its lock.
-func TestARenewalIsInTheBackground(t *testing.T) {
+// TestRenewalIsInTheBackground: one that happens while the worker is held with its lock, and does nothing.
+func TestRenewalIsInTheBackground(t *testing.T) {
 	s := testkit.Local(t)
-	workers := connected(t, config(t, s, spec(t, "coarse:set-px+watchdog")))
-	defer workers.Close()
-	w := workers.sellers[0]
-	l, err := lock.WithWatchdog(lockKind(t, "set-px"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := w.env(w.conn.Load())
-	locker, err := l.New(lock.Env{
-		Redis: env.Redis, Dial: env.Dial, Key: env.Keys.Lock, Params: map[string]string{"renew": "5ms"}, Traffic: env.Traffic,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := locker.Acquire(t.Context(), "item")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := config(t, s, spec(t, "coarse:set-px+watchdog:renew=10ms"))
+	gate := step.Hold(step.Acquired)
+	c.steps = func(role) step.Observer { return gate.Observe }
+	m := connected(t, c)
+	defer m.close()
+	w := m.sellers[0]
+	listed := make(chan error, 1)
+	go func() { listed <- w.listNext(t.Context()) }()
+	<-gate.Reached()
 	before := w.traffic()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -127,134 +209,23 @@ func TestARenewalIsInTheBackground(t *testing.T) {
 		t.Error("no renewal was counted")
 	}
 	if cost := w.traffic().sub(before); cost != (traffic{}) {
-		t.Errorf("the worker did nothing, and %+v was counted for its purchases", cost)
+		t.Errorf("the worker did nothing, and %+v was counted for it", cost)
 	}
-	if err := lease.Release(t.Context()); err != nil {
+	gate.Open()
+	if err := <-listed; err != nil {
 		t.Error(err)
 	}
-	_ = locker.(interface{ Close() error }).Close()
 }
 
-func lockKind(t *testing.T, name string) lock.Kind {
-	t.Helper()
-	for _, k := range lock.All() {
-		if k.Name == name {
-			return k
-		}
-	}
-	t.Fatalf("no lock %s", name)
-	return lock.Kind{}
-}
-
-// connected are the workers of a row whose market is open.
-func connected(t *testing.T, c Config) *Workers {
-	t.Helper()
-	ws := newWorkers(c)
-	if err := errors.Join(ws.seed(t.Context()), ws.connect(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return ws
-}
-
-// The longest silence is that of a server that owes an answer, and not that of workers who ask nothing or of a driver
-// that did not run.
-func TestSilence(t *testing.T) {
-	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
-	for _, c := range []struct {
-		name    string
-		observe func(*silence)
-		want    time.Duration
-	}{
-		{"answers", func(s *silence) {
-			for ms := 0; ms < 2000; ms += 50 {
-				s.observe(at(ms), int64(ms), true)
-			}
-		}, 0},
-		{"no answer for 3 s", func(s *silence) {
-			for ms := 0; ms <= 3500; ms += 50 {
-				received := int64(1)
-				if ms > 3400 {
-					received = 2
-				}
-				s.observe(at(ms), received, true)
-			}
-		}, 3400 * time.Millisecond},
-		{"nobody asks", func(s *silence) {
-			for ms := 0; ms < 2000; ms += 50 {
-				s.observe(at(ms), 1, false)
-			}
-		}, 0},
-		{"the driver stood still", func(s *silence) {
-			for _, ms := range []int{0, 50, 3000, 3050} {
-				s.observe(at(ms), 1, true)
-			}
-		}, 50 * time.Millisecond},
-	} {
-		var s silence
-		if c.observe(&s); s.longest != c.want {
-			t.Errorf("%s: %s, want %s", c.name, s.longest, c.want)
-		}
-	}
-}
-
-// A server that stands still in the middle of a row is noticed, and the row says so. Time in which the driver did not run
-// does not count, and a busy machine may leave less than a second: the server then stands still for longer, or once more.
-func TestAServerThatStandsStillIsNoticed(t *testing.T) {
-	t.Parallel()
-	for try := range 12 {
-		length := []time.Duration{silent * 5 / 4, 2 * silent, 3 * silent, 4 * silent}[try%4]
-		row, err := standsStill(t, length)
-		if err == nil && *row.LongestSilenceMS >= 1000 {
-			if told := strings.Join(row.Warnings, "\n"); !strings.Contains(told, "answered nobody for ") {
-				t.Errorf("warnings %q do not say that the server stood still", row.Warnings)
-			}
-			return
-		}
-		t.Logf("standing still for %s: %v, silent for %v ms", length, err, *row.LongestSilenceMS)
-	}
-	t.Error("it was not noticed")
-}
-
-// standsStill runs a row whose server stands still for some time, which a client's time-outs have to allow.
-func standsStill(t *testing.T, length time.Duration) (result.Row, error) {
-	t.Helper()
-	s, n := testkit.Local(t), 0
-	resumed := make(chan error, 1)
-	c := config(t, s, onPurchase(t, "fine", func(next attempt) (market.Receipt, error) {
-		if n++; n == 10 {
-			if err := s.Pause(); err != nil {
-				t.Error(err)
-			}
-			time.AfterFunc(length, func() { resumed <- s.Resume() })
-		}
-		return next()
-	}))
-	row, err := Run(t.Context(), c)
-	if err := <-resumed; err != nil {
-		t.Error(err)
-	}
-	if err == nil && row.Bought != c.Purchases {
-		t.Errorf("bought %d, want %d", row.Bought, c.Purchases)
-	}
-	return row, err
-}
-
-// What goes over a connection that workers share is nobody's: a row says that it does not know, and not that it was
-// nothing. That the server is silent is seen all the same, and what was bought is right.
-func TestASharedConnectionIsNoBuyers(t *testing.T) {
+// TestSharedConnection: what goes over a connection that workers share is nobody's. A row says that it does not know, and not
+// that it was nothing; what was bought is right.
+func TestSharedConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "lua-shared"))
 		c.Mix, c.Purchases, c.History = result.Mix{Sellers: 3, Buyers: 3}, 200, t.TempDir()+"/history"
-		row, err := Run(t.Context(), c)
-		if err != nil || !row.Audit.OK || row.Bought < 200 {
-			t.Fatalf("%v, audit %+v, %d bought", err, row.Audit, row.Bought)
-		}
-		if row.CommandsPerPurchase != 0 || row.RoundTripsPerPurchase != 0 || row.BytesPerPurchase != nil ||
-			row.CommandsPerSecond != nil || row.Cost.Market != (result.Bill{}) || row.Cost.Aborted != nil {
-			t.Errorf("it counts %+v, %v commands/s", row.Cost, row.CommandsPerSecond)
-		}
-		if b := row.BackgroundPerSecond; b != nil && b.Commands > 0 {
-			t.Errorf("in the background %+v", b)
+		row, err := c.run(t.Context())
+		if err != nil || !row.Audit.OK || row.Bought != 200 || row.Market != nil || row.Background.Commands > 0 {
+			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v", err, row.Audit, row.Bought, row.Market, row.Background)
 		}
 		recorded, err := history.Read(c.History)
 		if err != nil {
@@ -266,21 +237,61 @@ func TestASharedConnectionIsNoBuyers(t *testing.T) {
 	})
 }
 
-// An answer that is awaited on the connection that workers share is awaited by the row.
-func TestSilenceOfASharedConnection(t *testing.T) {
-	s := testkit.Embedded(t)
-	m := fakeMeasurement(Config{Mix: mix1x1}, nothing, nothing)
-	conn, err := s.Dial(backend.Pipelining(t.Context()))
+// TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is compared with what the server says
+// that it got: commands are those of INFO commandstats, browsing excluded, and the writes of aborted transactions, which were
+// sent and never ran; round trips are the times that the server read from a connection.
+func TestTrafficIsWhatTheServerSaw(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"watch", "coarse", "fine", "fine-wallet", "unsafe"} {
+		t.Run(name, func(t *testing.T) {
+			s := testkit.Local(t)
+			c := config(t, s, spec(t, name))
+			c.Mix, c.Purchases = result.Mix{Sellers: 1, Buyers: 3}, 60
+			m, other := connected(t, c), testkit.Dial(t, s)
+			commands, reads := served(t, other)
+			var buyers sync.WaitGroup
+			for _, w := range m.buyers {
+				buyers.Go(func() { m.buy(t.Context(), w) })
+			}
+			buyers.Wait()
+			moreCommands, moreReads := served(t, other)
+			if err := m.close(); err != nil {
+				t.Error(err)
+			}
+			commands, reads = moreCommands-commands, moreReads-reads
+			row := m.row()
+			if name == "watch" {
+				commands += 4 * row.Retries
+			}
+			if row.Bought < c.Purchases || row.Market.Commands != commands || row.Market.RoundTrips != reads {
+				t.Errorf("%d purchases by %+v; the server had %d commands in %d reads", row.Bought, *row.Market, commands, reads)
+			}
+		})
+	}
+}
+
+// served is how many commands the server has run and how often it has read from a connection, but for INFO and browsing.
+func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
+	t.Helper()
+	calls, err := conn.InfoFields(t.Context(), "commandstats")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	m.markets[0].shared.Store(conn)
-	before, _ := m.answers()
-	if _, err := conn.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() }); err != nil {
+	stats, err := conn.InfoFields(t.Context(), "stats")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if after, awaited := m.answers(); after <= before || awaited {
-		t.Errorf("%d bytes received after %d, awaited: %t", after, before, awaited)
+	reads, _ = strconv.ParseInt(stats["total_reads_processed"], 10, 64)
+	for name, value := range calls {
+		var n int64
+		if _, err := fmt.Sscanf(value, "calls=%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		if name == "cmdstat_zrandmember" || name == "cmdstat_info" {
+			reads -= n
+		} else {
+			commands += n
+		}
 	}
+	return commands, reads
 }

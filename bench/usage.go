@@ -2,206 +2,167 @@ package bench
 
 import (
 	"context"
-	"math"
 	"net"
+	"os"
 	"runtime"
-	"runtime/metrics"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/process"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// usageTimeout bounds one look at what the server has used.
+// usageTimeout bounds one look at what a server has used.
 const usageTimeout = time.Second
 
-// usage is what the row's servers, in the order of its nodes, and this process have used since they started.
-type usage struct {
-	servers []serverUsage
-	client  clientUsage
+// A row's number should be Redis's, or that of the contention that the row is about. It is this process's where three
+// things hold together: this process has used fullCores of the cores it may use or, with servers on the same machine, both have
+// of all; every server's main thread, which runs all commands, used less than fullCores of one; and purchases did not spend
+// mostlyWaiting of their time waiting for locks, because faster clients would contend as much. Where a server of this machine
+// does not tell its processor time nothing is judged. A row of whose machine others took more than othersBusy of the time is
+// marked, too.
+const (
+	fullCores     = 0.9
+	mostlyWaiting = 0.5
+	othersBusy    = 0.05
+)
+
+// A meter reads what one server of a row has used, and a guard asks over it. It has a connection of its own, so that it costs the
+// workers nothing.
+type meter struct {
+	conn *backend.Conn // nil: it cannot be asked
+	node string
+	here bool // the server shares this machine's cores
 }
 
-// usageReader reads what a server has used. It has a connection of its own, so that it costs the workers nothing.
-type usageReader struct {
-	conn *backend.Conn // nil: there is no server, or it cannot be asked
-	here bool          // the server shares this machine's cores
+// A reading is what was used until now, in seconds of processor time; negative: not known.
+type reading struct {
+	at              time.Time
+	servers         []float64      // by meter
+	client          float64        // this process
+	machine, stolen float64        // all processes of this machine, and other machines
+	market          backend.Counts // by all workers
+	background      backend.Counts
 }
 
-// openUsage connects to the server. Where that fails the row goes without the server's usage.
-func openUsage(ctx context.Context, dial func(context.Context) (*backend.Conn, error)) usageReader {
-	if dial == nil {
-		return usageReader{}
+// openMeters connects to the servers of the markets, which are open. Where that fails the row goes without their usage.
+func (m *measurement) openMeters(ctx context.Context) {
+	for _, in := range m.markets {
+		if in.Dial == nil || slices.ContainsFunc(m.meters, func(of *meter) bool { return of.node == in.node }) {
+			continue
+		}
+		of := &meter{node: in.node}
+		m.meters = append(m.meters, of)
+		dial := in.Dial
+		if in.cluster != nil { // and stay there
+			dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, in.home) }
+		}
+		var err error
+		if of.conn, err = dial(ctx); err != nil {
+			of.conn = nil
+			continue
+		}
+		host, _, _ := net.SplitHostPort(of.conn.Options().Addr)
+		ip := net.ParseIP(host)
+		of.here = of.conn.Options().Network == "unix" || host == "localhost" || ip != nil && ip.IsLoopback()
 	}
-	conn, err := dial(ctx)
-	if err != nil {
-		return usageReader{}
-	}
-	o := conn.Options()
-	host, _, _ := net.SplitHostPort(o.Addr)
-	ip := net.ParseIP(host)
-	return usageReader{conn, o.Network == "unix" || host == "localhost" || ip != nil && ip.IsLoopback()}
 }
 
-func (u usageReader) close() {
-	if u.conn != nil {
-		_ = u.conn.Close() // it has only read
+func (m *measurement) closeMeters() {
+	for _, of := range m.meters {
+		if of.conn != nil {
+			_ = of.conn.Close() // it has only read
+		}
 	}
 }
 
-// serverUsage is what INFO cpu and INFO commandstats say.
-type serverUsage struct {
-	known     bool
-	user, sys float64            // s of the main thread, which runs all commands
-	commands  map[string]float64 // us by name
-}
-
-// server asks the server. miniredis has neither section, and a user may not be allowed to ask.
-func (u usageReader) server() serverUsage {
-	if u.conn == nil {
-		return serverUsage{}
+// used is the processor time of the server's main thread. miniredis does not tell, and a user may not be allowed to ask.
+func (m *meter) used() float64 {
+	if m.conn == nil {
+		return -1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTimeout)
 	defer cancel()
-	var used, commands *redis.StringCmd
-	_, err := u.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
-		used, commands = p.Info(ctx, "cpu"), p.Info(ctx, "commandstats")
-		return nil
-	})
-	if err != nil {
-		return serverUsage{}
+	fields, err := m.conn.InfoFields(ctx, "cpu")
+	user, notUser := strconv.ParseFloat(fields["used_cpu_user_main_thread"], 64)
+	sys, notSys := strconv.ParseFloat(fields["used_cpu_sys_main_thread"], 64)
+	if err != nil || notUser != nil || notSys != nil {
+		return -1
 	}
-	s := serverUsage{commands: map[string]float64{}}
-	for line := range strings.Lines(used.Val() + commands.Val()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch command, stats := strings.CutPrefix(name, "cmdstat_"); {
-		case stats:
-			s.commands[command] = field(value, "usec")
-		case name == "used_cpu_user_main_thread":
-			s.known = true
-			s.user, _ = strconv.ParseFloat(value, 64)
-		case name == "used_cpu_sys_main_thread":
-			s.sys, _ = strconv.ParseFloat(value, 64)
+	return user + sys
+}
+
+// read reads what has been used until now.
+func (m *measurement) read() reading {
+	r := reading{at: time.Now(), client: -1, machine: -1, stolen: -1}
+	for _, of := range m.meters {
+		r.servers = append(r.servers, of.used())
+	}
+	for _, w := range m.all() {
+		r.market, r.background = r.market.Add(w.carried.Snapshot()), r.background.Add(w.background.Snapshot())
+	}
+	if self, err := process.NewProcess(int32(os.Getpid())); err == nil {
+		if own, err := self.Times(); err == nil {
+			r.client = own.User + own.System
 		}
 	}
-	return s
-}
-
-// field is a number in a list such as "calls=2,usec=15".
-func field(list, name string) float64 {
-	for part := range strings.SplitSeq(list, ",") {
-		if value, ok := strings.CutPrefix(part, name+"="); ok {
-			v, _ := strconv.ParseFloat(value, 64)
-			return v
-		}
-	}
-	return 0
-}
-
-// sub is what the server used between b and s. It is not known where the server was started again meanwhile.
-func (s serverUsage) sub(b serverUsage) serverUsage {
-	d := serverUsage{
-		known: s.known && b.known && s.user >= b.user && s.sys >= b.sys, user: s.user - b.user, sys: s.sys - b.sys,
-		commands: map[string]float64{},
-	}
-	for name, us := range s.commands {
-		if us > b.commands[name] && name != "info" { // INFO is how this was found out
-			d.commands[name] = us - b.commands[name]
-		}
-	}
-	return d
-}
-
-// clientUsage is what this process has used. That of the Go runtime is an estimate, and only its parts can be compared
-// with each other.
-type clientUsage struct {
-	at       time.Time
-	cpu      float64 // s
-	machine  float64 // s, of all processes of this machine; 0: it does not tell
-	gc, busy float64 // s of CPU time, as the runtime estimates it
-	runnable *metrics.Float64Histogram
-}
-
-func readClient() clientUsage {
-	samples := []metrics.Sample{
-		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		{Name: "/cpu/classes/total:cpu-seconds"},
-		{Name: "/cpu/classes/idle:cpu-seconds"},
-		{Name: "/sched/latencies:seconds"},
-	}
-	metrics.Read(samples)
-	c := clientUsage{at: time.Now(), runnable: samples[3].Value.Float64Histogram()}
-	c.gc = samples[0].Value.Float64()
-	c.busy = samples[1].Value.Float64() - samples[2].Value.Float64()
-	c.cpu = processCPU(c.busy)
+	// What interrupts take is nobody's, and belongs to no process.
 	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
-		c.machine = all[0].User + all[0].Nice + all[0].System + all[0].Irq + all[0].Softirq
+		r.machine, r.stolen = all[0].User+all[0].Nice+all[0].System, all[0].Steal
 	}
-	return c
+	return r
 }
 
-// clientUse is what this process used in a while.
-type clientUse struct {
-	seconds float64 // how long that was
-	cpu     float64 // s
-	cores   float64 // of CPU time a second
-	machine float64 // cores that all processes of this machine used
-	share   float64 // cores over those that the process may use
-	gc      float64 // part of its CPU time
-	waitP99 float64 // s: how long goroutines that could run waited for a core
-	wait    float64 // the mean of that
-}
-
-// sub is what this process used between b and c.
-func (c clientUsage) sub(b clientUsage) clientUse {
-	took := c.at.Sub(b.at).Seconds()
-	if took <= 0 || b.runnable == nil {
-		return clientUse{}
+// addUsage adds to a row what was used between the two ends of its window, and warns where that makes its numbers another's.
+func (m *measurement) addUsage(r *result.Row, t *tally) {
+	seconds := m.last.at.Sub(m.first.at).Seconds()
+	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
+		return
 	}
-	u := clientUse{seconds: took, cpu: c.cpu - b.cpu, machine: (c.machine - b.machine) / took}
-	u.cores = u.cpu / took
-	u.share = min(1, u.cores/float64(runtime.GOMAXPROCS(0)))
-	if busy := c.busy - b.busy; busy > 0 {
-		u.gc = min(1, (c.gc-b.gc)/busy)
+	scaled := func(used float64) *float64 { // the readings are a little apart from the ends
+		used *= r.Seconds / seconds
+		return &used
 	}
-	u.wait, u.waitP99 = waited(c.runnable, b.runnable)
-	return u
-}
-
-// waited is the mean of what was added to a histogram of seconds since before, and its 99th percentile. Each value
-// counts as the middle of its bucket, and the percentile is the end of one.
-func waited(now, before *metrics.Float64Histogram) (mean, p99 float64) {
-	var n uint64
-	var sum float64
-	for i, count := range now.Counts {
-		count -= before.Counts[i]
-		n += count
-		from, to := now.Buckets[i], now.Buckets[i+1]
-		if math.IsInf(from, -1) {
-			from = 0
-		}
-		if math.IsInf(to, 1) {
-			to = from
-		}
-		sum += float64(count) * (from + to) / 2
+	known, here := len(m.meters) > 0, false
+	var servers, busiest float64
+	for i, of := range m.meters {
+		used := m.last.servers[i] - m.first.servers[i]
+		known = known && m.first.servers[i] >= 0 && used >= 0 // or it was started again
+		here = here || of.here
+		servers, busiest = servers+used, max(busiest, used/seconds)
 	}
-	rest := n / 100 // how many may be larger than the percentile
-	for i := len(now.Counts) - 1; i >= 0 && n > 0; i-- {
-		count := now.Counts[i] - before.Counts[i]
-		if count > rest {
-			p99 = now.Buckets[i+1]
-			if math.IsInf(p99, 1) {
-				p99 = now.Buckets[i]
-			}
-			break
-		}
-		rest -= count
+	if known {
+		r.ServerCPU = scaled(servers)
 	}
-	if n > 0 {
-		mean = sum / float64(n)
+	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
+	r.Cores, r.ClientCPU = runtime.NumCPU(), scaled(client)
+	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
+		here && (client+servers)/seconds >= fullCores*cores
+	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
+	if limited && (known || !here) && busiest < fullCores && !waiting {
+		r.Warn(result.ClientLimit, client/seconds/cores, "")
 	}
-	return mean, p99
+	if m.first.machine < 0 {
+		return
+	}
+	others, stolen := m.last.machine-m.first.machine-client, m.last.stolen-m.first.stolen
+	if here && known {
+		others -= servers
+	}
+	others = max(0, others)
+	// Replicas, and servers of locks, may work on this machine as well, and nobody asks them.
+	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
+		others = 0
+	} else {
+		r.OthersCPU = scaled(others)
+	}
+	r.StolenCPU = scaled(stolen)
+	if share := (others + stolen) / (seconds * cores); share > othersBusy {
+		r.Warn(result.Busy, share, "")
+	}
 }

@@ -1,17 +1,23 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
-	"github.com/bits-and-blooms/bitset"
 	"github.com/redis/go-redis/v9"
 )
 
-// maxProblems bounds how many problems of items, and how many of accounts, are described; all are counted.
-const maxProblems = 10
+const (
+	// maxProblems bounds how many problems of items, and how many of accounts, are described; all are counted.
+	maxProblems = 10
+
+	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied. A client ends
+	// with such an operation, so that a second one needs another client that traded the same item in between, and lost its
+	// reply, too.
+	mostApplied = 3
+)
 
 // AuditResult is what an audit found.
 type AuditResult struct {
@@ -28,15 +34,16 @@ type AuditResult struct {
 func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems == 0 }
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
-// the ledgers. An error means that the market could not be read, not that something is wrong with it. It needs about
-// 25 bytes of memory per item, and about a second per million items.
+// the ledgers: whether an item is sold once or again and again, the listings and sales that clients were told of must
+// lead from who minted it to where it lies. An error means that the market could not be read, not that something is wrong
+// with it. It needs about 25 bytes of memory for each item and each operation, and about a second per million.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
 	if err := r.readItems(ctx, a.look); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read items: %w", keys.Prefix(), err)
 	}
-	a.settle()
-	a.judgeItems()
+	a.settleMints(ledgers)
+	a.judgeItems(ledgers)
 	if err := r.readFunds(ctx, a.judgeAccount); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read accounts: %w", keys.Prefix(), err)
 	}
@@ -46,39 +53,48 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
 type place int32
 
-func (p place) String() string {
-	switch {
-	case p > 0:
-		return fmt.Sprintf("inventory:%d", p)
-	case p < 0:
-		return fmt.Sprintf("market: (seller %d)", -p)
-	}
-	return "nowhere"
+// A spot is a place, and the price at which the item is listed there.
+type spot struct {
+	place
+	price float64
 }
 
-// auditor keeps the place of each item and, unless ledgers circulate, the price at which it is listed, who bought it and
-// what its seller asked for it as the ledgers say. It knows who minted an item by its batch.
+func (s spot) String() string {
+	if s.place > 0 {
+		return fmt.Sprintf("inventory:%d", s.place)
+	}
+	return fmt.Sprintf("market: (seller %d, %v coins)", -s.place, s.price)
+}
+
+// from and to are the spots between which a trade moves its item.
+func (t trade) from() spot {
+	if t.buyer == 0 {
+		return spot{place: t.seller}
+	}
+	return spot{-t.seller, float64(t.price)}
+}
+
+func (t trade) to() spot {
+	if t.buyer == 0 {
+		return spot{-t.seller, float64(t.price)}
+	}
+	return spot{place: t.buyer}
+}
+
+// auditor keeps the place of each item and the price at which it is listed. It knows who minted an item by its batch.
 type auditor struct {
 	opening Opening
-	ledgers []*Ledger
-	minters []place   // by batch; 0: not minted
-	found   []place   // by item; 0: not found
-	prices  []float64 // by item, of those found on the market
-	buyers  []place   // by item; 0: nobody bought it
-	asked   []float64 // by item, of those listed
-	listed  bitset.BitSet
-	deltas  []int64         // by account
+	minters []place         // by batch; 0: not minted
+	found   []place         // by item; 0: not found
+	prices  []float64       // by item, of those found on the market
+	deltas  []int64         // by account: how much its funds changed
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
-
-	circling *circling // nil: each ledger keeps its items itself
+	came    map[spot]int // of the item that is judged: how often it came to a spot, less how often it left
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
-	a := &auditor{
-		opening: o, ledgers: ledgers, deltas: make([]int64, o.Accounts+1),
-		bad: map[ItemID]bool{},
-	}
+	a := &auditor{opening: o, deltas: make([]int64, o.Accounts+1), bad: map[ItemID]bool{}, came: map[spot]int{}}
 	for _, l := range ledgers {
 		for _, m := range l.minted {
 			for batchOf(m.first) >= len(a.minters) {
@@ -88,65 +104,12 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 		}
 	}
 	items := len(a.minters)*BatchSize + 1
-	a.found = make([]place, items)
-	a.prices = make([]float64, items)
-	if i := slices.IndexFunc(ledgers, func(l *Ledger) bool { return l.circulation != nil }); i >= 0 {
-		a.joinCirculation(ledgers[i].circulation)
-	} else {
-		a.asked, a.buyers = make([]float64, items), make([]place, items)
-	}
-	for _, l := range ledgers {
-		a.join(l)
-	}
+	a.found, a.prices = make([]place, items), make([]float64, items)
 	return a
 }
 
 // batchOf numbers the batches in which items are minted, from 0.
-func batchOf(id ItemID) int { return (int(id-1) - inBatch(id)) / BatchSize }
-
-// inBatch is the place of an item in its batch, from 0; of ids below 1, which no mint makes, too.
-func inBatch(id ItemID) int { return (int(id-1)%BatchSize + BatchSize) % BatchSize }
-
-// join adds what one client knows. All mints must be known before.
-func (a *auditor) join(l *Ledger) {
-	for batch, asked := range l.asked {
-		for id := range asked.listed.items(batch) {
-			a.list(id, asked.prices[inBatch(id)])
-		}
-	}
-	for account, delta := range l.deltas {
-		a.deltas[account] += delta
-	}
-	for _, user := range slices.Sorted(maps.Keys(l.bought)) {
-		a.joinBought(place(user), l.bought[user])
-	}
-	for _, o := range l.again {
-		a.itemProblem(o.Item, "item %d was sold twice: user %d was told so, and paid, each time", o.Item, o.Buyer)
-	}
-}
-
-// list notes what a seller asked for an item, if it was minted.
-func (a *auditor) list(id ItemID, price int64) {
-	if a.minter(id) != 0 {
-		a.listed.Set(uint(id))
-		a.asked[id] = float64(price)
-	}
-}
-
-func (a *auditor) joinBought(buyer place, items places) {
-	for _, batch := range slices.Sorted(maps.Keys(items)) { // so that problems are found in the same order each time
-		for id := range items[batch].items(batch) {
-			switch {
-			case a.minter(id) == 0:
-				a.itemProblem(id, "item %d was bought by user %d but never minted", id, buyer)
-			case a.buyers[id] != 0:
-				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, a.buyers[id], buyer)
-			default:
-				a.buyers[id] = buyer
-			}
-		}
-	}
-}
+func batchOf(id ItemID) int { return int(id-1) / BatchSize }
 
 // minter returns who minted an item according to the ledgers; 0 is nobody.
 func (a *auditor) minter(id ItemID) place {
@@ -156,9 +119,13 @@ func (a *auditor) minter(id ItemID) place {
 	return a.minters[batchOf(id)]
 }
 
-// look notes where an item lies.
+// look notes where an item lies. SCAN may return an element twice, so the same place twice is no problem.
 func (a *auditor) look(f found) {
-	switch {
+	at := spot{place(f.owner), f.price}
+	if f.listed {
+		at.place = -at.place
+	}
+	switch id := f.item; {
 	case f.damage != "":
 		a.itemProblem(0, "%s", f.damage)
 	case f.owner < 1 || f.owner > UserID(a.opening.Accounts):
@@ -166,116 +133,163 @@ func (a *auditor) look(f found) {
 		if f.listed {
 			is = "is listed by"
 		}
-		a.itemProblem(f.item, "item %d %s user %d, who has no account", f.item, is, f.owner)
-	case f.listed:
-		a.see(f.item, -place(f.owner), f.price)
-	default:
-		a.see(f.item, place(f.owner), 0)
-	}
-}
-
-// see notes that an item lies at a place, and at what price it is listed there. SCAN may return an element twice, so the
-// same place twice is no problem.
-func (a *auditor) see(id ItemID, at place, price float64) {
-	minter := a.minter(id)
-	switch {
-	case minter == 0:
+		a.itemProblem(id, "item %d %s user %d, who has no account", id, is, f.owner)
+	case a.minter(id) == 0:
 		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
-		a.found[id] = at
-		a.prices[id] = price
-		if a.circling != nil {
-			a.circling.led(id, minter, at, price)
-		}
-	case a.found[id] != at:
-		a.itemProblem(id, "item %d is in two places: %s and %s", id, a.found[id], at)
-	}
-}
-
-// settle decides the operations of unknown outcome by where their items lie, and books those found applied, so that
-// the rest of the audit treats them like any other.
-func (a *auditor) settle() {
-	a.settleMints()
-	if a.circling != nil {
-		a.settleCirculating()
-		return
-	}
-	for _, l := range a.ledgers {
-		for _, x := range l.unsureListings {
-			a.settleListing(x)
-		}
-	}
-	for _, l := range a.ledgers {
-		for _, o := range l.unsureOrders {
-			a.settleOrder(o)
-		}
+		a.found[id], a.prices[id] = at.place, at.price
+	case a.found[id] != at.place:
+		a.itemProblem(id, "item %d is in two places: %s and %s", id, spot{a.found[id], a.prices[id]}, at)
 	}
 }
 
 // settleMints forgets the items of a batch that was not confirmed and of which nothing is there.
-func (a *auditor) settleMints() {
-	for _, l := range a.ledgers {
+func (a *auditor) settleMints(ledgers []*Ledger) {
+	for _, l := range ledgers {
 		for _, m := range l.minted {
-			batch := a.found[m.first : m.first+BatchSize]
-			switch {
-			case !m.unsure:
-			case !slices.ContainsFunc(batch, func(p place) bool { return p != 0 }):
+			there := func(p place) bool { return p != 0 }
+			if m.unsure && !slices.ContainsFunc(a.found[m.first:m.first+BatchSize], there) {
 				a.minters[batchOf(m.first)] = 0
 			}
 		}
 	}
 }
 
-// settleListing books a listing when its item has left the seller's inventory.
-func (a *auditor) settleListing(x Listing) {
-	if a.minter(x.Item) == 0 || a.found[x.Item] == 0 || a.found[x.Item] == place(x.Seller) {
-		a.result.NotApplied++
-		return
+// judgeItems compares where each item lies with where its trades lead.
+func (a *auditor) judgeItems(ledgers []*Ledger) {
+	var pieces [][]trade
+	for _, l := range ledgers {
+		pieces = append(pieces, l.applied...)
 	}
-	a.result.Applied++
-	if !a.listed.Test(uint(x.Item)) {
-		a.list(x.Item, x.Price)
+	trades, unsure := slices.Concat(pieces...), map[ItemID][]trade{}
+	trades = slices.DeleteFunc(trades, func(t trade) bool {
+		a.transfer(t)
+		if a.minter(t.item) != 0 {
+			return false
+		}
+		a.itemProblem(t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
+		return true
+	})
+	for _, l := range ledgers {
+		for _, t := range l.unsure {
+			if a.minter(t.item) == 0 {
+				a.result.NotApplied++
+				continue
+			}
+			unsure[t.item] = append(unsure[t.item], t)
+		}
 	}
-}
-
-// settleOrder books an order when its item lies with the buyer and no order that was confirmed or settled before
-// explains why.
-func (a *auditor) settleOrder(o Order) {
-	if a.minter(o.Item) == 0 || a.found[o.Item] != place(o.Buyer) || a.buyers[o.Item] != 0 {
-		a.result.NotApplied++
-		return
-	}
-	a.result.Applied++
-	a.buyers[o.Item] = place(o.Buyer)
-	transfer(a.deltas, o)
-}
-
-// judgeItems compares where each item lies with where the ledgers say it should.
-func (a *auditor) judgeItems() {
-	if a.circling != nil {
-		a.judgeCirculating()
-		return
-	}
+	slices.SortFunc(trades, func(x, y trade) int {
+		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(x.buyer, y.buyer), cmp.Compare(x.seller, y.seller))
+	})
 	for id := ItemID(1); int(id) < len(a.found); id++ {
-		minter, buyer, at := a.minter(id), a.buyers[id], a.found[id]
-		if minter == 0 || a.bad[id] {
-			continue
+		n := 0
+		for n < len(trades) && trades[n].item == id {
+			n++
 		}
-		switch {
-		case at == 0:
-			a.itemProblem(id, "item %d of user %d is nowhere", id, minter)
-		case buyer != 0 && at != buyer:
-			a.itemProblem(id, "item %d was bought by user %d but lies in %s", id, buyer, at)
-		case buyer == 0 && a.listed.Test(uint(id)) && at != -minter:
-			a.itemProblem(id, "item %d was listed by user %d and bought by nobody but lies in %s", id, minter, at)
-		case buyer == 0 && at == -minter && a.listed.Test(uint(id)) && a.prices[id] != a.asked[id]:
-			a.itemProblem(id, "item %d was listed by user %d at %v coins but stands at %v", id, minter, a.asked[id],
-				a.prices[id])
-		case buyer == 0 && !a.listed.Test(uint(id)) && at != minter:
-			a.itemProblem(id, "item %d of user %d was neither listed nor bought but lies in %s", id, minter, at)
-		default:
-			a.result.Items++
+		if a.minter(id) != 0 {
+			a.judgeItem(id, trades[:n], unsure[id])
 		}
+		trades = trades[n:]
+	}
+}
+
+// judgeItem follows one item from who minted it to where it lies.
+func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
+	clear(a.came)
+	a.move(spot{place: a.minter(id)}, 1)
+	for _, t := range trades {
+		a.move(t.from(), -1)
+		a.move(t.to(), 1)
+	}
+	at := spot{a.found[id], a.prices[id]}
+	if at.place != 0 {
+		a.move(at, -1)
+		a.settle(unsure)
+	} else {
+		a.result.NotApplied += int64(len(unsure))
+	}
+	switch {
+	case a.bad[id]:
+	case at.place == 0:
+		a.itemProblem(id, "item %d of user %d is nowhere", id, a.minter(id))
+	case len(a.came) > 0:
+		a.move(at, 1)
+		a.describeWay(id, at, trades)
+	default:
+		a.result.Items++
+	}
+}
+
+// move notes that the item came to a spot n times more than it left it. A spot where both are equal is forgotten.
+func (a *auditor) move(to spot, n int) {
+	if a.came[to] += n; a.came[to] == 0 {
+		delete(a.came, to)
+	}
+}
+
+// settle decides which operations of unknown outcome were applied: the fewest with which an item's way leads to where it
+// lies. Of several that lead there the first are taken; they move the item in the same way.
+func (a *auditor) settle(unsure []trade) {
+	applied := 0
+	for n := range min(len(unsure), mostApplied) + 1 {
+		if a.leads(unsure, n) {
+			applied = n
+			break
+		}
+	}
+	a.result.Applied += int64(applied)
+	a.result.NotApplied += int64(len(unsure) - applied)
+}
+
+// leads reports whether the item's way leads to where it lies with n of the operations, and books these if it does.
+func (a *auditor) leads(unsure []trade, n int) bool {
+	if n == 0 {
+		return len(a.came) == 0
+	}
+	for i, t := range unsure {
+		a.move(t.from(), -1)
+		a.move(t.to(), 1)
+		if a.leads(unsure[i+1:], n-1) {
+			a.transfer(t)
+			return true
+		}
+		a.move(t.from(), 1)
+		a.move(t.to(), -1)
+	}
+	return false
+}
+
+// describeWay says what is wrong with an item whose trades do not lead to where it lies.
+func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
+	should := spot{place: a.minter(id)}
+	for _, t := range trades {
+		if a.came[t.from()] < 0 && t.buyer != 0 {
+			var buyers []place
+			for _, other := range trades {
+				if other.buyer != 0 && other.from() == t.from() {
+					buyers = append(buyers, other.buyer)
+				}
+			}
+			if len(buyers) > 1 {
+				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
+				return
+			}
+			a.itemProblem(id, "item %d was bought by user %d from %s, where it was not listed", id, t.buyer, t.from())
+			return
+		}
+		if a.came[t.to()] > 0 {
+			should = t.to()
+		}
+	}
+	a.itemProblem(id, "item %d should lie in %s but lies in %s", id, should, at)
+}
+
+// transfer moves the price of a purchase from buyer to seller.
+func (a *auditor) transfer(t trade) {
+	if t.buyer != 0 {
+		a.deltas[t.seller] += t.price
+		a.deltas[t.buyer] -= t.price
 	}
 }
 
@@ -297,12 +311,10 @@ func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 
 // itemProblem counts one problem for each item.
 func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
-	if id > 0 {
-		if a.bad[id] {
-			return
-		}
-		a.bad[id] = true
+	if id > 0 && a.bad[id] {
+		return
 	}
+	a.bad[id] = id > 0
 	if a.result.ItemProblems++; a.result.ItemProblems <= maxProblems {
 		a.describe(format, args...)
 	}

@@ -27,8 +27,7 @@
 //   - no item is bought twice, not even by one buyer, and a listing stands at the price that its seller asked;
 //   - no account is below zero.
 //
-// The audit settles an operation whose outcome its client does not know by where its item lies. Where items are sold again
-// and again, a [Circulation] keeps sums in which each item's way has to cancel out.
+// The audit settles an operation whose outcome its client does not know by where its item lies.
 //
 // [Reference] is the same market in memory, one operation at a time: the oracle that conformance tests
 // (package markettest) compare every Purchaser with. Package backend is where a market runs.

@@ -29,7 +29,7 @@ func newWorld(t testing.TB, s *backend.Server) *world {
 	t.Helper()
 	w := &world{
 		TB: t, ctx: t.Context(), conn: testkit.Dial(t, s), keys: testkit.Keys(t),
-		opening: market.Opening{Accounts: 3, Funds: 100}, ledger: market.NewLedger(3),
+		opening: market.Opening{Accounts: 3, Funds: 100}, ledger: new(market.Ledger),
 	}
 	w.must(market.Seed(w.ctx, w.conn, w.keys, w.opening))
 	for _, owner := range []market.UserID{1, 3} {
@@ -50,18 +50,39 @@ func (w *world) must(err error) {
 // lists moves an item of user 1 to the market, and notes in the ledger what its client got as the outcome.
 func (w *world) lists(item market.ItemID, price int64, outcome error) {
 	w.Helper()
-	w.do("srem", w.keys.Inventory(1), int64(item))
-	w.do("zadd", w.keys.Market(), price, market.Member(item, 1))
-	w.ledger.Listed(market.Listing{Item: item, Seller: 1, Price: price}, outcome)
+	w.offers(item, 1, price, outcome)
+}
+
+func (w *world) offers(item market.ItemID, seller market.UserID, price int64, outcome error) {
+	w.Helper()
+	w.do("srem", w.keys.Inventory(seller), int64(item))
+	w.do("zadd", w.keys.Market(), price, market.Member(item, seller))
+	w.ledger.Listed(market.Listing{Item: item, Seller: seller, Price: price}, outcome)
 }
 
 // buys moves a listed item of user 1 to user 2, and notes in the ledger what its client got as the outcome.
 func (w *world) buys(item market.ItemID, price int64, outcome error) {
 	w.Helper()
-	w.do("zrem", w.keys.Market(), market.Member(item, 1))
-	w.do("sadd", w.keys.Inventory(2), int64(item))
-	w.pay(2, 1, price)
-	w.ledger.Purchased(order(item, 2, price), outcome)
+	w.sells(market.Order{Item: item, Seller: 1, Buyer: 2, Price: price}, outcome)
+}
+
+func (w *world) sells(o market.Order, outcome error) {
+	w.Helper()
+	w.do("zrem", w.keys.Market(), market.Member(o.Item, o.Seller))
+	w.do("sadd", w.keys.Inventory(o.Buyer), int64(o.Item))
+	w.pay(o.Buyer, o.Seller, o.Price)
+	w.ledger.Purchased(o, outcome)
+}
+
+// round sells item 2, which user 1 has listed at 30, to user 2, to 3, and back to 1, who lists it as before.
+func (w *world) round() {
+	w.Helper()
+	for _, o := range []market.Order{
+		{Item: 2, Seller: 1, Buyer: 2, Price: 30}, {Item: 2, Seller: 2, Buyer: 3, Price: 5}, {Item: 2, Seller: 3, Buyer: 1, Price: 7},
+	} {
+		w.sells(o, nil)
+		w.offers(2, o.Buyer, map[market.UserID]int64{1: 30, 2: 5, 3: 7}[o.Buyer], nil)
+	}
 }
 
 func (w *world) pay(from, to market.UserID, coins int64) {

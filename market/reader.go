@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -52,7 +53,7 @@ func (r reader) readInventory(ctx context.Context, user UserID, see func(found))
 	}, 1, func(item []string) {
 		id, err := strconv.ParseInt(item[0], 10, 64)
 		if err != nil {
-			see(found{damage: fmt.Sprintf("%s holds %q, which is not an item", place(user), item[0])})
+			see(found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, item[0])})
 			return
 		}
 		see(found{item: ItemID(id), owner: user})
@@ -94,4 +95,84 @@ func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, s
 			return ctx.Err()
 		}
 	}
+}
+
+// Snapshot is the whole state of a small market, for comparing two of them.
+type Snapshot struct {
+	Funds     map[UserID]int64           // without accounts that are not there
+	Inventory map[UserID]map[ItemID]bool // users who own something
+	Listings  map[string]int64           // price by Member
+}
+
+func newSnapshot() Snapshot {
+	return Snapshot{
+		Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{},
+	}
+}
+
+// put adds an item to an inventory.
+func (s Snapshot) put(user UserID, item ItemID) {
+	if s.Inventory[user] == nil {
+		s.Inventory[user] = map[ItemID]bool{}
+	}
+	s.Inventory[user][item] = true
+}
+
+// take removes an item from an inventory; empty inventories do not exist, as in Redis.
+func (s Snapshot) take(user UserID, item ItemID) {
+	delete(s.Inventory[user], item)
+	if len(s.Inventory[user]) == 0 {
+		delete(s.Inventory, user)
+	}
+}
+
+// maxReads bounds how often a market is read until it does not change.
+const maxReads = 10
+
+// ReadSnapshot reads a market with accounts 1 to accounts. It reads until two readings are equal, so that a late write
+// does not tear the snapshot; a transaction would do the same, but a server without free memory refuses it. It keeps
+// everything at once: for tests and for the end of a history, not for audits. It returns an error when the market keeps
+// changing, and when it holds what is no item, no listing, or no whole number of coins.
+func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
+	var before Snapshot
+	for range maxReads {
+		s, err := reader{rdb, keys, accounts}.snapshot(ctx)
+		if err != nil {
+			return Snapshot{}, fmt.Errorf("read the market: %w", err)
+		}
+		if reflect.DeepEqual(s, before) {
+			return s, nil
+		}
+		before = s
+	}
+	return Snapshot{}, fmt.Errorf("read the market: it changed between %d readings; stop what writes to it", maxReads)
+}
+
+func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
+	s := newSnapshot()
+	var wrong []error
+	err := r.readFunds(ctx, func(id UserID, funds int64, err error) {
+		switch {
+		case err == nil:
+			s.Funds[id] = funds
+		case !errors.Is(err, redis.Nil):
+			wrong = append(wrong, fmt.Errorf("funds of user %d: %w", id, err))
+		}
+	})
+	if err != nil {
+		return s, err
+	}
+	err = r.readItems(ctx, func(f found) {
+		switch {
+		case f.damage != "":
+			wrong = append(wrong, errors.New(f.damage))
+		case f.price != float64(int64(f.price)):
+			wrong = append(wrong, fmt.Errorf("item %d is listed at %v, which is no whole number of coins", f.item, f.price))
+		case f.listed:
+			s.Listings[Member(f.item, f.owner)] = int64(f.price)
+		default:
+			s.put(f.owner, f.item)
+		}
+	})
+	return s, errors.Join(err, errors.Join(wrong...))
 }

@@ -77,26 +77,15 @@ func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	if !claimed {
 		return fmt.Errorf("%w: %s exists", ErrOccupied, keys.Run())
 	}
-	note := []any{"items", 0, "strategy", o.Strategy}
-	if len(o.Others) > 0 {
-		note = append(note, "markets", prefixes(o.Others))
+	others := make([]string, len(o.Others)) // which hold no spaces
+	for i, k := range o.Others {
+		others[i] = k.Prefix()
 	}
-	if o.First != (Keys{}) {
-		note = append(note, "first", o.First.Prefix())
-	}
+	note := []any{"items", 0, "strategy", o.Strategy, "markets", strings.Join(others, " "), "first", o.First.Prefix()}
 	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
 	}
 	return nil
-}
-
-// prefixes are those of keys, which hold no spaces, with a space between two.
-func prefixes(of []Keys) string {
-	var all []string
-	for _, k := range of {
-		all = append(all, k.Prefix())
-	}
-	return strings.Join(all, " ")
 }
 
 // accountName is the name in the account of the user with an id.
@@ -222,60 +211,41 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 // Remove deletes a market by enumerating what its run made, and then locks, the keys its locks may have left. It
 // returns how many keys there were. The run's own note goes last, so that an interrupted removal can be repeated.
 func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks iter.Seq[string]) (int64, error) {
-	removed, err := unlink(ctx, rdb, made(keys, m, locks))
-	if err != nil {
-		return removed, fmt.Errorf("remove market %s: %w", keys.Prefix(), err)
-	}
-	return removed, nil
-}
-
-// RemoveKeys deletes keys, and returns how many there were.
-func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (int64, error) {
-	removed, err := unlink(ctx, rdb, keys)
-	if err != nil {
-		return removed, fmt.Errorf("remove keys: %w", err)
-	}
-	return removed, nil
-}
-
-// unlink deletes keys, many at once, and returns how many there were.
-func unlink(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
-	batch := make([]string, 0, chunk)
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		n, err := rdb.Unlink(ctx, batch...).Result()
-		batch, removed = batch[:0], removed+n
-		return err
-	}
-	for key := range keys {
-		if batch = append(batch, key); len(batch) == cap(batch) {
-			if err := flush(); err != nil {
-				return removed, err
-			}
-		}
-	}
-	err = flush()
-	return removed, err
-}
-
-// made enumerates the keys of a market.
-func made(keys Keys, m Made, locks iter.Seq[string]) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for id := UserID(1); id <= UserID(m.Accounts); id++ {
-			if !yield(keys.User(id)) || !yield(keys.Inventory(id)) {
-				return
-			}
-		}
-		if !yield(keys.Market()) {
-			return
+	return RemoveKeys(ctx, rdb, func(yield func(string) bool) {
+		more := yield(keys.Market())
+		for id := UserID(1); more && id <= UserID(m.Accounts); id++ {
+			more = yield(keys.User(id)) && yield(keys.Inventory(id))
 		}
 		for key := range locks {
-			if !yield(key) {
+			if more = more && yield(key); !more {
 				return
 			}
 		}
-		yield(keys.Run())
+		_ = more && yield(keys.Run())
+	})
+}
+
+// RemoveKeys deletes keys, many at once, and returns how many there were.
+func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
+	var batch []string
+	unlink := func() {
+		if len(batch) == 0 || err != nil {
+			return
+		}
+		var n int64
+		if n, err = rdb.Unlink(ctx, batch...).Result(); err != nil {
+			err = fmt.Errorf("remove keys: %w", err)
+		}
+		batch, removed = batch[:0], removed+n
 	}
+	for key := range keys {
+		if batch = append(batch, key); len(batch) == chunk {
+			unlink()
+		}
+		if err != nil {
+			break
+		}
+	}
+	unlink()
+	return removed, err
 }

@@ -1,20 +1,23 @@
 // Package results is what came out: measurements and findings that are kept, and the numbers that others published
 // (package reference). README.md says how each folder was made and how to read it.
 //
-// Stored are run.json and faults.json, what go test -bench printed (bench.txt), and a README a folder. What can be
-// drawn from them is not stored: 'marketsim report DIR' draws it. Tables in README.md, docs/ and the READMEs here that
-// show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!-- end -->"; a test compares them with
-// the folder.
+// Stored are run.json and faults.json. What can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables
+// in README.md and docs/ that show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!-- end -->"; a
+// test compares them with the folder.
 //
-// Who adds or changes a scenario, a lock, a strategy, a flag or a column runs
-//
-//	go generate ./results
-//
-// on a machine with redis-server, ZooKeeper and etcd. It takes some minutes and makes again, in this order: the table
-// of faults; the golden files of reports and of the command's lists and help; the tables and verdicts in README.md and
-// docs/. 'go test ./results -update' makes only the last, in a second.
+// After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults lacks, keeps
+// those that this machine cannot play, and writes what README.md and docs/ show. 'go test ./results -update' does only the last.
 package results
 
-//go:generate go run ../cmd/marketsim faults --out faults --force
-//go:generate go test ../bench/report ../cmd/marketsim -run Golden -update
+import _ "embed"
+
+// Features is features.csv: of each lock, what its publication says of it, and beside that what was observed, yes or no. "-"
+// is what nobody said, or what could not be seen. A test plays what can be played and takes the rest from the table of
+// faults.
+//
+//go:embed features.csv
+var Features string
+
+//go:generate go run ../cmd/marketsim faults --add faults
+//go:generate go test ../bench/explore -run ^TestCatalogue$ -update
 //go:generate go test . -update

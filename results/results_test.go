@@ -2,51 +2,329 @@ package results
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/view"
 )
 
-// faultsFolder holds the stored table of faults.
+var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
+
+// faultsFolder holds the stored table of faults. Each other folder with a run.json is a stored run: its name begins with what
+// was measured.
 const faultsFolder = "faults"
 
-// TestStoredRuns: every stored run is complete, and can be drawn in every format.
-func TestStoredRuns(t *testing.T) {
-	paths := glob(t, "*/run.json", "*/*/run.json", "*/*/sweep.json")
-	for _, path := range paths {
-		res := readRun(t, path)
-		if res.Status != result.Complete || len(res.Rows) == 0 {
-			t.Errorf("%s: status %s, %d rows", path, res.Status, len(res.Rows))
+// pages are all texts that may show what is stored.
+var pages = []string{"../*.md", "../docs/*.md", "README.md"}
+
+// What a page shows: a table of a folder, and what a command finds.
+var (
+	excerpt  = regexp.MustCompile(`(?s)(<!-- from results/([^ ]+) -->\n)(.*?)(<!-- end -->)`)
+	played   = regexp.MustCompile(`(?m)^(    marketsim faults --scenario (\S+) --lock (\S+) +# )(.+)$`)
+	claimed  = regexp.MustCompile("(?m)^(\\|.*\\| `faults --scenario (\\S+) --lock (\\S+)` +\\| )([^|]*[^| ])( *\\|)$")
+	compared = regexp.MustCompile(`(?m)^(    marketsim compare (\S+) (\S+)((?: --\S+ \S+)*) +# )(.+)$`)
+	mixes    = regexp.MustCompile(`--mix (\S+)`)
+	loads    = regexp.MustCompile(`--(browsers|wallets|funds|hot|stock|hold|rtt|markets) (\S+)`)
+	link     = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`) // to a file of this module
+)
+
+// TestStored: every stored run is complete and small, and each result can be drawn.
+func TestStored(t *testing.T) {
+	draw := func(path string, d *view.Doc) {
+		for _, write := range []func(io.Writer, *view.Doc) error{
+			view.Text, view.Markdown, func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },
+		} {
+			var b bytes.Buffer
+			if err := write(&b, d); err != nil || b.Len() == 0 {
+				t.Errorf("%s: %v, %d bytes", path, err, b.Len())
+			}
 		}
-		drawn(t, path, report.Run(res), false) // they hold fields that are no longer measured
+	}
+	for folder, run := range readRuns(t) {
+		path := filepath.Join(folder, "run.json")
+		if run.Status != result.Complete {
+			t.Errorf("%s is %s", path, run.Status)
+		}
+		if size := len(text(t, path)); size > 500_000 {
+			t.Errorf("%s has %d bytes, and 500,000 are enough", path, size)
+		}
+		draw(path, view.Run(run))
+	}
+	faults := readFaults(t)
+	draw(faultsFolder, view.Faults(faults))
+	var again bytes.Buffer
+	if err := faults.Write(&again); err != nil || again.String() != text(t, faultsFolder+"/faults.json") {
+		t.Errorf("faults.json is not as marketsim writes it: %v", err)
 	}
 }
 
-// TestStoredFaults: the same of the stored faults, which are as marketsim writes them.
-func TestStoredFaults(t *testing.T) {
-	res := readFaults(t)
-	if res.Status != result.Complete || len(res.Findings) == 0 {
-		t.Errorf("status %s, %d findings", res.Status, len(res.Findings))
+// TestPagesShowWhatIsStored compares every excerpt, and what a page says that a command finds, with what is stored. With
+// -update it writes them.
+func TestPagesShowWhatIsStored(t *testing.T) {
+	runs, faults := readRuns(t), readFaults(t)
+	for _, path := range glob(t, pages...) {
+		before := text(t, path)
+		if marks := strings.Count(before, "<!-- from "); marks != len(excerpt.FindAllString(before, -1)) {
+			t.Errorf("%s: an excerpt has no end, or is not from a folder of results/", path)
+		}
+		after := each(excerpt, before, func(part []string) string {
+			switch run := runs[part[2]]; {
+			case part[2] == faultsFolder:
+				return part[1] + faultsTable(t, faults, part[3]) + part[4]
+			case run == nil:
+				t.Fatalf("%s shows results/%s, where no run is stored", path, part[2])
+			case len(run.Manifest.Config.Reproduces) > 0:
+				return part[1] + bookTable(t, run) + part[4]
+			}
+			return part[1] + rowsTable(t, runs[part[2]], part[3]) + part[4]
+		})
+		after = each(played, after, func(part []string) string { return part[1] + told(finding(t, faults, part[2], part[3])) })
+		after = each(claimed, after, func(part []string) string { return part[1] + told(finding(t, faults, part[2], part[3])) + part[5] })
+		after = each(compared, after, func(part []string) string { return part[1] + comparedIn(t, runs, part) })
+		rewrite(t, path, before, after)
 	}
-	drawn(t, filepath.Join(faultsFolder, "faults.json"), report.Faults(res), true)
+	answers := text(t, "../docs/answers.md")
+	if n := len(compared.FindAllString(answers, -1)); n < 5 || !strings.Contains(text(t, "../README.md"), "<!-- from results/book-") {
+		t.Errorf("README.md does not show the book's table, or docs/answers.md has %d answers only", n)
+	}
 }
 
-// drawn draws a stored result in every format, of which JSON is what is stored if it is asked for.
-func drawn(t *testing.T, path string, d *report.Document, same bool) {
+// each replaces what a pattern finds in a text.
+func each(pattern *regexp.Regexp, text string, by func(part []string) string) string {
+	return pattern.ReplaceAllStringFunc(text, func(found string) string { return by(pattern.FindStringSubmatch(found)) })
+}
+
+// rewrite fails where a page does not show what is stored. With -update it writes the page.
+func rewrite(t *testing.T, path, before, after string) {
 	t.Helper()
-	for _, format := range report.Formats() {
-		var b bytes.Buffer
-		if err := d.Write(&b, format, report.Options{}); err != nil || b.Len() == 0 {
-			t.Errorf("%s as %s: %v, %d bytes", path, format, err, b.Len())
+	if before == after {
+		return
+	}
+	if !*update {
+		var lines []string
+		for line := range strings.Lines(after) {
+			if !strings.Contains(before, line) {
+				lines = append(lines, line)
+			}
 		}
-		if same && format == report.JSON && b.String() != text(t, path) {
-			t.Errorf("%s is not as marketsim writes it", path)
+		t.Errorf("%s does not show what is stored; 'go test ./results -update' writes it:\n%s", path, strings.Join(lines, ""))
+	} else if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// bookTable is the largest of the book's tables beside what was measured, with how many claims hold.
+func bookTable(t *testing.T, run *result.Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := view.BookTable(run).Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[result.Judgment]int{}
+	for _, c := range run.Claims {
+		verdicts[c.Verdict]++
+	}
+	fmt.Fprintf(&b, "\nOf the book's %d claims %d hold, %d do not, %d are not decided and %d not judged. The tolerances were set "+
+		"beforehand.\n", len(run.Claims), verdicts[result.Holds], verdicts[result.DoesNot], verdicts[result.NotDecided],
+		verdicts[result.NotJudged])
+	return b.String()
+}
+
+// faultsTable fills the cells of a table in anew; its scenarios and locks are chosen by whoever wrote the page.
+func faultsTable(t *testing.T, faults *result.Faults, now string) string {
+	return filled(t, now, func(lock, scenario string) string { return view.Outcome(finding(t, faults, scenario, lock)) })
+}
+
+// rowsTable fills a table of a run in anew: its rows, as a report names them, and the headings of its columns are chosen by
+// whoever wrote the page.
+func rowsTable(t *testing.T, run *result.Run, now string) string {
+	groups, metrics := run.Groups(), result.Metrics()
+	return filled(t, now, func(name, heading string) string {
+		g := slices.IndexFunc(groups, func(g result.Group) bool { return g.Name() == name })
+		m := slices.IndexFunc(metrics, func(m result.Metric) bool { return m.Heading == heading })
+		if g < 0 || m < 0 {
+			t.Fatalf("a page shows %q of row %q, which the run does not have", heading, name)
 		}
+		return view.Number(compare.Median(groups[g].Values(metrics[m])).Center, metrics[m].Unit)
+	})
+}
+
+// filled is a table of a page with each cell made anew from the names of its row and its column.
+func filled(t *testing.T, now string, cell func(row, column string) string) string {
+	t.Helper()
+	var table *view.Table
+	var columns []string
+	for line := range strings.Lines(now) {
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case table == nil:
+			table, columns = view.NewTable(cells...), cells[1:]
+		case !strings.HasPrefix(cells[0], ":-"):
+			row := cells[:1]
+			for _, column := range columns {
+				row = append(row, cell(cells[0], column))
+			}
+			table.Add(row...)
+		}
+	}
+	var b bytes.Buffer
+	if err := table.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// told is the two observations of a stored finding, in full.
+func told(f result.Finding) string {
+	outcome := string(f.Harm)
+	if f.Harm == result.NoHarm {
+		outcome = "no harm"
+	}
+	switch f.KeptOut {
+	case "":
+		return string(f.Verdict)
+	case result.NotAsked, result.NoLease:
+		return outcome
+	case result.AtOnce:
+		return outcome + "; others get in at once"
+	case result.OrdersFail:
+		return outcome + "; " + string(f.KeptOut)
+	case result.NeverIn:
+		return outcome + "; others never get in"
+	}
+	outcome += "; others kept out " + string(f.KeptOut)
+	if f.Leases > 0 {
+		outcome += " (" + view.Leases(f.Leases) + ")"
+	}
+	return outcome
+}
+
+// finding is what the stored table of faults says of a scenario with a lock.
+func finding(t *testing.T, faults *result.Faults, scenario, lock string) result.Finding {
+	t.Helper()
+	found := faults.Of(scenario)
+	i := slices.IndexFunc(found, func(f result.Finding) bool { return f.Subject == lock })
+	if i < 0 {
+		t.Fatalf("a page tells of scenario %q with %q, which is not stored", scenario, lock)
+	}
+	return found[i]
+}
+
+// comparedIn is what the stored runs say of a command's second strategy against its first, for each mix under its load.
+func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string {
+	t.Helper()
+	places, load := []string{"5x5"}, ""
+	if found := mixes.FindStringSubmatch(part[4]); found != nil {
+		places = strings.Split(found[1], ",")
+	}
+	for _, flag := range loads.FindAllStringSubmatch(part[4], -1) {
+		load += " " + flag[1] + "=" + flag[2]
+	}
+	var answers []string
+	for _, place := range places {
+		c := between(t, runs, part[3], part[2], place+load)
+		answer := fmt.Sprintf("at %s %s", place, c.Verdict)
+		if !math.IsNaN(c.Low) {
+			answer += fmt.Sprintf(": %s times (%s to %s)", ratio(c.Ratio), ratio(c.Low), ratio(c.High))
+		}
+		answers = append(answers, answer)
+	}
+	return strings.Join(answers, "; ")
+}
+
+// between is what the first run that compares two strategies in a place says of them. A folder that comes later in the alphabet
+// is asked only where those before it do not have them.
+func between(t *testing.T, runs map[string]*result.Run, a, b, place string) compare.Comparison {
+	t.Helper()
+	for _, folder := range slices.Sorted(maps.Keys(runs)) {
+		for _, c := range compare.Of(runs[folder]) {
+			switch {
+			case c.Place != place:
+			case c.A == a && c.B == b:
+				return c
+			case c.A == b && c.B == a:
+				return c.Reversed()
+			}
+		}
+	}
+	t.Fatalf("a page compares %s with %s at %s, which no run in results/ does", a, b, place)
+	return compare.Comparison{}
+}
+
+// ratio is a ratio with two or three digits.
+func ratio(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 0.1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// TestDocsTellOfEveryScenario: each command in docs/faults.md says what it finds, and each scenario has one.
+func TestDocsTellOfEveryScenario(t *testing.T) {
+	docs := text(t, "../docs/faults.md")
+	if all, said := strings.Count(docs, "marketsim faults --scenario"), len(played.FindAllString(docs, -1)); all != said {
+		t.Errorf("docs/faults.md has %d commands, of which %d say what they find", all, said)
+	}
+	for _, sc := range readFaults(t).Scenarios {
+		if !strings.Contains(docs, "--scenario "+sc.Name+" ") {
+			t.Errorf("docs/faults.md does not tell of %s", sc.Name)
+		}
+	}
+}
+
+// TestPicture draws README's picture again. With -update it writes it.
+func TestPicture(t *testing.T) {
+	path := "../docs/pictures/strategies.svg"
+	folders := glob(t, "strategies-*")
+	figures := view.Figures(readRun(t, folders[len(folders)-1]))
+	i := slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "throughput" })
+	if i < 0 {
+		t.Fatalf("%s has no figure of its throughput", folders)
+	}
+	var drawn bytes.Buffer
+	if err := view.SVG(&drawn, figures[i]); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, path, text(t, path), drawn.String())
+}
+
+// TestLinksLeadSomewhere: what a page points to is there.
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := 0
+	for _, path := range glob(t, pages...) {
+		for _, found := range link.FindAllStringSubmatch(text(t, path), -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), found[1])); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere: %v", path, found[1], err)
+			}
+		}
+	}
+	if links < 10 {
+		t.Errorf("only %d links were found", links)
+	}
+}
+
+// TestREADMEIsShort: a newcomer reads it to its end.
+func TestREADMEIsShort(t *testing.T) {
+	if n := strings.Count(text(t, "../README.md"), "\n"); n > 130 {
+		t.Errorf("README.md has %d lines, and 130 are enough: the rest belongs to docs/", n)
 	}
 }
 
@@ -71,30 +349,30 @@ func text(t *testing.T, path string) string {
 	return string(content)
 }
 
-func readRun(t *testing.T, path string) *result.Run {
+// readRuns reads every stored run, by its folder.
+func readRuns(t *testing.T) map[string]*result.Run {
 	t.Helper()
-	res, err := result.ReadRun(strings.NewReader(text(t, path)))
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+	runs := map[string]*result.Run{}
+	for _, path := range glob(t, "*/run.json") {
+		runs[filepath.Dir(path)] = readRun(t, filepath.Dir(path))
 	}
-	return res
+	return runs
 }
 
-// storedFaults reads the table once: pages tell of hundreds of its findings.
-var storedFaults = sync.OnceValues(func() (*result.Faults, error) {
-	f, err := os.Open(filepath.Join(faultsFolder, "faults.json"))
+func readRun(t *testing.T, folder string) *result.Run {
+	t.Helper()
+	run, err := result.ReadRun(strings.NewReader(text(t, filepath.Join(folder, "run.json"))))
 	if err != nil {
-		return nil, err
+		t.Fatalf("%s: %v", folder, err)
 	}
-	defer f.Close()
-	return result.ReadFaults(f)
-})
+	return run
+}
 
 func readFaults(t *testing.T) *result.Faults {
 	t.Helper()
-	res, err := storedFaults()
+	faults, err := result.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res
+	return faults
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 )
@@ -17,35 +16,33 @@ import (
 // TestBrowsersSeeTornItems plants an item in no place, in one and in several.
 func TestBrowsersSeeTornItems(t *testing.T) {
 	listing := market.Listing{Item: 7, Seller: 1, Price: 5}
-	for name, c := range map[string]struct {
+	type planted struct {
 		listed bool
 		owners []market.UserID
 		places int
 		torn   bool
-	}{
+	}
+	eachCase(t, map[string]planted{
 		"on the market":               {true, nil, 1, false},
 		"with its seller":             {false, []market.UserID{1}, 1, false},
 		"with its buyer":              {false, []market.UserID{2}, 1, false},
 		"nowhere":                     {false, nil, 0, true},
 		"on the market and with user": {true, []market.UserID{2}, 2, true},
 		"with two users":              {false, []market.UserID{1, 2}, 2, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				browser, conn, keys := openBrowser(t, s, "coarse:rw-safe")
-				if c.listed {
-					conn.ZAdd(t.Context(), keys.Market(), redis.Z{Score: 5, Member: market.Member(7, 1)})
-				}
-				for _, owner := range c.owners {
-					conn.SAdd(t.Context(), keys.Inventory(owner), 7)
-				}
-				got, _, err := browser.Browse(t.Context(), listing, 2)
-				if want := (market.Sighting{Places: c.places, Torn: c.torn}); err != nil || got != want {
-					t.Errorf("got %+v, %v; want %+v", got, err, want)
-				}
-			})
-		})
-	}
+	}, func(g *fixture, _ string, c planted) {
+		browser := g.worker("coarse:rw-safe", nil).purchaser.(market.Browser)
+		g.must(g.conn.Del(g.ctx, g.keys.Inventory(seller)).Err())
+		if c.listed {
+			g.conn.ZAdd(g.ctx, g.keys.Market(), redis.Z{Score: 5, Member: market.Member(7, 1)})
+		}
+		for _, owner := range c.owners {
+			g.conn.SAdd(g.ctx, g.keys.Inventory(owner), 7)
+		}
+		got, _, err := browser.Browse(g.ctx, listing, 2)
+		if want := (market.Sighting{Places: c.places, Torn: c.torn}); err != nil || got != want {
+			g.Errorf("got %+v, %v; want %+v", got, err, want)
+		}
+	})
 }
 
 // browsing is a call of Browse that is held after its first read.
@@ -59,7 +56,7 @@ type browsing struct {
 func (g *fixture) browses(spec string, o market.Order) *browsing {
 	g.Helper()
 	b := &browsing{Gate: step.Hold(step.Read), done: make(chan struct{})}
-	browser := g.worker(spec, g.server, b.Observe).purchaser.(market.Browser)
+	browser := g.worker(spec, b.Observe).purchaser.(market.Browser)
 	go func() {
 		defer close(b.done)
 		b.sighting, _, b.err = browser.Browse(g.ctx, market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, 3)
@@ -114,21 +111,20 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 		{"coarse:rw-safe", countedDown, false},
 	} {
 		t.Run(fmt.Sprintf("%s/torn=%v", c.spec, c.torn), func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
+			each(t, func(g *fixture) {
 				o := g.offer(0)
 				reader := c.reads(g, c.spec, o)
 				if c.torn {
-					_, err := g.worker(c.spec, g.server, nil).purchase(o)
+					_, err := g.worker(c.spec, nil).purchase(o)
 					g.must(err)
 					if got, want := g.saw(reader), (market.Sighting{Places: 2, Torn: true}); got != want {
-						t.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
+						g.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
 					}
 				} else {
 					waits := step.Hold(step.Waiting)
 					bought := g.held(c.spec, waits, o) // it waits
 					if got, want := g.saw(reader), (market.Sighting{Places: 1}); got != want {
-						t.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
+						g.Errorf("%s: the browser saw %+v, want %+v", c.spec, got, want)
 					}
 					waits.Open()
 					g.must((<-bought).err)
@@ -140,23 +136,9 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 }
 
 func TestBrowsersNeedALockThatCanBeShared(t *testing.T) {
-	browser, _, _ := openBrowser(t, testkit.Embedded(t), "coarse")
-	if _, _, err := browser.Browse(t.Context(), market.Listing{Item: 7, Seller: 1}, 2); !errors.Is(err, strategies.ErrExclusive) {
+	g := newFixture(t, testkit.Embedded(t))
+	browser := g.worker("coarse", nil).purchaser.(market.Browser)
+	if _, _, err := browser.Browse(g.ctx, market.Listing{Item: 7, Seller: 1}, 2); !errors.Is(err, strategies.ErrExclusive) {
 		t.Errorf("got %v, want %v", err, strategies.ErrExclusive)
 	}
-}
-
-func openBrowser(t *testing.T, s *backend.Server, spec string) (market.Browser, *backend.Conn, market.Keys) {
-	t.Helper()
-	parsed, err := strategies.Builtin().Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, keys := testkit.Dial(t, s), testkit.Keys(t)
-	purchaser, closer, err := parsed.Open(strategies.Env{Redis: conn.Client, Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closer.Close() })
-	return purchaser.(market.Browser), conn, keys
 }

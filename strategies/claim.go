@@ -3,9 +3,8 @@ package strategies
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,83 +29,67 @@ func claim() Strategy {
 		Summary: "ZREM decides who won, then the money moves; a control: who dies in between loses the item",
 		Source:  "recipes that take work from a set by ZREM",
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			return &claimer{rdb: env.Redis, keys: env.Keys, steps: env.Steps}, nil, nil
+			return &claimer{env}, nil, nil
 		},
 	}
 }
 
-type claimer struct {
-	rdb   *redis.Client
-	keys  market.Keys
-	steps step.Observer
-}
+type claimer struct{ Env }
 
 // List implements market.Purchaser.
 func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "srem", c.keys.Inventory(l.Seller), int64(l.Item)))
+	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "srem", c.Keys.Inventory(l.Seller), int64(l.Item)))
 	if err != nil || !claimed {
 		return market.Receipt{}, cmp.Or(err, market.ErrNotOwned)
 	}
-	return market.Receipt{}, c.complete(ctx, "listing",
-		redis.NewIntCmd(ctx, "zadd", c.keys.Market(), l.Price, market.Member(l.Item, l.Seller)))
+	return market.Receipt{}, c.complete(ctx,
+		redis.NewIntCmd(ctx, "zadd", c.Keys.Market(), l.Price, market.Member(l.Item, l.Seller)))
 }
 
 // Purchase implements market.Purchaser.
-func (c *claimer) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	member := market.Member(o.Item, o.Seller)
-	price, err := c.rdb.ZScore(ctx, c.keys.Market(), member).Result()
-	if err := judge(o, price, err, o.Price, nil); err != nil {
-		return market.Receipt{}, beforeWrite(err)
+func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
+	op := operation{Order: o, funds: redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil)} // known when they are taken
+	op.price = c.Redis.ZScore(ctx, c.Keys.Market(), op.member())
+	if err := op.judge(); err != nil {
+		return r, beforeWrite(err)
 	}
-	c.steps.At(ctx, step.Read)
-	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "zrem", c.keys.Market(), member))
+	c.Steps.At(ctx, step.Read)
+	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "zrem", c.Keys.Market(), op.member()))
 	if err != nil || !claimed {
-		return market.Receipt{}, cmp.Or(err, market.ErrNotListed)
+		return r, cmp.Or(err, market.ErrNotListed)
 	}
-	left, err := c.rdb.HIncrBy(context.WithoutCancel(ctx), c.keys.User(o.Buyer), "funds", -o.Price).Result()
-	if err == nil && left < 0 {
-		err = c.complete(ctx, "repair",
-			redis.NewIntCmd(ctx, "hincrby", c.keys.User(o.Buyer), "funds", o.Price),
-			redis.NewIntCmd(ctx, "zadd", c.keys.Market(), o.Price, member))
-		return market.Receipt{}, cmp.Or(err, market.ErrInsufficientFunds)
+	paid := redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Buyer), "funds", -o.Price)
+	if err := oneByOne(context.WithoutCancel(ctx), c.Redis, paid); err != nil {
+		return r, err
 	}
-	if err != nil {
-		return market.Receipt{}, fmt.Errorf("pay for a claimed item: %w", err)
+	if paid.Val() < 0 {
+		err = c.complete(ctx,
+			redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Buyer), "funds", o.Price),
+			redis.NewIntCmd(ctx, "zadd", c.Keys.Market(), o.Price, op.member()))
+		return r, cmp.Or(err, market.ErrInsufficientFunds)
 	}
-	return market.Receipt{}, c.complete(ctx, "purchase",
-		redis.NewIntCmd(ctx, "hincrby", c.keys.User(o.Seller), "funds", o.Price),
-		redis.NewIntCmd(ctx, "sadd", c.keys.Inventory(o.Buyer), int64(o.Item)))
+	return r, c.complete(ctx,
+		redis.NewIntCmd(ctx, "hincrby", c.Keys.User(o.Seller), "funds", o.Price),
+		redis.NewIntCmd(ctx, "sadd", c.Keys.Inventory(o.Buyer), int64(o.Item)))
 }
 
-// claimed removes something, and reports whether it was there. An error leaves the outcome unknown, unless the server
-// refused the command.
+// claimed removes something, and reports whether it was there.
 func (c *claimer) claimed(ctx context.Context, remove *redis.IntCmd) (bool, error) {
-	c.steps.At(ctx, step.BeforeWrite)
-	if err := ctx.Err(); err != nil {
-		return false, beforeWrite(err)
-	}
-	err := c.rdb.Process(ctx, remove)
-	var refused redis.Error
-	if errors.As(err, &refused) {
-		return false, beforeWrite(err)
-	}
-	if err != nil {
-		return false, fmt.Errorf("outcome of the claim is unknown: %w", err)
+	c.Steps.At(ctx, step.BeforeWrite)
+	if err := exec(ctx, c.Redis.Pipelined, func(p redis.Pipeliner) { _ = p.Process(ctx, remove) }); err != nil {
+		return false, err
 	}
 	if remove.Val() == 1 {
-		c.steps.At(ctx, step.Acquired)
+		c.Steps.At(ctx, step.Acquired)
 	}
 	return remove.Val() == 1, nil
 }
 
-// complete sends the rest, one command after the other, whether or not ctx has ended. A failure leaves the outcome
-// unknown.
-func (c *claimer) complete(ctx context.Context, what string, cmds ...redis.Cmder) error {
-	for _, cmd := range cmds {
-		if err := c.rdb.Process(context.WithoutCancel(ctx), cmd); err != nil {
-			return fmt.Errorf("outcome of a %s that was claimed is unknown: %w", what, err)
-		}
+// complete sends the rest, whether or not ctx has ended.
+func (c *claimer) complete(ctx context.Context, rest ...redis.Cmder) error {
+	if err := oneByOne(context.WithoutCancel(ctx), c.Redis, rest...); err != nil {
+		return err
 	}
-	c.steps.At(ctx, step.Written)
+	c.Steps.At(ctx, step.Written)
 	return nil
 }

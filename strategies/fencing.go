@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -29,7 +27,7 @@ const (
 // lease lasts.
 //
 //   - none: the market refuses none. The write is one MULTI/EXEC, as the book prints it.
-//   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Fencer)
+//   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Lease)
 //     at the market. If a larger fence is registered there, the holder is refused as stale; otherwise its own is
 //     stored. A second script writes if exactly its own fences are still registered. If not, it writes nothing:
 //     market.ErrStale.
@@ -62,16 +60,18 @@ var fencingParam = param.Choice("fencing",
 // idempotentParam chooses whether a script that writes keeps the outcome of its worker's last operation, in one hash at
 // the market. A library that sends a script again after a lost reply executes it twice: the buyer pays twice, or is told
 // that the item which they have just bought is gone (scenario resent). With the outcome kept by the script that writes,
-// the second execution answers what the first did. One record a worker is enough, and is overwritten: nothing is sent
-// again after the next operation has begun.
+// the second execution answers what the first did. One record a worker is kept, and is overwritten by its next operation:
+// the client itself sends nothing again after that.
 //
-// What breaks it: a script that fails midway keeps no outcome. And the record lives where the market does: a server
-// that comes back without it knows neither.
+// What breaks it: a copy that the network delays until the worker's next operation was made. It runs again (scenario
+// resent-late); only records that are kept for as long as a copy may be late prevent that. A script that fails midway keeps
+// no outcome. And the record lives where the market does: a server that comes back without it knows neither.
 //
 // Source: idempotency keys, as in the IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a
 // Medical Condition", 2012.
 var idempotentParam = param.Choice("idempotent",
-	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice", "off", "on")
+	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after the worker's "+
+		"next operation", "off", "on")
 
 // idempotent reports whether outcomes are kept at the market.
 func idempotent(v param.Values) bool { return v.Text(idempotentParam) == "on" }
@@ -80,17 +80,6 @@ func idempotent(v param.Values) bool { return v.Text(idempotentParam) == "on" }
 func registers(v param.Values) bool {
 	fencing := v.Text(fencingParam)
 	return fencing == fencingOn || fencing == fencingToken
-}
-
-// FencedLocks names the locks that number their holders.
-func (c Catalogue) FencedLocks() []string {
-	var fenced []string
-	for _, k := range c.Locks {
-		if k.Promises.Fenced {
-			fenced = append(fenced, k.Name)
-		}
-	}
-	return fenced
 }
 
 // fencingVariants are the locks that number their holders, where the market compares the numbers and where it does
@@ -107,172 +96,106 @@ func fencingVariants(c Catalogue) []string {
 // checkFencing refuses fencing=on under a lock that does not number its holders, and what goes with scripts only or
 // without them only.
 func checkFencing(s Spec, c Catalogue) error {
-	kind, fencing := s.lock, s.params.Text(fencingParam)
+	fencing, write := s.params.Text(fencingParam), s.params.Text(writeParam)
 	switch {
 	case fencing == fencingNone && idempotent(s.params):
 		return fmt.Errorf("idempotent=on is kept by the script that writes: add fencing=%s, %s or %s",
 			fencingOff, fencingOn, fencingToken)
-	case fencing != fencingNone && s.params.Text(writeParam) != writeParam.Default:
-		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", s.params.Text(writeParam),
-			fencingNone, fencing)
+	case fencing != fencingNone && write != writeParam.Default:
+		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", write, fencingNone, fencing)
+	case write == writeFused:
+		return checkFused(s)
+	case fencing == fencingOn && !s.lock.Promises.Fenced:
+		return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which"+
+			" works with any lock", s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
 	}
-	if err := errors.Join(checkFused(s), checkTogether(s)); err != nil {
-		return err
-	}
-	if s.params.Text(fencingParam) != fencingOn || kind.Promises.Fenced {
-		return nil
-	}
-	return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which"+
-		" works with any lock", kind.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)
+	return nil
 }
 
 var (
 	//go:embed fence.lua
 	fenceText string
-	//go:embed refused.lua
-	refusedText string
 	//go:embed list_read.lua
 	listReadText string
-	//go:embed list_write.lua
-	listWriteText string
 	//go:embed purchase_read.lua
 	purchaseReadText string
-	//go:embed purchase_write.lua
-	purchaseWriteText string
 
-	//go:embed once.lua
-	onceText string
-
-	listRead     = redis.NewScript(fenceText + listReadText)
-	purchaseRead = redis.NewScript(fenceText + purchaseReadText)
-
-	listWrite, listOnce         = writingScripts(fenceText, listWriteText)
-	purchaseWrite, purchaseOnce = writingScripts(fenceText, purchaseWriteText)
+	listRead      = redis.NewScript(fenceText + listReadText)
+	purchaseRead  = redis.NewScript(fenceText + purchaseReadText)
+	listWrite     = newWriting(fenceText, "if not registered(2, 3) then return 0 end\n"+listWriteText)
+	purchaseWrite = newWriting(fenceText, "if not registered(4, 3) then return 0 end\n"+purchaseWriteText)
 )
 
-// writingScripts makes a script that writes, with what is defined before it, and the same for idempotent=on.
-func writingScripts(before, text string) (plain, once *redis.Script) {
-	return redis.NewScript(before + refusedText + text),
-		redis.NewScript(before + refusedText + "local function write()\n" + text + "end\n" + onceText)
-}
-
-// scripts is access with fences: the first script reads and registers the holder, the second compares who is registered
-// and writes. See fencingParam.
-type scripts struct {
+// fenced is access with fences: a first script reads and registers the holder, a second compares who is registered and
+// writes. See fencingParam.
+type fenced struct {
 	*locked
-	fencing string
-	worker  string   // in the hash of outcomes; empty: none are kept
-	number  int64    // of its last operation
-	fences  []string // those of the held locks; empty when nothing is registered; reused
-	with    []string // the keys of a script; reused
-	args    []any    // its arguments; reused
+	scripter *scripter
+	fences   []string // those of the held locks; empty when nothing is registered; reused
 }
 
-func (g *scripts) listing(ctx context.Context, l market.Listing) (read, write func() error) {
-	inventory := g.keys.Inventory(l.Seller)
-	read = func() error {
-		answer, err := g.read(ctx, listRead, 1, []string{inventory}, int64(l.Item))
-		if err == nil && answer[0] == int64(0) {
-			err = market.ErrNotOwned
-		}
+func (f *fenced) read(ctx context.Context, op *operation) error {
+	if err := f.prepare(); err != nil {
 		return err
 	}
-	write = func() error {
-		return g.write(ctx, listWrite, listOnce, []string{g.keys.Market(), inventory},
-			l.Price, market.Member(l.Item, l.Seller), int64(l.Item))
+	script, of := purchaseRead, any(op.member())
+	if op.lists {
+		script, of = listRead, int64(op.Item)
 	}
-	return read, write
-}
-
-func (g *scripts) purchase(ctx context.Context, o market.Order) (read, write func() error) {
-	member := market.Member(o.Item, o.Seller)
-	read = func() error {
-		answer, err := g.read(ctx, purchaseRead, 2, []string{g.keys.Market(), g.keys.User(o.Buyer)}, member)
-		if err != nil {
-			return err
-		}
-		price, priceErr := value(answer[0]).Float64()
-		funds, fundsErr := value(answer[1]).Int64()
-		return judge(o, price, priceErr, funds, fundsErr)
-	}
-	write = func() error {
-		return g.write(ctx, purchaseWrite, purchaseOnce,
-			[]string{g.keys.User(o.Seller), g.keys.User(o.Buyer), g.keys.Inventory(o.Buyer), g.keys.Market()},
-			o.Price, -o.Price, int64(o.Item), member)
-	}
-	return read, write
-}
-
-// read runs a script that reads and registers. It returns as many values as the caller expects.
-func (g *scripts) read(ctx context.Context, script *redis.Script, values int, keys []string, of any) ([]any, error) {
-	if err := g.prepare(); err != nil {
-		return nil, err
-	}
-	g.prepareRun(keys, of, g.fencing)
-	answer, err := script.Run(ctx, g.rdb, g.with, g.args...).Slice()
+	keys, args := f.withFences(op.reads(), []any{of, f.Params.Text(fencingParam)})
+	answer, err := script.Run(ctx, f.Redis, keys, args...).Slice()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read and register: %w", err)
+		return fmt.Errorf("read and register: %w", err)
 	case len(answer) == 0:
-		return nil, market.ErrStale
-	case len(answer) != values:
-		return nil, fmt.Errorf("read and register: %d values, want %d", len(answer), values)
-	}
-	return answer, nil
-}
-
-// write runs a script that compares and writes, and classifies its answer: nil (applied), ErrStale, or an error of
-// afterScript.
-func (g *scripts) write(ctx context.Context, script, once *redis.Script, keys []string, args ...any) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", market.ErrNotSent, err)
-	}
-	g.prepareRun(keys, args...)
-	if g.worker != "" {
-		g.number++
-		script, g.with, g.args = once, append(g.with, g.keys.Outcomes()), append(g.args, g.worker, g.number)
-	}
-	applied, err := script.Run(ctx, g.rdb, g.with, g.args...).Bool()
-	if err == nil && !applied {
 		return market.ErrStale
+	case op.lists:
+		op.owned = redis.NewBoolResult(answer[0] != int64(0), nil)
+	default:
+		op.price = redis.NewFloatResult(value(answer[0]).Float64())
+		op.funds = value(answer[1])
 	}
-	return afterScript(err)
-}
-
-// prepareRun sets the keys and arguments of a script. The fences of the held locks follow its own.
-func (g *scripts) prepareRun(keys []string, args ...any) {
-	g.with, g.args = append(g.with[:0], keys...), append(g.args[:0], args...)
-	for i, fence := range g.fences {
-		g.with, g.args = append(g.with, g.keys.Fence(g.wanted[i])), append(g.args, fence)
-	}
-}
-
-// prepare sets the fence that the holder registers for each of its locks.
-func (g *scripts) prepare() error {
-	g.fences = g.fences[:0]
-	switch g.fencing {
-	case fencingToken:
-		token := rand.Text()
-		for range g.held {
-			g.fences = append(g.fences, token)
-		}
-	case fencingOn:
-		for i, lease := range g.held {
-			fencer, ok := lease.(lock.Fencer)
-			if !ok {
-				return fmt.Errorf("lock %s promises fences, and its lease has none", g.wanted[i])
-			}
-			g.fences = append(g.fences, strconv.FormatInt(fencer.Fence(), 10))
-		}
-	}
-	return nil
+	return op.judge()
 }
 
 // value is one value of a script's answer, redis.Nil if it is missing there.
 func value(answer any) *redis.StringCmd {
-	text, ok := answer.(string)
-	if !ok {
-		return redis.NewStringResult("", redis.Nil)
+	if text, ok := answer.(string); ok {
+		return redis.NewStringResult(text, nil)
 	}
-	return redis.NewStringResult(text, nil)
+	return redis.NewStringResult("", redis.Nil)
+}
+
+func (f *fenced) write(ctx context.Context, op *operation) error {
+	script := purchaseWrite
+	if op.lists {
+		script = listWrite
+	}
+	keys, args := f.withFences(op.writing())
+	return f.scripter.run(ctx, script, keys, args)
+}
+
+// withFences adds those of the held locks to the keys and arguments of a script.
+func (f *fenced) withFences(keys []string, args []any) ([]string, []any) {
+	for i, fence := range f.fences {
+		keys, args = append(keys, f.Keys.Fence(f.wanted[i])), append(args, fence)
+	}
+	return keys, args
+}
+
+// prepare sets the fence that the holder registers for each of its locks.
+func (f *fenced) prepare() error {
+	f.fences = f.fences[:0]
+	fencing, token := f.Params.Text(fencingParam), rand.Text()
+	for i, h := range f.held {
+		switch {
+		case fencing == fencingToken:
+			f.fences = append(f.fences, token)
+		case fencing == fencingOn && h.Lease.Fence == 0:
+			return fmt.Errorf("lock %s promises fences, and its lease has none", f.wanted[i])
+		case fencing == fencingOn:
+			f.fences = append(f.fences, strconv.FormatInt(h.Lease.Fence, 10))
+		}
+	}
+	return nil
 }

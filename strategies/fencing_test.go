@@ -2,6 +2,7 @@ package strategies_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,14 +11,14 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 func TestFencingConforms(t *testing.T) {
 	for _, spec := range []string{
-		"coarse:fenced:fencing=off", "coarse:fenced:fencing=on", "coarse:set-px:fencing=token",
-		"fine:fenced+watchdog:fencing=on", "fine-wallet:fenced:fencing=on", "fine-wallet:fencing=token",
-		"fine:fenced:fencing=on:idempotent=on", "fine:write=pipeline", "fine:set-px:write=fused",
-		"coarse:set-px:write=fused",
+		"coarse:fenced:fencing=off", "fine:fenced+watchdog:fencing=on", "fine-wallet:fenced:fencing=on",
+		"fine-wallet:fencing=token", "fine:fenced:fencing=on:idempotent=on", "fine:write=pipeline", "fine:set-px:write=fused",
 	} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
@@ -50,182 +51,165 @@ func (g *fixture) ends(who string, gate *step.Gate, held <-chan outcome, want er
 	}
 }
 
-// soldTwice checks that the audit finds the one item sold twice.
-func (g *fixture) soldTwice() {
+// takeover is what becomes of two orders of one item, of which the former loses its lock to the later.
+type takeover struct {
+	former, later error
+	sound         bool // or the item is sold twice
+}
+
+// holds starts an order, and returns when it is held at the gate.
+func (w *worker) holds(gate *step.Gate, o market.Order) <-chan outcome {
+	g := w.fixture
 	g.Helper()
-	if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(strings.Join(v.Problems, ""), "sold twice") {
-		g.Errorf("audit: %+v; want an item sold twice", v)
+	g.Cleanup(gate.Open)
+	result := w.start(o)
+	select {
+	case <-gate.Reached():
+	case got := <-result:
+		g.Fatalf("the order did not come to the gate: %v", got.err)
 	}
+	return result
 }
 
-// What becomes of two orders of one item, of which the former loses its lock to the later.
-var takeovers = []struct {
-	spec   string
-	former error // what the former holder gets when it goes on
-	later  error
-	sound  bool
-}{
-	{"coarse:fenced", nil, nil, false},
-	{"coarse:fenced:fencing=off", nil, nil, false},
-	{"coarse:fenced:fencing=on", market.ErrStale, nil, true},
-	{"coarse:set-px:fencing=off", nil, nil, false},
-	{"coarse:set-px:fencing=token", market.ErrStale, nil, true},
-	{"coarse:setnx:fencing=token", market.ErrStale, nil, true},
-	{"coarse:set-px:write=fused", market.ErrLockLost, nil, true},
-}
-
-func TestFormerHolderWritesAfterTheLaterOne(t *testing.T) {
-	for _, c := range takeovers {
-		t.Run(c.spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				order, gate := g.offer(0), step.Hold(step.BeforeWrite)
-				former := g.held(c.spec, gate, order)
-				g.lose("market")
-				if _, err := g.worker(c.spec, s, nil).purchase(rival(order)); !errors.Is(err, c.later) {
-					t.Errorf("later holder: %v, want %v", err, c.later)
-				}
-				g.ends("former holder", gate, former, c.former)
-				g.judged(c.sound)
-			})
-		})
-	}
-}
-
-// The former holder writes before the later one has written, but after it has read. A market that remembers only the
-// largest fence that has written would let both.
-func TestFormerHolderWritesBeforeTheLaterOne(t *testing.T) {
-	for _, c := range takeovers {
-		t.Run(c.spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
-				former := g.held(c.spec, one, order)
-				g.lose("market")
-				later := g.held(c.spec, other, rival(order))
-				g.ends("former holder", one, former, c.former)
-				g.ends("later holder", other, later, c.later)
-				g.judged(c.sound)
-			})
-		})
-	}
-}
-
-func (g *fixture) judged(sound bool) {
+// ends lets both orders end, in either order, and judges them.
+func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan outcome, laterFirst bool) {
 	g.Helper()
-	if sound {
+	if laterFirst {
+		g.ends("later holder", other, later, w.later)
+	}
+	g.ends("former holder", one, former, w.former)
+	if !laterFirst {
+		g.ends("later holder", other, later, w.later)
+	}
+	if w.sound {
 		g.sound(0, 0)
-	} else {
-		g.soldTwice()
+	} else if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(strings.Join(v.Problems, ""), "in two places") {
+		g.Errorf("audit: %+v; want an item in two places", v)
 	}
 }
 
-// The former holder reads for the first time when the later one has. Only here does the order of fences matter: it
-// decides who wins.
-func TestFormerHolderReadsLate(t *testing.T) {
-	for _, c := range []struct {
-		spec          string
-		former, later error
-		sound         bool
+func TestFormerHolder(t *testing.T) {
+	writes := map[string]takeover{
+		"coarse:fenced":               {nil, nil, false},
+		"coarse:fenced:fencing=off":   {nil, nil, false},
+		"coarse:fenced:fencing=on":    {market.ErrStale, nil, true},
+		"coarse:set-px:fencing=off":   {nil, nil, false},
+		"coarse:set-px:fencing=token": {market.ErrStale, nil, true},
+		"coarse:setnx:fencing=token":  {market.ErrStale, nil, true},
+		"coarse:set-px:write=fused":   {market.ErrLockLost, nil, true},
+	}
+	for name, c := range map[string]struct {
+		formerAt, laterAt step.Name // where they are held
+		laterFirst        bool
+		want              map[string]takeover
 	}{
-		{"coarse:fenced:fencing=off", nil, nil, false},
-		{"coarse:fenced:fencing=on", market.ErrStale, nil, true},
-		{"coarse:set-px:fencing=token", nil, market.ErrStale, true},
+		"writes after the later one": {step.BeforeWrite, step.BeforeWrite, true, writes},
+		// A market that remembers only the largest fence that has written would let both.
+		"writes before the later one, which has read": {step.BeforeWrite, step.BeforeWrite, false, writes},
+		// Only here does the order of fences matter: it decides who wins.
+		"reads late": {step.Acquired, step.BeforeWrite, false, map[string]takeover{
+			"coarse:fenced:fencing=off":   {nil, nil, false},
+			"coarse:fenced:fencing=on":    {market.ErrStale, nil, true},
+			"coarse:set-px:fencing=token": {nil, market.ErrStale, true},
+		}},
+		// That does no harm, and is let.
+		"writes before the later one reads": {step.BeforeWrite, step.Acquired, false, map[string]takeover{
+			"coarse:fenced:fencing=on":    {nil, market.ErrNotListed, true},
+			"coarse:set-px:fencing=token": {nil, market.ErrNotListed, true},
+		}},
 	} {
-		t.Run(c.spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				order, one, other := g.offer(0), step.Hold(step.Acquired), step.Hold(step.BeforeWrite)
-				former := g.held(c.spec, one, order)
-				g.lose("market")
-				later := g.held(c.spec, other, rival(order))
-				g.ends("former holder", one, former, c.former)
-				g.ends("later holder", other, later, c.later)
-				g.judged(c.sound)
-			})
-		})
-	}
-}
-
-// A former holder that writes before the later one has read does no harm, and is let.
-func TestFormerHolderWritesBeforeTheLaterOneReads(t *testing.T) {
-	for _, spec := range []string{"coarse:fenced:fencing=on", "coarse:set-px:fencing=token"} {
-		t.Run(spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.Acquired)
+		t.Run(name, func(t *testing.T) {
+			eachCase(t, c.want, func(g *fixture, spec string, want takeover) {
+				order, one, other := g.offer(0), step.Hold(c.formerAt), step.Hold(c.laterAt)
 				former := g.held(spec, one, order)
 				g.lose("market")
-				later := g.held(spec, other, rival(order))
-				g.ends("former holder", one, former, nil)
-				g.ends("later holder", other, later, market.ErrNotListed)
-				g.sound(0, 0)
+				want.ends(g, one, other, former, g.held(spec, other, rival(order)), c.laterFirst)
 			})
+		})
+	}
+}
+
+// ZooKeeper and etcd lose the session of a holder whose write is on its way.
+func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) []string{
+		"zookeeper": func(t *testing.T) []string { return testkit.ZooKeeper(t, 1).Addrs() },
+		"etcd":      func(t *testing.T) []string { return testkit.Etcd(t, 1).Addrs() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addrs := start(t)
+			play := func(t *testing.T, spec string, want takeover, laterFirst bool) {
+				t.Parallel()
+				g, proxies := newFixture(t, testkit.Embedded(t)), testkit.StartProxies(t, addrs[:1])
+				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
+				env := strategies.Env{Steps: one.Observe, Servers: lock.Servers{ZooKeeper: proxies.Addrs(), Etcd: proxies.Addrs()}}
+				former := g.open(spec+":ttl=1s", g.server, env).holds(one, order)
+				proxies.Disconnect()
+				env = strategies.Env{Steps: other.Observe, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
+				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)
+			}
+			for fencing, want := range map[string]takeover{"off": {nil, nil, false}, "on": {market.ErrStale, nil, true}} {
+				for _, laterFirst := range []bool{true, false} {
+					t.Run(fmt.Sprintf("fencing=%s/later first %t", fencing, laterFirst), func(t *testing.T) {
+						play(t, "coarse:"+name+":fencing="+fencing, want, laterFirst)
+					})
+				}
+			}
 		})
 	}
 }
 
 // A late listing would put an item on the market again that has been sold.
 func TestFormerHolderListsLate(t *testing.T) {
-	for spec, want := range map[string]error{
+	eachCase(t, map[string]error{
 		"fine:fenced:fencing=off": nil, "fine:fenced:fencing=on": market.ErrStale, "fine:set-px:fencing=token": market.ErrStale,
 		"fine:set-px:write=fused": market.ErrLockLost,
-	} {
-		t.Run(spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
-				t.Cleanup(gate.Open)
-				a, l := g.worker(spec, s, gate.Observe), market.Listing{Item: g.first, Seller: seller, Price: price}
-				go func() {
-					r, err := a.list(l)
-					former <- outcome{r, err}
-				}()
-				<-gate.Reached()
-				g.lose("1")
-				later := g.worker(spec, s, nil)
-				if _, err := later.list(l); err != nil {
-					t.Error(err)
-				}
-				if _, err := later.purchase(market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}); err != nil {
-					t.Error(err)
-				}
-				g.ends("former holder", gate, former, want)
-				if v := g.audit(); v.OK() != (want != nil) {
-					t.Errorf("audit: %+v", v)
-				}
-			})
-		})
-	}
+	}, func(g *fixture, spec string, want error) {
+		gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
+		g.Cleanup(gate.Open)
+		a, l := g.worker(spec, gate.Observe), g.listing(0)
+		go func() {
+			r, err := a.list(l)
+			former <- outcome{r, err}
+		}()
+		<-gate.Reached()
+		g.lose("1")
+		later := g.worker(spec, nil)
+		if _, err := later.list(l); err != nil {
+			g.Error(err)
+		}
+		if _, err := later.purchase(market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}); err != nil {
+			g.Error(err)
+		}
+		g.ends("former holder", gate, former, want)
+		if v := g.audit(); v.OK() != (want != nil) {
+			g.Errorf("audit: %+v", v)
+		}
+	})
 }
 
 // Of the two locks of fine-wallet either may be lost. Here it is the account's, and two orders spend from it.
 func TestEachLockIsFenced(t *testing.T) {
-	for spec, want := range map[string]error{
+	eachCase(t, map[string]error{
 		"fine-wallet:fenced:fencing=off": nil, "fine-wallet:fenced:fencing=on": market.ErrStale,
 		"fine-wallet:set-px:fencing=token": market.ErrStale,
-	} {
-		t.Run(spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				order, another, gate := g.offer(0), g.offer(1), step.Hold(step.BeforeWrite)
-				former := g.held(spec, gate, order)
-				g.lose("users:2")
-				if _, err := g.worker(spec, s, nil).purchase(another); err != nil {
-					t.Errorf("later holder: %v", err)
-				}
-				g.ends("former holder", gate, former, want)
-				if v := g.audit(); v.OK() != (want != nil) {
-					t.Errorf("audit: %+v", v)
-				}
-			})
-		})
-	}
+	}, func(g *fixture, spec string, want error) {
+		order, another, gate := g.offer(0), g.offer(1), step.Hold(step.BeforeWrite)
+		former := g.held(spec, gate, order)
+		g.lose("users:2")
+		if _, err := g.worker(spec, nil).purchase(another); err != nil {
+			g.Errorf("later holder: %v", err)
+		}
+		g.ends("former holder", gate, former, want)
+		if v := g.audit(); v.OK() != (want != nil) {
+			g.Errorf("audit: %+v", v)
+		}
+	})
 }
 
 // Fences are compared as the numbers they are, however large: Lua's own are exact up to 2^53 only.
 func TestFencesAreComparedExactly(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+	each(t, func(g *fixture) {
 		for _, c := range []struct {
 			before     int64 // the fence of the holder before this one, whose own is one larger
 			registered int64
@@ -240,47 +224,14 @@ func TestFencesAreComparedExactly(t *testing.T) {
 			{1<<53 + 1, 1 << 53, nil},
 			{9, 1<<63 - 1, market.ErrStale},
 		} {
-			g := newFixture(t, s)
+			g := newFixture(g, g.server)
 			order := g.offer(0)
 			g.must(g.conn.Set(g.ctx, g.keys.Lock("market")+":fence", c.before, 0).Err())
 			g.must(g.conn.Set(g.ctx, g.keys.Fence("market"), c.registered, 0).Err())
-			if _, err := g.worker("coarse:fenced:fencing=on", s, nil).purchase(order); !errors.Is(err, c.want) {
-				t.Errorf("with %d registered, holder %d: %v, want %v", c.registered, c.before+1, err, c.want)
+			if _, err := g.worker("coarse:fenced:fencing=on", nil).purchase(order); !errors.Is(err, c.want) {
+				g.Errorf("with %d registered, holder %d: %v, want %v", c.registered, c.before+1, err, c.want)
 			}
 			g.sound(0, 0)
 		}
 	})
-}
-
-// BenchmarkFencing measures what fencing costs one worker whom nobody disturbs: an operation is a listing and a
-// purchase of the same item. Compare on and token with off, and off with none, which is MULTI/EXEC instead of scripts.
-// Under contention, measure with 'marketsim run --fencing'.
-//
-//	go test ./strategies -run '^$' -bench Fencing -count 10 >fencing.txt
-//	benchstat -col /fencing fencing.txt
-func BenchmarkFencing(b *testing.B) {
-	s := testkit.Local(b)
-	for _, c := range []struct {
-		lock    string
-		fencing []string
-	}{
-		{"fenced", []string{"none", "off", "on", "token"}},
-		{"set-px", []string{"none", "off", "token"}},
-	} {
-		for _, fencing := range c.fencing {
-			b.Run("lock="+c.lock+"/fencing="+fencing, func(b *testing.B) {
-				g := newFixture(b, s)
-				p := g.worker("fine:"+c.lock+":fencing="+fencing, s, nil).purchaser // a ledger follows no resale
-				l := market.Listing{Item: g.first, Seller: seller, Price: price}
-				b.ReportAllocs()
-				for b.Loop() {
-					_, err := p.List(g.ctx, l)
-					g.must(err)
-					_, err = p.Purchase(g.ctx, market.Order{Item: l.Item, Seller: l.Seller, Buyer: 3 - l.Seller, Price: price})
-					g.must(err)
-					l.Seller = 3 - l.Seller
-				}
-			})
-		}
-	}
 }

@@ -1,16 +1,29 @@
 package strategies
 
 import (
-	"iter"
+	"slices"
+	"strconv"
 
 	"github.com/marketsim/marketsim/market"
 )
+
+// coarse is one lock named "market" around both operations: correct while the lock is, and nobody works in parallel.
+//
+// Source: Redis in Action, section 6.2.3, purchase_item_with_lock.
+func coarse() Strategy {
+	return underLocks(Strategy{
+		Name:     "coarse",
+		Summary:  "one lock around every listing and purchase of the market",
+		Source:   "Redis in Action, section 6.2.3",
+		Protects: Protection{Items: true, Accounts: true},
+	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string { return append(names, "market") })
+}
 
 // fine is the same critical section as coarse under a lock named after the item, so that operations on different
 // items run in parallel.
 //
 // What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at the same
-// time can both find enough coins in it, and overdraw it (run with --wallets to see it). fine-wallet corrects that.
+// time can both find enough coins in it, and overdraw it (scenario overdraft). fine-wallet corrects that.
 //
 // Source: Redis in Action, section 6.2.4.
 func fine() Strategy {
@@ -20,10 +33,55 @@ func fine() Strategy {
 		Source:   "Redis in Action, section 6.2.4",
 		Protects: Protection{Items: true},
 		Variants: fencingVariants,
-	}, LockNames{
-		operation: func(names []string, item market.ItemID, _ market.UserID) []string {
-			return append(names, itemLock(item))
-		},
-		all: func(_ int, items market.ItemID) iter.Seq[string] { return itemLocks(items) },
+	}, func(names []string, item market.ItemID, _ market.UserID, _ int) []string {
+		return append(names, itemLock(item))
 	})
 }
+
+// fineWallet is fine with the buyer's account locked as well. Every purchase locks its item first and its buyer's
+// account second: the holder of an account waits for nothing, so nobody can wait in a circle. The seller's account
+// needs no lock, because it is only added to.
+//
+// Source: a correction of section 6.2.4 of Redis in Action; the order is Dijkstra's resource hierarchy.
+func fineWallet() Strategy {
+	return underLocks(Strategy{
+		Name:     "fine-wallet",
+		Summary:  "a lock an item and one for the buyer's account, taken in that order",
+		Source:   "correction of Redis in Action, section 6.2.4",
+		Protects: Protection{Items: true, Accounts: true},
+	}, itemAndAccount)
+}
+
+// walletUnordered is fine-wallet with a mistake: every second purchase of a worker takes the account first and the item
+// second. It is a control, which must be caught.
+//
+// What breaks it: two workers who want the same item for the same account can each hold what the other waits for. Both
+// wait until one of them gives up, and everybody who wants either waits with them (scenario crossed). Nothing is lost,
+// and nothing is bought: the price is time, counted as contended orders.
+//
+// Source: E. W. Dijkstra's dining philosophers, without his resource hierarchy.
+func walletUnordered() Strategy {
+	return underLocks(Strategy{
+		Name:     "wallet-unordered",
+		Summary:  "fine-wallet with its two locks taken in changing order; a control: it deadlocks until a time-out",
+		Source:   "the dining philosophers",
+		Protects: Protection{Items: true, Accounts: true},
+	}, func(names []string, item market.ItemID, buyer market.UserID, n int) []string {
+		if names = itemAndAccount(names, item, buyer, n); n%2 == 0 {
+			slices.Reverse(names)
+		}
+		return names
+	})
+}
+
+// itemAndAccount are the locks of an item and of the account that buys it.
+func itemAndAccount(names []string, item market.ItemID, buyer market.UserID, _ int) []string {
+	if names = append(names, itemLock(item)); buyer != 0 {
+		names = append(names, accountLock(buyer))
+	}
+	return names
+}
+
+func itemLock(id market.ItemID) string { return strconv.FormatInt(int64(id), 10) }
+
+func accountLock(id market.UserID) string { return "users:" + strconv.FormatInt(int64(id), 10) }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -32,21 +31,23 @@ const writeFused = "fused"
 // Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set", with the
 // lock of redis.io/commands/set.
 type fused struct {
-	rdb     *redis.Client
-	keys    market.Keys
-	names   LockNames
-	steps   step.Observer
-	holds   holds
-	ttl     time.Duration
-	retries *lock.Retries
-	wanted  []string // the name of the operation's lock; reused
+	*locked     // whose Locker and access it is
+	lock.Locker // of the kind set-px; it is asked for nothing but its promises
+	ttl         time.Duration
+	retries     *lock.Retries
+
+	// Of the operation under way.
+	conn       *redis.Conn // the client's only one: the WATCH holds on no other; nil: the client has it back
+	key, token string
+	watched    bool // a WATCH is in force
+	writes     bool // with the release
 }
 
-func newFused(env Env, names LockNames) (market.Purchaser, io.Closer, error) {
+func newFused(k *locked) *fused {
 	return &fused{
-		rdb: env.Redis, keys: env.Keys, names: names, steps: env.Steps, holds: holds{report: env.Holds},
-		ttl: env.Params.Duration(lock.TTLParam), retries: lock.NewRetries(lock.Env{Params: env.Params, Steps: env.Steps}),
-	}, nil, nil
+		locked: k, Locker: k.Env.Locker, ttl: k.Params.Duration(lock.TTLParam),
+		retries: lock.NewRetries(lock.Env{Params: k.Params, Steps: k.Steps}),
+	}
 }
 
 // fusedParams are the names of the lock's parameters that fused has.
@@ -57,241 +58,134 @@ var fusedParams = []string{
 
 // checkFused refuses what fused cannot do.
 func checkFused(s Spec) error {
-	if s.params.Text(writeParam) != writeFused {
-		return nil
-	}
 	for _, p := range s.lock.Params {
 		_, given := s.params[p.Name]
 		if given && !slices.Contains(fusedParams, p.Name) {
 			return fmt.Errorf("write=%s takes no %s: it sets and releases the lock itself", writeFused, p.Name)
 		}
 	}
-	if s.lock.Name != "set-px" || s.strategy.Locks.several {
+	if s.lock.Name != "set-px" || s.SeveralLocks() {
 		return fmt.Errorf("write=%s is for one lock an operation, of the kind set-px: coarse:set-px:write=%[1]s or "+
 			"fine:set-px:write=%[1]s", writeFused)
 	}
 	return nil
 }
 
-// List implements market.Purchaser.
-func (f *fused) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	var owned *redis.BoolCmd
-	return f.do(ctx, l.Item, 0, &fusedLease{
-		read: func(p redis.Pipeliner) { owned = p.SIsMember(ctx, f.keys.Inventory(l.Seller), int64(l.Item)) },
-		judge: func() error {
-			if owned.Err() == nil && !owned.Val() {
-				return market.ErrNotOwned
-			}
-			return owned.Err()
-		},
-		write: func(p redis.Pipeliner) { queueListing(ctx, p, f.keys, l) },
-	})
-}
+// read implements access: Acquire has read.
+func (f *fused) read(_ context.Context, op *operation) error { return op.judge() }
 
-// Purchase implements market.Purchaser.
-func (f *fused) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	var price *redis.FloatCmd
-	var funds *redis.StringCmd
-	return f.do(ctx, o.Item, o.Buyer, &fusedLease{
-		read: func(p redis.Pipeliner) {
-			price = p.ZScore(ctx, f.keys.Market(), market.Member(o.Item, o.Seller))
-			funds = p.HGet(ctx, f.keys.User(o.Buyer), "funds")
-		},
-		judge: func() error {
-			coins, err := funds.Int64()
-			return judge(o, price.Val(), price.Err(), coins, err)
-		},
-		write: func(p redis.Pipeliner) { queuePurchase(ctx, p, f.keys, o) },
-	})
-}
-
-// do does one operation. The connection is the client's only one, and goes back to it: the WATCH holds on no other.
-func (f *fused) do(ctx context.Context, item market.ItemID, buyer market.UserID, l *fusedLease,
-) (r market.Receipt, err error) {
-	f.wanted = f.names.operation(f.wanted[:0], item, buyer)
-	l.fused, l.conn, l.key, l.token = f, f.rdb.Conn(), f.keys.Lock(f.wanted[0]), rand.Text()
-	defer func() { err = errors.Join(err, l.giveConnBack()) }()
-
-	start := time.Now()
-	f.holds.call(f.wanted[0], false)
-	err = l.acquire(ctx, &r)
-	since := time.Now()
-	r.LockWait = since.Sub(start)
-	if err != nil {
-		return r, err
-	}
-	f.holds.acquired(l)
-	f.steps.At(ctx, step.Acquired)
-	refusal := beforeWrite(l.judge())
-	if refusal == nil {
-		f.steps.At(ctx, step.Read)
-		f.steps.At(ctx, step.BeforeWrite)
-		f.steps.At(ctx, step.BeforeRelease)
-		err = f.holds.release(ctx, l) // writes as well
-	} else {
-		l.write = func(redis.Pipeliner) {}
-		err = f.holds.release(context.WithoutCancel(ctx), l)
-	}
-	r.LockHold = time.Since(since)
-	switch {
-	case refusal != nil && err != nil && !errors.Is(err, lock.ErrLost):
-		r.ReleasesFailed++
-		return r, refusal
-	case refusal != nil:
-		return r, refusal
-	case errors.Is(err, lock.ErrLost):
-		return r, fmt.Errorf("%w: %w", market.ErrLockLost, err)
-	case err == nil:
-		f.steps.At(ctx, step.Written)
-	}
-	return r, err
-}
-
-// fusedLease is one operation's time with its lock, and what it reads and writes meanwhile.
-type fusedLease struct {
-	*fused
-	conn       *redis.Conn
-	key, token string
-	watched    bool // a WATCH is in force
-
-	read  func(redis.Pipeliner)
-	judge func() error // of what was read
-	write func(redis.Pipeliner)
-}
-
-// Context implements lock.Lease: a loss is noticed by EXEC only.
-func (*fusedLease) Context() context.Context { return context.Background() }
-
-// acquire takes the lock and reads. After an error the lock is free, as far as the server can be reached.
-func (l *fusedLease) acquire(ctx context.Context, r *market.Receipt) error {
-	l.retries.Begin()
-	taken, err := l.takeAndRead(ctx)
-	for err == nil && !taken {
-		r.Polls++
-		wait, gaveUp := l.retries.Next(ctx)
-		if gaveUp != nil {
-			r.Retries++
-			return errors.Join(fmt.Errorf("%w: %w", market.ErrContended, gaveUp), l.unwatch(ctx))
-		}
-		select {
-		case <-time.After(wait):
-			taken, err = l.take(ctx)
-		case <-ctx.Done():
-			return errors.Join(beforeWrite(ctx.Err()), l.unwatch(ctx))
-		}
-	}
-	switch {
-	case err == nil:
-		return nil
-	case taken:
-		return beforeWrite(lock.GiveBack(ctx, err, l.free))
-	}
-	return beforeWrite(lock.Abandon(ctx, err, l.free))
-}
-
-// takeAndRead is the first round trip. After true and an error the lock was taken, and is perhaps lost again.
-func (l *fusedLease) takeAndRead(ctx context.Context) (taken bool, err error) {
-	p := l.conn.Pipeline()
-	set := l.set(ctx, p)
-	held := l.watchAndRead(ctx, p)
-	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one
-	l.watched = true
-	switch err := set.Err(); {
-	case errors.Is(err, redis.Nil):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return true, l.mine(held)
-}
-
-// take tries again to take the lock, and if it is taken watches and reads.
-func (l *fusedLease) take(ctx context.Context) (bool, error) {
-	p := l.conn.Pipeline()
-	if l.watched {
-		p.Do(ctx, "unwatch")
-	}
-	set := l.set(ctx, p)
-	_, _ = p.Exec(ctx)
-	l.watched = false
-	switch err := set.Err(); {
-	case errors.Is(err, redis.Nil):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	p = l.conn.Pipeline()
-	held := l.watchAndRead(ctx, p)
-	_, _ = p.Exec(ctx)
-	l.watched = true
-	return true, l.mine(held)
-}
-
-func (l *fusedLease) set(ctx context.Context, p redis.Pipeliner) *redis.StatusCmd {
-	set := redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "px", l.ttl.Milliseconds())
-	_ = p.Process(ctx, set) // it is queued
-	return set
-}
-
-// watchAndRead queues the WATCH and what is read under it. It returns who holds the lock.
-func (l *fusedLease) watchAndRead(ctx context.Context, p redis.Pipeliner) (held *redis.StringCmd) {
-	p.Do(ctx, "watch", l.key)
-	held = p.Get(ctx, l.key)
-	l.read(p)
-	return held
-}
-
-// mine is an error unless the lock holds the token: it may have expired since it was set.
-func (l *fusedLease) mine(held *redis.StringCmd) error {
-	if err := held.Err(); err != nil && !errors.Is(err, redis.Nil) {
+// write implements access, and releases the lock.
+func (f *fused) write(ctx context.Context, _ *operation) error {
+	f.writes = true
+	f.Steps.At(ctx, step.BeforeRelease)
+	if err := f.releaseLast(ctx); !errors.Is(err, lock.ErrLost) {
 		return err
 	}
-	if held.Val() != l.token {
-		return fmt.Errorf("%w: it expired before it was watched", market.ErrLockLost)
-	}
-	return nil
+	return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
 }
 
-// Release implements lock.Lease. It writes, and deletes the lock, if the lock has not changed hands; else it is
-// lock.ErrLost. Other errors are those of exec.
-func (l *fusedLease) Release(ctx context.Context) error {
-	err := exec(ctx, l.conn.TxPipelined, func(p redis.Pipeliner) {
-		l.write(p)
-		p.Del(ctx, l.key)
-	})
+// Polls implements lock.Poller.
+func (f *fused) Polls() int64 { return f.retries.Polls() }
+
+// Acquire implements lock.Locker: it takes the lock, and reads. After an error the lock is free, as far as the server can
+// be reached.
+func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
+	f.retries.Begin()
+	taken, err := f.take(ctx, true)
+	for err == nil && !taken {
+		var wait time.Duration
+		if wait, err = f.retries.Next(ctx); err == nil {
+			err = sleep(ctx, wait)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.end(ctx))
+		}
+		taken, err = f.take(ctx, false)
+	}
 	switch {
 	case err == nil:
-		l.watched = false
-		return nil
-	case errors.Is(err, redis.TxFailedErr):
-		l.watched = false
-		return lock.ErrLost
+		return &lock.Lease{Release: f.giveBack}, nil // only EXEC notices a loss
+	case taken:
+		err = lock.GiveBack(ctx, err, f.free)
+	default:
+		err = lock.Abandon(ctx, err, f.free)
 	}
-	return lock.GiveBack(ctx, err, l.free)
+	return nil, errors.Join(err, f.end(ctx))
+}
+
+// take tries to take the lock, and watches and reads: at once, or if it is taken. After true and an error the lock was
+// taken, and is perhaps lost again.
+func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
+	p := f.conn.Pipeline()
+	if f.watched {
+		p.Do(ctx, "unwatch")
+	}
+	set := redis.NewStatusCmd(ctx, "set", f.key, f.token, "nx", "px", f.ttl.Milliseconds())
+	_ = p.Process(ctx, set) // it is queued
+	var holder *redis.StringCmd
+	watchAndRead := func() {
+		p.Do(ctx, "watch", f.key)
+		holder = p.Get(ctx, f.key)
+		f.op.read(ctx, p)
+	}
+	if atOnce {
+		watchAndRead()
+	}
+	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one
+	f.watched = atOnce
+	if err := set.Err(); errors.Is(err, redis.Nil) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if !atOnce {
+		watchAndRead()
+		_, _ = p.Exec(ctx)
+		f.watched = true
+	}
+	if err := holder.Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return true, err
+	}
+	if holder.Val() != f.token {
+		return true, fmt.Errorf("%w: it expired before it was watched", market.ErrLockLost)
+	}
+	return true, nil
+}
+
+// giveBack writes, and deletes the lock, if the lock has not changed hands; else it is lock.ErrLost. Other errors are
+// those of exec.
+func (f *fused) giveBack(ctx context.Context) error {
+	err := exec(ctx, f.conn.TxPipelined, func(p redis.Pipeliner) {
+		if f.writes {
+			f.op.write(ctx, p)
+		}
+		p.Del(ctx, f.key)
+	})
+	if errors.Is(err, redis.TxFailedErr) {
+		err = lock.ErrLost
+	} else if err != nil {
+		return lock.GiveBack(ctx, err, f.free)
+	}
+	f.watched = false // EXEC ends it
+	return errors.Join(err, f.end(ctx))
 }
 
 // free gives back what may be held, on whatever connection there is.
-func (l *fusedLease) free(ctx context.Context) error {
-	_ = l.unwatch(ctx) // a broken connection watches nothing
-	_ = l.giveConnBack()
-	return lock.CompareAndDelete(ctx, l.rdb, l.key, l.token)
+func (f *fused) free(ctx context.Context) error {
+	_ = f.end(ctx) // a broken connection watches nothing
+	return lock.CompareAndDelete(ctx, f.Redis, f.key, f.token)
 }
 
-// unwatch ends the WATCH, so that the connection can be used for something else, whether or not ctx has ended.
-func (l *fusedLease) unwatch(ctx context.Context) error {
-	if !l.watched {
+// end gives the client its connection back, without a WATCH, whether or not ctx has ended.
+func (f *fused) end(ctx context.Context) (err error) {
+	if f.conn == nil {
 		return nil
 	}
-	l.watched = false
-	return l.conn.Process(context.WithoutCancel(ctx), redis.NewStatusCmd(ctx, "unwatch"))
-}
-
-// giveConnBack gives the client its connection back.
-func (l *fusedLease) giveConnBack() error {
-	if l.conn == nil {
-		return nil
+	if f.watched {
+		err = f.conn.Process(context.WithoutCancel(ctx), redis.NewStatusCmd(ctx, "unwatch"))
 	}
-	err := l.conn.Close()
-	l.conn = nil
+	err = errors.Join(err, f.conn.Close())
+	f.conn, f.watched = nil, false
 	return err
 }

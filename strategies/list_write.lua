@@ -1,11 +1,8 @@
--- Put the listing ARGV[2] on the market KEYS[1] at the price ARGV[1], and take the item ARGV[3] out of the inventory
--- KEYS[2]. Answers 1, or 0 if somebody else is registered.
-if not registered(2, 3) then
-	return 0
-end
-local failure = refused(redis.pcall('ZADD', KEYS[1], ARGV[1], ARGV[2]))
+-- Put the listing ARGV[3] on the market KEYS[1] at the price ARGV[1], and take its item ARGV[2] out of the inventory
+-- KEYS[2]. Answers 1.
+local failure = refused(redis.pcall('ZADD', KEYS[1], ARGV[1], ARGV[3]))
 if failure then
 	return failure
 end
-redis.call('SREM', KEYS[2], ARGV[3])
+redis.call('SREM', KEYS[2], ARGV[2])
 return 1

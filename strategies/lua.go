@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -22,7 +26,8 @@ import (
 // before a run tries every command, so such a user is refused before the load; permissions that are taken away during
 // a run are not. A first write that is refused leaves nothing. A script that a library sends again after a lost reply
 // is executed again, and tells the buyer that the item just bought is gone (scenario resent); idempotent=on answers what
-// it did the first time. All keys must lie in one slot of a cluster, and while a script runs nobody else is served.
+// it did the first time, until the worker's next operation (resent-late). All keys must lie in one slot of a cluster, and
+// while a script runs nobody else is served.
 //
 // Source: redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
 func lua() Strategy {
@@ -34,55 +39,87 @@ func lua() Strategy {
 		Params:   []param.Param{idempotentParam},
 		Variants: func(Catalogue) []string { return []string{"lua:idempotent=on"} },
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			s := &scripter{rdb: env.Redis, keys: env.Keys, steps: env.Steps}
-			if idempotent(env.Params) {
-				s.worker = rand.Text()
-			}
-			return s, nil, nil
+			return purchaser{env.Keys, newScripter(env).do}, nil, nil
 		},
 	}
 }
 
 var (
+	//go:embed refused.lua
+	refusedText string
+	//go:embed once.lua
+	onceText string
 	//go:embed lua_list.lua
 	luaListText string
 	//go:embed lua_purchase.lua
 	luaPurchaseText string
+	//go:embed list_write.lua
+	listWriteText string
+	//go:embed purchase_write.lua
+	purchaseWriteText string
 
-	luaList, luaListOnce         = writingScripts("", luaListText)
-	luaPurchase, luaPurchaseOnce = writingScripts("", luaPurchaseText)
+	listWhole     = newWriting("", luaListText+listWriteText)
+	purchaseWhole = newWriting("", luaPurchaseText+purchaseWriteText)
 )
 
+// writing is a script that writes, and the same for idempotent=on.
+type writing struct{ plain, once *redis.Script }
+
+// newWriting makes both, with what is defined before them.
+func newWriting(before, text string) writing {
+	before += refusedText
+	return writing{redis.NewScript(before + text), redis.NewScript(before + "local function write()\n" + text + "end\n" + onceText)}
+}
+
+// writing are the keys and arguments of the scripts that write.
+func (o *operation) writing() (keys []string, args []any) {
+	args = []any{o.Price, int64(o.Item), o.member()}
+	if o.lists {
+		return []string{o.keys.Market(), o.keys.Inventory(o.Seller)}, args
+	}
+	return []string{o.keys.User(o.Seller), o.keys.User(o.Buyer), o.keys.Inventory(o.Buyer), o.keys.Market()}, args
+}
+
+// scripter runs one worker's scripts that write.
 type scripter struct {
+	Env
 	rdb    redis.Scripter
-	keys   market.Keys
-	steps  step.Observer
 	worker string // in the hash of outcomes; empty: none are kept
 	number int64  // of its last operation
 }
 
-// List implements market.Purchaser.
-func (s *scripter) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	return market.Receipt{}, s.run(ctx, luaList, luaListOnce, []string{s.keys.Market(), s.keys.Inventory(l.Seller)},
-		l.Price, market.Member(l.Item, l.Seller), int64(l.Item))
+func newScripter(env Env) *scripter {
+	s := &scripter{Env: env, rdb: env.Redis}
+	if idempotent(env.Params) {
+		s.worker = rand.Text()
+	}
+	return s
 }
 
-// Purchase implements market.Purchaser.
-func (s *scripter) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	return market.Receipt{}, s.run(ctx, luaPurchase, luaPurchaseOnce,
-		[]string{s.keys.User(o.Seller), s.keys.User(o.Buyer), s.keys.Inventory(o.Buyer), s.keys.Market()},
-		o.Price, int64(o.Item), market.Member(o.Item, o.Seller))
+// do does an operation by one script.
+func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+	s.Steps.At(ctx, step.BeforeWrite)
+	script := purchaseWhole
+	if op.lists {
+		script = listWhole
+	}
+	keys, args := op.writing()
+	if err = s.run(ctx, script, keys, args); err == nil {
+		s.Steps.At(ctx, step.Written)
+	}
+	return r, err
 }
 
-// run runs a script, and returns its refusal as the error of that name.
-func (s *scripter) run(ctx context.Context, script, once *redis.Script, keys []string, args ...any) error {
+// run runs a script that writes. Its errors are the script's refusal by that name, ErrStale (other fences are
+// registered), and those of afterScript.
+func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any) error {
+	script := w.plain
 	if s.worker != "" {
 		s.number++
-		script, keys, args = once, append(keys, s.keys.Outcomes()), append(args, s.worker, s.number)
+		script, keys, args = w.once, append(keys, s.Keys.Outcomes()), append(args, s.worker, s.number)
 	}
-	s.steps.At(ctx, step.BeforeWrite)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", market.ErrNotSent, err)
+		return beforeWrite(err)
 	}
 	answer, err := script.Run(ctx, s.rdb, keys, args...).Result()
 	if err != nil {
@@ -94,6 +131,127 @@ func (s *scripter) run(ctx context.Context, script, once *redis.Script, keys []s
 		}
 		return fmt.Errorf("the script answers %q, which is no refusal", reason)
 	}
-	s.steps.At(ctx, step.Written)
+	if answer == int64(0) {
+		return market.ErrStale
+	}
 	return nil
+}
+
+// nothingWritten ends the error message of a script whose first write the server refused.
+const nothingWritten = "(nothing was written)"
+
+// afterScript classifies the error of a script that writes: ErrRejected (the server refused the script, or a command of
+// it before anything was written), or those of afterWrite: what a script has written before it fails stays.
+func afterScript(err error) error {
+	command, denied := backend.Denied(err)
+	noScripts := denied && (command == "evalsha" || command == "eval")
+	var server redis.Error
+	if errors.As(err, &server) && strings.Contains(err.Error(), nothingWritten) || noScripts || backend.Redirected(err) {
+		return fmt.Errorf("%w: %w", market.ErrRejected, err)
+	}
+	return afterWrite(err)
+}
+
+// luaShared runs the scripts of lua over one connection for all workers of a process, which go-redis's AutoPipeline
+// fills: it sends what came up meanwhile in one go, and does not wait for the replies to what it sent before. With many
+// workers that saves both sides most of their system calls. It protects what lua protects.
+//
+// What breaks it is what breaks lua, and more. An order cannot be recalled: whoever gives up waiting, because its
+// context ended, may have it applied later, so that its outcome is unknown. A broken connection leaves the orders of all
+// workers unknown at once. One worker alone gains nothing: its orders go from goroutine to goroutine on their way. All
+// must be the same user of the same server, and a reply that is long in coming keeps everybody's waiting. What it
+// exchanges with the server is not known for each purchase (see package backend).
+//
+// Source: go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental); redis.io/docs/latest/develop/using-commands/
+// pipelining, on what system calls cost.
+func luaShared() Strategy {
+	return Strategy{
+		Name:     "lua-shared",
+		Summary:  "the same scripts, of all workers over one connection: a full-duplex pipeline",
+		Source:   "go-redis, AutoPipeline",
+		Protects: Protection{Items: true, Accounts: true},
+		New: func(env Env) (market.Purchaser, io.Closer, error) {
+			shared, err := env.Process.Share("pipeline", func() (io.Closer, error) {
+				return &pipeline{dial: env.Dial}, nil
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			s := &scripter{Env: env}
+			return purchaser{env.Keys, func(ctx context.Context, op *operation) (market.Receipt, error) {
+				if s.rdb == nil {
+					pipe, err := shared.(*pipeline).open(ctx)
+					if err != nil {
+						return market.Receipt{}, beforeWrite(err)
+					}
+					s.rdb = pipe
+				}
+				return s.do(ctx, op)
+			}}, nil, nil
+		},
+	}
+}
+
+// pipeline is the connection that the workers of a process share. The first operation of any of them opens it.
+type pipeline struct {
+	dial    func(context.Context) (*redis.Client, error)
+	opening sync.Mutex
+	rdb     *redis.Client
+	pipe    pipe // of rdb
+}
+
+// open connects, if nobody has so far.
+func (p *pipeline) open(ctx context.Context) (redis.Scripter, error) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if p.rdb != nil {
+		return p.pipe, nil
+	}
+	rdb, err := p.dial(backend.Pipelining(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("open the connection that workers share: %w", err)
+	}
+	sender, err := backend.FullDuplex(rdb)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the pipeline that workers share: %w", err), rdb.Close())
+	}
+	p.rdb, p.pipe = rdb, pipe{sender}
+	return p.pipe, nil
+}
+
+// Close implements io.Closer. What was handed over is sent and answered before it returns.
+func (p *pipeline) Close() error {
+	if p.rdb == nil {
+		return nil
+	}
+	return errors.Join(p.pipe.Close(), p.rdb.Close())
+}
+
+// pipe runs scripts by a pipeline. It waits for them no longer than their context says.
+type pipe struct{ *redis.AutoPipeliner }
+
+// Eval implements redis.Scripter.
+func (p pipe) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
+	return p.run(ctx, "eval", text, keys, args)
+}
+
+// EvalSha implements redis.Scripter.
+func (p pipe) EvalSha(ctx context.Context, hash string, keys []string, args ...any) *redis.Cmd {
+	return p.run(ctx, "evalsha", hash, keys, args)
+}
+
+func (p pipe) run(ctx context.Context, name, script string, keys []string, args []any) *redis.Cmd {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, name, script, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	cmd := redis.NewCmd(ctx, append(words, args...)...)
+	cmd.SetFirstKeyPos(3)
+	err := p.Submit(ctx, cmd).WaitContext(ctx)
+	if err != nil && ctx.Err() != nil { // the pipeline may still be writing into cmd
+		cmd = redis.NewCmd(ctx)
+		cmd.SetErr(err)
+	}
+	return cmd
 }

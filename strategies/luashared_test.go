@@ -6,9 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -23,26 +20,11 @@ func (g *fixture) colleagues(n int, spec string, through *backend.Server) []*wor
 	g.Helper()
 	process := new(lock.Process)
 	var all []*worker
+	g.Cleanup(func() { g.must(process.Close()) }) // after the workers
 	for range n {
-		conn := testkit.Dial(g, through)
-		w := &worker{fixture: g, conn: conn, ledger: market.NewLedger(g.opening.Accounts)}
-		w.purchaser = open(g, parse(g, spec), strategies.Env{
-			Redis: conn.Client, Dial: dialClient(through), Keys: g.keys, Process: process,
-		})
-		g.ledgers, all = append(g.ledgers, w.ledger), append(all, w)
+		all = append(all, g.open(spec, through, strategies.Env{Process: process}))
 	}
-	g.Cleanup(func() { g.must(process.Close()) })
 	return all
-}
-
-func dialClient(s *backend.Server) func(context.Context) (*redis.Client, error) {
-	return func(ctx context.Context) (*redis.Client, error) {
-		conn, err := s.Dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
-	}
 }
 
 // listAll lets each worker list an item of its own at the same time, the n-th worker the n-th item from first.
@@ -50,8 +32,8 @@ func listAll(workers []*worker, first int) []error {
 	errs := make([]error, len(workers))
 	var group sync.WaitGroup
 	for i, w := range workers {
-		item := w.fixture.first + market.ItemID(first+i)
-		group.Go(func() { _, errs[i] = w.list(market.Listing{Item: item, Seller: seller, Price: price}) })
+		l := w.fixture.listing(first + i)
+		group.Go(func() { _, errs[i] = w.list(l) })
 	}
 	group.Wait()
 	return errs
@@ -70,7 +52,7 @@ func TestWorkersShareAConnection(t *testing.T) {
 	for round := range 3 {
 		g.must(errors.Join(listAll(workers, 5*round)...))
 		if n := scripts(); n != 1 {
-			t.Errorf("%d connections run scripts, want 1", n)
+			g.Errorf("%d connections run scripts, want 1", n)
 		}
 		g.must(g.conn.ScriptFlush(g.ctx).Err())
 	}
@@ -79,8 +61,8 @@ func TestWorkersShareAConnection(t *testing.T) {
 
 // An order whose context ends while it is on its way is not recalled: nobody knows, and it is applied later.
 func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		g, proxy := newFixture(t, s), testkit.StartProxy(t, s)
+	each(t, func(g *fixture) {
+		proxy := testkit.StartProxy(g, g.server)
 		workers := g.colleagues(2, "lua-shared", proxy.Server())
 		own := market.Order{Item: g.first, Seller: seller, Buyer: seller, Price: price}
 		g.must(errors.Join(listAll(workers, 0)...))
@@ -96,7 +78,7 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 		_, err = workers[0].purchaser.Purchase(ctx, order)
 		workers[0].ledger.Purchased(order, err)
 		if err == nil || market.Refused(err) || !errors.Is(err, context.Canceled) {
-			t.Errorf("purchase: %v; want an unknown outcome because of %v", err, context.Canceled)
+			g.Errorf("purchase: %v; want an unknown outcome because of %v", err, context.Canceled)
 		}
 		trap.Open()
 		trap.Open()
@@ -107,8 +89,8 @@ func TestOrderGivenUpInAPipelineIsUnknown(t *testing.T) {
 
 // A connection that breaks leaves the outcomes unknown of what was on its way, and nothing of it is sent again.
 func TestBrokenPipelineIsUnknown(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		g, proxy := newFixture(t, s), testkit.StartProxy(t, s)
+	each(t, func(g *fixture) {
+		proxy := testkit.StartProxy(g, g.server)
 		workers := g.colleagues(4, "lua-shared", proxy.Server())
 		g.must(errors.Join(listAll(workers, 0)...))
 		proxy.LoseReply("evalsha")
@@ -116,14 +98,14 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 		for _, err := range listAll(workers, 10) {
 			switch { // those that come later get a new connection
 			case market.Refused(err):
-				t.Errorf("list: %v; want an unknown outcome", err)
+				g.Errorf("list: %v; want an unknown outcome", err)
 			case err != nil:
 				unknown++
 			}
 		}
 		v := g.audit()
 		if !v.OK() || v.Applied != 1 || int(v.Applied+v.NotApplied) != unknown {
-			t.Errorf("audit: %+v; want no problem, and of %d unknown outcomes one settled as applied", v, unknown)
+			g.Errorf("audit: %+v; want no problem, and of %d unknown outcomes one settled as applied", v, unknown)
 		}
 		g.must(errors.Join(listAll(workers, 20)...))
 	})
@@ -132,23 +114,20 @@ func TestBrokenPipelineIsUnknown(t *testing.T) {
 // Where nobody listens the order is not sent; when somebody does, the next one is.
 func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	s := testkit.Embedded(t)
-	g := newFixture(t, s)
-	fails := errors.New("no route")
-	dial := func(ctx context.Context) (*redis.Client, error) {
-		if fails != nil {
+	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
+	c, err := strategies.Connect(g.ctx, parse(t, "lua-shared"), func(ctx context.Context) (*backend.Conn, error) {
+		if dialled++; dialled == 2 {
 			return nil, fails
 		}
-		return dialClient(s)(ctx)
+		return s.Dial(ctx)
+	}, strategies.Env{Keys: g.keys})
+	g.must(err)
+	defer c.Close()
+	l := g.listing(0)
+	if _, err := c.Purchaser.List(g.ctx, l); !errors.Is(err, market.ErrNotSent) || !errors.Is(err, fails) {
+		g.Errorf("list: %v, want %v because of %v", err, market.ErrNotSent, fails)
 	}
-	p := open(t, parse(t, "lua-shared"), strategies.Env{Dial: dial, Keys: g.keys})
-	l := market.Listing{Item: g.first, Seller: seller, Price: price}
-	if _, err := p.List(g.ctx, l); !errors.Is(err, market.ErrNotSent) || !errors.Is(err, fails) {
-		t.Errorf("list: %v, want %v because of %v", err, market.ErrNotSent, fails)
-	}
-	fails = nil
-	ctx, cancel := context.WithTimeout(g.ctx, time.Minute)
-	defer cancel()
-	_, err := p.List(ctx, l)
+	_, err = c.Purchaser.List(g.ctx, l)
 	g.must(err)
 	g.ledgers[0].Listed(l, err)
 	g.sound(0, 0)

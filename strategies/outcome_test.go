@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // scripted are specs that read and write by script.
@@ -76,8 +77,7 @@ func (r *traffic) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func (g *fixture) traffic(spec string) *traffic {
 	g.Helper()
 	r := &traffic{}
-	w := g.worker(spec, g.server, r.observe)
-	w.hook(r)
+	w := g.open(spec, g.server, strategies.Env{Steps: r.observe}, r)
 	for n := range 2 {
 		r.after, r.sent = "", map[step.Name][][]string{}
 		order := g.offer(8 + n)
@@ -116,63 +116,56 @@ func (r *traffic) write() []string { return r.sent[step.BeforeWrite][0] }
 // exec is the command that makes the write: EXEC, or the one command that is sent.
 func (r *traffic) exec() string { return r.write()[len(r.write())-1] }
 
-// onEach runs f for specs on both servers, each with a proxy in front.
-func onEach(t *testing.T, specs []string, f func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string)) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for _, spec := range specs {
-			t.Run(spec, func(t *testing.T) { f(t, newFixture(t, s), testkit.StartProxy(t, s), spec) })
-		}
-	})
+// unknown checks that nobody can tell from an error whether the operation was applied.
+func (g *fixture) unknown(err error) {
+	g.Helper()
+	if err == nil || market.Refused(err) {
+		g.Errorf("the operation returns %v; want an unknown outcome", err)
+	}
 }
 
-func TestLostReplyToAWriteIsUnknownAndSettledAsApplied(t *testing.T) {
-	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
-		exec, order := g.traffic(spec).exec(), g.offer(0)
-		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply(exec) }))
-		if _, err := w.purchase(order); err == nil || market.Refused(err) {
-			t.Errorf("purchase: %v; want an unknown outcome", err)
-		}
-		if paid := 100 - g.funds(buyer); paid != price {
-			t.Errorf("the buyer paid %d coins, want %d: once", paid, price)
-		}
-		g.sound(1, 0)
-		g.noLocks(spec)
-	})
-}
-
-func TestLostReplyToAListingIsSettledAsApplied(t *testing.T) {
-	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
-		exec := g.traffic(spec).exec()
-		_, err := g.worker(spec, g.server, nil).list(market.Listing{Item: g.first + 1, Seller: seller, Price: price})
-		g.must(err)
-		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseReply(exec) }))
-		_, err = w.list(market.Listing{Item: g.first, Seller: seller, Price: price})
-		if err == nil || market.Refused(err) {
-			t.Errorf("listing: %v; want an unknown outcome", err)
-		}
-		g.sound(1, 0)
-		g.noLocks(spec)
-	})
-}
-
-func TestWriteThatDoesNotArriveIsUnknownAndSettledAsNotApplied(t *testing.T) {
-	onEach(t, slices.Concat(protecting(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
-		exec, order := g.traffic(spec).exec(), g.offer(0)
-		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseCommand(exec) }))
-		if _, err := w.purchase(order); err == nil || market.Refused(err) {
-			t.Errorf("purchase: %v; want an unknown outcome", err)
-		}
-		g.sound(0, 1)
-		g.noLocks(spec)
-		if _, err := w.purchase(order); err != nil {
-			t.Errorf("the next purchase on a new connection: %v", err)
-		}
-	})
+// A write, or only the reply to it, is lost. The audit settles what became of it.
+func TestLostWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose  func(p *testkit.Proxy, command string)
+		lists bool
+		made  int64
+	}{
+		"reply to a purchase": {lose: func(p *testkit.Proxy, command string) { p.LoseReply(command) }, made: 1},
+		"reply to a listing":  {lose: func(p *testkit.Proxy, command string) { p.LoseReply(command) }, made: 1, lists: true},
+		"purchase":            {lose: func(p *testkit.Proxy, command string) { p.LoseCommand(command) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachSpec(t, false, slices.Concat(protecting(), scripted, fusedSpecs), func(g *fixture, spec string) {
+				proxy, exec := testkit.StartProxy(g, g.server), g.traffic(spec).exec()
+				steps := once(step.BeforeWrite, func() { c.lose(proxy, exec) })
+				w := g.open(spec, proxy.Server(), strategies.Env{Steps: steps})
+				if c.lists {
+					_, err := g.worker(spec, nil).list(g.listing(1)) // the server knows the script from here on
+					g.must(err)
+					_, err = w.list(g.listing(0))
+					g.unknown(err)
+				} else {
+					order := g.offer(0)
+					_, err := w.purchase(order)
+					g.unknown(err)
+					if paid := 100 - g.funds(buyer); paid != c.made*price {
+						g.Errorf("the buyer paid %d coins, want %d purchases", paid, c.made)
+					}
+				}
+				g.sound(c.made, 1-c.made)
+				g.noLocks(spec)
+				if _, err := w.purchase(g.offer(2)); errors.Is(err, market.ErrNotSent) || c.made == 0 && err != nil {
+					g.Errorf("the next purchase on a new connection: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // A holder that has registered its fence, and does not know it, writes nothing.
 func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
-	onEach(t, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
+	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
 		if spec == "claim" {
 			return // what it sends once it has acquired an item is no reading
 		}
@@ -181,30 +174,31 @@ func TestConnectionCutWhileReadingIsNotSent(t *testing.T) {
 		if read == "" {
 			return // it reads and writes by one command
 		}
+		proxy := testkit.StartProxy(g, g.server)
 		lose := func() { proxy.LoseReply(read) }
-		w := g.worker(spec, proxy.Server(), once(step.Acquired, lose))
+		w := g.open(spec, proxy.Server(), strategies.Env{Steps: once(step.Acquired, lose)})
 		if sends.reading() != step.Acquired {
 			lose()
 		}
 		if _, err := w.purchase(order); !errors.Is(err, market.ErrNotSent) {
-			t.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
+			g.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
 		}
 		g.sound(0, 0)
 		g.noLocks(spec)
 		if _, err := w.purchase(order); err != nil {
-			t.Errorf("the next purchase on a new connection: %v", err)
+			g.Errorf("the next purchase on a new connection: %v", err)
 		}
 	})
 }
 
 func TestCancelledBeforeAWriteIsNotSent(t *testing.T) {
-	onEach(t, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(t *testing.T, g *fixture, _ *testkit.Proxy, spec string) {
+	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
 		order := g.offer(0)
 		ctx, cancel := context.WithCancel(g.ctx)
-		w := g.worker(spec, g.server, once(step.BeforeWrite, cancel))
+		w := g.worker(spec, once(step.BeforeWrite, cancel))
 		_, err := w.purchaser.Purchase(ctx, order)
 		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
-			t.Errorf("purchase: %v, want %v because of %v", err, market.ErrNotSent, context.Canceled)
+			g.Errorf("purchase: %v, want %v because of %v", err, market.ErrNotSent, context.Canceled)
 		}
 		g.sound(0, 0)
 		g.noLocks(spec)
@@ -242,25 +236,18 @@ func restricted(g *fixture, without string) *backend.Server {
 }
 
 func TestMissingPermissionIsRejected(t *testing.T) {
-	s := testkit.Local(t)
-	for _, spec := range append(everyStrategy(), fusedSpecs...) {
-		t.Run(spec, func(t *testing.T) {
-			g := newFixture(t, s)
-			denied := g.traffic(spec).write()[0] // hset, evalsha, multi
-			if denied == "multi" {
-				denied = "zrem"
-			}
-			g.rejects(spec, denied)
-			g.noLocks(spec)
-		})
-	}
+	eachSpec(t, true, append(everyStrategy(), fusedSpecs...), func(g *fixture, spec string) {
+		denied := g.traffic(spec).write()[0] // hset, evalsha, multi
+		if denied == "multi" {
+			denied = "zrem"
+		}
+		g.rejects(spec, denied)
+		g.noLocks(spec)
+	})
 }
 
 func TestScriptWithoutPermissionForItsFirstWriteIsRejected(t *testing.T) {
-	s := testkit.Local(t)
-	for _, spec := range scripted {
-		t.Run(spec, func(t *testing.T) { newFixture(t, s).rejects(spec, "hincrby") })
-	}
+	eachSpec(t, true, scripted, func(g *fixture, spec string) { g.rejects(spec, "hincrby") })
 }
 
 // rejects checks that a purchase without permission for a command is refused, and that nothing was written.
@@ -268,7 +255,7 @@ func (g *fixture) rejects(spec, denied string) {
 	g.Helper()
 	order := g.offer(0)
 	before := g.snapshot()
-	_, err := g.worker(spec, restricted(g, denied), nil).purchase(order)
+	_, err := g.open(spec, restricted(g, denied), strategies.Env{}).purchase(order)
 	permission := redis.IsPermissionError(err) || slices.Contains(scripted, spec) // a script's error is its own
 	if !errors.Is(err, market.ErrRejected) || !permission {
 		g.Errorf("purchase: %v, want %v because of a missing permission", err, market.ErrRejected)
@@ -280,58 +267,45 @@ func (g *fixture) rejects(spec, denied string) {
 // A script that fails midway leaves what it has written: the item is bought and on the market. EXEC would have refused
 // all of it.
 func TestScriptWithoutPermissionForItsLastWriteIsUnknown(t *testing.T) {
-	s := testkit.Local(t)
-	for _, spec := range scripted {
-		t.Run(spec, func(t *testing.T) {
-			g := newFixture(t, s)
-			_, err := g.worker(spec, restricted(g, "zrem"), nil).purchase(g.offer(0))
-			if err == nil || market.Refused(err) {
-				t.Errorf("purchase: %v; want an unknown outcome", err)
-			}
-			if v := g.audit(); v.ItemProblems != 1 {
-				t.Errorf("audit: %+v; want an item in two places", v)
-			}
-		})
-	}
+	eachSpec(t, true, scripted, func(g *fixture, spec string) {
+		_, err := g.open(spec, restricted(g, "zrem"), strategies.Env{}).purchase(g.offer(0))
+		g.unknown(err)
+		if v := g.audit(); v.ItemProblems != 1 {
+			g.Errorf("audit: %+v; want an item in two places", v)
+		}
+	})
 }
 
 // The server runs out of memory between the decision and the write. The locks stay: a full server refuses to queue
 // their DEL (see the test of setnx).
 func TestFullMemoryIsRejected(t *testing.T) {
-	s := testkit.Local(t)
-	for _, spec := range slices.Concat(everyStrategy(), scripted, fusedSpecs) {
+	eachSpec(t, true, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
 		if spec == "claim" {
-			continue // it writes before it can pay: see TestClaimLosesTheItemOfAClientThatDies
+			return // it writes before it can pay: see TestClaimLosesTheItemOfAClientThatDies
 		}
-		t.Run(spec, func(t *testing.T) {
-			g := newFixture(t, s)
-			order := g.offer(0)
-			before := g.snapshot()
-			full := func() { g.must(g.conn.ConfigSet(g.ctx, "maxmemory", "1").Err()) }
-			_, err := g.worker(spec, s, once(step.BeforeWrite, full)).purchase(order)
-			g.must(g.conn.ConfigSet(context.WithoutCancel(g.ctx), "maxmemory", "0").Err())
-			if !errors.Is(err, market.ErrRejected) || !redis.IsOOMError(err) {
-				t.Errorf("purchase: %v, want %v because of OOM", err, market.ErrRejected)
-			}
-			g.unchanged(before)
-			g.sound(0, 0)
-		})
-	}
+		order := g.offer(0)
+		before := g.snapshot()
+		full := func() { g.must(g.conn.ConfigSet(g.ctx, "maxmemory", "1").Err()) }
+		_, err := g.worker(spec, once(step.BeforeWrite, full)).purchase(order)
+		g.must(g.conn.ConfigSet(context.WithoutCancel(g.ctx), "maxmemory", "0").Err())
+		if !errors.Is(err, market.ErrRejected) || !redis.IsOOMError(err) {
+			g.Errorf("purchase: %v, want %v because of OOM", err, market.ErrRejected)
+		}
+		g.unchanged(before)
+		g.sound(0, 0)
+	})
 }
 
 // A market that cannot be read is refused before anybody registers.
 func TestUnreadableMarketIsRejected(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		for _, spec := range slices.Concat(everyStrategy(), scripted, fusedSpecs) {
-			g := newFixture(t, s)
-			g.must(g.conn.Set(g.ctx, g.keys.Market(), "not a sorted set", 0).Err())
-			order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
-			if _, err := g.worker(spec, s, nil).purchase(order); !errors.Is(err, market.ErrRejected) {
-				t.Errorf("%s: purchase: %v, want %v", spec, err, market.ErrRejected)
-			}
-			if n := g.conn.Exists(g.ctx, g.keys.Fence("market"), g.keys.Fence("1")).Val(); n != 0 {
-				t.Errorf("%s: %d fences are registered", spec, n)
-			}
+	eachSpec(t, false, slices.Concat(everyStrategy(), scripted, fusedSpecs), func(g *fixture, spec string) {
+		g.must(g.conn.Set(g.ctx, g.keys.Market(), "not a sorted set", 0).Err())
+		order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+		if _, err := g.worker(spec, nil).purchase(order); !errors.Is(err, market.ErrRejected) {
+			g.Errorf("purchase: %v, want %v", err, market.ErrRejected)
+		}
+		if n := g.conn.Exists(g.ctx, g.keys.Fence("market"), g.keys.Fence("1")).Val(); n != 0 {
+			g.Errorf("%d fences are registered", n)
 		}
 	})
 }
@@ -352,52 +326,45 @@ func (r *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // A script that is sent again pays twice, unless it keeps the outcome of the first time: one for each worker.
 func TestScriptThatIsSentTwice(t *testing.T) {
-	for spec, once := range map[string]bool{
+	eachCase(t, map[string]bool{
 		"fine:fencing=off": false, "fine:fenced:fencing=on": false, "fine:fencing=token": false,
 		"fine:fencing=off:idempotent=on": true, "fine:fenced:fencing=on:idempotent=on": true,
 		"fine-wallet:fencing=token:idempotent=on": true, "lua:idempotent=on": true,
-	} {
-		t.Run(spec, func(t *testing.T) {
-			testkit.Each(t, func(t *testing.T, s *backend.Server) {
-				g := newFixture(t, s)
-				g.traffic(spec) // the server knows the scripts from here on
-				twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
-				w := g.worker(spec, s, twice.observe)
-				w.hook(twice)
-				order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
-				_, err := w.list(market.Listing{Item: order.Item, Seller: seller, Price: price})
-				g.must(err)
-				_, err = w.purchase(order)
-				g.must(err)
-				if paid := 100 - g.funds(buyer); (paid == price) != once {
-					t.Errorf("the buyer paid %d coins of %d", paid, price)
-				}
-				if !once {
-					return
-				}
-				g.sound(0, 0)
-				if records := g.conn.HLen(g.ctx, g.keys.Outcomes()).Val(); records != 2 {
-					t.Errorf("two workers left %d records", records)
-				}
-			})
-		})
-	}
+	}, func(g *fixture, spec string, once bool) {
+		g.traffic(spec) // the server knows the scripts from here on
+		twice := &sendsTwice{traffic{sent: map[step.Name][][]string{}}}
+		w := g.open(spec, g.server, strategies.Env{Steps: twice.observe}, twice)
+		order := market.Order{Item: g.first, Seller: seller, Buyer: buyer, Price: price}
+		_, err := w.list(g.listing(0))
+		g.must(err)
+		_, err = w.purchase(order)
+		g.must(err)
+		if paid := 100 - g.funds(buyer); (paid == price) != once {
+			g.Errorf("the buyer paid %d coins of %d", paid, price)
+		}
+		if !once {
+			return
+		}
+		g.sound(0, 0)
+		if records := g.conn.HLen(g.ctx, g.keys.Outcomes()).Val(); records != 2 {
+			g.Errorf("two workers left %d records", records)
+		}
+	})
 }
 
 // Of a pipeline that is cut in the middle a part is applied: the buyer has paid, and the item is still for sale.
 func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
-	onEach(t, []string{"fine:write=pipeline"}, func(t *testing.T, g *fixture, proxy *testkit.Proxy, spec string) {
-		order := g.offer(0)
-		w := g.worker(spec, proxy.Server(), once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") }))
-		if _, err := w.purchase(order); err == nil || market.Refused(err) {
-			t.Errorf("purchase: %v; want an unknown outcome", err)
-		}
+	eachSpec(t, false, []string{"fine:write=pipeline"}, func(g *fixture, spec string) {
+		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
+		w := g.open(spec, proxy.Server(), strategies.Env{Steps: once(step.BeforeWrite, func() { proxy.LoseCommand("sadd") })})
+		_, err := w.purchase(order)
+		g.unknown(err)
 		listings := g.snapshot().Listings
 		if _, listed := listings[market.Member(order.Item, seller)]; !listed || g.funds(buyer) != 100-price {
-			t.Errorf("the buyer has %d coins, and these items are listed: %v", g.funds(buyer), listings)
+			g.Errorf("the buyer has %d coins, and these items are listed: %v", g.funds(buyer), listings)
 		}
 		if v := g.audit(); v.OK() {
-			t.Error("the audit finds nothing")
+			g.Error("the audit finds nothing")
 		}
 		g.noLocks(spec)
 	})
@@ -405,24 +372,23 @@ func TestPipelineThatIsCutIsAppliedInPart(t *testing.T) {
 
 // A pipeline of which each command was refused is not applied; one of which the last was is applied in part.
 func TestPipelineThatIsRefused(t *testing.T) {
+	t.Parallel()
 	s := testkit.Local(t)
 	const spec = "fine:write=pipeline"
 	g := newFixture(t, s)
 	order, user := g.offer(0), restricted(g, "hincrby")
 	before := g.snapshot()
 	forbid := func() { g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err()) }
-	if _, err := g.worker(spec, user, once(step.BeforeWrite, forbid)).purchase(order); !errors.Is(err, market.ErrRejected) {
-		t.Errorf("purchase: %v, want %v", err, market.ErrRejected)
+	if _, err := g.open(spec, user, strategies.Env{Steps: once(step.BeforeWrite, forbid)}).purchase(order); !errors.Is(err, market.ErrRejected) {
+		g.Errorf("purchase: %v, want %v", err, market.ErrRejected)
 	}
 	g.unchanged(before)
 	g.sound(0, 0)
 
 	g = newFixture(t, s)
-	_, err := g.worker(spec, restricted(g, "zrem"), nil).purchase(g.offer(0))
-	if err == nil || market.Refused(err) {
-		t.Errorf("purchase: %v; want an unknown outcome", err)
-	}
+	_, err := g.open(spec, restricted(g, "zrem"), strategies.Env{}).purchase(g.offer(0))
+	g.unknown(err)
 	if v := g.audit(); v.ItemProblems != 1 {
-		t.Errorf("audit: %+v; want an item in two places", v)
+		g.Errorf("audit: %+v; want an item in two places", v)
 	}
 }

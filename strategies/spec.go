@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agext/levenshtein"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
@@ -16,82 +17,233 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
+// ErrSpec is returned, wrapped, for a spec that cannot be parsed. The message names what is known.
+var ErrSpec = errors.New("invalid strategy")
+
+// A Catalogue is the strategies and locks that specs may name.
+type Catalogue struct {
+	Strategies []Strategy
+	Locks      []lock.Kind
+}
+
+// Builtin returns the catalogue of this module's light strategies and locks.
+func Builtin() Catalogue { return Catalogue{Strategies: All(), Locks: lock.All()} }
+
+// FencedLocks names the locks that number their holders.
+func (c Catalogue) FencedLocks() (fenced []string) {
+	for _, k := range c.Locks {
+		if k.Promises.Fenced {
+			fenced = append(fenced, k.Name)
+		}
+	}
+	return fenced
+}
+
 // A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands for. Make one with
 // Catalogue.Parse.
 type Spec struct {
 	strategy Strategy
-	lock     *lock.Kind // nil for a strategy that takes no lock
+	lock     lock.Kind // the zero value for a strategy that takes no lock
 	params   param.Values
 }
 
-// declared lists the parameters that may be given.
-func (s Spec) declared() []param.Param {
-	if s.lock == nil {
-		return s.strategy.Params
+// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... It returns ErrSpec, wrapped, for an unknown
+// strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
+// none, and a lock and parameters that do not go together.
+func (c Catalogue) Parse(text string) (Spec, error) {
+	spec, err := c.parse(text)
+	if err != nil {
+		return Spec{}, fmt.Errorf("%w %q: %w", ErrSpec, text, err)
 	}
-	return slices.Concat(s.strategy.Params, s.lock.Params)
+	return spec, nil
+}
+
+func (c Catalogue) parse(text string) (spec Spec, err error) {
+	parts := strings.Split(text, ":")
+	i, err := find("strategy", parts[0], c.strategies())
+	if err != nil {
+		return spec, c.orLock(parts[0], err)
+	}
+	spec.strategy = c.Strategies[i]
+	name, settings := spec.strategy.Lock, parts[1:]
+	if len(settings) > 0 && !strings.Contains(settings[0], "=") {
+		if name == "" {
+			return spec, fmt.Errorf("%s takes no lock", parts[0])
+		}
+		name, settings = settings[0], settings[1:]
+	}
+	if spec.strategy.Lock != "" {
+		if spec.lock, err = c.lock(name); err != nil {
+			return spec, err
+		}
+	}
+	spec.params = param.Values{}
+	for _, setting := range settings {
+		if err := spec.set(setting); err != nil {
+			return spec, err
+		}
+	}
+	for _, p := range spec.declared() {
+		if spec.params[p.Name] == p.Default {
+			delete(spec.params, p.Name)
+		}
+	}
+	if spec.lock.Check != nil {
+		err = spec.lock.Check(spec.params)
+	}
+	if err == nil && spec.strategy.Check != nil {
+		err = spec.strategy.Check(spec, c)
+	}
+	return spec, err
+}
+
+// orLock adds to an error about an unknown strategy how a lock is written whose name was given instead.
+func (c Catalogue) orLock(name string, err error) error {
+	under := slices.IndexFunc(c.Strategies, func(s Strategy) bool { return s.Lock != "" })
+	near := nearest(name, c.locks())
+	if near == "" || under < 0 || nearest(name, c.strategies()) != "" {
+		return err
+	}
+	return fmt.Errorf("%w; %s is a lock, written %s:%[2]s", err, near, c.Strategies[under].Name)
+}
+
+// lock finds a lock by its name, which +watchdog may follow.
+func (c Catalogue) lock(text string) (kind lock.Kind, err error) {
+	name, modifier, modified := strings.Cut(text, "+")
+	i, err := find("lock", name, c.locks())
+	if err != nil {
+		return kind, err
+	}
+	if !modified {
+		return c.Locks[i], nil
+	}
+	if _, err := find("lock modifier", modifier, []string{lock.Watchdog}); err != nil {
+		return kind, err
+	}
+	return lock.WithWatchdog(c.Locks[i])
+}
+
+// set applies one key=value.
+func (s *Spec) set(setting string) error {
+	key, value, ok := strings.Cut(setting, "=")
+	if !ok {
+		return fmt.Errorf("%q is not of the form key=value", setting)
+	}
+	i, err := find("parameter", key, s.parameters())
+	if err != nil {
+		return err
+	}
+	if _, twice := s.params[key]; twice {
+		return fmt.Errorf("parameter %s is given twice", key)
+	}
+	if s.params[key], err = s.declared()[i].Normalize(value); err != nil {
+		return fmt.Errorf("parameter %s: %w", key, err)
+	}
+	return nil
+}
+
+func names[T any](all []T, name func(T) string) (known []string) {
+	for _, x := range all {
+		known = append(known, name(x))
+	}
+	return known
+}
+
+func (c Catalogue) strategies() []string {
+	return names(c.Strategies, func(s Strategy) string { return s.Name })
+}
+
+func (c Catalogue) locks() []string {
+	return names(c.Locks, func(k lock.Kind) string { return k.Name })
+}
+
+// find returns where a name is among those that there are, which its error lists.
+func find(what, name string, known []string) (int, error) {
+	if i := slices.Index(known, name); i >= 0 {
+		return i, nil
+	}
+	return 0, errors.New(Unknown(what, name, known))
+}
+
+// Unknown is the message for a name that is not known: it lists the known names and suggests the nearest.
+func Unknown(what, name string, known []string) string {
+	if len(known) == 0 {
+		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
+	}
+	message := fmt.Sprintf("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))
+	if best := nearest(name, known); best != "" {
+		message += fmt.Sprintf("; did you mean %q?", best)
+	}
+	return message
+}
+
+// nearest is the name that takes the fewest edits, or "" if they are more than half as many as the name's letters. A
+// letter that is wrong counts nearly as one that is left out and one that is added, so that setpx means set-px and not
+// setnx.
+func nearest(name string, known []string) string {
+	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
+	best, fewest := "", 2+3*(len(name)/2)
+	for _, k := range known {
+		if d := levenshtein.Distance(strings.ToLower(name), k, costs); d < fewest {
+			best, fewest = k, d
+		}
+	}
+	return best
+}
+
+// declared lists the parameters that may be given.
+func (s Spec) declared() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
+
+func (s Spec) parameters() []string {
+	return names(s.declared(), func(p param.Param) string { return p.Name })
 }
 
 // String returns the canonical form: defaults are left out, parameters come in the order in which they are
 // declared. Parsing it gives an equal Spec.
 func (s Spec) String() string {
-	parts := []string{s.strategy.Name}
-	if s.lock != nil && s.lock.Name != s.strategy.Lock {
-		parts = append(parts, s.lock.Name)
+	text := s.strategy.Name
+	if s.lock.Name != s.strategy.Lock {
+		text += ":" + s.lock.Name
 	}
 	for _, p := range s.declared() {
 		if value, ok := s.params[p.Name]; ok {
-			parts = append(parts, p.Name+"="+value)
+			text += ":" + p.Name + "=" + value
 		}
 	}
-	return strings.Join(parts, ":")
+	return text
 }
 
 // Strategy returns the strategy that the spec names.
 func (s Spec) Strategy() Strategy { return s.strategy }
 
 // Lock returns the lock that the spec names; false for a strategy that takes none.
-func (s Spec) Lock() (lock.Kind, bool) {
-	if s.lock == nil {
-		return lock.Kind{}, false
-	}
-	return *s.lock, true
-}
+func (s Spec) Lock() (lock.Kind, bool) { return s.lock, s.strategy.Lock != "" }
 
 // SeveralLocks reports whether some of the spec's operations take more than one lock.
-func (s Spec) SeveralLocks() bool { return s.strategy.Locks.several }
+func (s Spec) SeveralLocks() bool {
+	return s.strategy.Locks != nil && len(s.strategy.Locks(nil, 1, 1, 1)) > 1
+}
 
 // FusesLock reports whether the spec takes and releases its lock by the commands that read and write.
-func (s Spec) FusesLock() bool { return s.lock != nil && s.params.Text(writeParam) == writeFused }
+func (s Spec) FusesLock() bool { return s.params.Text(writeParam) == writeFused }
 
 // Value returns the value of the parameter called name, its default if the spec does not give it, in normal form; false
 // for one that neither the strategy nor the lock declares.
 func (s Spec) Value(name string) (string, bool) {
-	for _, p := range s.declared() {
-		if p.Name == name {
-			return s.params.Text(p), true
-		}
+	if i := slices.Index(s.parameters(), name); i >= 0 {
+		return s.params.Text(s.declared()[i]), true
 	}
 	return "", false
 }
 
 // Promises is what the spec's lock claims with the spec's parameters. A strategy that takes no lock claims nothing.
 func (s Spec) Promises() lock.Promises {
-	switch {
-	case s.lock == nil:
-		return lock.Promises{}
-	case s.lock.PromisesWith == nil:
-		return s.lock.Promises
-	}
-	return s.lock.PromisesWith(s.params)
+	return s.lock.PromisesOf(s.params)
 }
 
 // CheckServer tries the commands that the spec sends and that not every server has, where they do nothing. It returns
 // backend.ErrUnavailable, wrapped, if the server lacks one.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
-	if s.lock == nil {
-		return nil
-	}
 	for _, c := range s.lock.NewerCommands(s.params) {
 		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
 			return err
@@ -100,40 +252,39 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker. Env.Locker and Env.Params are filled in from the spec. Close the closer
-// when the worker ends; it is never nil.
+// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Env.Locker and Env.Params are filled
+// in from the spec, and Env.Process if it is nil. Close the closer when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
-	var closers closers
-	if s.lock != nil {
-		locker, err := s.OpenLock(env)
-		if err != nil {
-			return nil, nil, err
+	var opened closers
+	if env.Process == nil {
+		env.Process = new(lock.Process)
+		opened = append(opened, env.Process)
+	}
+	if _, locked := s.Lock(); locked {
+		var err error
+		if env.Locker, err = s.openLock(env); err != nil {
+			return nil, nil, errors.Join(err, opened.Close())
 		}
-		env.Locker = locker
-		if c, ok := locker.(io.Closer); ok {
-			closers = append(closers, c)
+		if c, ok := env.Locker.(io.Closer); ok {
+			opened = append(opened, c)
 		}
 	}
 	purchaser, closer, err := s.strategy.New(env)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open strategy %s: %w", s, err), closers.Close())
+		return nil, nil, errors.Join(fmt.Errorf("open strategy %s: %w", s, err), opened.Close())
 	}
 	if closer != nil {
-		closers = append(closers, closer)
+		opened = append(opened, closer)
 	}
-	return purchaser, closers, nil
+	return purchaser, opened, nil
 }
 
-// OpenLock makes a Locker of the spec's lock for one worker; it is an error if the spec names none. If the Locker
-// implements io.Closer, close it when the worker ends.
-func (s Spec) OpenLock(env Env) (lock.Locker, error) {
-	if s.lock == nil {
-		return nil, fmt.Errorf("open a lock: %s takes none", s)
-	}
+// openLock makes a Locker of the spec's lock for one worker. If it implements io.Closer, close it when the worker ends.
+func (s Spec) openLock(env Env) (lock.Locker, error) {
 	rdb, dial := env.Redis, env.Dial
-	if env.LockRedis != nil {
-		rdb, dial = env.LockRedis, env.LockDial
+	if env.Locks != nil {
+		rdb, dial = env.lockRedis, env.client(env.Locks)
 	}
 	locker, err := s.lock.New(lock.Env{
 		Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
@@ -149,40 +300,24 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 // market.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
+		more := true
+		leaves := func(key string) { more = more && yield(key) }
 		if s.strategy.Keys != nil {
-			for key := range s.strategy.Keys(keys, m) {
-				if !yield(key) {
-					return
-				}
-			}
+			s.strategy.Keys(keys, m, leaves)
 		}
-		if idempotent(s.params) && !yield(keys.Outcomes()) {
+		if idempotent(s.params) {
+			leaves(keys.Outcomes())
+		}
+		if s.strategy.Locks == nil {
 			return
 		}
-		if s.lock == nil || s.strategy.Locks.all == nil {
-			return
-		}
-		for name := range s.strategy.Locks.all(m.Accounts, m.Items) {
-			all := s.lock.AllKeys(keys.Lock(name))
+		s.strategy.Locks.all(m, func(name string) {
 			if registers(s.params) {
-				all = append([]string{keys.Fence(name)}, all...)
+				leaves(keys.Fence(name))
 			}
-			for _, key := range all {
-				if !yield(key) {
-					return
-				}
+			for _, key := range s.lock.AllKeys(keys.Lock(name)) {
+				leaves(key)
 			}
-		}
+		})
 	}
-}
-
-// closers closes the last opened first.
-type closers []io.Closer
-
-func (c closers) Close() error {
-	var errs []error
-	for i := len(c) - 1; i >= 0; i-- {
-		errs = append(errs, c[i].Close())
-	}
-	return errors.Join(errs...)
 }

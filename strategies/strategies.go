@@ -9,7 +9,6 @@ package strategies
 import (
 	"context"
 	"io"
-	"iter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,10 +31,10 @@ type Strategy struct {
 	Check func(Spec, Catalogue) error
 	// Lock is the name of the default lock, or empty for a strategy that takes none.
 	Lock string
-	// Locks names the locks that an operation takes; the zero value is for a strategy that takes none.
+	// Locks names the locks that an operation takes; nil for a strategy that takes none.
 	Locks LockNames
-	// Keys enumerates the keys, besides those of locks, that a run may have left in a market; nil: none.
-	Keys func(market.Keys, market.Made) iter.Seq[string]
+	// Keys calls leaves with each key, besides those of locks, that a run may have left in a market; nil: there is none.
+	Keys func(keys market.Keys, made market.Made, leaves func(key string))
 	// Variants are the locks of a catalogue, with parameters of this strategy, under which something else happens when
 	// a client or a server fails, such as "fenced:fencing=on". The fault scenarios run with each. It may be nil.
 	Variants func(Catalogue) []string
@@ -58,13 +57,11 @@ type Env struct {
 	Params param.Values
 	Steps  step.Observer      // may be nil
 	Holds  func(lock.Holding) // called for each lock that was held, after its release; may be nil
-	// Thrown is called when all that an operation has done so far was thrown away; may be nil.
-	Thrown func()
 
 	// For locks only.
-	// LockRedis and LockDial are for locks that live on a Redis of their own; nil means Redis and Dial.
-	LockRedis *redis.Client
-	LockDial  func(context.Context) (*redis.Client, error)
+	// Locks connects to a Redis of the locks' own; nil: they live at the market's.
+	Locks     Dialer
+	lockRedis *redis.Client // the worker's own connection there; nil: Redis
 
 	Now     func() time.Time // the client's wall clock; nil means time.Now
 	Servers lock.Servers     // the servers that a lock needs besides Redis

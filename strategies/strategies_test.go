@@ -2,6 +2,7 @@ package strategies_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"strings"
 	"testing"
@@ -14,13 +15,15 @@ import (
 	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 func TestMain(m *testing.M) {
 	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on two servers.
-	if err := flag.Set("rapid.checks", "30"); err != nil {
+	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
+	testkit.MaxParallel(8) // most of them wait
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -67,7 +70,16 @@ func everyStrategy() (names []string) {
 func factory(spec strategies.Spec) markettest.Factory {
 	return markettest.Factory{
 		Open: func(t testing.TB, w markettest.Worker) market.Purchaser {
-			return open(t, spec, strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
+			p, closer, err := spec.Open(strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := closer.Close(); err != nil {
+					t.Errorf("closing %s: %v", spec, err)
+				}
+			})
+			return p
 		},
 		LockKeys:       spec.LockKeys,
 		Lasting:        lasts,
@@ -84,26 +96,11 @@ func lasts(key string) bool {
 
 func parse(t testing.TB, text string) strategies.Spec {
 	t.Helper()
-	spec, err := strategies.Builtin().Parse(text)
+	spec, err := catalogue.Full().Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spec
-}
-
-// open makes a Purchaser that is closed with the test.
-func open(t testing.TB, spec strategies.Spec, env strategies.Env) market.Purchaser {
-	t.Helper()
-	p, closer, err := spec.Open(env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := closer.Close(); err != nil {
-			t.Errorf("closing %s: %v", spec, err)
-		}
-	})
-	return p
 }
 
 const (
@@ -125,13 +122,44 @@ type fixture struct {
 
 const price = 80
 
+// each runs a test in a market on each server.
+func each(t *testing.T, run func(g *fixture)) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s *backend.Server) { run(newFixture(t, s)) })
+}
+
+// eachCase runs it for each of several specs, or other cases.
+func eachCase[C any](t *testing.T, cases map[string]C, run func(g *fixture, spec string, c C)) {
+	t.Parallel()
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		for spec, c := range cases {
+			t.Run(spec, func(t *testing.T) { run(newFixture(t, s), spec, c) })
+		}
+	})
+}
+
+// eachSpec runs it for each of several specs, on Redis alone if they need what miniredis has not.
+func eachSpec(t *testing.T, redisOnly bool, specs []string, run func(g *fixture, spec string)) {
+	t.Parallel()
+	on := func(t *testing.T, s *backend.Server) {
+		for _, spec := range specs {
+			t.Run(spec, func(t *testing.T) { run(newFixture(t, s), spec) })
+		}
+	}
+	if redisOnly {
+		on(t, testkit.Local(t))
+		return
+	}
+	testkit.Each(t, on)
+}
+
 func newFixture(t testing.TB, s *backend.Server) *fixture {
 	t.Helper()
 	g := &fixture{
 		TB: t, ctx: t.Context(), server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t),
 		opening: market.Opening{Accounts: 3, Funds: 100},
 	}
-	g.ledgers = []*market.Ledger{market.NewLedger(g.opening.Accounts)}
+	g.ledgers = []*market.Ledger{new(market.Ledger)}
 	g.must(market.Seed(g.ctx, g.conn, g.keys, g.opening))
 	first, err := market.Mint(g.ctx, g.conn, g.keys, seller)
 	g.must(err)
@@ -147,48 +175,56 @@ func (g *fixture) must(err error) {
 	}
 }
 
-// offer lists an item, counted from 0, and returns the buyer's order of it.
+// listing is that of an item, counted from 0.
+func (g *fixture) listing(n int) market.Listing {
+	return market.Listing{Item: g.first + market.ItemID(n), Seller: seller, Price: price}
+}
+
+// offer lists an item, and returns the buyer's order of it.
 func (g *fixture) offer(n int) market.Order {
 	g.Helper()
-	o := market.Order{Item: g.first + market.ItemID(n), Seller: seller, Buyer: buyer, Price: price}
-	_, err := g.worker("watch", g.server, nil).list(market.Listing{Item: o.Item, Seller: seller, Price: price})
+	l := g.listing(n)
+	_, err := g.worker("watch", nil).list(l)
 	g.must(err)
-	return o
+	return market.Order{Item: l.Item, Seller: seller, Buyer: buyer, Price: price}
 }
 
 // worker is a worker whose ledger is audited.
 type worker struct {
 	fixture   *fixture
 	conn      *backend.Conn
-	hooks     []redis.Hook // of the connections that it opens later
 	purchaser market.Purchaser
 	ledger    *market.Ledger
 }
 
-// worker opens a worker that reaches the market through a server, which may be a proxy.
-func (g *fixture) worker(spec string, through *backend.Server, steps step.Observer) *worker {
+// worker opens a worker.
+func (g *fixture) worker(spec string, steps step.Observer) *worker {
 	g.Helper()
-	conn := testkit.Dial(g, through)
-	w := &worker{fixture: g, conn: conn, ledger: market.NewLedger(g.opening.Accounts)}
-	g.ledgers = append(g.ledgers, w.ledger)
-	dial := func(ctx context.Context) (*redis.Client, error) {
-		more, err := through.Dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range w.hooks {
-			more.AddHook(h)
-		}
-		return more.Client, nil
-	}
-	w.purchaser = open(g, parse(g, spec), strategies.Env{Redis: conn.Client, Dial: dial, Keys: g.keys, Steps: steps})
-	return w
+	return g.open(spec, g.server, strategies.Env{Steps: steps})
 }
 
-// hook sees the commands of a worker that has sent none yet.
-func (w *worker) hook(h redis.Hook) {
-	w.conn.AddHook(h)
-	w.hooks = append(w.hooks, h)
+// open opens one that reaches the market through a server, which may be a proxy, on connections with hooks.
+func (g *fixture) open(spec string, through *backend.Server, env strategies.Env, hooks ...redis.Hook) *worker {
+	g.Helper()
+	env.Keys = g.keys
+	c, err := strategies.Connect(g.ctx, parse(g, spec), func(ctx context.Context) (*backend.Conn, error) {
+		conn, err := through.Dial(ctx)
+		if err == nil {
+			for _, h := range hooks {
+				conn.AddHook(h)
+			}
+		}
+		return conn, err
+	}, env)
+	g.must(err)
+	w := &worker{g, c.Conn, c.Purchaser, new(market.Ledger)}
+	g.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, redis.ErrClosed) { // a test closes the connection
+			g.Errorf("closing %s: %v", spec, err)
+		}
+	})
+	g.ledgers = append(g.ledgers, w.ledger)
+	return w
 }
 
 func (w *worker) list(l market.Listing) (market.Receipt, error) {
@@ -222,15 +258,7 @@ type outcome struct {
 // held starts an order and returns when it is held at the gate.
 func (g *fixture) held(spec string, gate *step.Gate, o market.Order) <-chan outcome {
 	g.Helper()
-	a := g.worker(spec, g.server, gate.Observe)
-	g.Cleanup(gate.Open)
-	result := a.start(o)
-	select {
-	case <-gate.Reached():
-	case got := <-result:
-		g.Fatalf("%s did not come to the gate: %v", spec, got.err)
-	}
-	return result
+	return g.worker(spec, gate.Observe).holds(gate, o)
 }
 
 func (g *fixture) audit() market.AuditResult {

@@ -2,7 +2,6 @@ package strategies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -21,70 +20,55 @@ func unsafe() Strategy {
 		Summary: "no protection: reads balances, writes absolute values; the control, which must be caught",
 		Source:  "the lost update, as in any database textbook",
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			return &unprotected{rdb: env.Redis, keys: env.Keys, steps: env.Steps}, nil, nil
+			return purchaser{env.Keys, unprotected{env}.do}, nil, nil
 		},
 	}
 }
 
-type unprotected struct {
-	rdb   *redis.Client
-	keys  market.Keys
-	steps step.Observer
-}
+type unprotected struct{ Env }
 
-// List implements market.Purchaser.
-func (u *unprotected) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	if err := readListing(ctx, u.rdb, u.keys, l); err != nil {
-		return market.Receipt{}, beforeWrite(err)
+func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+	op.read(ctx, u.Redis)
+	err = op.judge()
+	var writes []redis.Cmder
+	if err == nil {
+		writes, err = u.writes(ctx, op)
 	}
-	u.steps.At(ctx, step.Read)
-	u.steps.At(ctx, step.BeforeWrite)
-	return market.Receipt{}, u.write(ctx,
-		redis.NewIntCmd(ctx, "zadd", u.keys.Market(), l.Price, market.Member(l.Item, l.Seller)),
-		redis.NewIntCmd(ctx, "srem", u.keys.Inventory(l.Seller), int64(l.Item)),
-	)
-}
-
-// Purchase implements market.Purchaser.
-func (u *unprotected) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	price, priceErr := u.rdb.ZScore(ctx, u.keys.Market(), market.Member(o.Item, o.Seller)).Result()
-	buyerFunds, fundsErr := u.rdb.HGet(ctx, u.keys.User(o.Buyer), "funds").Int64()
-	if err := judge(o, price, priceErr, buyerFunds, fundsErr); err != nil {
-		return market.Receipt{}, beforeWrite(err)
-	}
-	sellerFunds, err := u.rdb.HGet(ctx, u.keys.User(o.Seller), "funds").Int64()
 	if err != nil {
-		return market.Receipt{}, beforeWrite(fmt.Errorf("read funds of user %d: %w", o.Seller, err))
+		return r, beforeWrite(err)
 	}
-	if o.Seller == o.Buyer { // both balances are one, and it does not change
-		sellerFunds, buyerFunds = buyerFunds-o.Price, buyerFunds+o.Price
+	u.Steps.At(ctx, step.Read)
+	u.Steps.At(ctx, step.BeforeWrite)
+	if err := exec(ctx, u.Redis.Pipelined, func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }); err != nil {
+		return r, err
 	}
-	u.steps.At(ctx, step.Read)
-	u.steps.At(ctx, step.BeforeWrite)
-	return market.Receipt{}, u.write(ctx,
-		redis.NewIntCmd(ctx, "hset", u.keys.User(o.Seller), "funds", sellerFunds+o.Price),
-		redis.NewIntCmd(ctx, "hset", u.keys.User(o.Buyer), "funds", buyerFunds-o.Price),
-		redis.NewIntCmd(ctx, "sadd", u.keys.Inventory(o.Buyer), int64(o.Item)),
-		redis.NewIntCmd(ctx, "zrem", u.keys.Market(), market.Member(o.Item, o.Seller)),
-	)
+	if err := oneByOne(ctx, u.Redis, writes[1:]...); err != nil {
+		return r, err
+	}
+	u.Steps.At(ctx, step.Written)
+	return r, nil
 }
 
-// write sends the commands one by one. If the server refuses the first one, nothing was written; after any other
-// failure the outcome is unknown.
-func (u *unprotected) write(ctx context.Context, cmds ...redis.Cmder) error {
-	if err := ctx.Err(); err != nil {
-		return beforeWrite(err)
+// writes are the commands that write. It reads the other balance of a purchase first.
+func (u unprotected) writes(ctx context.Context, op *operation) ([]redis.Cmder, error) {
+	if op.lists {
+		return []redis.Cmder{
+			redis.NewIntCmd(ctx, "zadd", u.Keys.Market(), op.Price, op.member()),
+			redis.NewIntCmd(ctx, "srem", u.Keys.Inventory(op.Seller), int64(op.Item)),
+		}, nil
 	}
-	for i, cmd := range cmds {
-		err := u.rdb.Process(ctx, cmd)
-		var refused redis.Error
-		if i == 0 && errors.As(err, &refused) {
-			return beforeWrite(err)
-		}
-		if err != nil {
-			return fmt.Errorf("outcome of unprotected write %d of %d is unknown: %w", i+1, len(cmds), err)
-		}
+	sellerFunds, err := u.Redis.HGet(ctx, u.Keys.User(op.Seller), "funds").Int64()
+	if err != nil {
+		return nil, fmt.Errorf("read funds of user %d: %w", op.Seller, err)
 	}
-	u.steps.At(ctx, step.Written)
-	return nil
+	buyerFunds, _ := op.funds.Int64()
+	if op.Seller == op.Buyer { // both balances are one, and it does not change
+		sellerFunds, buyerFunds = buyerFunds-op.Price, buyerFunds+op.Price
+	}
+	return []redis.Cmder{
+		redis.NewIntCmd(ctx, "hset", u.Keys.User(op.Seller), "funds", sellerFunds+op.Price),
+		redis.NewIntCmd(ctx, "hset", u.Keys.User(op.Buyer), "funds", buyerFunds-op.Price),
+		redis.NewIntCmd(ctx, "sadd", u.Keys.Inventory(op.Buyer), int64(op.Item)),
+		redis.NewIntCmd(ctx, "zrem", u.Keys.Market(), op.member()),
+	}, nil
 }

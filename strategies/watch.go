@@ -2,11 +2,17 @@ package strategies
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // watch is optimistic locking: WATCH what is read, and EXEC the writes only if nothing of it has changed; if something
@@ -20,39 +26,171 @@ import (
 // Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of M. Brooker,
 // "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
-	return Strategy{
-		Name:     "watch",
-		Summary:  "optimistic locking: WATCH market and buyer, MULTI, EXEC, again after an abort",
-		Source:   "Redis in Action, section 4.4",
-		Protects: Protection{Items: true, Accounts: true},
-		Params:   repeaterParams(),
-		Check:    func(s Spec, _ Catalogue) error { return checkRepeats(s.params) },
-		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			again, err := newRepeater(env)
-			return &watcher{again, env.Keys}, nil, err
+	return optimistic(Strategy{
+		Name:    "watch",
+		Summary: "optimistic locking: WATCH market and buyer, MULTI, EXEC, again after an abort",
+		Source:  "Redis in Action, section 4.4",
+	}, false)
+}
+
+// watchItem is optimistic locking on a version of each item, in place of the whole market: WATCH the item's version and
+// the buyer's account, read, and count the version up with the writes. Only another operation on the same item, or on
+// the same account, aborts it. It is to watch what fine is to coarse, and protects items and accounts.
+//
+// What breaks it: whoever writes an item without counting up its version, such as another strategy. Each item that was
+// ever listed leaves a key at the market for the market's lifetime.
+//
+// Source: Redis in Action, section 4.4, with the granularity of section 6.2.4; versions as in "optimistic concurrency
+// control", H. T. Kung and J. T. Robinson, 1981.
+func watchItem() Strategy {
+	return optimistic(Strategy{
+		Name:    "watch-item",
+		Summary: "optimistic locking on a version an item and the buyer's account, in place of the market",
+		Source:  "Redis in Action, section 4.4, at the granularity of 6.2.4",
+		Keys: func(keys market.Keys, made market.Made, leaves func(key string)) {
+			for id := market.ItemID(1); id <= made.Items; id++ {
+				leaves(keys.Version(id))
+			}
 		},
+	}, true)
+}
+
+const gateLocal = "local"
+
+// The parameters of optimistic locking.
+var (
+	watchTimeout     = param.Duration("timeout", 10*time.Second, 0, "how long a purchase tries again after aborts")
+	watchListTimeout = param.Duration("list-timeout", 5*time.Second, 0, "how long a listing tries again after aborts")
+	gateParam        = param.Choice("gate", "local: workers of one process go one at a time", "none", gateLocal)
+	backoffBase      = param.Duration("base", time.Millisecond, time.Microsecond, "first wait of a back-off")
+)
+
+// optimistic completes a strategy that makes transactions under WATCH, and repeats those that are aborted. With versions
+// it watches a version of the item in place of what other items share.
+func optimistic(s Strategy, versions bool) Strategy {
+	s.Protects = Protection{Items: true, Accounts: true}
+	s.Params = []param.Param{
+		watchTimeout, watchListTimeout, gateParam, backoff.KindParam, backoffBase, backoff.CapParam, backoff.JitterParam,
+		backoff.TriesParam,
+	}
+	s.Check = func(s Spec, _ Catalogue) error {
+		for _, p := range []param.Param{backoffBase, backoff.JitterParam} {
+			if s.params.Text(backoff.KindParam) == backoff.None && s.params.Text(p) != p.Default {
+				return fmt.Errorf("%s is of no use without a wait: add backoff=exp, full or decorrelated", p.Name)
+			}
+		}
+		return backoff.Check(s.params)
+	}
+	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
+		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
+		if env.Params.Text(gateParam) == gateLocal {
+			shared, err := env.Process.Share("gate "+env.Keys.Prefix(), func() (io.Closer, error) { return make(gate, 1), nil })
+			if err != nil {
+				return nil, nil, err
+			}
+			w.gate = shared.(gate)
+		}
+		return purchaser{env.Keys, w.do}, nil, nil
+	}
+	return s
+}
+
+// watcher is one worker's optimistic locking.
+type watcher struct {
+	Env
+	versions bool
+	gate     gate // nil: there is none
+	waits    *backoff.Waits
+}
+
+// do repeats a transaction that is aborted, until the time-out has passed or there were as many tries as may be.
+func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
+	start, timeout := time.Now(), w.Params.Duration(watchTimeout)
+	if op.lists {
+		timeout = w.Params.Duration(watchListTimeout)
+	}
+	if w.gate != nil {
+		err := w.gate.enter(ctx, func() { w.Steps.At(ctx, step.Waiting) })
+		r.LockWait = time.Since(start)
+		if err != nil {
+			return r, beforeWrite(err)
+		}
+		defer w.gate.leave()
+		start = time.Now()
+	}
+	w.waits.Reset()
+	for {
+		if err := w.transaction(ctx, op); !errors.Is(err, redis.TxFailedErr) {
+			return r, err
+		}
+		r.Retries++
+		r.Thrown = time.Since(start)
+		wait, more := w.waits.Next()
+		if !more || r.Thrown >= timeout {
+			return r, fmt.Errorf("%w: aborted %d times in %s", market.ErrContended, r.Retries, r.Thrown)
+		}
+		if w.Params.Text(backoff.KindParam) != backoff.None {
+			w.Steps.At(ctx, step.Waiting)
+			if err := sleep(ctx, wait); err != nil {
+				return r, beforeWrite(err)
+			}
+			r.Thrown = time.Since(start)
+		}
 	}
 }
 
-type watcher struct {
-	repeater
-	keys market.Keys
+// transaction watches keys, reads and decides, and executes the writes if nothing watched has changed.
+func (w *watcher) transaction(ctx context.Context, op *operation) error {
+	sent, keys := false, op.reads()
+	if w.versions {
+		keys[0] = w.Keys.Version(op.Item)
+	}
+	err := w.Redis.Watch(ctx, func(tx *redis.Tx) error {
+		op.read(ctx, tx)
+		if err := op.judge(); err != nil {
+			return err
+		}
+		w.Steps.At(ctx, step.Read)
+		w.Steps.At(ctx, step.BeforeWrite)
+		sent = true
+		err := exec(ctx, tx.TxPipelined, func(p redis.Pipeliner) {
+			if w.versions {
+				p.Incr(ctx, keys[0])
+			}
+			op.write(ctx, p)
+		})
+		if err == nil {
+			w.Steps.At(ctx, step.Written)
+		}
+		return err
+	}, keys...)
+	if !sent {
+		return beforeWrite(err)
+	}
+	return err
 }
 
-// List implements market.Purchaser.
-func (w *watcher) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	return w.again(ctx, w.listTimeout, func() error {
-		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			return readListing(ctx, tx, w.keys, l)
-		}, func(p redis.Pipeliner) { queueListing(ctx, p, w.keys, l) }, w.keys.Inventory(l.Seller))
-	})
+// A gate is a mutex of the process whose wait can be cancelled. It keeps workers of one process from conflicting with
+// each other; those of other processes it does not know.
+type gate chan struct{}
+
+// enter waits until nobody is inside. waiting is called if somebody is.
+func (g gate) enter(ctx context.Context, waiting func()) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	default:
+	}
+	waiting()
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// Purchase implements market.Purchaser.
-func (w *watcher) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	return w.again(ctx, w.purchaseTimeout, func() error {
-		return w.optimistically(ctx, func(tx *redis.Tx) error {
-			return readOrder(ctx, tx, w.keys, o)
-		}, func(p redis.Pipeliner) { queuePurchase(ctx, p, w.keys, o) }, w.keys.Market(), w.keys.User(o.Buyer))
-	})
-}
+func (g gate) leave() { <-g }
+
+// Close implements io.Closer, which Process asks for.
+func (gate) Close() error { return nil }

@@ -15,7 +15,6 @@ type Interval struct {
 	Center    float64 // the median; NaN of no values
 	Low, High float64 // -Inf and +Inf where there are too few values for an interval: then nothing is excluded
 	N         int     // how many values
-	Warnings  []string
 }
 
 // Known reports whether there were enough values for an interval.
@@ -38,9 +37,6 @@ func median(values []float64, confidence float64) Interval {
 	i := Interval{Center: up.Center, Low: min(up.Lo, -down.Hi), High: max(up.Hi, -down.Lo), N: len(values)}
 	if !i.Known() {
 		i.Low, i.High = math.Inf(-1), math.Inf(1)
-	}
-	for _, w := range up.Warnings {
-		i.Warnings = append(i.Warnings, w.Error())
 	}
 	return i
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -39,9 +38,6 @@ func TestTooFew(t *testing.T) {
 		got := Median(make([]float64, n))
 		if got.Known() || !math.IsInf(got.Low, -1) || !math.IsInf(got.High, 1) {
 			t.Errorf("of %d values: %+v", n, got)
-		}
-		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "6 samples") {
-			t.Errorf("of %d values: warnings %q", n, got.Warnings)
 		}
 		if got.N != n || n > 0 && got.Center != 0 || n == 0 && !math.IsNaN(got.Center) {
 			t.Errorf("of %d values: %+v", n, got)

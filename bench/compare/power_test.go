@@ -6,8 +6,6 @@ import (
 	"os"
 	"strconv"
 	"testing"
-
-	"github.com/marketsim/marketsim/bench/result"
 )
 
 // enough is the number of rounds, like those of testdata/rounds.csv, that find a slowdown of 10% in at least 80 of 100
@@ -42,11 +40,11 @@ func measuredRounds(t *testing.T) [][2]float64 {
 
 // splits counts the verdicts of 1,000 comparisons of so many rounds, drawn from those that were measured. In each round
 // chance says which of the two is a, and b is then slowed down.
-func splits(t *testing.T, rounds int, slowdown float64) map[result.Compared]int {
+func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
 	t.Helper()
 	all := measuredRounds(t)
 	rng := rand.New(rand.NewPCG(10, uint64(rounds)))
-	found := map[result.Compared]int{}
+	found := map[Verdict]int{}
 	for range 1000 {
 		var rates [][2]float64
 		for _, i := range rng.Perm(len(all))[:rounds] {
@@ -67,7 +65,7 @@ func TestSameStrategy(t *testing.T) {
 	for _, rounds := range []int{6, 9, enough, 30} {
 		found := splits(t, rounds, 0)
 		t.Logf("%d rounds: %v", rounds, found)
-		if wrong := found[result.Faster] + found[result.Slower]; wrong > 60 || found[result.Faster] > 40 || found[result.Slower] > 40 {
+		if wrong := found[Faster] + found[Slower]; wrong > 60 || found[Faster] > 40 || found[Slower] > 40 {
 			t.Errorf("%d rounds find a difference in %d of 1,000: %v", rounds, wrong, found)
 		}
 	}
@@ -78,8 +76,8 @@ func TestPlantedSlowdown(t *testing.T) {
 	for _, rounds := range []int{9, enough - 3, enough} {
 		found := splits(t, rounds, 0.1)
 		t.Logf("%d rounds: %v", rounds, found)
-		if rounds >= enough && found[result.Faster] < 800 || found[result.Slower] > 10 {
-			t.Errorf("%d rounds find a slowdown of 10%% in %d of 1,000: %v", rounds, found[result.Faster], found)
+		if rounds >= enough && found[Faster] < 800 || found[Slower] > 10 {
+			t.Errorf("%d rounds find a slowdown of 10%% in %d of 1,000: %v", rounds, found[Faster], found)
 		}
 	}
 }
@@ -87,7 +85,7 @@ func TestPlantedSlowdown(t *testing.T) {
 // TestAllMeasuredRounds, under the names that they were measured with, show no difference either.
 func TestAllMeasuredRounds(t *testing.T) {
 	got := only(t, comparison(0.05, measuredRounds(t)...))
-	if got.Verdict != result.Undecided && got.Verdict != result.NoDifference || got.Rounds != 60 {
-		t.Errorf("%+v, %v to %v", got, *got.Low, *got.High)
+	if got.Verdict != Undecided && got.Verdict != NoDifference || got.Rounds != 60 {
+		t.Errorf("%+v, %v to %v", got, got.Low, got.High)
 	}
 }

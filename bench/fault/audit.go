@@ -1,42 +1,35 @@
 package fault
 
 import (
-	"fmt"
-
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 )
 
 // saw ends all clients and counts the market. Where coins or items are wrong that is the reason, else the one given.
 func (s *setup) saw(kept result.KeptOut, why string) observed {
-	harm, what := s.audit()
-	if harm != result.NoHarm {
-		why = what
-	}
-	return observed{harm: harm, kept: kept, why: why}
+	return s.sawBeside(false, kept, "", why)
 }
 
 // sawBeside is saw where a client may have come in beside the holder of a lock: how says why it could, and otherwise
 // what is the case if nobody did.
 func (s *setup) sawBeside(in bool, kept result.KeptOut, how, otherwise string) observed {
-	o := s.saw(kept, otherwise)
+	harm, why := s.audit()
 	switch {
-	case o.harm != result.NoHarm:
-		o.why = how + ": " + o.why
-	case in:
-		o.harm, o.why = result.TwoHolders, how+"; the money is right this time"
+	case harm != result.NoHarm && how != "":
+		why = how + ": " + why
+	case harm == result.NoHarm && in:
+		harm, why = result.TwoHolders, how+"; the money is right this time"
+	case harm == result.NoHarm:
+		why = otherwise
 	}
-	return o
+	return observed{harm: harm, kept: kept, why: why, leases: s.leases}
 }
 
 // audit ends all clients and accounts for the coins and items that they moved: the worst that is wrong, with a line
 // that says what, or NoHarm.
 func (s *setup) audit() (result.Harm, string) {
-	s.check(s.endClients())
-	after, err := s.snapshot()
-	if err != nil {
-		s.fail(fmt.Errorf("count the market: %w", err))
-	}
+	check(s.endClients())
+	after := s.snapshot()
 	for item := s.first; item < s.first+2*offered; item++ {
 		if harm, why := misplaced(after, item); why != "" {
 			return harm, why
@@ -47,7 +40,7 @@ func (s *setup) audit() (result.Harm, string) {
 	} else if is < was {
 		return result.CoinsLost, "coins vanished"
 	}
-	if harm, why := s.toldTwice(); harm != result.NoHarm {
+	if harm, why := s.toldTwice(after); harm != result.NoHarm {
 		return harm, why
 	}
 	for id := seller + 1; id <= accounts; id++ {
@@ -61,15 +54,15 @@ func (s *setup) audit() (result.Harm, string) {
 			return result.NotPaid, "a buyer paid less often than they bought"
 		}
 	}
-	return s.toldNo(after)
+	return s.toldWrongly(after)
 }
 
 // toldTwice finds an item of which two orders were applied, as their clients were told. The places of items and the
 // funds may then be those of two lawful orders, and show nothing.
-func (s *setup) toldTwice() (result.Harm, string) {
+func (s *setup) toldTwice(after market.Snapshot) (result.Harm, string) {
 	bought := map[market.ItemID]market.UserID{}
 	for _, op := range s.operations {
-		if op.order == nil || !op.done || !op.outcome.Applied() {
+		if op.order == nil || !op.outcome.Applied() || ownerOf(after, op.order.Item) <= seller {
 			continue
 		}
 		switch bought[op.order.Item] {
@@ -84,8 +77,9 @@ func (s *setup) toldTwice() (result.Harm, string) {
 	return result.NoHarm, ""
 }
 
-// toldNo finds a buyer who has an item, and was told of each order of it that it was refused.
-func (s *setup) toldNo(after market.Snapshot) (result.Harm, string) {
+// toldWrongly finds a buyer who has an item, and was told of each order of it that it was refused, and a client who was
+// told that its operation was applied, of which nothing was.
+func (s *setup) toldWrongly(after market.Snapshot) (result.Harm, string) {
 	explained := map[market.Order]bool{}
 	for _, op := range s.operations {
 		if op.order != nil && op.outcome.Reason == "" { // applied, or unknown
@@ -93,11 +87,28 @@ func (s *setup) toldNo(after market.Snapshot) (result.Harm, string) {
 		}
 	}
 	for _, op := range s.operations {
-		if o := op.order; o != nil && !explained[*o] && after.Inventory[o.Buyer][o.Item] {
+		o, yes := op.order, op.outcome.Applied()
+		switch {
+		case yes && op.listed != 0 && after.Inventory[seller][op.listed]:
+			return result.ToldYes, "the seller was told that the item is for sale, and it is not"
+		case o == nil:
+		case yes && ownerOf(after, o.Item) != o.Buyer:
+			return result.ToldYes, "the buyer was told that it bought the item, and neither paid nor has it"
+		case !explained[*o] && ownerOf(after, o.Item) == o.Buyer:
 			return result.ToldNo, "the buyer paid once and has the item, and was told no (" + op.outcome.Reason + ")"
 		}
 	}
 	return result.NoHarm, ""
+}
+
+// ownerOf is who has an item in their inventory; 0: nobody.
+func ownerOf(m market.Snapshot, item market.ItemID) market.UserID {
+	for id, items := range m.Inventory {
+		if items[item] {
+			return id
+		}
+	}
+	return 0
 }
 
 // misplaced says what is wrong with where an item lies.

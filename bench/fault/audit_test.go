@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +27,11 @@ type books struct {
 func (b books) order(buyer market.UserID, o Outcome) {
 	order := &market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}
 	b.operations = append(b.operations, &operation{order: order, done: true, outcome: o})
+}
+
+// lists notes the outcome of a listing of an item that the seller still has.
+func (b books) lists(o Outcome) {
+	b.operations = append(b.operations, &operation{listed: b.spare(0).Item, done: true, outcome: o})
 }
 
 func (b books) coins(user market.UserID, n int64) {
@@ -101,6 +105,10 @@ func TestAudit(t *testing.T) {
 			"paid once, told no after a lost reply",
 			func(b books) { b.sale(2); b.order(2, lost); b.order(2, refused) }, result.NoHarm,
 		},
+		{"told that it bought, and nothing moved", func(b books) { b.order(2, applied) }, result.ToldYes},
+		{"two were told so, and nothing moved", func(b books) { b.order(2, applied); b.order(3, applied) }, result.ToldYes},
+		{"told that it listed, and nothing moved", func(b books) { b.lists(applied) }, result.ToldYes},
+		{"a refused listing", func(b books) { b.lists(refused) }, result.NoHarm},
 		{
 			"paid for more than it had",
 			func(b books) { b.fund(2, price-1); b.sale(2); b.order(2, applied) }, result.Overdrawn,
@@ -109,14 +117,14 @@ func TestAudit(t *testing.T) {
 		{"items weigh more than coins", func(b books) { b.sale(2); b.give(3); b.coins(4, 1) }, result.SoldTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSetup(t.Context(), r, scheme(t, "watch"), TTL)
+			s := &setup{ctx: t.Context(), runner: r, scheme: scheme(t, "watch"), ttl: TTL}
 			var got result.Harm
 			var why string
-			err := s.attempt(func() {
+			err := s.attempt(false, func() {
 				c.change(books{s, s.conn.Client})
 				got, why = s.audit()
 			})
-			if err := errors.Join(err, s.close()); err != nil {
+			if err != nil {
 				t.Fatal(err)
 			}
 			if got != c.want || got != result.NoHarm && why == "" {

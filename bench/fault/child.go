@@ -2,19 +2,18 @@ package fault
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/child"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -23,43 +22,43 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// childRole is the role of a process that is a client in a scenario.
-const childRole = "fault"
-
 // The parent and a child talk in lines of JSON: one clientConfig, then commands down, and events up.
 
 // clientConfig is what a child gets when it starts.
 type clientConfig struct {
-	Scheme    string
+	Scheme    string // a spec
 	Prefix    string
-	Accounts  int
 	Market    endpoint
 	Locks     *endpoint // where the locks live, if that is not the market's server
 	Masters   []endpoint
 	ZooKeeper []string
 	Etcd      []string
 	Clock     time.Duration // how far its wall clock is ahead
-	Replicas  int           // how many must have the locks before it reads: it asks with WAIT
+	Tick      time.Duration // between two readings of it that differ; 0: they always may
 	Resend    bool          // its client sends a command again by itself, as go-redis does by default
-	Confirm   int           // how many replicas must have a purchase before it is told as made: it asks with WAIT
+	Patience  time.Duration // with Resend: after how long without a reply; 0: go-redis's default
 }
 
-// endpoint is a private server, which has neither password nor TLS.
+// endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
 type endpoint struct {
-	Network, Addr string
-	Cluster       bool // a node of a cluster: clients follow the master of the market's slot
+	Network, Addr, Password string
+
+	Cluster bool // a node of a cluster: clients follow the master of the market's slot
 }
 
-func endpointOf(t backend.Target) endpoint { return endpoint{Network: t.Network, Addr: t.Addr} }
+func endpointOf(t backend.Target) endpoint {
+	return endpoint{Network: t.Network, Addr: t.Addr, Password: t.Password}
+}
 
-func (e endpoint) target() backend.Target { return backend.Target{Network: e.Network, Addr: e.Addr} }
+func (e endpoint) target() backend.Target {
+	return backend.Target{Network: e.Network, Addr: e.Addr, Password: e.Password}
+}
 
 // The commands that a child gets.
 const (
 	doList   = "list"
 	doBuy    = "buy"
 	doBrowse = "browse" // under a shared lock
-	doDraw   = "draw"   // if it gets the lock at the first try
 	doGo     = "go"     // from where it is held
 	doFree   = "free"   // from where it is held, and be held nowhere else
 )
@@ -68,18 +67,16 @@ type command struct {
 	Do      string
 	Listing market.Listing
 	Order   market.Order
-	Lock    string       // of a draw
-	Keep    bool         // the lock of a draw
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports; one of its fields is set, and Late or Lacks beside Error.
+// event is what a child reports; one of its fields is set, and Lacks beside Error.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
+	Clock bool   // with Done: it has read its wall clock
 	Error string // it cannot go on
-	Late  bool   // Error is a time-out, which a faster machine does not meet
 	Lacks bool   // Error is that the lock does not work on these servers
 }
 
@@ -88,7 +85,6 @@ type Outcome struct {
 	Reason    string // why it was refused, as market.Reason names it
 	Error     string // any error's text
 	LeaseLost bool   // as in market.Receipt
-	Torn      bool   // of a browse: the item was not in exactly one place
 }
 
 // Applied reports whether the operation was applied for sure.
@@ -96,14 +92,6 @@ func (o Outcome) Applied() bool { return o.Error == "" }
 
 // Unknown reports whether the client does not know if the operation was applied.
 func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
-
-func outcomeOf(r market.Receipt, err error) *Outcome {
-	o := &Outcome{Reason: market.Reason(err), LeaseLost: r.LeaseLost}
-	if err != nil {
-		o.Error = err.Error()
-	}
-	return o
-}
 
 // String describes an outcome to a reader.
 func (o Outcome) String() string {
@@ -117,35 +105,37 @@ func (o Outcome) String() string {
 }
 
 // ServeChild acts as a client if this process was started to be one, and then ends the process. In any other process it
-// returns at once. schemes finds the scheme of a name, as in Scheme.String.
-func ServeChild(schemes func(name string) (Purchasing, error)) {
-	child.Serve(childRole, func(in io.Reader, out io.Writer) error { return serve(in, out, schemes) })
+// returns at once. A client finds its scheme in the catalogue.
+func ServeChild(catalogue func() strategies.Catalogue) {
+	serveProcess(func(in io.Reader, out io.Writer) error { return serve(in, out, catalogue()) })
 }
 
 // served is a client, seen from its own process.
 type served struct {
-	purchaser market.Purchaser
-	openLock  func() (lock.Locker, error) // one more Locker; nil: of a scheme without one
-	locker    lock.Locker                 // of draws; nil: none was made
-	accounts  int
-	replicas  int
-	locks     *redis.Client
-	gate      atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
+	*strategies.Connection
+	process lock.Process
+	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
+	clock   atomic.Bool               // it has read its wall clock
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
-// serve is one client until its input ends.
-func serve(in io.Reader, out io.Writer, schemes func(string) (Purchasing, error)) error {
-	lines := json.NewDecoder(bufio.NewReader(in))
+func newServed(out io.Writer) *served {
 	c := &served{out: json.NewEncoder(out)}
+	c.gate.Store(step.HoldEach(nil)) // a lock may call steps before the first operation begins
+	return c
+}
+
+// serve is one client until its input ends.
+func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
+	lines := json.NewDecoder(bufio.NewReader(in))
+	c := newServed(out)
 	var config clientConfig
 	if err := lines.Decode(&config); err != nil {
 		return fmt.Errorf("read the client's configuration: %w", err)
 	}
-	closer, err := c.open(config, schemes)
-	if err != nil {
+	if err := c.open(config, catalogue); err != nil {
 		c.report(event{Error: err.Error(), Lacks: errors.Is(err, lock.ErrServers)})
 		return err
 	}
@@ -154,42 +144,25 @@ func serve(in io.Reader, out io.Writer, schemes func(string) (Purchasing, error)
 	for {
 		var cmd command
 		if err := lines.Decode(&cmd); err != nil {
-			c.free()
+			c.gate.Load().Open()
 			working.Wait()
-			return closer()
+			return c.close()
 		}
 		switch cmd.Do {
 		case doGo:
-			if g := c.gate.Load(); g != nil {
-				g.Next()
-			}
+			c.gate.Load().Next()
 		case doFree:
-			c.free()
+			c.gate.Load().Open()
 		default:
 			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
-			working.Go(func() { c.work(cmd) })
+			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}
 }
 
-// observe holds the operation at its points, whatever its context says. A lock may call steps before the first one
-// begins.
+// observe holds the operation at its points, whatever its context says.
 func (c *served) observe(ctx context.Context, at step.Name) {
-	if at == step.Acquired && c.replicas > 0 {
-		if n, err := c.locks.Wait(ctx, c.replicas, replicasTimeout).Result(); err != nil || n < int64(c.replicas) {
-			c.report(event{Error: fmt.Sprintf("%d replicas have the lock, want %d: %v", n, c.replicas, err)})
-		}
-	}
-	if g := c.gate.Load(); g != nil {
-		g.Observe(context.WithoutCancel(ctx), at)
-	}
-}
-
-// free lets the operation go on to its end.
-func (c *served) free() {
-	if g := c.gate.Load(); g != nil {
-		g.Open()
-	}
+	c.gate.Load().Observe(context.WithoutCancel(ctx), at)
 }
 
 func (c *served) report(e event) {
@@ -198,136 +171,73 @@ func (c *served) report(e event) {
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 
-func (c *served) work(cmd command) {
+// work does an operation, and returns what to report of it.
+func (c *served) work(cmd command) event {
 	ctx := context.Background()
+	var receipt market.Receipt
+	var err error
 	switch cmd.Do {
 	case doList:
-		c.report(event{Done: outcomeOf(c.purchaser.List(ctx, cmd.Listing))})
+		receipt, err = c.Purchaser.List(ctx, cmd.Listing)
 	case doBuy:
-		c.report(event{Done: outcomeOf(c.purchaser.Purchase(ctx, cmd.Order))})
+		receipt, err = c.Purchaser.Purchase(ctx, cmd.Order)
 	case doBrowse:
-		browser, ok := c.purchaser.(market.Browser)
+		browser, ok := c.Purchaser.(market.Browser)
 		if !ok {
-			c.report(event{Error: "cannot browse"})
-			return
+			return event{Error: "cannot browse"}
 		}
-		seen, receipt, err := browser.Browse(ctx, cmd.Listing, c.accounts)
-		o := outcomeOf(receipt, err)
-		o.Torn = seen.Torn
-		c.report(event{Done: o})
-	case doDraw:
-		err := c.draw(ctx, cmd)
-		if err != nil && !errors.Is(err, lock.ErrHeld) {
-			late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-			c.report(event{Error: err.Error(), Late: late})
-			return
-		}
-		c.report(event{Done: outcomeOf(market.Receipt{}, err)})
+		_, receipt, err = browser.Browse(ctx, cmd.Listing, accounts)
 	default:
-		c.report(event{Error: fmt.Sprintf("unknown command %q", cmd.Do)})
+		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
-}
-
-// draw tries a lock once, and draws if it gets it; the error says why it did not, or that it did not release the lock.
-func (c *served) draw(ctx context.Context, cmd command) error {
-	if c.locker == nil {
-		if c.openLock == nil {
-			return errors.New("it has no lock to try")
-		}
-		var err error
-		if c.locker, err = c.openLock(); err != nil {
-			return err
-		}
-	}
-	lease, err := c.locker.Try(ctx, cmd.Lock)
+	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
 	if err != nil {
-		return err
+		o.Error = err.Error()
 	}
-	c.observe(ctx, step.Acquired)
-	if cmd.Keep {
-		return nil
-	}
-	if err := lease.Release(ctx); !errors.Is(err, lock.ErrLost) {
-		return err
-	}
-	return nil
+	return event{Done: o, Clock: c.clock.Load()}
 }
 
 // open connects and opens the Purchaser.
-func (c *served) open(config clientConfig, schemes func(string) (Purchasing, error)) (closer func() error, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
-	scheme, err := schemes(config.Scheme)
+	spec, err := catalogue.Parse(config.Scheme)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	keys, err := market.NewKeys(config.Prefix)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	dial, err := dialer(ctx, config.Market, keys, config.Resend)
+	dial, err := dialer(ctx, config.Market, keys, config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	lockDial := dial
-	if config.Locks != nil {
-		if lockDial, err = dialer(ctx, *config.Locks, keys, config.Resend); err != nil {
-			return nil, err
-		}
+	var masters []backend.Target
+	for _, m := range config.Masters {
+		masters = append(masters, m.target())
 	}
-	rdb, err := dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	locks, err := lockDial(ctx)
-	if err != nil {
-		return nil, errors.Join(err, rdb.Close())
-	}
-	process := new(lock.Process)
 	env := strategies.Env{
-		Redis: rdb, Dial: dial, LockRedis: locks, LockDial: lockDial, Keys: keys, Process: process,
-		Steps: c.observe, Now: func() time.Time { return time.Now().Add(config.Clock) },
-		Servers: config.servers(),
+		Keys: keys, Process: &c.process, Steps: c.observe,
+		Now: func() time.Time {
+			c.clock.Store(true)
+			return time.Now().Add(config.Clock).Truncate(config.Tick)
+		},
+		Servers: lock.Servers{Masters: servers.Dialers(masters), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
 	}
-	spec, ok := scheme.(strategies.Spec)
-	purchaser, opened, err := scheme.Open(env)
-	if err != nil {
-		return nil, errors.Join(err, rdb.Close(), locks.Close())
-	}
-	c.purchaser, c.accounts, c.replicas, c.locks = purchaser, config.Accounts, config.Replicas, locks
-	if config.Confirm > 0 {
-		c.purchaser = confirmed{purchaser, rdb, config.Confirm}
-	}
-	if ok {
-		c.openLock = func() (lock.Locker, error) { return spec.OpenLock(env) }
-	}
-	return func() error {
-		var err error
-		if l, ok := c.locker.(io.Closer); ok {
-			err = l.Close()
+	if config.Locks != nil {
+		if env.Locks, err = dialer(ctx, *config.Locks, keys, config); err != nil {
+			return err
 		}
-		return errors.Join(err, opened.Close(), process.Close(), locks.Close(), rdb.Close())
-	}, nil
-}
-
-func (config clientConfig) servers() lock.Servers {
-	targets := make([]backend.Target, len(config.Masters))
-	for i, m := range config.Masters {
-		targets[i] = m.target()
 	}
-	return lock.Servers{Masters: servers.Dialers(targets), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd}
+	c.Connection, err = strategies.Connect(ctx, spec, dial, env)
+	return err
 }
 
-// replicasTimeout is how long a client waits for replicas to have its lock.
-const replicasTimeout = 2 * time.Second
-
-// defaultRetries is how often go-redis sends a command again when nobody says otherwise.
-const defaultRetries = 3
+func (c *served) close() error { return errors.Join(c.Close(), c.process.Close()) }
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
-func dialer(ctx context.Context, e endpoint, keys market.Keys, resend bool) (
-	func(context.Context) (*redis.Client, error), error,
-) {
+func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
 	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
 	if e.Cluster {
 		cluster, err := backend.OpenCluster(ctx, e.target())
@@ -336,45 +246,16 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, resend bool) (
 		}
 		connect = cluster.Dialer(keys.Market())
 	}
-	return func(ctx context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*backend.Conn, error) {
 		conn, err := connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !resend {
-			return conn.Client, nil
+		if err != nil || !config.Resend {
+			return conn, err
 		}
 		options := *conn.Options()
-		options.MaxRetries = defaultRetries
-		return redis.NewClient(&options), conn.Close()
+		options.MaxRetries = 3 // go-redis's default
+		options.ReadTimeout = cmp.Or(config.Patience, options.ReadTimeout)
+		err = conn.Close()
+		conn.Client = redis.NewClient(&options)
+		return conn, err
 	}, nil
-}
-
-// confirmTimeout is how long a client waits for replicas to have its purchase.
-const confirmTimeout = 500 * time.Millisecond
-
-// confirmed is a Purchaser that says that a purchase was made when some replicas have it. If they do not have it in time
-// it is not known what becomes of it: the master has made it, and another may take its place.
-type confirmed struct {
-	market.Purchaser
-	rdb      *redis.Client // of one connection: WAIT is about what was written over that
-	replicas int
-}
-
-func (c confirmed) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	before := c.rdb.PoolStats().Misses
-	receipt, err := c.Purchaser.Purchase(ctx, o)
-	if err != nil {
-		return receipt, err
-	}
-	n, err := c.rdb.Wait(ctx, c.replicas, confirmTimeout).Result()
-	switch {
-	case err != nil:
-		err = fmt.Errorf("how many replicas have the purchase is unknown: %v", err)
-	case n < int64(c.replicas):
-		err = fmt.Errorf("%d replicas have the purchase, want %d", n, c.replicas)
-	case c.rdb.PoolStats().Misses != before: // a new connection, on which nothing was written
-		err = errors.New("how many replicas have the purchase is unknown: its connection broke")
-	}
-	return receipt, err
 }

@@ -2,25 +2,25 @@ package fault
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 // TestServeRefuses: a child reports what it cannot do, and ends.
 func TestServeRefuses(t *testing.T) {
-	errNobody := errors.New("nobody of that name")
+	const unknown = `invalid strategy \"x\"`
 	for _, c := range []struct{ name, in, says, reports string }{
 		{"no configuration", "", "read the client's configuration", ""},
 		{"a configuration that is none", "hello", "read the client's configuration", ""},
-		{"an unknown scheme", `{"Scheme":"x"}`, errNobody.Error(), `"Error":"` + errNobody.Error() + `"`},
+		{"an unknown scheme", `{"Scheme":"x"}`, `invalid strategy "x"`, `"Error":"` + unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := serve(strings.NewReader(c.in), &out, func(string) (Purchasing, error) { return nil, errNobody })
+			err := serve(strings.NewReader(c.in), &out, catalogue.Full())
 			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(out.String(), c.reports) {
 				t.Errorf("it says %v and reports %q, want %q and %q", err, out.String(), c.says, c.reports)
 			}
@@ -29,26 +29,23 @@ func TestServeRefuses(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	var out bytes.Buffer
-	c := served{}
-	c.out = json.NewEncoder(&out)
-	c.work(command{Do: "juggle"})
-	if !strings.Contains(out.String(), `unknown command \"juggle\"`) {
-		t.Errorf("it reports %q", out.String())
+	if e := new(served).work(command{Do: "juggle"}); e.Error != `unknown command "juggle"` {
+		t.Errorf("it reports %+v", e)
 	}
 }
 
 // TestServeChildElsewhere returns in a process that is no child.
 func TestServeChildElsewhere(t *testing.T) {
-	ServeChild(func(string) (Purchasing, error) {
-		t.Error("a scheme was asked for")
-		return nil, nil
+	ServeChild(func() strategies.Catalogue {
+		t.Error("the catalogue was asked for")
+		return catalogue.Full()
 	})
 }
 
 // TestStepsBeforeTheFirstOperation: a lock may call steps while it is opened; nothing holds it there.
 func TestStepsBeforeTheFirstOperation(t *testing.T) {
-	var c served
-	c.observe(t.Context(), step.Acquired)
-	c.free()
+	var told bytes.Buffer
+	if newServed(&told).observe(t.Context(), step.Acquired); told.Len() > 0 {
+		t.Errorf("it told %s", &told)
+	}
 }

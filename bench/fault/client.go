@@ -1,12 +1,11 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/child"
-	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -22,19 +21,21 @@ type client struct {
 	setup   *setup
 	name    string
 	account market.UserID
-	process *child.Process
+	process *process
 	events  chan event
 	op      *operation // under way, or the last one
+	at      step.Name  // where it is held; empty: nowhere, as far as is known
+	sent    command    // what began it
+	gaveUp  int        // how often it was made again
 	dead    bool
 
-	// Of a scheme that calls no steps: the client's proxy to the market, and the command that is held there.
-	proxy *wire.Proxy
-	trap  *wire.Trap
+	readsClock bool // it has
 }
 
 // An operation is what a client did.
 type operation struct {
 	order   *market.Order // nil: it did not buy
+	listed  market.ItemID // 0: it did not list
 	began   time.Time
 	done    bool
 	outcome Outcome
@@ -42,33 +43,24 @@ type operation struct {
 
 // client starts a client with an account of its own, which is ready when this returns.
 func (s *setup) client(name string) *client {
-	c := &client{
-		setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16),
-	}
-	config := s.config
-	if !s.scheme.Steps {
-		c.proxy = s.proxy(config.Market)
-		config.Market = endpointOf(c.proxy.Target())
-	}
-	if err := c.start(); err != nil {
-		s.fail(fmt.Errorf("start client %s: %w", name, err))
-	}
+	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
+	var err error
+	c.process, err = startProcess(s.runner.folder)
+	c.check(err)
+	go c.read()
 	s.clients = append(s.clients, c)
-	if err := c.process.Send(config); err != nil {
-		s.fail(fmt.Errorf("configure client %s: %w", name, err))
-	}
+	c.check(c.process.tell(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
-		s.fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
+		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
 	}
 	return c
 }
 
-// start starts the client's process.
-func (c *client) start() (err error) {
-	if c.process, err = child.Start(childRole, c.setup.runner.folder); err == nil {
-		go c.read()
+// check is check with the client's name in the error.
+func (c *client) check(err error) {
+	if err != nil {
+		fail(fmt.Errorf("client %s: %w", c.name, err))
 	}
-	return err
 }
 
 // read passes on what the child reports until it ends.
@@ -76,7 +68,7 @@ func (c *client) read() {
 	defer close(c.events)
 	for {
 		var e event
-		if c.process.Receive(&e) != nil {
+		if c.process.hear(&e) != nil {
 			return
 		}
 		c.events <- e
@@ -89,6 +81,7 @@ func at(name step.Name) step.Point { return step.Point{At: name} }
 // list begins to offer an item of the setup's seller.
 func (c *client) list(l market.Listing, hold ...step.Point) {
 	c.begin(nil, command{Do: doList, Listing: l, Hold: hold})
+	c.op.listed = l.Item
 }
 
 // buy begins to order an item.
@@ -113,79 +106,64 @@ func (c *client) browseUntil(item market.ItemID, name step.Name) {
 	c.reaches(name)
 }
 
-// draw begins to try the lock of a draw, once. If it gets the lock it draws, and gives the lock back or keeps it.
-func (c *client) draw(lock string, keep bool, hold ...step.Point) {
-	c.begin(nil, command{Do: doDraw, Lock: lock, Keep: keep, Hold: hold})
-}
-
 func (c *client) begin(order *market.Order, cmd command) {
-	c.op = &operation{order: order, began: time.Now()}
+	c.op = &operation{order: order, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
-	if c.proxy != nil && len(cmd.Hold) > 0 {
-		c.trap, cmd.Hold = c.proxy.Hold(wire.Match{Nth: c.setup.nth}), nil
-	}
-	c.do(cmd)
-}
-
-func (c *client) do(cmd command) {
-	if err := c.process.Send(cmd); err != nil {
-		c.setup.fail(fmt.Errorf("send client %s the command %s: %w", c.name, cmd.Do, err))
-	}
+	c.at, c.sent, c.gaveUp = "", cmd, 0
+	c.check(c.process.tell(cmd))
 }
 
 // goOn lets it go from where it is held.
-func (c *client) goOn() { c.release(doGo) }
-
-// finish lets it go to the end of its operation, past all other steps at which it was to be held, and returns the
-// outcome.
-func (c *client) finish() Outcome {
-	c.release(doFree)
-	return c.ends()
+func (c *client) goOn() {
+	c.at = ""
+	c.check(c.process.tell(command{Do: doGo}))
 }
 
-func (c *client) release(do string) {
-	if c.trap == nil {
-		c.do(command{Do: do})
-		return
-	}
-	c.trap.Open()
-	c.trap = nil
+// free lets it go to the end of its operation, past all other steps at which it was to be held.
+func (c *client) free() {
+	c.at = ""
+	c.check(c.process.tell(command{Do: doFree}))
+}
+
+// finish lets it go to the end of its operation, and returns the outcome.
+func (c *client) finish() Outcome {
+	c.free()
+	return c.ends()
 }
 
 // held waits until it is held somewhere, and says where; empty when the operation ended first, or was not held in time.
 func (c *client) held(within time.Duration) step.Name {
-	e, ok := c.next(within)
-	if !ok {
-		return ""
-	}
+	e, _ := c.next(within)
 	return e.At
 }
 
 // reaches waits until it is held at a step. Anything else fails the run.
 func (c *client) reaches(name step.Name) {
-	got := c.held(clientTimeout)
-	if got == name {
-		return
-	}
-	outcome := "its operation goes on"
-	if c.op.done {
-		outcome = c.op.outcome.String()
-	}
-	if name == step.Waiting && got == "" && (!c.op.done || c.op.outcome.Reason == "contended") {
-		c.setup.fail(errSilent)
-	}
-	if name == step.Read && c.op.done && c.op.outcome.Applied() {
-		c.setup.cannot("it reads, decides and writes by one command")
-	}
-	err := fmt.Errorf("client %s was expected at %q and came to %q (%s)", c.name, name, got, outcome)
-	if o := c.op.outcome; c.op.done && (o.Unknown() || slices.Contains(inTime, o.Reason)) {
-		err = fmt.Errorf("%w: %w", errLate, err)
-	}
-	c.setup.fail(err)
+	c.held(clientTimeout)
+	c.mustBe(name)
 }
 
-// inTime are the reasons for which an operation is refused that a faster machine makes in time.
-var inTime = []string{"contended", "lock_lost", "not_sent"}
+// mustBe fails the run where the client is not held at a step.
+func (c *client) mustBe(name step.Name) {
+	if c.at == name {
+		return
+	}
+	if name == step.Waiting && c.at == "" && (!c.op.done || c.op.outcome.Reason == contended) {
+		fail(errUnclear)
+	}
+	if name == step.Read && c.op.done && c.op.outcome.Applied() {
+		cannot("it tells of no step between its read and its write")
+	}
+	err := fmt.Errorf("it was expected at %q and came to %q", name, c.at)
+	if c.op.done {
+		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
+	}
+	// For such reasons an operation is refused that a faster machine makes in time.
+	if o := c.op.outcome; c.op.done && slices.Contains([]string{"", contended, "lock_lost", "not_sent"}, o.Reason) && !o.Applied() {
+		err = fmt.Errorf("%w: %w", errLate, err)
+	}
+	c.check(err)
+}
 
 // buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in. It is held where
 // it begins to wait and before it writes: whichever comes first tells. Where it begins to wait late, the machine was too
@@ -202,9 +180,9 @@ func (c *client) buyBeside(item market.ItemID) bool {
 			break
 		}
 		if c.held(c.setup.ttl) == step.Waiting {
-			c.setup.fail(errLate)
+			fail(errLate)
 		}
-		c.setup.fail(errSilent)
+		fail(errUnclear)
 	}
 	return false
 }
@@ -213,7 +191,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 func (c *client) ends() Outcome {
 	o, ok := c.endsWithin(clientTimeout)
 	if !ok {
-		c.setup.fail(fmt.Errorf("client %s did not end its operation in %s", c.name, clientTimeout))
+		fail(fmt.Errorf("client %s did not end its operation in %s", c.name, clientTimeout))
 	}
 	return o
 }
@@ -232,58 +210,70 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 	return c.op.outcome, true
 }
 
-// getsIn is endsWithin for a client that has got nothing if it gave up waiting.
-func (c *client) getsIn(d time.Duration) bool {
-	o, ended := c.endsWithin(d)
-	return ended && o.Reason != "contended"
+// contended is market.Reason of an operation that gave up waiting for a lock.
+const contended = "contended"
+
+// getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that gives
+// up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
+func (c *client) getsIn(within time.Duration) bool {
+	for limit := time.Now().Add(within); c.at == ""; {
+		switch e, ok := c.next(time.Until(limit)); {
+		case ok && e.At == step.Waiting:
+			c.goOn()
+		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
+			n, began := c.gaveUp, c.op.began
+			c.begin(c.op.order, c.sent)
+			c.gaveUp, c.op.began = n+1, began
+		default:
+			return ok
+		}
+	}
+	return true
 }
 
 // next waits for what it reports next; false when it reported nothing in time.
 func (c *client) next(within time.Duration) (event, bool) {
 	late := time.NewTimer(within)
 	defer late.Stop()
-	var caught <-chan struct{}
-	if c.trap != nil {
-		caught = c.trap.Reached()
-	}
+	c.at = ""
 	select {
-	case <-caught:
-		return event{At: step.BeforeWrite}, true
 	case e, ok := <-c.events:
 		switch {
 		case !ok:
-			c.setup.fail(fmt.Errorf("client %s ended: %s", c.name, c.process.Log()))
+			c.check(fmt.Errorf("it ended: %s", c.process.Log()))
 		case e.Lacks:
-			c.setup.fail(fmt.Errorf("%w: client %s: %s", backend.ErrUnavailable, c.name, e.Error))
-		case e.Late:
-			c.setup.fail(fmt.Errorf("%w: client %s: %s", errLate, c.name, e.Error))
+			c.check(fmt.Errorf("%w: %s", backend.ErrUnavailable, e.Error))
 		case e.Error != "":
-			c.setup.fail(fmt.Errorf("client %s: %s", c.name, e.Error))
+			c.check(errors.New(e.Error))
 		case e.Done != nil:
-			c.op.done, c.op.outcome = true, *e.Done
+			c.op.done, c.op.outcome, c.readsClock = true, *e.Done, e.Clock
 		}
+		c.at = e.At
 		return e, true
 	case <-late.C:
 	case <-c.setup.ctx.Done():
-		c.setup.fail(c.setup.ctx.Err())
+		fail(c.setup.ctx.Err())
 	}
 	return event{}, false
 }
 
 // pause stops its process, as a long garbage collection or a sleeping laptop does.
-func (c *client) pause() { c.signal(c.process.Pause) }
-
-// resume lets a paused process run on.
-func (c *client) resume() { c.signal(c.process.Resume) }
-
-func (c *client) signal(send func() error) {
-	if err := send(); err != nil {
-		c.setup.fail(fmt.Errorf("signal client %s: %w", c.name, err))
-	}
+func (c *client) pause() {
+	c.check(c.process.Pause())
+	c.setup.strikes(true, "")
 }
 
+// stay leaves it at the step at which it is held, while its process runs on.
+func (c *client) stay() { c.setup.strikes(true, "") }
+
+// resume lets a paused process run on.
+func (c *client) resume() { c.check(c.process.Resume()) }
+
 // kill ends its process at once. What became of its operation is not known.
-func (c *client) kill() { c.setup.check(c.end()) }
+func (c *client) kill() {
+	check(c.end())
+	c.setup.strikes(true, "")
+}
 
 // end is kill for a run that is over, and may have failed.
 func (c *client) end() (err error) {

@@ -7,33 +7,18 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// clockError is how wrong a clock is.
-const clockError = 30 * time.Second
-
 // clocks are scenarios in which one client's clock is wrong.
 func clocks() []Scenario {
+	const clockError = 30 * time.Second
 	return []Scenario{{
 		Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
-		Promise: "clock-independent", Applies: readsClock,
+		Promise: "clock-independent", Applies: needsLock,
 		run: func(s *setup) observed { return skewed(s, clockError) },
 	}, {
 		Name: "clock-behind", Title: "one client's clock is 30 s behind",
-		Promise: "clock-independent", Applies: readsClock,
+		Promise: "clock-independent", Applies: needsLock,
 		run: func(s *setup) observed { return skewed(s, -clockError) },
 	}}
-}
-
-// readsClock keeps out schemes whose clock a scenario cannot set.
-func readsClock(s Scheme) string {
-	switch {
-	case s.Lock == nil && !s.Steps:
-		return "whether it reads a clock is not known"
-	case s.Lock == nil:
-		return "it reads no clock"
-	case s.Lock.OwnClock:
-		return "it reads its process's clock, which cannot be set for one process"
-	}
-	return ""
 }
 
 // skewed lets the client with the wrong clock try the lock that another holds, and the other way round.
@@ -43,6 +28,9 @@ func skewed(s *setup, by time.Duration) observed {
 	wrong := s.client("B")
 	enters := entersBeside(s, right, wrong, 0)
 	entered := entersBeside(s, wrong, right, 1)
+	if s.strikes(wrong.readsClock, ""); !wrong.readsClock { // whatever happened is not the clock's doing
+		cannot("it does not read the clock that is wrong")
+	}
 	how := "it enters beside others, and others beside it"
 	switch {
 	case !entered:

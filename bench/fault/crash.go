@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
 
@@ -24,18 +25,23 @@ func crashes() []Scenario {
 func crashHalfTaken(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
-	a.buy(s.item(0), at(step.Half), at(step.BeforeWrite))
-	if a.held(clientTimeout) != step.Half {
-		s.cannot("it does not take its lock with SETNX and EXPIRE")
-	}
+	a.takeHalf(s.item(0))
 	a.kill()
 	b.buy(s.item(0))
 	kept := s.keptOut(b, start)
 	why := entry(kept)
 	if kept == result.LeaseRanOut {
-		why = "a waiter who finds no expiry sets one, and others get in when it has run out"
+		why = "the dead holder had set no expiry, and others get in all the same, after a lease"
 	}
 	return s.saw(kept, why)
+}
+
+// takeHalf lets a client take the first of the two commands that take an item's lock.
+func (c *client) takeHalf(item market.ItemID) {
+	c.buy(item, at(step.Half), at(step.BeforeWrite))
+	if c.held(clientTimeout) != step.Half {
+		cannot("it tells of no step between two commands that take its lock")
+	}
 }
 
 func crashHolding(s *setup) observed {
@@ -50,49 +56,37 @@ func crashHolding(s *setup) observed {
 
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
-	item := s.unlisted().Item
-	holder.list(s.unlisted(), at(step.BeforeRelease))
+	item := s.spare(0).Item
+	holder.list(s.spare(0), at(step.BeforeRelease))
 	holder.reaches(step.BeforeRelease)
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
 	first.kill()
 	holder.finish()
 	second.op.began = time.Now() // until now the holder was at work
-	kept := s.keptOutBehind(second)
-	why := "the next in line gets in at once"
-	switch kept {
-	case result.NeverIn:
-		why = "the next in line waits for the dead one, and nothing takes that one's place away"
-	case result.PassedOver:
-		why = "the next in line waits until the dead one has lost its place"
+	kept, why := result.AtOnce, "the next in line gets in at once"
+	in, waited := second.getsIn(s.forGood()), time.Since(second.op.began)
+	switch {
+	case !in:
+		kept, why = s.kept(second, second.op.began, in), "nobody gets in any more, though nobody holds the lock"
+	case waited > s.ttl*7/20:
+		s.leases = waited.Seconds() / s.ttl.Seconds()
+		kept, why = result.PassedOver, "the next in line waits, though nobody holds the lock"
+	case waited > s.ttl/4: // nobody is passed over so soon
+		fail(errLate)
 	}
 	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
 }
 
-// keptOutBehind says how long a client waits for a lock that nobody holds, behind a waiter who has died.
-func (s *setup) keptOutBehind(c *client) result.KeptOut {
-	in := c.getsIn(s.forGood())
-	waited := time.Since(c.op.began)
-	switch {
-	case !in:
-		return result.NeverIn
-	case waited > s.ttl*7/20:
-		return result.PassedOver
-	case waited > s.ttl/4: // nobody is passed over so soon
-		s.fail(errLate)
-	}
-	return result.AtOnce
-}
-
-// entry says how the next one gets in after a holder has died.
+// entry says how the next one gets in after a holder.
 func entry(kept result.KeptOut) string {
 	switch kept {
 	case result.NeverIn:
-		return "nobody gets in: nothing gives the dead holder's lock back"
+		return "nobody gets in: an order gives up, and the next one is kept out too"
 	case result.LeaseRanOut:
-		return "others get in when the dead holder's lease has run out"
+		return "others get in after a lease"
 	case result.NoLease:
-		return "it holds no lock that could be left behind"
+		return "nobody waits"
 	}
 	return "others get in at once"
 }

@@ -6,17 +6,9 @@
 //
 // A client is a child process, because only a process can be paused or killed with everything that runs in it. (A
 // goroutine that is held leaves its lock's watchdog renewing: that is a scenario of its own.) The child is this same
-// program, so its main function, or TestMain in tests, must first call [ServeChild]:
+// program, so its main function, or TestMain in tests, must first call [ServeChild].
 //
-//	func main() {
-//		fault.ServeChild(schemes) // does not return in a child
-//		...
-//	}
-//
-// A [Scheme] is what a scenario is run with. A lock or a strategy of the catalogue is one by its name; a Purchaser from
-// elsewhere becomes one with [Outside], as the example shows.
-//
-// # What a scheme must say
+// # What strategies and locks must say
 //
 // Scenarios hold a client at the steps that its strategy and lock pass to their step.Observer; each call blocks while
 // the client is held. A strategy calls step.Acquired, step.Read, step.BeforeWrite, step.Written and
@@ -24,8 +16,4 @@
 // about to wait: a scenario knows by this alone that the lock keeps a client out, and is not played if it is
 // missing. A lock calls step.Looked between a look at its state and what depends on that look, and step.Half between
 // the two commands of an acquisition, if it has such points; scenarios that strike there do not apply to other locks.
-//
-// A scheme made with Outside calls no steps. Each scenario is then run once for each command of a purchase, with the
-// client held just before that command, and the worst of each answer is the finding. To the scenario each such point
-// counts as step.BeforeWrite; scenarios that need another step, or know the lock, do not apply.
 package fault

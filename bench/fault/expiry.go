@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
 
@@ -15,29 +16,40 @@ func expiries() []Scenario {
 	}, {
 		Name:    "pause-before-read",
 		Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
-		Promise: "notices loss", Needs: "Unix signals", Applies: needsLock, run: pauseBeforeRead,
+		Promise: "notices loss", Needs: "Unix signals", Applies: needsLock,
+		run: func(s *setup) observed {
+			return overtaken(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
+		},
+	}, {
+		Name:  "pause-half-taken",
+		Title: "the holder pauses between SETNX and EXPIRE for longer than the TTL that a waiter sets for it; then it wakes",
+		Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtaken(s, (*client).takeHalf) },
 	}, {
 		Name:    "pause-release",
 		Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
-		Promise: "owner-only release", Needs: "Unix signals", Applies: needsRelease,
-		run: func(s *setup) observed { return releasedLate(s, at(step.BeforeRelease)) },
+		Promise: "owner-only release", Needs: "Unix signals",
+		Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() }, "the transaction that writes releases its lock"),
+		run: func(s *setup) observed {
+			return releasedLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
+		},
 	}, {
 		Name:    "pause-in-release",
 		Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
 		Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
 		run: func(s *setup) observed {
-			return releasedLate(s, step.Point{At: step.Looked, After: step.BeforeRelease})
+			where := step.Point{At: step.Looked, After: step.BeforeRelease}
+			return releasedLate(s, where, s.client("A"), s.client("B"), s.client("C"))
 		},
 	}, {
 		Name:  "stuck-goroutine",
 		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 		run: func(s *setup) observed {
 			// A lock that counts its renewals may go on for a few TTLs more.
-			return takenOver(s, s.forGood()+3*s.ttl, func(*client) {}, func(*client) {})
+			return takenOver(s, s.client("A"), s.client("B"), s.forGood()+3*s.ttl, (*client).stay, (*client).stay)
 		},
 	}, {
 		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
-		Applies: needsSteps, run: slowWork,
+		run: slowWork,
 	}, {
 		Name:    "expired-race",
 		Title:   "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
@@ -46,13 +58,12 @@ func expiries() []Scenario {
 }
 
 func pausePastTTL(s *setup) observed {
-	return takenOver(s, s.forGood(), (*client).pause, (*client).resume)
+	return takenOver(s, s.client("A"), s.client("B"), s.forGood(), (*client).pause, (*client).resume)
 }
 
 // takenOver holds a buyer just before it writes, lets another buy the same item, and after some time at the latest lets
 // the first go on.
-func takenOver(s *setup, watched time.Duration, suspend, resume func(*client)) observed {
-	a, b := s.client("A"), s.client("B")
+func takenOver(s *setup, a, b *client, watched time.Duration, suspend, resume func(*client)) observed {
 	start := time.Now()
 	a.buyUntil(s.item(0), step.BeforeWrite)
 	suspend(a)
@@ -68,7 +79,8 @@ func takenOver(s *setup, watched time.Duration, suspend, resume func(*client)) o
 func (s *setup) tookOver(first Outcome, second *client, kept result.KeptOut) observed {
 	if kept == result.NeverIn {
 		if second.getsIn(s.forGood()) {
-			return s.saw(result.HolderBack, "nobody else gets in before the holder is done, however long that takes")
+			second.finish()
+			return s.saw(result.HolderBack, "nobody else gets in before the holder is done")
 		}
 		return s.saw(kept, "nobody else gets in, even when the holder is done")
 	}
@@ -87,12 +99,13 @@ func (s *setup) tookOver(first Outcome, second *client, kept result.KeptOut) obs
 func slowWork(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	times := 1
-	if s.scheme.hasParam(lastMoment) {
+	if _, renews := s.scheme.Value("renewals"); renews { // it is renewed just when it expires, and sometimes that is in time
 		times = 4
 	}
 	var kept result.KeptOut
 	for nth := range times {
 		a.buyUntil(s.item(nth), step.Read)
+		a.stay()
 		b.buy(s.item(nth))
 		in := b.getsIn(3 * s.ttl)
 		first := a.finish()
@@ -105,19 +118,15 @@ func slowWork(s *setup) observed {
 	return s.saw(kept, "nobody else gets in before the holder is done")
 }
 
-// lastMoment is a parameter of locks that are renewed just when they expire. Sometimes that is in time: such a lock is
-// tried more than once.
-const lastMoment = "renewals"
-
-// pauseBeforeRead pauses a buyer that has the lock and has not read yet. Another takes the lock over and is held just
-// before it writes: what the first one reads when it wakes is no longer its own to decide about.
-func pauseBeforeRead(s *setup) observed {
+// overtaken pauses a buyer that has the lock, or half of it, and has not read yet. Another takes the lock over and is held
+// just before it writes: what the first one reads when it wakes is no longer its own to decide about.
+func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
-	a.buyUntil(s.item(0), step.Acquired)
+	take(a, s.item(0))
 	a.pause()
 	b.buy(s.item(0), at(step.BeforeWrite))
-	kept := s.kept(b, start, b.held(s.forGood()) == step.BeforeWrite)
+	kept := s.keptOut(b, start)
 	entered := time.Now()
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
@@ -131,28 +140,28 @@ func pauseBeforeRead(s *setup) observed {
 
 // releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock meanwhile, and is held in its
 // critical section; the seller wakes and releases; if that was the buyer's lock, one more buyer gets in.
-func releasedLate(s *setup, where step.Point) observed {
-	a, b, c := s.client("A"), s.client("B"), s.client("C")
+func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	start := time.Now()
-	a.list(s.unlisted(), where)
-	item := s.unlisted().Item
+	a.list(s.spare(0), where)
+	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
-		s.cannot("it releases in one command")
+		cannot("it tells of no such step of its release")
 	}
 	s.letRenew()
 	a.pause()
 	b.buy(item, at(step.BeforeWrite))
-	in := b.held(s.forGood()) == step.BeforeWrite
-	kept, entered := s.kept(b, start, in), time.Now()
+	kept, entered := s.keptOut(b, start), time.Now()
 	s.letRenew()
 	a.resume()
 	s.letRenew()
 	released := a.finish()
-	if !in {
-		b.reaches(step.BeforeWrite)
+	if kept == result.NeverIn {
+		b.getsIn(s.forGood())
+		b.mustBe(step.BeforeWrite)
 		b.finish()
 		return s.saw(result.HolderBack, "nobody gets in before the holder has released")
 	}
+	b.mustBe(step.BeforeWrite)
 	two := c.buyBeside(item)
 	s.checkInTime(entered)
 	b.finish()
@@ -168,29 +177,27 @@ func releasedLate(s *setup, where step.Point) observed {
 // tokens is now safe, now not.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
-// racers is how many wait for the same lock.
-const racers = 4
-
 func raceForIt(s *setup) observed {
 	holder := s.client("A")
-	waiting := make([]*client, racers)
+	waiting := make([]*client, 4)
 	for i := range waiting {
 		waiting[i] = s.client(string(rune('B' + i)))
 	}
-	item := s.unlisted().Item
-	holder.list(s.unlisted(), at(step.BeforeRelease))
+	item := s.spare(0).Item
+	holder.list(s.spare(0), at(step.BeforeRelease))
 	holder.reaches(step.BeforeRelease)
 	for _, w := range waiting {
-		w.buy(item, at(step.Looked), at(step.BeforeWrite))
+		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
 	}
-	if s.scheme.Expires {
+	if s.scheme.expires() {
 		holder.kill()
 	} else {
 		holder.finish()
 	}
 	inside := enter(s, waiting)
+	s.strikes(true, "")
 	for _, w := range waiting { // whoever is inside writes, and the rest come after
-		w.release(doFree)
+		w.free()
 	}
 	for _, w := range waiting {
 		w.ends()
@@ -198,36 +205,30 @@ func raceForIt(s *setup) observed {
 	return s.sawBeside(inside > 1, result.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter holds those who only look until everybody has looked who would, lets them act on what they saw, and says how
-// many are then inside at the same time.
+// enter holds those who only look until everybody has looked who would, lets them act on what they saw one after the other,
+// and says how many are then inside at the same time.
 func enter(s *setup, waiting []*client) (inside int) {
 	where := make([]step.Name, len(waiting))
-	gather := func(first time.Duration) {
-		for limit := time.Now().Add(first); time.Now().Before(limit); {
-			for i, w := range waiting {
-				if where[i] != "" {
-					continue
-				}
-				if where[i] = w.held(5 * time.Millisecond); where[i] != "" {
-					limit = time.Now().Add(TTL / 4) // the others come as soon, or not at all
-				}
+	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
+		for i, w := range waiting {
+			if where[i] != "" {
+				continue
+			}
+			if where[i] = w.held(5 * time.Millisecond); where[i] != "" {
+				limit = time.Now().Add(TTL / 4) // the others come as soon, or not at all
 			}
 		}
 	}
-	gather(s.forGood())
 	start := time.Now()
 	for i, w := range waiting {
 		if where[i] == step.Looked {
-			where[i] = ""
 			w.goOn()
+			where[i] = w.held(TTL / 4)
 		}
-	}
-	gather(TTL / 4)
-	s.checkInTime(start)
-	for i := range where {
 		if where[i] == step.BeforeWrite {
 			inside++
 		}
 	}
+	s.checkInTime(start)
 	return inside
 }

@@ -15,22 +15,54 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// A Quiet scheme is one whose lock does not say that it waits.
-type Quiet struct{ Purchasing }
+// TestMain lets this program be the clients of scenarios, each of which is a process of its own.
+func TestMain(m *testing.M) {
+	ServeChild(withQuiet)
+	testkit.MaxParallel(8) // they mostly wait
+	testkit.VerifyNoLeaks(m)
+}
 
-func (q Quiet) String() string { return "quiet " + q.Purchasing.String() }
+// liar says that it did what it was asked for, and does nothing.
+type liar struct{ strategies.Env }
 
-// Open makes a Purchaser whose steps are told but for one.
-func (q Quiet) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
-	all := env.Steps
-	env.Steps = func(ctx context.Context, at step.Name) {
-		if at != step.Waiting {
-			all(ctx, at)
+func (l liar) List(context.Context, market.Listing) (market.Receipt, error) {
+	return market.Receipt{}, nil
+}
+
+func (l liar) Purchase(ctx context.Context, _ market.Order) (market.Receipt, error) {
+	for _, at := range []step.Name{step.Read, step.BeforeWrite, step.Written} {
+		l.Steps.At(ctx, at)
+	}
+	return market.Receipt{}, nil
+}
+
+// withQuiet is the catalogue, with a lock that does not say that it waits, and a liar.
+func withQuiet() strategies.Catalogue {
+	c := catalogue.Full()
+	c.Strategies = append(c.Strategies, strategies.Strategy{
+		Name: "liar", New: func(env strategies.Env) (market.Purchaser, io.Closer, error) { return liar{env}, nil, nil },
+	})
+	for _, kind := range c.Locks {
+		if kind.Name == "set-px" {
+			loud := kind.New
+			kind.Name = "quiet"
+			kind.New = func(env lock.Env) (lock.Locker, error) {
+				all := env.Steps
+				env.Steps = func(ctx context.Context, at step.Name) {
+					if at != step.Waiting {
+						all(ctx, at)
+					}
+				}
+				return loud(env)
+			}
+			c.Locks = append(c.Locks, kind)
+			break
 		}
 	}
-	return q.Purchasing.Open(env)
+	return c
 }
 
 // startRunner starts a runner for the length of a test.
@@ -51,7 +83,7 @@ func startRunner(t testing.TB) *Runner {
 // scheme returns the scheme of a name.
 func scheme(t testing.TB, name string) Scheme {
 	t.Helper()
-	s, err := Of(catalogue.Full(), name)
+	s, err := Of(withQuiet(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

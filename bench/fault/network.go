@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,13 +12,14 @@ import (
 
 // networkFaults are scenarios in which commands, replies or messages are lost or late.
 func networkFaults() []Scenario {
+	inRedis := lockThat(func(s Scheme) bool { return s.need().InRedis() }, "it is not taken by a command of Redis")
 	return []Scenario{{
 		Name: "lost-acquire", Title: "the reply to the command that takes the lock is lost",
-		Applies: needsRedisLock, run: lostAcquireReply,
+		Applies: inRedis, run: lostAcquireReply,
 	}, {
 		Name:    "resent-acquire",
 		Title:   "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
-		Applies: needsRedisLock, run: resentAcquire,
+		Applies: inRedis, run: resentAcquire,
 	}, {
 		Name:    "lost-release",
 		Title:   "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
@@ -32,11 +32,17 @@ func networkFaults() []Scenario {
 		Title: "the same with go-redis's default MaxRetries: the client sends the write again by itself",
 		run:   resentWrite,
 	}, {
+		Name:  "resent-late",
+		Title: "the write is delayed and sent again; the first copy arrives after the client's next purchase",
+		run:   resentLate,
+	}, {
 		Name: "cut", Title: "the connection is cut in the middle of the purchase, before each of its writes",
 		run: cutMidPurchase,
 	}, {
 		Name: "lost-message", Title: "the message that tells of the release is lost",
-		Applies: needsMessages, run: lostUnlockMessage,
+		Applies: lockThat(func(s Scheme) bool { return subscribes(s) || strings.Contains(s.Lock.Wakes, "tracking") },
+			"no message tells its waiters"),
+		run: lostUnlockMessage,
 	}, {
 		Name:  "partition",
 		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
@@ -44,172 +50,140 @@ func networkFaults() []Scenario {
 	}}
 }
 
-// needsRedisLock keeps out schemes without a lock, and locks whose commands a proxy cannot read.
-func needsRedisLock(s Scheme) string {
-	if why := needsLock(s); why != "" {
-		return why
-	}
-	if !s.need().InRedis() {
-		return "it is not taken by a command of Redis"
-	}
-	return ""
-}
-
-// lostAcquireReply loses the reply to each command of an acquisition in turn.
 func lostAcquireReply(s *setup) observed {
-	b := s.client("B")
-	proxies := s.lockProxies()
-	a := s.client("A")
-	commands := rehearseLock(s, proxies, a)
-	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: "it gives back what it may have taken: others get in at once"}
-	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
-		heal := loseReplies(proxies, nth)
-		lease := time.Now()
-		a.buy(s.item(nth))
-		a.ends()
-		heal()
-		b.buy(s.item(nth))
-		one := observed{kept: s.keptOut(b, lease), harm: result.NoHarm}
-		switch one.kept {
-		case result.NeverIn:
-			one.why = "the lock is taken, and nobody knows that it has it"
-		case result.LeaseRanOut:
-			one.why = "the lock is taken, and nobody knows: others get in when it has run out"
-		}
-		all = all.worst(one)
-	}
-	return s.saw(all.kept, all.why)
+	return atEachAcquisition(s, false, "others get in at once",
+		func(nth int, a, b *client, lease time.Time, heal func()) (kept result.KeptOut, why string) {
+			a.ends()
+			heal()
+			b.buy(s.item(nth))
+			kept = s.keptOut(b, lease)
+			return kept, entry(kept)
+		})
 }
 
 func resentAcquire(s *setup) observed {
-	b := s.client("B")
-	s.config.Resend = true
+	return atEachAcquisition(s, true, "it gets in at once, and others after its release",
+		func(nth int, a, b *client, lease time.Time, heal func()) (result.KeptOut, string) {
+			kept := s.keptOut(a, lease)
+			heal()
+			if kept != result.AtOnce {
+				return kept, "it waits for a lock that nobody else wants"
+			}
+			b.buy(s.item(nth))
+			return s.keptOut(b, lease), "it gets in, and others are kept out after its release"
+		})
+}
+
+// atEachAcquisition loses the reply to each command of an acquisition in turn, until heal is called, and does something
+// with the client whose acquisition it is and with another. safe is the reason where nobody is kept out.
+func atEachAcquisition(s *setup, resend bool, safe string,
+	then func(nth int, a, b *client, lease time.Time, heal func()) (result.KeptOut, string),
+) observed {
+	b := s.client("B") // goes past the proxies, and asks once
+	s.config.Resend = resend
 	proxies := s.lockProxies()
 	a := s.client("A")
-	commands := rehearseLock(s, proxies, a)
-	all := observed{
-		harm: result.NoHarm, kept: result.AtOnce, why: "asked for twice, the lock is held once: it is given back with the release",
-	}
+	a.buy(s.item(0)) // loads the scripts
+	a.ends()
+	commands := s.counted(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
+	names := proxies[0].Commands()[:commands]
+	a.finish()
+	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: safe}
 	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
-		heal := loseReplies(proxies, nth)
+		var traps []*wire.Trap
+		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
+		for _, name := range names[:nth] {
+			if name == match.Command {
+				match.Nth++
+			}
+		}
+		a := s.client("A") // it has no earlier lock that might be renewed
+		for _, p := range proxies {
+			traps = append(traps, p.LoseReply(match))
+		}
 		lease := time.Now()
 		a.buy(s.item(nth))
-		one := observed{kept: s.keptOut(a, lease), harm: result.NoHarm}
-		heal()
-		switch one.kept {
-		case result.NeverIn:
-			one.why = "it finds the lock taken, by itself, and waits for good"
-		case result.LeaseRanOut:
-			one.why = "it finds the lock taken, by itself, and waits for its own lease to run out"
-		default:
-			b.buy(s.item(nth))
-			one.kept, one.why = s.keptOut(b, lease), "what it asked for twice counts twice, and is given back once"
-		}
+		one := observed{harm: result.NoHarm}
+		one.kept, one.why = then(nth, a, b, lease, func() { s.spring(traps...) })
 		all = all.worst(one)
 	}
 	return s.saw(all.kept, all.why)
 }
 
-// loseReplies makes each proxy lose the reply to its nth command from now on, until heal is called.
-func loseReplies(proxies []*wire.Proxy, nth int) (heal func()) {
-	traps := make([]*wire.Trap, len(proxies))
-	for i, p := range proxies {
-		traps[i] = p.LoseReply(wire.Match{Nth: nth})
-	}
-	return func() {
-		for _, t := range traps {
-			t.Open()
-		}
-	}
-}
-
-// rehearseLock makes a purchase and counts the commands that take its lock.
-func rehearseLock(s *setup, proxies []*wire.Proxy, a *client) (commands int) {
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
-	proxies[0].Record()
-	a.buyUntil(s.item(offered-1), step.Acquired)
-	commands = len(proxies[0].Commands())
-	a.finish()
-	if commands == 0 || commands >= offered-1 {
-		s.fail(fmt.Errorf("the rehearsal of an acquisition took %d commands", commands))
-	}
-	return commands
-}
-
 func lostWriteReply(s *setup) observed {
-	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int) {
-		if a.ends().Unknown() {
-			a.buy(s.item(item))
-			a.ends()
-		}
-	}, "whoever tries again looks first, and finds the item gone: bought once")
+	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
+		a.ends()
+		a.buy(s.item(item))
+		return "the second order is " + a.ends().String() + ": bought once"
+	})
 }
 
 func resentWrite(s *setup) observed {
 	s.config.Resend = true
-	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, _ int) { a.ends() },
-		"bought once: a transaction is not sent again, and what is sent again changes nothing more")
+	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, nth int, proxy *wire.Proxy) string {
+		a.ends()
+		if sent := proxy.Commands(); len(sent) > nth && slices.Contains(sent[nth:], sent[nth-1]) {
+			return "its client sends the write again, and nothing more changes"
+		}
+		return "its client does not send the write again"
+	})
+}
+
+// resentLate holds the first command of a write until the client has sent it again and bought something else.
+func resentLate(s *setup) observed {
+	s.config.Resend, s.config.Patience = true, s.ttl/4
+	proxy := s.marketProxy()
+	a := s.client("A")
+	a.buy(s.item(0)) // loads the scripts
+	a.ends()
+	a.buyUntil(s.item(1), step.BeforeWrite)
+	first := proxy.Hold(wire.Match{})
+	proxy.Record()
+	a.finish()
+	sent := proxy.Commands()
+	a.buy(s.item(2))
+	a.ends()
+	s.spring(first)
+	if len(sent) < 2 || !slices.Contains(sent[1:], sent[0]) {
+		cannot("its write is not sent again")
+	}
+	select {
+	case <-first.Answered():
+	case <-s.ctx.Done():
+	}
+	return s.saw(result.NotAsked, "the copy that arrives late changes nothing")
 }
 
 func cutMidPurchase(s *setup) observed {
-	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(a *client, _ int) { a.ends() },
-		"its writes are one transaction or script: all of them or none")
+	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(a *client, _ int, _ *wire.Proxy) string {
+		a.ends()
+		return "wherever it is cut, all of the purchase is made or nothing"
+	})
 }
 
 // atEachWrite rehearses a purchase to learn which commands write it, and makes one purchase for each of them, in which
-// that command or its reply is lost.
-func atEachWrite(s *setup, lose func(*wire.Proxy, wire.Match) *wire.Trap, then func(a *client, item int), safe string,
+// that command or its reply is lost. Then says what it saw of the nth.
+func atEachWrite(s *setup, lose func(*wire.Proxy, wire.Match) *wire.Trap, then func(a *client, nth int, proxy *wire.Proxy) string,
 ) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
-	writes := s.nth // of a scheme that does not say when it writes: each of its commands in turn
-	if s.scheme.Steps {
-		writes = rehearseWrite(s, proxy, a)
-	} else {
-		a.buy(s.item(0)) // connects, and loads scripts
-		a.ends()
-	}
-	for nth := max(1, s.nth); nth <= writes; nth++ {
-		if s.scheme.Steps {
-			a.buyUntil(s.item(nth), step.BeforeWrite)
-		}
-		trap := lose(proxy, wire.Match{Nth: nth})
-		if s.scheme.Steps {
-			a.goOn()
-		} else {
-			a.buy(s.item(nth))
-		}
-		then(a, nth)
-		trap.Open()
-	}
-	return s.saw(result.NotAsked, safe)
-}
-
-// rehearseWrite makes a purchase and counts the commands of its write.
-func rehearseWrite(s *setup, proxy *wire.Proxy, a *client) (writes int) {
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
 	a.reaches(step.BeforeWrite)
-	proxy.Record()
-	a.goOn()
-	a.reaches(step.Written)
-	writes = len(proxy.Commands())
+	writes := s.counted(proxy, func() {
+		a.goOn()
+		a.reaches(step.Written)
+	})
 	a.finish()
-	if writes == 0 || writes >= offered {
-		s.fail(fmt.Errorf("the rehearsal of a purchase wrote with %d commands", writes))
+	why := ""
+	for nth := 1; nth <= writes; nth++ {
+		a.buyUntil(s.item(nth), step.BeforeWrite)
+		trap := lose(proxy, wire.Match{Nth: nth})
+		proxy.Record()
+		a.goOn()
+		why = then(a, nth, proxy)
+		s.spring(trap)
 	}
-	return writes
-}
-
-// needsMessages keeps out locks whose waiters wait for no message of Redis.
-func needsMessages(s Scheme) string {
-	if why := needsLock(s); why != "" {
-		return why
-	}
-	if !subscribes(s) && !strings.Contains(s.Lock.Wakes, "tracking") {
-		return "no message tells its waiters"
-	}
-	return ""
+	return s.saw(result.NotAsked, why)
 }
 
 // subscribes reports whether its waiters subscribe when they have found the lock held, and then look once more.
@@ -219,30 +193,21 @@ func lostUnlockMessage(s *setup) observed {
 	a := s.client("A")
 	proxy := s.lockProxies()[0]
 	b := s.client("B")
-	looks := 1
-	if subscribes(s.scheme) {
-		looks = 2
-	}
 	lease := time.Now()
 	a.buyUntil(s.item(0), step.BeforeWrite)
-	b.buy(s.item(0), slices.Repeat([]step.Point{at(step.Waiting)}, looks)...)
-	for range looks - 1 {
-		b.reaches(step.Waiting)
-		b.goOn()
-	}
+	b.buy(s.item(0), at(step.Waiting), at(step.Waiting))
 	b.reaches(step.Waiting)
+	if subscribes(s.scheme) {
+		b.goOn()
+		b.reaches(step.Waiting)
+	}
 	proxy.DropMessages() // b knows by now how long the lease lasts
 	b.goOn()
 	a.finish()
 	b.op.began = time.Now() // until now a was at work
 	kept := s.keptOut(b, lease)
-	switch kept {
-	case result.NeverIn:
-		return s.saw(kept, "the waiter waits for a message that does not come")
-	case result.LeaseRanOut:
-		return s.saw(kept, "the waiter looks again when the lease that it was told of has run out")
-	}
-	return s.saw(kept, "the waiter looks by itself now and then")
+	s.strikes(proxy.Dropped() > 0, "no message was sent")
+	return s.saw(kept, "without the message "+entry(kept))
 }
 
 func partitionHeals(s *setup) observed {
@@ -257,6 +222,8 @@ func partitionHeals(s *setup) observed {
 	a.goOn()
 	b.buy(s.item(0))
 	kept := s.keptOut(b, start)
+	o, ended := a.endsWithin(time.Millisecond)
+	s.strikes(!ended || o.Unknown(), "it writes in spite of the partition")
 	for _, p := range proxies {
 		p.Heal()
 	}

@@ -10,38 +10,33 @@ import (
 
 // readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
 func readerFaults() []Scenario {
+	shared := lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
 	return []Scenario{{
 		Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
-		Promise: "shared", Applies: needsShared, run: readerLeaves,
+		Promise: "shared", Applies: shared, run: readerLeaves,
 	}, {
 		Name:    "reader-late",
 		Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
-		Promise: "owner-only release", Needs: "Unix signals", Applies: needsShared, run: readerLate,
+		Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
 	}}
-}
-
-// needsShared keeps out locks that nobody can share.
-func needsShared(s Scheme) string {
-	if why := needsLock(s); why != "" {
-		return why
-	}
-	if !s.Lock.Shares {
-		return "it cannot be shared"
-	}
-	return ""
 }
 
 func readerLeaves(s *setup) observed {
 	first := besideReader(s, s.item(0), func(first, _ *client) *client { return first })
 	last := besideReader(s, s.item(1), func(_, last *client) *client { return last })
+	s.config.Tick = time.Hour // both come in the same millisecond
+	same := besideReader(s, s.item(2), func(first, _ *client) *client { return first })
 	how := "a writer enters beside the reader who stays"
 	switch {
+	case !first && same:
+		how = "when the reader who came last leaves, a writer enters beside the other; of two who came in the same millisecond, " +
+			"whoever leaves lets one in"
 	case !last:
 		how = "when the reader who came first leaves, a writer enters beside the other"
 	case !first:
 		how = "when the reader who came last leaves, a writer enters beside the other"
 	}
-	return s.sawBeside(first || last, result.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+	return s.sawBeside(first || last || same, result.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
 // besideReader lets two readers in and one of them leave, and reports whether a writer gets in beside the other before
@@ -53,6 +48,7 @@ func besideReader(s *setup, item market.ItemID, leaver func(first, last *client)
 	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
 	two.browseUntil(item, step.Acquired)
 	leaver(one, two).finish()
+	s.strikes(true, "")
 	in := writer.buyBeside(item)
 	s.checkInTime(start)
 	for _, c := range []*client{one, two, writer} {

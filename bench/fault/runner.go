@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
@@ -35,10 +36,9 @@ type Runner struct {
 	redis  *backend.Server
 	folder string
 
-	mu      sync.Mutex
-	locks   map[lock.Need]*servers.Locks // what locks need
-	cluster *servers.Cluster             // whose slots are moved; nil: none was needed
-	setups  int
+	mu     sync.Mutex
+	locks  map[lock.Need]*servers.Locks // what locks need
+	setups int
 }
 
 // StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
@@ -77,9 +77,6 @@ func (r *Runner) Close() error {
 	errs := []error{r.redis.Close(), os.RemoveAll(r.folder)}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
-	}
-	if r.cluster != nil {
-		errs = append(errs, r.cluster.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -123,57 +120,75 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	return cells
 }
 
-// Run runs each scenario with each scheme and returns the findings, scenario by scenario, in the order given. It
-// calls found with each finding as it is made, one at a time; found may be nil. When the environment fails or the
-// context ends, Run returns why, and the findings that are missing then are marked as stopped.
-func (r *Runner) Run(ctx context.Context, scenarios []Scenario, schemes []Scheme, found func(result.Finding),
-) ([]result.Finding, error) {
-	return r.runCells(ctx, cross(scenarios, schemes), Parallel, found)
+// NewResult returns a result of marketsim's version in which nothing is found yet: all findings are marked as stopped,
+// scenario by scenario, in the order given.
+func NewResult(version string, scenarios []Scenario, schemes []Scheme) *result.Faults {
+	res := &result.Faults{
+		Schema: result.FaultsSchema, Status: result.Incomplete, Findings: []result.Finding{},
+		Manifest: result.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+	}
+	for _, c := range cross(scenarios, schemes) {
+		res.Findings = append(res.Findings, c.stopped("the run ended before it began"))
+	}
+	for _, sc := range scenarios {
+		res.Scenarios = append(res.Scenarios, result.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
+	}
+	for _, s := range schemes {
+		res.Subjects = append(res.Subjects, s.Name)
+	}
+	return res
 }
 
-// runCells is Run for some cells, of which so many run at the same time.
-func (r *Runner) runCells(asked context.Context, cells []cell, parallel int, found func(result.Finding),
-) ([]result.Finding, error) {
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped, and
+// stores what it finds in the result. It calls found with each finding as it is made, one at a time; found may be nil.
+// When the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
+func (r *Runner) Run(ctx context.Context, res *result.Faults, scenarios []Scenario, schemes []Scheme, found func(result.Finding),
+) error {
+	var cells []cell
+	var at []int
+	for i, c := range cross(scenarios, schemes) {
+		if res.Findings[i].Verdict == result.Stopped {
+			cells, at = append(cells, c), append(at, i)
+		}
+	}
+	findings, err := r.run(ctx, cells, Parallel, found)
+	for i, f := range findings {
+		res.Findings[at[i]] = f
+	}
+	return err
+}
+
+// run runs some cells, of which so many at the same time, and returns their findings. It calls found, which may be nil,
+// with each as it is made, one at a time. When the environment fails or the context ends, run returns why, and the
+// findings that are missing then are marked as stopped.
+func (r *Runner) run(asked context.Context, cells []cell, parallel int, found func(result.Finding)) ([]result.Finding, error) {
 	ctx, fail := context.WithCancelCause(asked)
 	defer fail(nil)
-	findings := make([]result.Finding, len(cells))
-	for i, c := range cells {
-		findings[i] = c.stopped("the run ended before its turn")
-	}
-	next := make(chan int)
+	findings, stopped := make([]result.Finding, len(cells)), false
+	var next atomic.Int64
 	var reporting sync.Mutex
 	var running sync.WaitGroup
 	for range parallel {
 		running.Go(func() {
-			for i := range next {
-				f, err := r.runCell(ctx, cells[i])
+			for i := next.Add(1) - 1; i < int64(len(cells)); i = next.Add(1) - 1 {
+				f, err := cells[i].stopped("the run ended before its turn"), ctx.Err()
+				if err == nil {
+					f, err = r.runCell(ctx, cells[i])
+				}
 				if err != nil {
-					why := "the run ended while it was under way"
-					if ctx.Err() == nil {
-						why, _, _ = strings.Cut(err.Error(), "\n")
-					}
-					findings[i] = cells[i].stopped(why)
 					fail(err) // the first one counts: those after it come from being cancelled
-					continue
 				}
-				findings[i] = f
-				if found != nil {
-					reporting.Lock()
+				reporting.Lock()
+				findings[i], stopped = f, stopped || err != nil
+				if found != nil && err == nil {
 					found(f)
-					reporting.Unlock()
 				}
+				reporting.Unlock()
 			}
 		})
 	}
-	for i := 0; i < len(cells) && ctx.Err() == nil; i++ {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
 	running.Wait()
-	if !slices.ContainsFunc(findings, func(f result.Finding) bool { return f.Verdict == result.Stopped }) {
+	if !stopped {
 		return findings, nil // it ended too late to stop anything
 	}
 	return findings, context.Cause(ctx)
@@ -190,28 +205,30 @@ func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
 	if f.Why = c.cannotHappen(); f.Why != "" {
 		return f, nil
 	}
-	o, err := r.runEverywhere(ctx, c)
+	o, err := r.observe(ctx, c)
 	var why inapplicable
 	switch {
 	case err == nil:
 	case errors.As(err, &why):
 		f.Why = why.Error()
 		return f, nil
-	case errors.Is(err, errSilent):
-		f.Verdict, f.Why = result.Unavailable, errSilent.Error()
-		return f, nil
 	case ctx.Err() != nil: // what failed, failed because of that
-		return result.Finding{}, c.failed(errors.Join(context.Cause(ctx), err))
-	case errors.Is(err, backend.ErrUnavailable):
+		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))
+	case errors.Is(err, backend.ErrUnavailable), errors.Is(err, errUnclear):
 		f.Verdict = result.Unavailable
 		f.Why, _, _ = strings.Cut(err.Error(), "\n")
 		return f, nil
 	default:
-		return result.Finding{}, c.failed(err)
+		err = c.failed(err)
+		said, _, _ := strings.Cut(err.Error(), "\n")
+		return c.stopped(said), err
 	}
 	f.Verdict, f.Harm, f.KeptOut, f.Why = result.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
+	if o.kept.Measured() {
+		f.Leases = math.Round(2*o.leases) / 2
+	}
 	f.Gone, f.SecondsWithoutService = o.gone, math.Round(10*o.unserved.Seconds())/10
-	f.Broken = c.scenario.broken(c.scheme, f.Verdict)
+	f.Broken = c.scenario.broken(c.scheme.Promises(), f.Verdict)
 	return f, nil
 }
 
@@ -219,79 +236,24 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// runEverywhere runs a scenario with a scheme that calls steps once, and with another once for each command of its
-// purchase, at which a client is held. The worst counts.
-func (r *Runner) runEverywhere(ctx context.Context, c cell) (worst observed, err error) {
-	if c.scheme.Steps {
-		return r.runAt(ctx, c, 0)
-	}
-	commands, err := r.countCommands(ctx, c.scheme)
-	for nth := 1; nth <= commands && err == nil; nth++ {
-		var o observed
-		if o, err = r.runAt(ctx, c, nth); err == nil && nth > 1 {
-			o = worst.worst(o)
-		}
-		worst = o
-	}
-	return worst, err
-}
-
-// countCommands makes a purchase with a scheme that calls no steps, and counts its commands.
-func (r *Runner) countCommands(ctx context.Context, scheme Scheme) (n int, err error) {
-	s := newSetup(ctx, r, scheme, TTL)
-	err = s.attempt(func() {
-		a := s.client("A")
-		for _, item := range []int{0, 1} { // the first may load scripts
-			a.proxy.Record()
-			a.buy(s.item(item))
-			a.ends()
-		}
-		if n = len(a.proxy.Commands()); n == 0 || n >= offered {
-			s.fail(fmt.Errorf("the rehearsal of a purchase took %d commands", n))
-		}
-	})
-	return n, errors.Join(err, s.close())
-}
-
-// runAt runs a scenario, again if the machine was late or may have been: that nobody ever gets in, or must wait for a
-// dead waiter, is said if it was seen twice. nth is the command at which a client is held whose scheme calls no steps.
-func (r *Runner) runAt(ctx context.Context, c cell, nth int) (o observed, err error) {
+// observe runs a scenario, again if the machine was late or may have been: that nobody ever gets in, or must wait for a
+// dead waiter, is said if it was seen twice.
+func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
-		s := newSetup(ctx, r, c.scheme, cmp.Or(c.scenario.Lease, TTL))
-		s.nth, s.place = nth, c.scenario.place
-		err = s.attempt(func() { o = c.scenario.run(s) })
-		err = errors.Join(err, s.close())
+		s := &setup{runner: r, ctx: ctx, scheme: c.scheme, ttl: cmp.Or(c.scenario.Lease, TTL)}
+		err = s.attempt(c.scenario.OnCluster, func() {
+			if o = c.scenario.run(s); o.harm == result.NoHarm && !s.struck {
+				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
+			}
+		})
 		switch {
-		case errors.Is(err, errLate):
-			continue
-		case errors.Is(err, errSilent) && n < silentAttempts-1:
-			continue
-		case err == nil && (o.kept == result.NeverIn || o.kept == result.PassedOver) && o != before:
+		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:
+		case err == nil && slices.Contains([]result.KeptOut{result.NeverIn, result.PassedOver}, o.kept) && o.kept != before.kept:
 			before, err = o, errLate
-			continue
+		default:
+			return o, err
 		}
-		return o, err
 	}
 	return o, err
-}
-
-// NewResult returns a result of marketsim's version in which nothing is found yet: all findings are marked as stopped.
-func NewResult(version string, scenarios []Scenario, schemes []Scheme) *result.Faults {
-	res := &result.Faults{
-		Schema: result.FaultsSchema, Status: result.Incomplete, Findings: []result.Finding{},
-		Manifest: result.FaultsManifest{
-			Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
-		},
-	}
-	for _, c := range cross(scenarios, schemes) {
-		res.Findings = append(res.Findings, c.stopped("the run ended before it began"))
-	}
-	for _, sc := range scenarios {
-		res.Scenarios = append(res.Scenarios, result.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
-	}
-	for _, s := range schemes {
-		res.Subjects = append(res.Subjects, s.Name)
-	}
-	return res
 }

@@ -4,22 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // custom is a scenario of a test's own.
 func custom(run func(*setup) observed) Scenario {
-	return Scenario{Name: "custom", Title: "a test's own", run: run}
+	return Scenario{Name: "custom", Title: "a test's own", run: func(s *setup) observed {
+		s.strikes(true, "")
+		return run(s)
+	}}
+}
+
+// TestNothingArrived: where what a scenario makes fail is not seen to arrive, nothing was survived, and the cell says so.
+func TestNothingArrived(t *testing.T) {
+	r := startRunner(t)
+	for why, run := range map[string]func(*setup){
+		"nothing was seen to fail in it": func(s *setup) {
+			a := s.client("A")
+			a.buy(s.item(0))
+			a.ends()
+		},
+		"no such command came": func(s *setup) {
+			proxy := s.marketProxy()
+			a := s.client("A")
+			trap := proxy.LoseReply(wire.Match{Nth: 1000})
+			a.buy(s.item(0))
+			a.ends()
+			s.spring(trap)
+		},
+	} {
+		forgets := Scenario{Name: "forgets", run: func(s *setup) observed {
+			run(s)
+			return s.saw(result.NotAsked, "it is safe")
+		}}
+		f, err := r.runCell(t.Context(), cell{forgets, scheme(t, "watch")})
+		if err != nil || f.Verdict != result.NotApplicable || f.Why != why {
+			t.Errorf("%+v, %v; want not applicable, because %q", f, err, why)
+		}
+	}
 }
 
 // clusterDown is what a node of a cluster answers that misses most of the others.
@@ -40,7 +69,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 		runs := 0
 		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
 			if runs++; runs <= c.late {
-				s.check(c.why)
+				check(c.why)
 				return observed{harm: result.SoldTwice, why: "late"}
 			}
 			return observed{harm: result.NoHarm, why: "in time"}
@@ -80,17 +109,17 @@ func TestNeverIsSeenTwice(t *testing.T) {
 	}
 }
 
-// nobody is a scheme that no child knows.
-type nobody struct{}
-
-func (nobody) String() string { return "nobody" }
-func (nobody) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
-	return nil, nil, errors.New("not opened in the parent")
-}
-
 func TestSchemeThatCannotBeOpened(t *testing.T) {
-	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), Outside(nobody{})})
-	if err == nil || !strings.Contains(err.Error(), `client A: invalid strategy "nobody"`) || f != (result.Finding{}) {
+	c := withQuiet()
+	kind := c.Locks[len(c.Locks)-1]
+	kind.Name = "nobody" // no child knows it
+	c.Locks = append(c.Locks, kind)
+	nobody, err := Of(c, "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), nobody})
+	if err == nil || !strings.Contains(err.Error(), `unknown lock "nobody"`) || f.Verdict != result.Stopped {
 		t.Errorf("%+v, %v; want the child's own words", f, err)
 	}
 }
@@ -106,20 +135,8 @@ func TestClientThatDies(t *testing.T) {
 		a.ends()
 		return observed{harm: result.NoHarm, why: "it died"}
 	}), scheme(t, "watch")})
-	if err == nil || !strings.Contains(err.Error(), "client A ended") {
+	if err == nil || !strings.Contains(err.Error(), "client A: it ended") {
 		t.Errorf("%v, want that client A ended", err)
-	}
-}
-
-// TestClientWithoutReplicas: a client that is to wait until a replica has its lock does not go on without one.
-func TestClientWithoutReplicas(t *testing.T) {
-	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
-		s.config.Replicas = 1
-		s.client("A").buyUntil(s.item(0), step.Acquired)
-		return observed{harm: result.NoHarm, kept: result.NotAsked, why: "it went on"}
-	}), scheme(t, "set-px")})
-	if err == nil || !strings.Contains(err.Error(), "0 replicas have the lock") {
-		t.Errorf("%v, want that no replica has the lock", err)
 	}
 }
 
@@ -137,10 +154,7 @@ func TestClientThatComesElsewhere(t *testing.T) {
 // TestLockThatDoesNotSayThatItWaits is not played, and the reason is what it lacks. The machine is not to blame.
 func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 	t.Parallel()
-	r, quiet := startRunner(t), scheme(t, "set-px")
-	loud := quiet.withLease
-	quiet.withLease = func(ttl time.Duration) Purchasing { return Quiet{loud(ttl)} }
-	f, err := r.runCell(t.Context(), cell{named(t, "clock-ahead"), quiet})
+	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "clock-ahead"), scheme(t, "quiet")})
 	if err != nil || f.Verdict != result.Unavailable || !strings.Contains(f.Why, "step.Waiting") {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -153,16 +167,7 @@ func TestClientThatIsRefusedLate(t *testing.T) {
 	c.setup = &setup{ctx: t.Context()}
 	c.events = make(chan event, 1)
 	c.events <- event{Done: &c.op.outcome}
-	if err := c.setup.guard(func() { c.reaches(step.BeforeWrite) }); !errors.Is(err, errLate) {
-		t.Errorf("%v, want errLate", err)
-	}
-}
-
-// TestClientThatTimesOut: a lock whose own time-out has passed tells of the machine, too.
-func TestClientThatTimesOut(t *testing.T) {
-	c := &client{name: "A", setup: &setup{ctx: t.Context()}, events: make(chan event, 1)}
-	c.events <- event{Error: "try lock draw: i/o timeout", Late: true}
-	if err := c.setup.guard(func() { c.next(time.Minute) }); !errors.Is(err, errLate) {
+	if err := guard(func() { c.reaches(step.BeforeWrite) }); !errors.Is(err, errLate) {
 		t.Errorf("%v, want errLate", err)
 	}
 }
@@ -171,7 +176,7 @@ func TestClientThatTimesOut(t *testing.T) {
 func TestEnvironmentThatLacksSomething(t *testing.T) {
 	r := startRunner(t)
 	lacking := custom(func(s *setup) observed {
-		s.fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
+		fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
 		return observed{harm: result.SoldTwice, why: ""}
 	})
 	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
@@ -183,11 +188,14 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 // TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
 func TestRunEndsWithTheFirstFailure(t *testing.T) {
 	errFire := errors.New("fire")
-	fails := custom(func(s *setup) observed { s.fail(errFire); return observed{harm: result.NoHarm, why: ""} })
+	fails := custom(func(s *setup) observed { fail(errFire); return observed{harm: result.NoHarm, why: ""} })
 	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
 	var reported []result.Finding
-	found, err := startRunner(t).Run(t.Context(), []Scenario{inapplicable, fails}, []Scheme{scheme(t, "watch")},
+	schemes := []Scheme{scheme(t, "watch")}
+	res := NewResult("", []Scenario{inapplicable, fails}, schemes)
+	err := startRunner(t).Run(t.Context(), res, []Scenario{inapplicable, fails}, schemes,
 		func(f result.Finding) { reported = append(reported, f) })
+	found := res.Findings
 	stopped := result.Finding{
 		Scenario: "custom", Subject: "watch", Verdict: result.Stopped, Why: "scenario custom with watch: fire",
 	}
@@ -199,10 +207,10 @@ func TestRunEndsWithTheFirstFailure(t *testing.T) {
 
 // TestBrokenPromise: harm counts against a lock only if it had promised otherwise.
 func TestBrokenPromise(t *testing.T) {
-	promising := Scheme{Promises: lock.Promises{Exclusive: true}}
+	promising := lock.Promises{Exclusive: true}
 	for _, c := range []struct {
 		promise string
-		scheme  Scheme
+		made    lock.Promises
 		verdict result.Verdict
 		want    string
 	}{
@@ -213,11 +221,11 @@ func TestBrokenPromise(t *testing.T) {
 		{"exclusive", promising, result.Safe, ""},
 		{"exclusive", promising, result.NotApplicable, ""},
 		{"exclusive", promising, result.Unavailable, ""},
-		{"exclusive", Scheme{}, result.Verdict(result.SoldTwice), ""},
+		{"exclusive", lock.Promises{}, result.Verdict(result.SoldTwice), ""},
 		{"fair", promising, result.Verdict(result.SoldTwice), ""},
 		{"", promising, result.Verdict(result.SoldTwice), ""},
 	} {
-		if got := (Scenario{Promise: c.promise}).broken(c.scheme, c.verdict); got != c.want {
+		if got := (Scenario{Promise: c.promise}).broken(c.made, c.verdict); got != c.want {
 			t.Errorf("%+v: broken %q", c, got)
 		}
 	}
@@ -242,7 +250,7 @@ func TestCancelledRun(t *testing.T) {
 		s.wait(clientTimeout)
 		return observed{harm: result.SoldTwice, why: "nobody waited"}
 	}), scheme(t, "watch")})
-	if !errors.Is(err, context.Canceled) || f != (result.Finding{}) {
+	if !errors.Is(err, context.Canceled) || f.Verdict != result.Stopped {
 		t.Errorf("%+v, %v; want context.Canceled", f, err)
 	}
 	if n := children(t) - before; n != 0 {
@@ -259,7 +267,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	scenarios := []Scenario{named(t, "restart-empty"), named(t, "redlock-1-down"), named(t, "clock-ahead")}
-	found, err := r.Run(t.Context(), scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}, nil)
+	found, err := r.run(t.Context(), cross(scenarios, []Scheme{scheme(t, "set-px"), scheme(t, "redlock")}), Parallel, nil)
 	if err := errors.Join(err, r.Close()); err != nil || len(found) != 6 {
 		t.Errorf("%v, %v", found, err)
 	}

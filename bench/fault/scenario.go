@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // A Scenario is one thing that goes wrong: what the clients do, and what fails at which point.
@@ -22,14 +22,12 @@ type Scenario struct {
 	Needs string
 	// Lease is how long locks last in it; 0 means TTL.
 	Lease time.Duration
-	// Replicas is how many the Redis of the locks has, at least, whenever a lock is taken.
-	Replicas int
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
 	Promise string
+	// OnCluster says that the market is on a Redis Cluster of the scenario's own.
+	OnCluster bool
 
-	// place starts the server of the market; nil: it is the runner's.
-	place func(*setup) *backend.Server
-	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: setup.fail ends it.
+	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: fail ends it.
 	run func(*setup) observed
 }
 
@@ -41,6 +39,7 @@ type observed struct {
 	kept result.KeptOut
 	why  string
 
+	leases   float64       // that they were kept out for, where that is measured
 	gone     int           // purchases that were acknowledged and are lost by the server
 	unserved time.Duration // from the last purchase before a failure to the first one after it
 }
@@ -71,11 +70,8 @@ func All() []Scenario {
 }
 
 // Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them: each
-// takes seconds, most of them start a cluster of their own, and what they find is the same with all that is sound.
+// takes seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
 func Clustered() []Scenario { return clusterFaults() }
-
-// OnCluster reports whether the market is on a Redis Cluster in the scenario.
-func (sc Scenario) OnCluster() bool { return sc.place != nil }
 
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
@@ -101,11 +97,11 @@ func Named(names ...string) ([]Scenario, error) {
 }
 
 // broken names the promise that a verdict breaks; empty: none.
-func (sc Scenario) broken(scheme Scheme, v result.Verdict) string {
+func (sc Scenario) broken(promises lock.Promises, v result.Verdict) string {
 	if sc.Promise == "" || !v.Harm() && v != result.StuckForGood {
 		return ""
 	}
-	for _, p := range scheme.Promises.List() {
+	for _, p := range promises.List() {
 		if p.Name == sc.Promise && p.Made {
 			return p.Name
 		}
@@ -115,8 +111,8 @@ func (sc Scenario) broken(scheme Scheme, v result.Verdict) string {
 
 // cannotHappen says why the scenario cannot happen to a scheme, as far as is known beforehand; empty if it can.
 func (c cell) cannotHappen() string {
-	if n := c.scheme.replicas(); n > c.scenario.Replicas {
-		return fmt.Sprintf("wait=%d asks for more replicas than the %d of its server here", n, c.scenario.Replicas)
+	if n := c.scheme.replicas(); n > 0 {
+		return fmt.Sprintf("wait=%d asks for more replicas than the 0 of its server here", n)
 	}
 	if c.scenario.Applies == nil {
 		return ""
@@ -129,14 +125,6 @@ type inapplicable string
 
 func (why inapplicable) Error() string { return string(why) }
 
-// needsSteps keeps out schemes that do not say when they have read.
-func needsSteps(s Scheme) string {
-	if !s.Steps {
-		return "it does not say when it has read"
-	}
-	return ""
-}
-
 // needsLock keeps out schemes without a lock.
 func needsLock(s Scheme) string {
 	if s.Lock == nil {
@@ -145,10 +133,12 @@ func needsLock(s Scheme) string {
 	return ""
 }
 
-// needsRelease keeps out schemes whose locks are not released by a command of their own.
-func needsRelease(s Scheme) string {
-	if spec, ok := s.Purchasing.(strategies.Spec); ok && spec.FusesLock() {
-		return "the transaction that writes releases its lock"
+// lockThat keeps out schemes without a lock, and those whose lock is not such a one, for the reason given.
+func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {
+	return func(s Scheme) string {
+		if why := needsLock(s); why != "" || is(s) {
+			return why
+		}
+		return otherwise
 	}
-	return needsLock(s)
 }

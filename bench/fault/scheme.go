@@ -2,13 +2,11 @@ package fault
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -18,28 +16,13 @@ import (
 // with the delays of a busy machine.
 const TTL = time.Second
 
-// Purchasing is what a child needs of a scheme.
-type Purchasing interface {
-	// String names it; a child finds it by this name.
-	String() string
-	// Open makes a Purchaser for one worker; the closer is never nil.
-	Open(strategies.Env) (market.Purchaser, io.Closer, error)
-}
-
-// A Scheme is what a scenario is run with: a way to keep clients out of each other's way.
+// A Scheme is what a scenario is run with: a strategy with its lock.
 type Scheme struct {
-	Purchasing
-	Name string // as shown
-	// Lock is its lock; nil for one that takes none.
-	Lock     *lock.Kind
-	Promises lock.Promises // of its lock
-	// Expires says that its lock gives itself back after TTL.
-	Expires bool
-	// Steps says that it tells its observer where it is. A client of a scheme that does not is held at its connection.
-	Steps bool
+	strategies.Spec
+	Name string     // as shown
+	Lock *lock.Kind // nil for one that takes none
 
-	withLease func(ttl time.Duration) Purchasing // the same with leases of ttl; nil: cannot be changed
-	neighbour func() (Scheme, error)             // what it is mixed with; nil: not known
+	catalogue strategies.Catalogue
 }
 
 // Of makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the strategy fine, or of a strategy that
@@ -53,30 +36,13 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	if err := checkFree(spec); err != nil {
 		return Scheme{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, err)
 	}
-	s := Scheme{Purchasing: spec, Name: name, Promises: spec.Promises(), Steps: true}
-	s.neighbour = func() (Scheme, error) { return besides(c, spec) }
-	kind, ok := spec.Lock()
-	if !ok {
-		return s, nil
+	s := Scheme{Spec: spec, Name: name, catalogue: c}
+	if kind, ok := spec.Lock(); ok {
+		s.Lock = &kind
 	}
-	s.Lock = &kind
-	s.Expires = slices.ContainsFunc(ttlParams, s.hasParam)
-	polls := strings.Contains(name, ":"+lock.PollParam.Name+"=")
-	if _, err := withTTL(c, spec, TTL, polls); err != nil {
-		return Scheme{}, err
-	}
-	s.withLease = func(d time.Duration) Purchasing {
-		long, err := withTTL(c, spec, d, polls)
-		if err != nil { // cannot be: a parameter that goes with TTL goes with longer leases
-			return spec
-		}
-		return long
-	}
-	return s, nil
+	_, err = s.lasting(TTL)
+	return s, err
 }
-
-// Outside makes a scheme of a Purchaser that is not of this module. Its clients are held at their connections.
-func Outside(p Purchasing) Scheme { return Scheme{Purchasing: p, Name: p.String()} }
 
 // Schemes returns the schemes of these names, each once, in the order given. The error wraps strategies.ErrSpec.
 func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
@@ -144,22 +110,19 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 		strategies.Unknown("lock or strategy", head, known))
 }
 
-// ttlParams are the names of the parameters by which locks are told how long they last.
-var ttlParams = []string{"ttl", "read-ttl", "write-ttl", "bar"}
-
-// ownParams are the names of the parameters that scenarios set themselves.
-var ownParams = append([]string{"timeout", "list-timeout"}, ttlParams...)
-
-// SetByScenarios reports whether scenarios set a parameter themselves, so that a scheme cannot give it.
-func SetByScenarios(name string) bool { return slices.Contains(ownParams, name) }
+// tellsTTL reports whether a parameter says how long a lock lasts.
+func tellsTTL(param string) bool {
+	return slices.Contains([]string{"ttl", "read-ttl", "write-ttl", "bar"}, param)
+}
 
 // checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if
-// leases were longer or shorter, or if somebody gave up waiting. A lease that is an alternative to a watchdog may be
-// asked for, as long as it is TTL.
+// leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long as it
+// is TTL.
 func checkFree(spec strategies.Spec) error {
-	for _, name := range ownParams {
-		if _, given := spec.Value(name); given && strings.Contains(":"+spec.String()+":", ":"+name+"=") {
-			return fmt.Errorf("the scenarios set %s themselves (leases of %s): leave it out", name, TTL)
+	for part := range strings.SplitSeq(spec.String(), ":") {
+		name, _, given := strings.Cut(part, "=")
+		if given && (tellsTTL(name) || name == lock.TimeoutParam.Name || name == "list-timeout") {
+			return fmt.Errorf("the scenarios set %s themselves (leases of %s, time-outs of two): leave it out", name, TTL)
 		}
 	}
 	if lease, given := spec.Value("lease"); given && lease != "none" && lease != TTL.String() {
@@ -172,41 +135,36 @@ func checkFree(spec strategies.Spec) error {
 // time for a lease to end, and at once compared with a lease.
 const pollEvery = 5 * time.Millisecond
 
-// withTTL gives a lock leases of d. One that polls does so every pollEvery, unless polls says that its spec has its own.
-func withTTL(c strategies.Catalogue, spec strategies.Spec, d time.Duration, polls bool) (strategies.Spec, error) {
-	kind, _ := spec.Lock()
-	text := strings.Replace(spec.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
-	for _, p := range kind.Params {
-		if slices.Contains(ttlParams, p.Name) {
-			text += ":" + p.Name + "=" + d.String()
-		}
-		if p.Name == lock.PollParam.Name && !polls {
-			text += ":" + p.Name + "=" + pollEvery.String()
+// lasting is the scheme with leases of d and time-outs of two. A lock that polls does so every pollEvery, unless its name
+// says otherwise.
+func (s Scheme) lasting(d time.Duration) (Scheme, error) {
+	if s.Lock == nil {
+		return s, nil
+	}
+	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
+	for _, p := range s.Lock.Params {
+		switch set := ":" + p.Name + "="; {
+		case tellsTTL(p.Name):
+			text += set + d.String()
+		case p.Name == lock.TimeoutParam.Name:
+			text += set + (2 * d).String()
+		case p.Name == lock.PollParam.Name && !strings.Contains(s.Name, set):
+			text += set + pollEvery.String()
 		}
 	}
-	return c.Parse(text)
+	var err error
+	s.Spec, err = s.catalogue.Parse(text)
+	return s, err
 }
 
-// lasting is the scheme with leases of d.
-func (s Scheme) lasting(d time.Duration) Scheme {
-	if s.withLease != nil {
-		s.Purchasing = s.withLease(d)
-	}
-	return s
-}
-
-// hasParam reports whether the scheme's lock takes a parameter.
-func (s Scheme) hasParam(name string) bool {
-	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return p.Name == name })
+// expires reports whether the scheme's lock gives itself back after TTL.
+func (s Scheme) expires() bool {
+	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return tellsTTL(p.Name) })
 }
 
 // replicas is how many replicas the scheme's lock waits for.
 func (s Scheme) replicas() int {
-	spec, ok := s.Purchasing.(strategies.Spec)
-	if !ok {
-		return 0
-	}
-	wait, _ := spec.Value("wait")
+	wait, _ := s.Value("wait")
 	n, _ := strconv.Atoi(wait) // it is "" where the lock has no such parameter
 	return n
 }
@@ -219,5 +177,24 @@ func (s Scheme) need() lock.Need {
 	return s.Lock.Needs
 }
 
-// holdsNothing reports whether the scheme is known to hold nothing that a dead client could leave behind.
-func (s Scheme) holdsNothing() bool { return s.Lock == nil && s.Steps }
+// fences reports whether the market refuses the writes of the scheme's former holders.
+func (s Scheme) fences() bool {
+	fencing, _ := s.Value("fencing")
+	return fencing == "on" || fencing == "token"
+}
+
+// neighbour is the scheme that this one is mixed with. One that fences meets the same without fences; a lock meets the
+// book's lock without an expiry, and that one the book's with an expiry; what takes no lock meets the book's lock too.
+func (s Scheme) neighbour() (Scheme, error) {
+	name, under := "setnx", ""
+	if outer := s.Strategy().Name; s.Lock != nil && outer != locksUnder {
+		under = outer + ":"
+	}
+	switch {
+	case s.Lock != nil && s.fences():
+		name = s.Lock.Name
+	case s.Lock != nil && s.Lock.Name == name:
+		name = "setnx-expire"
+	}
+	return Of(s.catalogue, under+name)
+}

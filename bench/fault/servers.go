@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"time"
 
@@ -27,67 +28,56 @@ func serverFaults() []Scenario {
 	return []Scenario{{
 		Name:  "restart-empty",
 		Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
-		Needs: "redis-server", Lease: restartLease, Applies: needsOneRedis, run: restartedEmpty,
+		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
 	}, {
 		Name:  "failover",
 		Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
-		Needs: "redis-server", Lease: restartLease, Applies: needsOneRedis, run: failover,
+		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
+	}, {
+		Name:    "server-stalls",
+		Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
+		Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: onOneRedis, run: serverStalls,
+	}, {
+		Name:  "evicted",
+		Title: "the Redis of the locks evicts by volatile-ttl: its memory is full of keys without an expiry while the lock is held",
+		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: evicted,
+	}, {
+		Name:  "oom",
+		Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
+		Needs: "redis-server", Applies: onOneRedis, run: outOfMemory,
 	},
-		{
-			Name:  "failover-wait",
-			Title: "one of two replicas has the lock for sure (WAIT 1), the master dies, and the other is promoted",
-			Needs: "redis-server", Lease: restartLease, Applies: needsOneRedis, Replicas: 1, run: failoverWait,
-		},
 		redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
 		redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
 		redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
 		{
 			Name:  "redlock-restart",
 			Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
-			Needs: "redis-server", Lease: restartLease, Applies: needsMasters, run: redlockRestart,
+			Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
 		}, {
-			Name:  "redlock-clock",
-			Title: "the clock of one Redlock master jumps ahead, two masters that the holder could not reach are back",
-			Needs: "redis-server", Lease: restartLease, Applies: needsMasters, run: redlockClock,
-		}, {
-			Name: "session-expires", Title: "the holder sleeps until its session has expired, wakes and writes",
-			Needs: "ZooKeeper or etcd, Unix signals", Applies: needsSession, run: pausePastTTL,
+			Name:  "redlock-expiry",
+			Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
+			Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
 		}, {
 			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-			Applies: needsSession, run: leaderKilled,
+			Applies: lockThat(func(s Scheme) bool { return len(s.need()) > 0 && !s.need().InRedis() }, "no session holds its lock"),
+			run:     leaderKilled,
 		}}
 }
 
-// needsOneRedis keeps out schemes without a lock, and locks that are not in one Redis.
-func needsOneRedis(s Scheme) string {
-	if why := needsLock(s); why != "" {
-		return why
-	}
-	switch need := s.need(); {
-	case need == lock.NeedsMasters:
+// onOneRedis keeps out schemes without a lock, and locks that are not in one Redis.
+func onOneRedis(s Scheme) string {
+	if s.need() == lock.NeedsMasters {
 		return "its lock is on several masters: see the redlock scenarios"
-	case !need.InRedis():
-		return "its lock is not in Redis, and its servers keep what they know on disk"
 	}
-	return ""
+	return lockThat(func(s Scheme) bool { return s.need().InRedis() },
+		"its lock is not in Redis, and its servers keep what they know on disk")(s)
 }
 
-// needsMasters keeps out all but locks on several masters.
-func needsMasters(s Scheme) string {
+// onMasters keeps out all but locks on several masters.
+func onMasters(s Scheme) string {
 	if s.need() != lock.NeedsMasters {
 		return "its lock is not on several masters"
-	}
-	return ""
-}
-
-// needsSession keeps out locks that no session holds.
-func needsSession(s Scheme) string {
-	if why := needsLock(s); why != "" {
-		return why
-	}
-	if s.need() != lock.NeedsZooKeeper && s.need() != lock.NeedsEtcd {
-		return "no session holds its lock"
 	}
 	return ""
 }
@@ -97,16 +87,16 @@ func needsSession(s Scheme) string {
 // called just before the first takes the lock.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
-	lister.list(s.unlisted()) // under the same lock, as every item was: a fence has begun to count
+	lister.list(s.spare(0)) // under the same lock, as every item was: a fence has begun to count
 	if o := lister.ends(); !o.Applied() {
-		s.fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
+		fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
 	}
-	for range usedBefore {
+	for range 4 { // a lock that is used, and is free when servers forget it
 		lister.buyAt(price+1, s.item(0)) // is refused under the lock: the item stays
 		lister.ends()
 	}
 	before()
-	item := s.unlisted().Item
+	item := s.spare(0).Item
 	start := time.Now()
 	a.buyUntil(item, step.BeforeWrite)
 	strike()
@@ -118,11 +108,10 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	b.finish()
 	kept := s.newcomer(b, s.item(0))
 	beside := in && first.Applied()
-	otherwise := "the lock is still there: nobody else gets in"
+	otherwise := "nobody else gets in beside the holder"
 	switch {
 	case kept == result.CounterCaughtUp:
-		otherwise = "the fences count from 1 again: newcomers are refused as stale until they have passed the last one " +
-			"registered"
+		otherwise = how + "; after that, newcomers are refused as stale for a while"
 	case in && first.Reason == "stale":
 		otherwise = how + "; the market refused the first write as stale"
 	case in:
@@ -130,9 +119,6 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	}
 	return s.sawBeside(beside, kept, how, otherwise)
 }
-
-// usedBefore is how often a lock was taken that is free when servers forget it.
-const usedBefore = 4
 
 // newcomer lets a client buy an item whose lock is free, again as long as it is refused as stale, and says how long it
 // is kept out.
@@ -152,154 +138,154 @@ func (s *setup) newcomer(c *client, item market.ItemID) result.KeptOut {
 	}
 }
 
+// forgets does something after which another server of the locks, or the same, is to know less than one did before.
+func (s *setup) forgets(before, after *backend.Server, does func()) {
+	knew := s.known(before)
+	does()
+	if len(knew) > 0 && maps.Equal(knew, s.known(after)) {
+		fail(fmt.Errorf("%w: the lock was replicated", errLate))
+	}
+	s.strikes(len(knew) > 0, "lock and money fall together, see master-promoted")
+}
+
+// known is what a private server of the locks holds, by key.
+func (s *setup) known(server *backend.Server) map[string]string {
+	conn := must(server.Dial(s.ctx))
+	defer conn.Close()
+	known := map[string]string{}
+	for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
+		known[key], _ = conn.Dump(s.ctx, key).Result() // it may have expired
+	}
+	return known
+}
+
 func restartedEmpty(s *setup) observed {
-	server := s.redis()
-	s.locksAt(server.Target)
-	return besideHolder(s, func() {}, func() { s.check(server.Restart(s.ctx)) },
-		"the lock is gone with the server's memory: another gets in beside the holder")
+	server, _ := s.locksApart()
+	restart := func() { check(server.Restart(s.ctx)) }
+	return besideHolder(s, func() {}, func() { s.forgets(server, server, restart) },
+		"the server comes back empty, and another gets in beside the holder")
 }
 
+// serverStalls stops the server of the locks while a buyer works and another waits for it.
+func serverStalls(s *setup) observed {
+	server, conn := s.locksApart()
+	a, b := s.client("A"), s.client("B")
+	lease := time.Now()
+	a.buyUntil(s.item(0), step.Read)
+	s.lockedOn(server)
+	check(server.Pause())
+	b.buy(s.item(0))
+	stall, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
+	defer cancel()
+	s.strikes(conn.Ping(stall).Err() != nil, "the server answers")
+	check(server.Resume())
+	kept := s.keptOut(b, lease)
+	return s.tookOver(a.finish(), b, kept)
+}
+
+// failover gives the locks a master with a replica that falls behind, and is promoted when the master dies.
 func failover(s *setup) observed {
-	return promoted(s, 1, "the lock was never replicated: another gets in beside the holder")
-}
-
-func failoverWait(s *setup) observed {
-	return promoted(s, 2, "the replica that has the lock is not the one that is promoted: another gets in beside the holder")
-}
-
-// promoted gives the locks a master with so many replicas, of which the last falls behind and is promoted when the master
-// dies. Clients wait for the others.
-func promoted(s *setup, replicas int, how string) observed {
-	master := s.redis(syncAtOnce...)
-	link := s.started(wire.Start(master.Target.Addr)) // between the master and the replica that falls behind
-	var ahead *backend.Server
-	if replicas > 1 {
-		ahead = s.redis(replicaOf(master.Target)...)
-	}
-	behind := s.redis(replicaOf(link.Target())...)
-	conn, err := master.Dial(s.ctx)
-	s.check(err)
-	s.own(conn)
-	// written makes the replicas have all that was written until now.
-	written := func() {
-		s.check(conn.Set(s.ctx, "written", "", 0).Err())
-		n, err := conn.Wait(s.ctx, replicas, clientTimeout).Result()
-		if s.check(err); n != int64(replicas) {
-			s.fail(fmt.Errorf("%w: %d of %d replicas have what was written", errLate, n, replicas))
-		}
-	}
-	written()
-	s.locksAt(master.Target)
-	s.config.Replicas = replicas - 1
+	master, conn := s.locksApart()
+	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
+	host, port, _ := net.SplitHostPort(link.Target().Addr)
+	replica := s.redis(master.Target.Password, "--replicaof", host, port)
 	fallBehind := func() {
-		written()
+		s.replicates(conn, "written")
 		link.Partition()
 	}
 	promote := func() {
-		s.check(master.Kill())
-		promoted, err := behind.Dial(s.ctx)
-		s.check(err)
-		s.own(promoted)
-		s.check(promoted.Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
-		if s.scheme.replicas() > 0 { // nobody would get its lock without one
-			s.follow(ahead, promoted, behind.Target)
-		}
-		s.locksAt(behind.Target) // for those who come now
-		s.config.Replicas = 0
+		check(master.Kill())
+		promoted := own(s, must(replica.Dial(s.ctx)))
+		check(promoted.Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
+		s.locksAt(replica.Target) // for those who come now
 	}
-	return besideHolder(s, fallBehind, promote, how)
+	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
+		"the replica lacks what the master had, and another gets in beside the holder")
 }
 
-// follow makes a server the replica of a new master.
-func (s *setup) follow(replica *backend.Server, master *backend.Conn, at backend.Target) {
-	conn, err := replica.Dial(s.ctx)
-	s.check(err)
-	defer conn.Close()
-	host, port, _ := net.SplitHostPort(at.Addr)
-	s.check(conn.Do(s.ctx, "REPLICAOF", host, port).Err())
-	n, err := master.Wait(s.ctx, 1, clientTimeout).Result()
-	if s.check(err); n < 1 {
-		s.fail(fmt.Errorf("%w: the new master has no replica", errLate))
+// replicates writes a key, and returns when the server's one replica has it.
+func (s *setup) replicates(conn *backend.Conn, key string) {
+	check(conn.Set(s.ctx, key, "", 0).Err())
+	if n := must(conn.Wait(s.ctx, 1, clientTimeout).Result()); n != 1 {
+		fail(fmt.Errorf("%w: %d replicas have what was written", errLate, n))
 	}
 }
 
-// redis starts a Redis for the locks, apart from the market's, that ends with the setup.
-func (s *setup) redis(args ...string) *backend.Server {
-	server, err := backend.Local{Args: args}.Start(s.ctx)
+// locksApart starts a Redis for the locks of the clients to come, apart from the market's, and connects to it.
+func (s *setup) locksApart(args ...string) (*backend.Server, *backend.Conn) {
+	server := s.redis("", args...)
+	s.locksAt(server.Target)
+	return server, own(s, must(server.Dial(s.ctx)))
+}
+
+// redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random one.
+// As a master it does not wait for more replicas before the first one synchronizes.
+func (s *setup) redis(password string, args ...string) *backend.Server {
+	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {
-		s.fail(fmt.Errorf("a Redis for the locks (apt-get install redis-server installs it): %w", err))
+		fail(fmt.Errorf("a Redis for the locks: %w", err))
 	}
-	s.own(server)
-	return server
-}
-
-// syncAtOnce lets a replica not wait for others before it synchronizes.
-var syncAtOnce = []string{"--repl-diskless-sync-delay", "0"}
-
-// replicaOf are the arguments that make a Redis a replica.
-func replicaOf(t backend.Target) []string {
-	host, port, _ := net.SplitHostPort(t.Addr)
-	return append([]string{"--replicaof", host, port}, syncAtOnce...)
+	return own(s, server)
 }
 
 // redlockDown is a scenario with n of Redlock's five masters down.
 func redlockDown(name, title string, n int, promise string) Scenario {
 	return Scenario{
-		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: needsMasters,
+		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
 		run: func(s *setup) observed {
 			a, b := s.client("A"), s.client("B")
 			for i := range n {
-				s.check(s.masters.Kill(i))
+				check(s.masters[i].Kill())
 			}
+			s.strikes(true, "") // clients look for them
 			start := time.Now()
 			a.buy(s.item(0), at(step.BeforeWrite))
-			if a.held(s.forGood()) == "" {
-				return s.saw(result.NeverIn, "no majority is left: nobody gets in until a master is back")
+			if a.held(clientTimeout) == "" {
+				return s.saw(result.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
 			in := b.buyBeside(s.item(0))
 			s.checkInTime(start)
 			a.finish()
 			b.finish()
 			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time",
-				"a majority is left: one gets in at a time")
+				"one gets in at a time")
 		},
 	}
 }
 
 func redlockRestart(s *setup) observed {
-	s.check(errors.Join(s.masters.Kill(3), s.masters.Kill(4)))
-	return besideHolder(s, func() {}, func() { // it holds masters 0, 1 and 2
+	check(errors.Join(s.masters[3].Kill(), s.masters[4].Kill()))
+	restart := func() { // it holds masters 0, 1 and 2
 		for _, i := range []int{2, 3, 4} {
-			s.check(s.masters.Restart(s.ctx, i))
+			check(s.masters[i].Restart(s.ctx))
 		}
-	}, "one master forgot, so another majority was free: another gets in beside the holder")
+	}
+	return besideHolder(s, func() {}, func() { s.forgets(s.masters[2], s.masters[2], restart) },
+		"one master forgets, two return, and another gets in beside the holder")
 }
 
-// redlockClock lets the holder reach masters 0, 1 and 2 only, and the next one all of them.
-func redlockClock(s *setup) observed {
+// redlockExpiry lets the holder reach masters 0, 1 and 2 only, and the next one all of them.
+func redlockExpiry(s *setup) observed {
 	all := s.config.Masters
 	proxies := s.lockProxies()
 	for _, p := range proxies[3:] {
 		p.Disconnect()
 	}
 	return besideHolder(s, func() {}, func() {
-		s.expireAll(2)
+		s.forgets(s.masters[2], s.masters[2], func() { s.expireAll(2) })
 		s.config.Masters = all
-	}, "one master let the lock expire early, so another majority was free: another gets in beside the holder")
+	}, "the lock expires early on one master, two return, and another gets in beside the holder")
 }
 
-// expireAll makes everything on a master expire that would do so one day, as if its clock had jumped there.
+// expireAll makes everything on a master expire that would do so one day, as a clock does that jumps there.
 func (s *setup) expireAll(master int) {
-	conn, err := s.masters.Dial(s.ctx, master)
-	s.check(err)
+	conn := must(s.masters[master].Dial(s.ctx))
 	defer conn.Close()
-	keys, err := conn.Keys(s.ctx, "*").Result() // of a server of this setup's own
-	s.check(err)
+	keys := must(conn.Keys(s.ctx, "*").Result()) // of a server of this setup's own
 	for _, key := range keys {
-		left, err := conn.PTTL(s.ctx, key).Result()
-		s.check(err)
+		left := must(conn.PTTL(s.ctx, key).Result())
 		if left > 0 {
-			s.check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+			check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
 		}
 	}
 }
@@ -309,18 +295,14 @@ func leaderKilled(s *setup) observed {
 	if s.scheme.need() == lock.NeedsZooKeeper {
 		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
 	}
-	three, err := start(s.ctx, 3)
-	s.check(err)
-	s.own(three)
+	three := own(s, must(start(s.ctx, 3)))
 	*addrs = three.Addrs()
 	killLeader := func() {
 		ctx, cancel := context.WithTimeout(s.ctx, clientTimeout)
 		defer cancel()
-		leader, err := three.Leader(ctx)
-		s.check(err)
-		s.check(three.Kill(leader))
-		_, err = three.Leader(ctx) // waits for the next one
-		s.check(err)
+		leader := must(three.Leader(ctx))
+		check(three.Members[leader].Kill())
+		s.strikes(must(three.Leader(ctx)) != leader, "") // it waits for the next one
 	}
-	return besideHolder(s, func() {}, killLeader, "the lock was lost with its leader")
+	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
 }

@@ -1,286 +1,188 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/marketsim/marketsim/market"
 )
 
-// A settlement says which orders of unknown outcome were applied.
-type settlement struct {
-	applied []*Op
-	open    map[market.UserID]bool // the accounts of which that is not known
-	unsure  []market.ItemID        // the items of which a way was assumed that may not be possible
+// settle finds out which orders of unknown outcome were applied: where an item lies that nothing else brought there, its
+// buyer's order did. Accounts are open where that does not tell: of one buyer's orders at several prices, and where another
+// operation of the buyer's on the item is of unknown outcome.
+func (c *checker) settle() {
+	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
+	for _, t := range c.traces {
+		unknown := keep(t.steps, func(s step) bool { return s.op.Outcome == Unknown })
+		for _, s := range unknown {
+			o := s.op
+			if o.Kind != Purchase || o.Seller == o.Buyer { // it moves no coins
+				continue
+			}
+			unsure := slices.ContainsFunc(unknown, func(other step) bool {
+				x := other.op
+				return x.Seller == o.Buyer || x.Buyer == o.Buyer && (x.Seller != o.Seller || x.Price != o.Price)
+			})
+			switch missing := t.missing(location{user: o.Buyer}, c.applied); {
+			case unsure || missing < 0 || missing > 1:
+				c.open[o.Seller], c.open[o.Buyer] = true, true
+			case missing == 1:
+				c.applied[o] = true
+			}
+		}
+	}
 }
 
-// doubts notes what a part assumed and could not decide.
-func (s *settlement) doubts(p *Part) {
-	for _, item := range s.unsure {
-		p.doubt("item %d: too many operations at a time, or time ran out, before it was known which of its orders of "+
-			"unknown outcome can have been applied", item)
-	}
-}
-
-// leave notes that it is not known which of the orders were applied.
-func (s *settlement) leave(orders ...*Op) {
-	for _, o := range orders {
-		s.open[o.Seller], s.open[o.Buyer] = true, true
-	}
-}
-
-// accounts compares what each account holds at the end with its opening, sales and purchases. The operations on an item
-// settle its orders of unknown outcome; where that leaves several ways, one of them has to explain all accounts.
-func (c *checker) accounts() (*Part, settlement) {
-	s := settlement{open: map[market.UserID]bool{}}
-	changes := balances{}
-	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == Purchase && o.Outcome == Applied {
-			changes.book(o)
+// missing is how many operations more must have brought an item to a location than those that were applied for sure did.
+func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
+	for _, end := range t.end {
+		if end == at {
+			n++
 		}
 	}
-	var ambiguous [][][]*Op // by item, the ways in which its orders may have ended
-	for _, l := range c.traces {
-		ways, sure := c.settle(l)
-		if !sure {
-			s.unsure = append(s.unsure, l.item)
-		}
-		switch {
-		case ways == nil:
-			s.leave(l.unknownOrders()...)
-		case len(ways) == 1:
-			s.applied = append(s.applied, ways[0]...)
-			changes.book(ways[0]...)
-		default:
-			ambiguous = append(ambiguous, ways)
-		}
-	}
-	chosen, sole := c.choose(changes, ambiguous, s.open)
-	if chosen == nil && !sole {
-		for _, ways := range ambiguous {
-			s.leave(slices.Concat(ways...)...)
-		}
-	}
-	changes.book(chosen...)
-	p := c.compare(changes, s.open)
-	s.doubts(p)
-	if sole {
-		s.applied = append(s.applied, chosen...)
-	} else {
-		s.leave(slices.Concat(slices.Concat(ambiguous...)...)...)
-	}
-	return p, s
-}
-
-// maxWays bounds how many ways of settling are tried.
-const maxWays = 4096
-
-// choose finds a way of settling that explains all accounts, or else the first; sole says that no other way explains
-// them. It chooses nothing when there are too many ways.
-func (c *checker) choose(sure balances, ambiguous [][][]*Op, open map[market.UserID]bool) (chosen []*Op, sole bool) {
-	total, fits := 1, 0
-	for _, ways := range ambiguous {
-		if total *= len(ways); total > maxWays {
-			return nil, false
-		}
-	}
-	chosen = way(ambiguous, 0)
-	for n := range total {
-		orders := way(ambiguous, n)
-		with := maps.Clone(sure)
-		with.book(orders...)
-		if !c.explains(with, open) {
+	for _, s := range t.steps {
+		m, ok := s.act.(move)
+		if !ok || s.op.Outcome == Unknown && !applied[s.op] {
 			continue
 		}
-		if fits++; fits == 1 {
-			chosen = orders
+		if m.to == at {
+			n--
+		}
+		if m.from == at {
+			n++
 		}
 	}
-	return chosen, total == 1 || fits == 1
+	return n
 }
 
-// way is the n-th combination; it is never nil.
-func way(ambiguous [][][]*Op, n int) []*Op {
-	orders := []*Op{}
-	for _, ways := range ambiguous {
-		orders = append(orders, ways[n%len(ways)]...)
-		n /= len(ways)
-	}
-	return orders
-}
+// paid reports whether an order moved coins, as far as is known.
+func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
 
-// explains reports whether each account holds what the changes say.
-func (c *checker) explains(changes balances, open map[market.UserID]bool) bool {
-	for id := market.UserID(1); id <= market.UserID(c.h.Accounts); id++ {
-		if funds, ok := c.h.FinalFunds[id]; !open[id] && (!ok || funds != c.h.Funds+changes[id]) {
-			return false
-		}
-	}
-	return true
-}
-
-// compare judges each account.
-func (c *checker) compare(changes balances, open map[market.UserID]bool) *Part {
+// accounts compares what each account holds at the end with its opening, sales and purchases.
+func (c *checker) accounts() *Part {
 	p := newPart("accounts")
 	p.Checked = fmt.Sprintf("%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
+	changes := map[market.UserID]int64{}
+	for i := range c.h.Ops {
+		if o := &c.h.Ops[i]; o.Kind == Purchase && c.paid(o) {
+			changes[o.Seller] += o.Price
+			changes[o.Buyer] -= o.Price
+		}
+	}
 	for id := market.UserID(1); id <= market.UserID(c.h.Accounts); id++ {
-		funds, ok := c.h.FinalFunds[id]
+		funds, ok := c.h.Final.Funds[id]
 		should := c.h.Funds + changes[id]
 		switch {
 		case !ok:
 			p.tell("account %d is gone", id)
-		case open[id]:
-			p.doubt("account %d: it is not known which orders of unknown outcome were applied", id)
+		case c.open[id]:
+			p.doubt(notSettled, id)
 		case funds < should:
-			p.tell("account %d holds %s less than its operations say: %d, and should hold %d", id,
-				coins(should-funds), funds, should)
+			p.tell("account %d holds %s less than its operations say: %d, and should hold %d", id, coins(should-funds), funds, should)
 		case funds > should:
-			p.tell("account %d holds %s more than its operations say: %d, and should hold %d", id,
-				coins(funds-should), funds, should)
+			p.tell("account %d holds %s more than its operations say: %d, and should hold %d", id, coins(funds-should), funds, should)
 		}
 	}
 	return p
 }
 
-// maxUnknown bounds the operations of unknown outcome on one item that are settled by trying all.
-const maxUnknown = 10
+const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
 
-// A guess is a set of an item's operations of unknown outcome that may be those that were applied.
-type guess struct {
-	steps  []step
-	orders []*Op // those that move coins
+// A balance is the state of an account: its coins.
+type balance int64
+
+func (b balance) String() string { return "holds " + coins(int64(b)) }
+
+// A booking is what an order did to an account, in coins. It is possible only when the account holds what it needs.
+type booking struct {
+	order         *Op
+	change, needs int64 // a sale needs nothing
 }
 
-// settle returns the ways in which the item's orders of unknown outcome may have ended: for each payment that fits
-// where the item lies, the orders that make it. Of orders that pay the same it takes those that were called first,
-// because they may have done whatever the later ones may have done. It returns nil when there are too many ways. Sure
-// is false when it could not be decided whether each of the ways is possible.
-func (c *checker) settle(l *trace) (ways [][]*Op, sure bool) {
-	if len(l.unknownOrders()) == 0 {
-		return [][]*Op{nil}, true
-	}
-	certain, unknown := l.split()
-	if len(unknown) > maxUnknown {
-		return nil, true
-	}
-	sure = true
-	all := guesses(unknown)
-	fitting := distinct(keep(all, func(g guess) bool { return l.fits(certain, g.steps) }))
-	if len(fitting) > 1 {
-		fitting = keep(fitting, func(g guess) bool {
-			result, _ := c.inOrder(location{}, append(slices.Concat(certain, g.steps), l.ending()), lastLocation)
-			sure = sure && result != Undecided
-			return result != Violated
-		})
-	}
-	if len(fitting) == 0 { // what is recorded of the item is wrong anyhow
-		fitting = distinct(all)
-	}
-	ways = make([][]*Op, len(fitting))
-	for i, g := range fitting {
-		ways[i] = g.orders
-	}
-	return ways, sure
+func (b booking) apply(s state) (state, bool) {
+	funds := s.(balance)
+	return funds + balance(b.change), b.needs == 0 || int64(funds) >= b.needs
 }
 
-// unknownOrders are the item's orders of unknown outcome.
-func (l *trace) unknownOrders() (orders []*Op) {
-	for _, o := range l.ops {
-		if o.Kind == Purchase && o.Outcome == Unknown {
-			orders = append(orders, o)
-		}
+func (b booking) String() string {
+	text := "sold"
+	if b.needs > 0 {
+		text = "bought"
 	}
-	return orders
+	return fmt.Sprintf("item %d %s for %s", b.order.Item, text, coins(b.order.Price))
 }
 
-// split separates what certainly happened to the item from what may have happened, the latter sorted by call. What may
-// have happened is returned as if it had, at any time from its call on.
-func (l *trace) split() (certain, unknown []step) {
-	for _, s := range l.steps() {
-		m, ok := s.act.(move)
+// booking is what a step did to an account: nothing, if it reads.
+func (s step) booking() booking { b, _ := s.act.(booking); return b }
+
+// order looks for an order of the operations of each account that could have run out of coins.
+func (c *checker) order() *Part {
+	p := newPart("order of accounts")
+	tight, steps := 0, 0
+	for id, account := range c.statements() {
 		switch {
-		case ok && m.may:
-			m.may = false
-			s.act = m
-			unknown = append(unknown, s)
-		case s.call < atEnd:
-			certain = append(certain, s)
+		case !c.tight(account):
+			continue
+		case c.open[market.UserID(id)]:
+			p.doubt(notSettled, id)
+		default:
+			c.judge(p, fmt.Sprintf("account %d", id), balance(c.h.Funds), account)
 		}
+		tight++
+		steps += len(account)
 	}
-	slices.SortStableFunc(unknown, byCall)
-	return certain, unknown
+	p.Checked = fmt.Sprintf("%d of %d accounts could run out of coins: %d operations", tight, c.h.Accounts, steps)
+	return p
 }
 
-// guesses are all sets of steps. A set that holds earlier steps comes before one that holds later steps instead.
-func guesses(unknown []step) (all []guess) {
-	for set := range 1 << len(unknown) {
-		var g guess
-		for i, s := range unknown {
-			if set&(1<<i) == 0 {
-				continue
-			}
-			g.steps = append(g.steps, s)
-			if s.op != nil && s.op.Kind == Purchase {
-				g.orders = append(g.orders, s.op)
-			}
+// statements are the operations of each account, by id. An order of which it is not known whether it was applied counts
+// for its buyer, because the question is whether coins could run out.
+func (c *checker) statements() [][]step {
+	all := make([][]step, c.h.Accounts+1)
+	for i := range c.h.Ops {
+		o := &c.h.Ops[i]
+		add := func(id market.UserID, act action) {
+			one := o.step(act)
+			one.may = one.may && !c.applied[o]
+			all[id] = append(all[id], one)
 		}
-		all = append(all, g)
+		switch {
+		case o.Kind != Purchase:
+		case o.Reason == market.Reason(market.ErrInsufficientFunds):
+			add(o.Buyer, reading{fmt.Sprintf("item %d for %s refused as too dear", o.Item, coins(o.Price)),
+				"refused, though there was no moment without the coins",
+				func(s state) bool { return int64(s.(balance)) < o.Price }})
+		case o.Outcome == Refused || !c.paid(o) && !c.open[o.Buyer]:
+		case o.Seller == o.Buyer:
+			add(o.Buyer, booking{o, 0, o.Price})
+		default:
+			add(o.Seller, booking{o, o.Price, 0})
+			add(o.Buyer, booking{o, -o.Price, o.Price})
+		}
 	}
 	return all
 }
 
-// fits reports whether moves can lead to where the item lies: it left every other location as often as it came to it.
-func (l *trace) fits(certain, guessed []step) bool {
-	end := location{}
-	switch len(l.final) {
-	case 0:
-	case 1:
-		end = l.final[0].location()
-	default:
-		return false
-	}
-	more := visits(location{}, slices.Concat(certain, guessed))
-	more[end]--
-	for _, n := range more {
-		if n != 0 {
-			return false
+// tight reports whether there was a moment in which an account may have held less than its dearest order costs, or an
+// order that was refused for lack of coins. It held at least its opening and the sales that had returned, less all orders
+// that had been called.
+func (c *checker) tight(account []step) bool {
+	changes := func(s step) int64 { // when
+		if s.booking().change > 0 {
+			return s.ret
 		}
+		return s.call
 	}
-	return true
-}
-
-// distinct keeps the first of the guesses that move the same coins.
-func distinct(all []guess) []guess {
-	seen := map[string]bool{}
-	return keep(all, func(g guess) bool {
-		var payments []string
-		for _, o := range g.orders {
-			payments = append(payments, fmt.Sprint([3]int64{int64(o.Seller), int64(o.Buyer), o.Price}))
-		}
-		slices.Sort(payments)
-		key := strings.Join(payments, " ")
-		defer func() { seen[key] = true }()
-		return !seen[key]
+	slices.SortFunc(account, func(a, b step) int {
+		return cmp.Or(cmp.Compare(changes(a), changes(b)), cmp.Compare(a.booking().change, b.booking().change))
 	})
-}
-
-func keep(all []guess, good func(guess) bool) (kept []guess) {
-	for _, g := range all {
-		if good(g) {
-			kept = append(kept, g)
-		}
+	dearest, least := int64(0), c.h.Funds
+	for _, s := range account {
+		dearest = max(dearest, s.booking().needs)
 	}
-	return kept
-}
-
-// balances is the change of each account.
-type balances map[market.UserID]int64
-
-func (b balances) book(orders ...*Op) {
-	for _, o := range orders {
-		b[o.Seller] += o.Price
-		b[o.Buyer] -= o.Price
-	}
+	return slices.ContainsFunc(account, func(s step) bool {
+		least += s.booking().change
+		return s.reads() || least < dearest
+	})
 }

@@ -1,13 +1,17 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/market"
 )
 
 // An Answer is what became of a check or of a part of one.
@@ -36,15 +40,8 @@ type Part struct {
 	Answer  Answer   `json:"result"`
 	Checked string   `json:"checked"` // what was checked, in words
 	Wrong   int      `json:"wrong"`   // how many violations there are
-	Stories []Story  `json:"stories"` // the first of them
+	Stories []string `json:"stories"` // the first of them, in words
 	Why     []string `json:"why"`     // what could not be decided
-}
-
-// A Story is a violation in words. That of an item or of an account's order can be drawn.
-type Story struct {
-	Text    string `json:"text"`
-	telling telling
-	finding *finding // nil: there is nothing to draw
 }
 
 // The parts that judge the lock; the others judge the market.
@@ -55,16 +52,17 @@ const (
 
 // Market is the worst answer of the parts that judge the market.
 func (v CheckResult) Market() Answer {
-	worst := Linearizable
-	for _, p := range v.Parts {
-		if p.Name == LocksPart || p.Name == TokensPart {
-			continue
-		}
-		if p.Answer == Violated || p.Answer == Undecided && worst == Linearizable {
-			worst = p.Answer
+	return worst(keep(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart }))
+}
+
+func worst(parts []Part) Answer {
+	answer := Linearizable
+	for _, p := range parts {
+		if p.Answer == Violated || p.Answer == Undecided && answer == Linearizable {
+			answer = p.Answer
 		}
 	}
-	return worst
+	return answer
 }
 
 // Part returns the part with a name; an empty one if there is none.
@@ -79,36 +77,54 @@ func (v CheckResult) Part(name string) Part {
 
 // Findings says in a few words what became of the market and, apart from that, of the lock.
 func (v CheckResult) Findings() string {
-	text := strings.ToUpper(string(v.Market()))
+	all, lock := strings.ToUpper(string(v.Market())), ""
 	if n := v.Part(LocksPart).Wrong; n > 0 {
-		text += ", a lock HELD BY TWO " + english.Plural(n, "time", "")
+		lock += ", a lock HELD BY TWO " + english.Plural(n, "time", "")
 	}
 	if n := v.Part(TokensPart).Wrong; n > 0 {
-		text += ", fencing tokens DID NOT GROW " + english.Plural(n, "time", "")
+		lock += ", fencing tokens DID NOT GROW " + english.Plural(n, "time", "")
 	}
-	if text != strings.ToUpper(string(v.Market())) {
-		text = "items and accounts " + text
+	if lock != "" {
+		return "items and accounts " + all + lock
 	}
-	return text
+	return all
+}
+
+// Write prints a verdict for people.
+func (v CheckResult) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s\n", v.Subject, v.Mix, v.Findings())
+	for _, p := range v.Parts {
+		fmt.Fprintf(&b, "  %-18s %-13s %s\n", p.Name, p.Answer, p.Checked)
+		for _, s := range p.Stories {
+			fmt.Fprintf(&b, "    %s\n", s)
+		}
+		if more := p.Wrong - len(p.Stories); more > 0 {
+			fmt.Fprintf(&b, "    and %d more\n", more)
+		}
+		for _, why := range p.Why {
+			fmt.Fprintf(&b, "    not decided: %s\n", why)
+		}
+	}
+	for _, not := range v.NotChecked {
+		fmt.Fprintf(&b, "  not checked: %s\n", not)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // maxStories bounds how many violations of a part are described; all are counted.
 const maxStories = 10
 
 func newPart(name string) *Part {
-	return &Part{Name: name, Answer: Linearizable, Stories: []Story{}, Why: []string{}}
+	return &Part{Name: name, Answer: Linearizable, Stories: []string{}, Why: []string{}}
 }
 
 // tell counts a violation, and describes it if it is among the first.
-func (p *Part) tell(format string, args ...any) { p.add(Story{Text: fmt.Sprintf(format, args...)}) }
-
-// show is tell for a violation that can be drawn.
-func (p *Part) show(f *finding, t telling) { p.add(Story{t.String(), t, f}) }
-
-func (p *Part) add(s Story) {
+func (p *Part) tell(format string, args ...any) {
 	p.Answer = Violated
 	if p.Wrong++; len(p.Stories) < maxStories {
-		p.Stories = append(p.Stories, s)
+		p.Stories = append(p.Stories, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -125,84 +141,113 @@ func (p *Part) doubt(format string, args ...any) {
 // Check judges a history. What is not decided when ctx ends is unknown.
 func Check(ctx context.Context, h *History) CheckResult {
 	c := &checker{ctx: ctx, h: h}
-	c.gather()
-	v := CheckResult{Answer: Linearizable, Subject: h.Subject, Mix: h.Mix, NotChecked: notChecked(h)}
 	items := c.items()
-	accounts, settled := c.accounts()
-	order := c.order(settled)
+	c.settle()
+	accounts, order := c.accounts(), c.order()
 	locks, tokens := c.locks()
-	for _, p := range []*Part{items, accounts, order, locks, tokens} {
-		v.Parts = append(v.Parts, *p)
-		if p.Answer == Violated || p.Answer == Undecided && v.Answer == Linearizable {
-			v.Answer = p.Answer
-		}
+	v := CheckResult{
+		Subject: h.Subject, Mix: h.Mix, Parts: []Part{*items, *accounts, *order, *locks, *tokens}, NotChecked: []string{
+			"that a purchase changes the item and both accounts at one instant: each is judged by itself",
+			"what browsers saw",
+		},
 	}
-	return v
-}
-
-func notChecked(h *History) []string {
-	not := []string{
-		"that a purchase changes the item and both accounts at one instant: each is judged by itself",
-		"what browsers saw",
-	}
-	if n := count(h.Holds, func(x Hold) bool { return x.Noticed }); n > 0 {
-		not = append(not, fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
+	if n := len(keep(h.Holds, func(x Hold) bool { return x.Noticed })); n > 0 {
+		v.NotChecked = append(v.NotChecked, fmt.Sprintf("%d holds of a lock that was lost and whose holder was told: "+
 			"until when it was held is not known", n))
 	}
-	return not
+	v.Answer = worst(v.Parts)
+	return v
 }
 
 // A checker makes one check.
 type checker struct {
 	ctx    context.Context
 	h      *History
-	traces []*trace // of the items that were more than minted
-	still  int      // the other items
+	traces []*trace // of the items, in their order
+	// Of orders of unknown outcome: those that were applied, and the accounts of which that is not known.
+	applied map[*Op]bool
+	open    map[market.UserID]bool
 }
 
-func (c *checker) model(from state) porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return from },
-		Step: func(s, input, _ any) (bool, any) {
-			if c.ctx.Err() != nil { // end soon; legal sees why
-				return false, s
-			}
-			after, ok := input.(*step).act.apply(s)
-			return ok, after
-		},
-		DescribeOperation: func(input, _ any) string { return input.(*step).words() },
-		DescribeState:     func(s any) string { return fmt.Sprint(s) },
-	}
-}
-
-func count[T any](all []T, is func(T) bool) (n int) {
+func keep[T any](all []T, good func(T) bool) (kept []T) {
 	for _, one := range all {
-		if is(one) {
-			n++
+		if good(one) {
+			kept = append(kept, one)
 		}
 	}
-	return n
+	return kept
 }
 
-// Write prints a verdict for people.
-func (v CheckResult) Write(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", v.Subject, v.Mix, v.Findings())
-	for _, p := range v.Parts {
-		fmt.Fprintf(&b, "  %-18s %-13s %s\n", p.Name, p.Answer, p.Checked)
-		for _, s := range p.Stories {
-			fmt.Fprintf(&b, "    %s\n", s.Text)
+// locks checks that no two workers held a lock at a time, unless both shared it; and, as a part of its own, that
+// fencing tokens grow.
+//
+// A worker surely acts as the holder from the return of its acquisition to the call of its release. A worker that
+// learned earlier that its lock was lost stopped at a moment that is not known, so its hold is left out.
+func (c *checker) locks() (held, tokens *Part) {
+	held, tokens = newPart(LocksPart), newPart(TokensPart)
+	byName := map[string][]Hold{}
+	for _, h := range c.h.Holds {
+		byName[h.Name] = append(byName[h.Name], h)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		holds := byName[name]
+		slices.SortStableFunc(holds, func(a, b Hold) int {
+			return cmp.Or(cmp.Compare(a.Acquired, b.Acquired), cmp.Compare(a.Releasing, b.Releasing))
+		})
+		overlaps(held, holds)
+		fences(tokens, holds)
+	}
+	held.Checked = fmt.Sprintf("%d locks, held %d times: who held each", len(byName), len(c.h.Holds))
+	if len(byName) == 0 {
+		held.Answer, held.Checked = NotChecked, "no lock was recorded"
+	}
+	n := len(keep(c.h.Holds, fenced))
+	tokens.Checked = fmt.Sprintf("%d holds with fencing tokens: that they grow", n)
+	if n == 0 {
+		tokens.Answer, tokens.Checked = NotChecked, "no fencing token was recorded"
+	}
+	return held, tokens
+}
+
+func fenced(h Hold) bool { return h.Fence != 0 }
+
+// overlaps finds holds, sorted by their acquisition and then their release, that exclude each other and overlap. It is
+// enough to compare each with the longest exclusive and the longest shared one that began before it: if it overlaps
+// any, it overlaps those. Holds that meet in one instant do not overlap, because the clock cannot tell which came
+// first.
+func overlaps(p *Part, holds []Hold) {
+	longest := map[bool]Hold{} // by whether it is shared
+	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
+		for _, shared := range []bool{false, true} {
+			if other := longest[shared]; h.Acquired < other.Releasing && !(shared && h.Shared) {
+				p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): two holders", h.Name,
+					other.Worker, seconds(other.Acquired), seconds(other.Releasing),
+					h.Worker, seconds(h.Acquired), seconds(h.Releasing))
+				break
+			}
 		}
-		if more := p.Wrong - len(p.Stories); more > 0 {
-			fmt.Fprintf(&b, "    and %d more\n", more)
-		}
-		for _, why := range p.Why {
-			fmt.Fprintf(&b, "    not decided: %s\n", why)
+		if h.Releasing > longest[h.Shared].Releasing {
+			longest[h.Shared] = h
 		}
 	}
-	for _, not := range v.NotChecked {
-		fmt.Fprintf(&b, "  not checked: %s\n", not)
+}
+
+// fences finds tokens that do not grow: one that is not larger than that of a hold that had been acquired before this
+// one was called for. It is enough to compare each with the largest token until then.
+func fences(p *Part, holds []Hold) {
+	holds = keep(holds, fenced)
+	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })
+	var largest Hold
+	for _, h := range called {
+		for len(holds) > 0 && holds[0].Acquired < h.Called {
+			if holds[0].Fence > largest.Fence {
+				largest = holds[0]
+			}
+			holds = holds[1:]
+		}
+		if h.Fence <= largest.Fence && fenced(largest) {
+			p.tell("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow",
+				h.Name, largest.Worker, largest.Fence, seconds(largest.Acquired), h.Worker, h.Fence, seconds(h.Acquired))
+		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

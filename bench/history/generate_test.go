@@ -1,10 +1,12 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/market"
 )
@@ -23,10 +25,7 @@ type generator struct {
 
 // history makes so many operations.
 func (g generator) history(operations int) *History {
-	h := &History{Header: Header{
-		Run: "generated:", Subject: "reference", Mix: "1x1", Accounts: g.accounts, Funds: g.funds, Began: time.Unix(0,
-			0).UTC(),
-	}, Workers: []string{"seller", "buyer"}}
+	h := &History{Header: Header{Subject: "reference", Mix: "1x1", Accounts: g.accounts, Funds: g.funds, Began: time.Unix(0, 0)}}
 	r := market.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
 	const tick = 1000
 	interval := func(n int) (start, end int64) { // around the moment at which it happens
@@ -40,7 +39,7 @@ func (g generator) history(operations int) *History {
 		start, end := interval(n)
 		seller := market.UserID(1 + g.draw(g.accounts))
 		first = r.Mint(seller)
-		h.Mints = append(h.Mints, Mint{Worker: 1, Start: start, End: end, First: first, Owner: seller, Outcome: Applied})
+		h.Ops = append(h.Ops, Op{Worker: 1, Kind: Mint, Start: start, End: end, Item: first, Seller: seller, Outcome: Applied})
 		for i := range g.items {
 			owner[first+market.ItemID(i)] = seller
 		}
@@ -83,7 +82,7 @@ func (g generator) history(operations int) *History {
 		}
 		h.Ops = append(h.Ops, o)
 	}
-	h.end(r.Snapshot())
+	h.Final = r.Snapshot()
 	return h
 }
 
@@ -98,19 +97,184 @@ func (o *Op) do(r *market.Reference) error {
 	return err
 }
 
-// end notes a market's end.
-func (h *History) end(s market.Snapshot) {
-	h.FinalFunds = s.Funds
-	for user, items := range s.Inventory {
-		for item := range items {
-			h.Final = append(h.Final, Found{Item: item, User: user})
+// An oracle looks for an order of a few operations by trying all, and is written without the checker's models. It keeps
+// the location of the one item and the coins of the one account in plain variables.
+type oracle struct {
+	final   []location
+	account market.UserID // 0: the item is judged, else this account
+	item    market.ItemID
+}
+
+type world struct {
+	item  location
+	funds int64
+}
+
+// ordered reports whether the operations that are left have an order.
+func (o oracle) ordered(w world, ops []Op) bool {
+	if !slices.ContainsFunc(ops, func(x Op) bool { return x.Outcome != Unknown }) && o.ended(w) {
+		return true // the unknown ones that are left never happened
+	}
+	for i, x := range ops {
+		if slices.ContainsFunc(ops, func(y Op) bool { return y.Outcome != Unknown && y.End < x.Start }) {
+			continue // that one came first
+		}
+		if after, ok := o.happens(w, x); ok && o.ordered(after, slices.Delete(slices.Clone(ops), i, i+1)) {
+			return true
 		}
 	}
-	for member, price := range s.Listings {
-		item, seller, _ := market.ParseMember(member)
-		h.Final = append(h.Final, Found{Item: item, User: seller, Listed: true, Price: price})
+	return false
+}
+
+func (o oracle) ended(w world) bool {
+	return o.account != 0 || len(o.final) == 1 && o.final[0] == w.item || len(o.final) == 0 && w.item == location{}
+}
+
+// happens is the world after an operation whose client was told what it was told.
+func (o oracle) happens(w world, x Op) (world, bool) {
+	if o.account != 0 {
+		return w.pays(o.account, x)
 	}
-	slices.SortFunc(h.Final, func(a, b Found) int {
-		return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.User, b.User))
+	owns, lists := w.item == location{user: x.Seller}, w.item.listed && w.item.user == x.Seller
+	switch {
+	case x.Outcome == Refused && x.Reason == "not_listed" && x.Kind == Purchase:
+		return w, !lists
+	case x.Outcome == Refused && x.Reason == "price_changed" && x.Kind == Purchase:
+		return w, lists && w.item.price != x.Price
+	case x.Outcome == Refused:
+		return w, !owns || x.Kind != List || x.Reason != "not_owned"
+	case x.Kind == List:
+		return world{item: location{x.Seller, true, x.Price}}, owns
+	case x.Kind == Mint:
+		return world{item: location{user: x.Seller}}, w.item == location{}
+	}
+	return world{item: location{user: x.Buyer}}, lists && w.item.price == x.Price
+}
+
+func (w world) pays(id market.UserID, x Op) (world, bool) {
+	before := w.funds
+	if x.Kind != Purchase || x.Outcome == Refused && x.Reason != "insufficient_funds" {
+		return w, true
+	}
+	if x.Outcome == Refused {
+		return w, x.Buyer != id || before < x.Price
+	}
+	if x.Seller == id {
+		w.funds += x.Price
+	}
+	if x.Buyer == id {
+		w.funds -= x.Price
+	}
+	return w, x.Buyer != id || before >= x.Price
+}
+
+// small draws a small market in which coins run out, items are sold on, and replies are lost.
+func small(t *rapid.T) generator {
+	return generator{
+		draw:     func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") },
+		accounts: rapid.IntRange(1, 3).Draw(t, "accounts"), funds: rapid.Int64Range(0, 200).Draw(t, "funds"),
+		items: rapid.IntRange(1, 3).Draw(t, "items"), spread: rapid.IntRange(0, 4).Draw(t, "spread"),
+		lost: rapid.SampledFrom([]int{0, 0, 50}).Draw(t, "lost"), relist: rapid.Bool().Draw(t, "relist"),
+	}
+}
+
+// TestEditsAreCaught: a record is changed, in what a client was told, when, or where things lie at the end. Items and
+// the order of accounts are then exactly as linearizable as an oracle that tries all orders says.
+func TestEditsAreCaught(t *testing.T) {
+	caught, legal := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := small(t)
+		g.lost = rapid.SampledFrom([]int{0, 0, 0, 200}).Draw(t, "lost")
+		h := g.history(rapid.IntRange(1, 7).Draw(t, "operations"))
+		edit(t, h)
+		v := Check(context.Background(), h)
+		want := Linearizable
+		for _, m := range h.Ops {
+			for n := range g.items {
+				if m.Kind == Mint && !itemOrdered(h, m, m.Item+market.ItemID(n)) {
+					want = Violated
+				}
+			}
+		}
+		if got := v.Part("items").Answer; got != want {
+			t.Fatalf("items are %s, and the oracle says %s: %+v", got, want, h.Ops)
+		}
+		if want == Violated {
+			caught++
+		} else {
+			legal++
+		}
+		if slices.ContainsFunc(h.Ops, func(o Op) bool { return o.Outcome == Unknown }) {
+			return // how they are settled is no matter of order
+		}
+		want = Linearizable
+		for id := market.UserID(1); id <= market.UserID(h.Accounts); id++ {
+			if !(oracle{account: id}).ordered(world{funds: h.Funds}, h.Ops) {
+				want = Violated
+			}
+		}
+		if got := v.Part("order of accounts").Answer; got != want {
+			t.Fatalf("the order of accounts is %s, and the oracle says %s: %+v", got, want, h.Ops)
+		}
 	})
+	if caught == 0 || legal == 0 {
+		t.Errorf("%d edits were violations and %d legal: too few of one kind to tell", caught, legal)
+	}
+}
+
+// itemOrdered asks the oracle of one item of a batch.
+func itemOrdered(h *History, m Op, item market.ItemID) bool {
+	o := oracle{item: item}
+	for user, items := range h.Final.Inventory {
+		if items[item] {
+			o.final = append(o.final, location{user: user})
+		}
+	}
+	for member, price := range h.Final.Listings {
+		if listed, seller, _ := market.ParseMember(member); listed == item {
+			o.final = append(o.final, location{seller, true, price})
+		}
+	}
+	ops := []Op{m}
+	for _, x := range h.Ops {
+		if x.Item == item && x.Kind != Mint {
+			ops = append(ops, x)
+		}
+	}
+	return o.ordered(world{}, ops)
+}
+
+// edit changes one thing.
+func edit(t *rapid.T, h *History) {
+	o := &h.Ops[rapid.IntRange(0, len(h.Ops)-1).Draw(t, "edited")]
+	if o.Kind == Mint {
+		return
+	}
+	account := func() market.UserID { return market.UserID(rapid.IntRange(1, h.Accounts).Draw(t, "account")) }
+	switch rapid.IntRange(0, 7).Draw(t, "edit") {
+	case 0:
+		o.Outcome, o.Reason = Applied, ""
+	case 1:
+		o.Outcome, o.Reason = Refused, rapid.SampledFrom([]string{
+			"not_owned", "not_listed", "price_changed", "insufficient_funds", "contended",
+		}).Draw(t, "reason")
+	case 2:
+		o.Price = rapid.Int64Range(1, 150).Draw(t, "price")
+	case 3:
+		o.Seller = account()
+	case 4:
+		if o.Kind == Purchase {
+			o.Buyer = account()
+		}
+	case 5:
+		o.Start, o.End = o.End, o.End+o.End-o.Start
+	case 6:
+		for user, items := range h.Final.Inventory {
+			if items[o.Item] {
+				delete(h.Final.Inventory[user], o.Item)
+				h.finds(o.Item, account())
+				return
+			}
+		}
+	}
 }

@@ -2,20 +2,107 @@ package history
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
+
+func TestMain(m *testing.M) { testkit.VerifyNoLeaks(m) }
+
+// errOf is an error with the outcome of an operation.
+func errOf(o Op) error {
+	for _, err := range []error{market.ErrNotListed, market.ErrPriceChanged, market.ErrInsufficientFunds, market.ErrNotOwned} {
+		if o.Outcome == Refused && market.Reason(err) == o.Reason {
+			return err
+		}
+	}
+	if o.Outcome == Unknown {
+		return errors.New(o.Error)
+	}
+	return nil
+}
+
+// create begins a history in a folder of the test, with so many workers.
+func create(t testing.TB, h Header, workers int) (dir string, w *Writer, recorders []*Recorder) {
+	t.Helper()
+	dir = t.TempDir()
+	w, err := Create(dir, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range workers {
+		r, err := w.Worker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorders = append(recorders, r)
+	}
+	return dir, w, recorders
+}
+
+// write records a history as its two workers would have, and returns the folder.
+func write(t testing.TB, h *History) string {
+	t.Helper()
+	dir, w, recorders := create(t, h.Header, 2)
+	at := func(ns int64) time.Time { return h.Began.Add(time.Duration(ns)) }
+	for _, o := range h.Ops {
+		switch r := recorders[o.Worker-1]; o.Kind {
+		case Mint:
+			r.Minted(at(o.Start), at(o.End), o.Item, o.Seller, errOf(o))
+		case List:
+			r.Listed(at(o.Start), at(o.End), market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}, errOf(o))
+		default:
+			r.Purchased(at(o.Start), at(o.End),
+				market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}, errOf(o))
+		}
+	}
+	for _, x := range h.Holds {
+		recorders[x.Worker-1].Held(lock.Holding{
+			Name: x.Name, Shared: x.Shared, Called: at(x.Called), Acquired: at(x.Acquired), Releasing: at(x.Releasing),
+			Released: at(x.Released), Fence: x.Fence, Lost: x.Lost, Noticed: x.Noticed,
+		})
+	}
+	if err := w.Finish(h.Final); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// everything is a history with a record of every kind.
+func everything() *History {
+	return &History{
+		Header: Header{
+			Run: "test:{a\"b}:", Subject: "fine", Mix: "1x1", Seed: 7, Accounts: 3, Funds: 100,
+			Began: time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC),
+		},
+		Ops: []Op{
+			{Worker: 1, Kind: Mint, Start: 1, End: 5, Item: 1, Seller: 1, Outcome: Applied},
+			{Worker: 1, Kind: Mint, Start: 6, End: 7, Item: 0, Seller: 1, Outcome: Unknown, Error: "read \"tcp\":\nEOF"},
+			{Worker: 1, Kind: List, Start: 10, End: 20, Item: 1, Seller: 1, Price: 40, Outcome: Applied},
+			{Worker: 1, Kind: List, Start: 21, End: 25, Item: 1, Seller: 1, Price: 40, Outcome: Refused, Reason: "not_owned"},
+			{Worker: 2, Kind: Purchase, Start: 22, End: 30, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Applied},
+			{Worker: 2, Kind: Purchase, Start: 31, End: 33, Item: 1, Seller: 1, Buyer: 2, Price: 40, Outcome: Unknown, Error: "EOF"},
+		},
+		Holds: []Hold{
+			{Worker: 1, Name: "1", Called: 11, Acquired: 12, Releasing: 13, Released: 14, Fence: 3},
+			{Worker: 2, Name: "ü\n", Shared: true, Called: 31, Acquired: 32, Releasing: 33, Released: 34, Lost: true, Noticed: true},
+		},
+		Final: market.Snapshot{
+			Funds:     map[market.UserID]int64{1: 140, 2: 60},
+			Inventory: map[market.UserID]map[market.ItemID]bool{2: {1: true, -4: true}, 3: {2: true}},
+			Listings:  map[string]int64{"2.1": 9, "junk": 1},
+		},
+	}
+}
 
 func TestReadIsWhatWasWritten(t *testing.T) {
 	want := everything()
@@ -27,170 +114,81 @@ func TestReadIsWhatWasWritten(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read\n%+v\nwant\n%+v", got, want)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "worker-002-buyer.jsonl"))
-	if err != nil || !strings.Contains(string(text), `"error":"read \"tcp\":\nEOF"`) {
-		t.Errorf("why an outcome is unknown is not in the file: %v\n%s", err, text)
-	}
 	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
 		t.Errorf("a second history in the folder: %v, want %v", err, ErrExists)
-	}
-	if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
-		t.Errorf("among another history's workers: %v, want %v", err, ErrExists)
 	}
 	if _, err := Read(t.TempDir()); !errors.Is(err, ErrNone) {
 		t.Errorf("an empty folder: %v, want %v", err, ErrNone)
 	}
 }
 
-// TestDamaged: each damage is told with its file, and where it can be, its line.
+// TestDamaged: each damage is told with its file and line.
 func TestDamaged(t *testing.T) {
-	const worker = "worker-001-seller.jsonl"
-	edit := func(file string, change func(text string) string) func(t *testing.T, dir string) {
-		return func(t *testing.T, dir string) {
-			path := filepath.Join(dir, file)
-			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			after := change(string(before))
-			if after == string(before) {
-				t.Fatal("nothing was changed")
-			}
-			if err := os.WriteFile(path, []byte(after), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	replace := func(old, new string) func(string) string {
 		return func(text string) string { return strings.Replace(text, old, new, 1) }
 	}
 	lines := func(text string) []string { return strings.SplitAfter(text, "\n") }
 	for _, c := range []struct {
 		name   string
-		damage func(t *testing.T, dir string)
-		says   []string
+		damage func(text string) string
+		says   string
 	}{
-		{"edited outcome", edit(worker, replace(`"outcome":"refused"`, `"outcome":"applied"`)),
-			[]string{worker, "line 5", `outcome "applied" with reason "not_owned"`}},
-		{"record taken out", edit(worker, func(s string) string {
-			return strings.Join(append(lines(s)[:3], lines(s)[4:]...),
-				"")
-		}),
-			[]string{worker, "line 6", "edited"}},
-		{"half a last line", edit(worker, func(s string) string { return s[:len(s)-5] }),
-			[]string{worker, "line 7", "cut short"}},
-		{"no newline at the end", edit(worker, func(s string) string { return s[:len(s)-1] }), []string{worker, "cut short"}},
-		{"no closing line", edit(worker, func(s string) string { return strings.Join(lines(s)[:6], "") }),
-			[]string{worker, "line 6", "does not end a whole file"}},
-		{"no record of a worker at all", edit(worker, func(s string) string { return lastLine(0) }),
-			[]string{worker, "line 1", "whole file"}},
-		{"empty", edit(worker, func(string) string { return "" }), []string{worker, "line 1", "does not end a whole file"}},
-		{"something after the end", edit(worker, func(s string) string { return s + "{}\n" }), []string{worker, "line 7"}},
-		{"not JSON", edit(worker, replace("{", "[")), []string{worker, "line 1", "cannot be read"}},
-		{"a manifest's record taken out", edit(manifest, replace(lines(manifestOf(t))[3], "")), []string{manifest, "edited"}},
-		{"manifest of a killed run", edit(manifest, func(s string) string { return lines(s)[0] }),
-			[]string{manifest, "run was killed"}},
-		{"no manifest", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, manifest)) },
-			[]string{manifest, "belongs to the workers' files beside it"}},
-		{"worker missing", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, worker)) }, []string{worker}},
-		{"worker of another run", func(t *testing.T, dir string) {
-			other := everything()
-			other.Run = "other:"
-			copyFile(t, filepath.Join(write(t, other), worker), filepath.Join(dir, worker))
-		}, []string{worker, "line 1", "worker 1 of fine in run other:", "not of worker 1 of fine in run test"}},
-		{"worker named twice", edit(manifest, replace("worker-002-buyer", "worker-001-seller")),
-			[]string{manifest, "worker-001-seller.jsonl", "there twice"}},
-		{"worker of another row of the run", func(t *testing.T, dir string) {
-			other := everything()
-			other.Subject = "watch"
-			copyFile(t, filepath.Join(write(t, other), worker), filepath.Join(dir, worker))
-		}, []string{worker, "line 1", "worker 1 of watch in run test", "not of worker 1 of fine in run test"}},
-		{"item 0 in an inventory", edit(manifest, replace(`"items":[1]`, `"items":[0]`)),
-			[]string{manifest, "there is no item 0"}},
-		{"item 0 on the market", edit(manifest, replace(`[[2,1,9]]`, `[[0,1,9]]`)), []string{manifest, "there is no item 0"}},
-		{"worker too many", func(t *testing.T, dir string) {
-			copyFile(t, filepath.Join(dir, worker), filepath.Join(dir, "worker-009-buyer.jsonl"))
-		}, []string{"worker-009-buyer.jsonl is not a file of this history"}},
+		{"edited outcome", replace(`"outcome":"refused"`, `"outcome":"applied"`),
+			"line 5: no worker"},
+		{"an end before the beginning", replace(`"end":20`, `"end":2`), "line 4: no worker"},
+		{"a lock released before it was acquired", replace(`"releasing":13`, `"releasing":1`), "line 6: no worker"},
+		{"half a last line", func(s string) string { return s[:len(s)-5] }, "line 10: the file has no end"},
+		{"no last line", func(s string) string { return strings.Join(lines(s)[:9], "") }, "line 10: the file has no end"},
+		{"empty", func(string) string { return "" }, "line 1: the file has no end"},
+		{"something after the end", func(s string) string { return s + "{}\n" }, "line 10: something follows the end"},
+		{"not JSON", replace("{", "["), "line 1: it cannot be read"},
+		{"an older history", replace("history 3", "history 2"), `format "marketsim history 2"`},
+		{"no accounts", replace(`"accounts":3`, `"accounts":0`), "line 1: no worker of such a row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := write(t, everything())
-			c.damage(t, dir)
-			h, err := Read(dir)
-			if !errors.Is(err, ErrDamaged) || h != nil {
-				t.Fatalf("Read: %v, %v; want %v", h, err, ErrDamaged)
+			path := filepath.Join(dir, fileName)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, text := range append(c.says, "no verdict") {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("%q does not say %q", err, text)
-				}
+			after := c.damage(string(before))
+			if after == string(before) {
+				t.Fatal("nothing was changed")
+			}
+			if err := os.WriteFile(path, []byte(after), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			h, err := Read(dir)
+			if !errors.Is(err, ErrDamaged) || h != nil || !strings.Contains(err.Error(), path+", line") ||
+				!strings.Contains(err.Error(), c.says) {
+				t.Fatalf("Read: %v, %v; want %v with %q", h, err, ErrDamaged, c.says)
 			}
 		})
 	}
 }
 
-// manifestOf is the manifest of everything.
-func manifestOf(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(write(t, everything()), manifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	content, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, content, 0o666)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestKilled: what a killed run leaves is damaged, with and without records in it.
-func TestKilled(t *testing.T) {
-	dir := t.TempDir()
-	w, err := Create(dir, everything().Header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Worker("seller"); err != nil {
-		t.Fatal(err)
-	}
+// TestAbandoned: what a killed run leaves is damaged, and so is a history that was abandoned. One into which nothing was
+// recorded is gone, and another can take its place.
+func TestAbandoned(t *testing.T) {
+	dir, w, recorders := create(t, everything().Header, 1)
 	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("killed at once: %v", err)
 	}
+	recorders[0].Minted(time.Now(), time.Now(), 1, 1, nil)
 	if err := w.Abandon(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("abandoned: %v", err)
 	}
-	if Ended(dir) {
-		t.Error("an abandoned history has an end")
-	}
-	if dir := write(t, everything()); !Ended(dir) {
-		t.Error("a finished history has no end")
-	}
-}
-
-// TestDiscarded: a history into which nothing was recorded is gone, and another can take its place.
-func TestDiscarded(t *testing.T) {
-	dir := t.TempDir()
+	dir = t.TempDir()
 	for range 2 {
 		w, err := Create(dir, everything().Header)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Worker("seller"); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Discard(); err != nil {
+		if err := w.Abandon(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,20 +199,16 @@ func TestDiscarded(t *testing.T) {
 
 // TestFullDisk: a record that could not be written is told at the end.
 func TestFullDisk(t *testing.T) {
-	w, err := Create(t.TempDir(), everything().Header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := w.Worker("seller")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.file.File.Close() // writes fail from here on
+	dir, w, recorders := create(t, everything().Header, 1)
+	recorders[0].file.Close() // writes fail from here on
 	for range 2000 {
-		r.Listed(time.Now(), time.Now(), market.Listing{Item: 1, Seller: 1, Price: 1}, nil)
+		recorders[0].Listed(time.Now(), time.Now(), market.Listing{Item: 1, Seller: 1, Price: 1}, nil)
 	}
-	if err := w.Finish(market.Snapshot{}); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), r.name) {
-		t.Errorf("Finish: %v, want a failure that names %s", err, r.name)
+	if err := w.Finish(market.Snapshot{}); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Finish: %v, want a failure that names %s", err, dir)
+	}
+	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("Read: %v, want %v", err, ErrDamaged)
 	}
 }
 
@@ -223,126 +217,56 @@ func TestFind(t *testing.T) {
 	if _, err := Find(root); !errors.Is(err, ErrNone) {
 		t.Errorf("in an empty folder: %v, want %v", err, ErrNone)
 	}
+	nowhere := filepath.Join(root, "nowhere")
+	if _, err := Find(nowhere); !errors.Is(err, ErrNone) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), nowhere) {
+		t.Errorf("in no folder: %v, want %v that names %s", err, ErrNone, nowhere)
+	}
 	var want []string
-	for _, name := range []string{"1-fine-5x5", "2-watch-5x5"} {
-		want = append(want, filepath.Join(root, name))
-		if _, err := Create(filepath.Join(root, name), Header{}); err != nil {
+	for _, name := range []string{"1-fine-5x5", "2-h[1]", "3-h["} { // a folder's name is no pattern
+		dir := filepath.Join(root, name)
+		if err := os.CopyFS(dir, os.DirFS(write(t, everything()))); err != nil {
 			t.Fatal(err)
+		}
+		want = append(want, dir)
+		for _, at := range []string{dir, filepath.Join(dir, fileName)} {
+			if got, err := Find(at); err != nil || !reflect.DeepEqual(got, []string{dir}) {
+				t.Errorf("found %v, %v at %s", got, err, at)
+			}
 		}
 	}
 	if got, err := Find(root); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("found %v, %v; want %v", got, err, want)
 	}
-	if got, err := Find(want[0]); err != nil || len(got) != 1 {
-		t.Errorf("found %v, %v in a folder that is one", got, err)
-	}
-	if got, err := Find(filepath.Join(want[0], manifest)); err != nil || len(got) != 1 || got[0] != want[0] {
-		t.Errorf("found %v, %v at a manifest, want the folder it is in", got, err)
-	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(root, link); err != nil {
 		testkit.Require(t, "symlinks", err.Error()) // Windows, without the right to
 	}
-	if got, err := Find(link); err != nil || !reflect.DeepEqual(got,
-		[]string{filepath.Join(link, "1-fine-5x5"), filepath.Join(link, "2-watch-5x5")}) {
+	if got, err := Find(link); err != nil || len(got) != 3 || got[0] != filepath.Join(link, "1-fine-5x5") {
 		t.Errorf("found %v, %v through a link", got, err)
 	}
 }
 
-// TestFindWithoutManifest: a row of which only workers' files are left is found, and damaged.
-func TestFindWithoutManifest(t *testing.T) {
-	dir := write(t, everything())
-	if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Find(dir); err != nil || !reflect.DeepEqual(got, []string{dir}) {
-		t.Errorf("found %v, %v; want %s", got, err, dir)
-	}
-}
-
-// TestFolderOfAnyName: a folder's name is no pattern.
-func TestFolderOfAnyName(t *testing.T) {
-	source := write(t, everything())
-	for _, name := range []string{"h[1]", "h["} {
-		dir := filepath.Join(t.TempDir(), name)
-		if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Read(dir); err != nil {
-			t.Error(err)
-		}
-		copyFile(t, filepath.Join(dir, "worker-001-seller.jsonl"), filepath.Join(dir, "worker-009-buyer.jsonl"))
-		if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s with a file too many: %v, want %v", name, err, ErrDamaged)
-		}
-		if err := os.Remove(filepath.Join(dir, manifest)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Create(dir, Header{}); !errors.Is(err, ErrExists) {
-			t.Errorf("another history in %s: %v, want %v", name, err, ErrExists)
-		}
-	}
-}
-
-// TestRecorderAllocatesNothing: once its buffer has grown, which takes one record.
-func TestRecorderAllocatesNothing(t *testing.T) {
-	w, err := Create(t.TempDir(), Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := w.Worker("buyer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	end := start.Add(time.Millisecond)
-	hold := lock.Holding{Name: "market", Called: start, Acquired: start, Releasing: end, Released: end, Fence: 1 << 40}
-	record := func() {
-		r.Purchased(start, end, market.Order{Item: 1 << 40, Seller: 1 << 30, Buyer: 1 << 30, Price: 100}, nil)
-		r.Listed(start, end, market.Listing{Item: 1 << 40, Seller: 1 << 30, Price: 100}, market.ErrNotOwned)
-		r.Minted(start, end, 1<<40, 1<<30, nil)
-		r.Held(hold)
-	}
-	record()
-	if n := testing.AllocsPerRun(5000, record); n != 0 {
-		t.Errorf("a record of each kind allocates %v times", n)
-	}
-	if err := w.Finish(market.Snapshot{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// FuzzRead: no file is a reason to panic, what is not accepted is damaged, and a file that was cut short is never
-// accepted.
+// FuzzRead: no file is a reason to panic, neither to read nor to judge, and one that was cut short is never accepted.
 func FuzzRead(f *testing.F) {
-	dir := write(f, everything())
-	names := []string{manifest, "worker-001-seller.jsonl", "worker-002-buyer.jsonl"}
-	whole := fstest.MapFS{}
-	for i, name := range names {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			f.Fatal(err)
-		}
-		whole[name] = &fstest.MapFile{Data: text}
-		f.Add(uint8(i), text)
-		for cut := range 40 {
-			f.Add(uint8(i), text[:len(text)*cut/40])
-		}
-		f.Add(uint8(i), bytes.Replace(text, []byte(":4"), []byte(":5"), 1))
-		f.Add(uint8(i), append(bytes.Clone(text), '\n'))
+	whole, err := os.ReadFile(filepath.Join(write(f, everything()), fileName))
+	if err != nil {
+		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
-		name := names[int(which)%len(names)]
-		changed := maps.Clone(whole)
-		changed[name] = &fstest.MapFile{Data: text}
-		err := reader{changed, "", &History{FinalFunds: map[market.UserID]int64{}}}.read()
-		original := whole[name].Data
-		cut := len(text) < len(original) && bytes.HasPrefix(original, text)
-		if bytes.Equal(text, original) && err != nil || cut && err == nil {
-			t.Errorf("cut short %t, but Read: %v", cut, err)
+	for cut := range 40 {
+		f.Add(whole[:len(whole)*(cut+1)/40])
+	}
+	f.Add(bytes.Replace(whole, []byte(":4"), []byte(":5"), 1))
+	f.Add(append(bytes.Clone(whole), '\n'))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := read(bytes.NewReader(text))
+		cut := len(text) < len(whole) && bytes.HasPrefix(whole, text)
+		if bytes.Equal(text, whole) && err != nil || cut && err == nil {
+			t.Errorf("cut short %t, but read: %v", cut, err)
 		}
-		if err != nil && !errors.Is(err, ErrDamaged) {
-			t.Errorf("%v is not %v", err, ErrDamaged)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			Check(ctx, h)
 		}
 	})
 }

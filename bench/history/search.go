@@ -3,7 +3,10 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"sort"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -16,34 +19,30 @@ type action interface {
 	fmt.Stringer
 	// apply returns the state after it; false when its client cannot have got this answer in that state.
 	apply(state) (after state, ok bool)
-	// pending is the same before the client has its answer, so that it may happen or not. Nil for an action that changes
-	// nothing.
-	pending() action
 }
 
-// A step is an operation that is to be put in order.
+// A reading is an action that changes nothing: its client was told something that is true of some states only.
+type reading struct {
+	text  string
+	wrong string // what is wrong, when there is no such state
+	holds func(state) bool
+}
+
+func (r reading) apply(s state) (state, bool) { return s, r.holds(s) }
+func (r reading) String() string              { return r.text }
+
+// A step is an operation that is to be put in order. One that may happen does so if it can, and has no effect otherwise:
+// an order in which it comes after everything else is one in which it never happened.
 type step struct {
-	worker    int
-	call, ret int64 // ret is never when the outcome is not known
+	op        *Op   // nil for the end
+	call, ret int64 // ns
 	act       action
-	op        *Op // nil for a mint and for the end
+	may       bool
 }
-
-// words describe a step: what it did, and when.
-func (s *step) words() string {
-	if s.call >= atEnd {
-		return s.act.String()
-	}
-	if s.ret == never {
-		return fmt.Sprintf("%s (from %s on)", s.act, seconds(s.call))
-	}
-	return fmt.Sprintf("%s (%s-%s s)", s.act, trimmed(s.call), trimmed(s.ret))
-}
-
-func seconds(ns int64) string { return trimmed(ns) + " s" }
-func trimmed(ns int64) string { return fmt.Sprintf("%.6f", float64(ns)/1e9) }
 
 const (
+	// never is the return of a step of unknown outcome: it may take effect at any time.
+	never = math.MaxInt64
 	// atEnd is when the market's end is read: after all that returned.
 	atEnd = never - 1
 	// minPiece is how many steps a piece has at least, where a history is cut because nothing is under way.
@@ -52,38 +51,51 @@ const (
 	maxSegment = 8192
 )
 
-// A finding is a history without an order, with the state it starts from.
-type finding struct {
-	from  state
-	steps []step
+func (o *Op) step(act action) step {
+	if o.Outcome == Unknown {
+		return step{o, o.Start, never, act, true}
+	}
+	return step{o, o.Start, o.End, act, false}
+}
+
+func (s step) reads() bool { _, ok := s.act.(reading); return ok }
+
+// judge looks for an order of what is recorded of an item or of an account.
+func (c *checker) judge(p *Part, of string, from state, steps []step) {
+	switch answer, from, steps := c.inOrder(from, steps); answer {
+	case Violated:
+		p.tell("%s: %s: %s", of, strings.Join(described(from, steps), ", "), wrong(steps))
+	case Undecided:
+		p.doubt("%s: too many operations at a time, or time ran out", of)
+	}
 }
 
 // inOrder looks for an order of steps that starts in a state. It cuts the steps where no operation is under way: what
-// was applied until then is in the state, whatever its order was (end knows), so that the pieces can be judged one by
-// one. Of a piece that is too large only the beginning is judged: violated or unknown.
-func (c *checker) inOrder(from state, steps []step, end func(state, []step) state) (Answer, *finding) {
-	slices.SortStableFunc(steps, byCall)
+// was applied until then is in the state, whatever its order was, so that the pieces can be judged one by one. Of a
+// piece that is too large only the beginning is judged: violated or unknown. It returns the shortest steps that have no
+// order, and the state before them.
+func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
+	var after state
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
 	for len(steps) > 0 {
 		n := cut(steps)
-		piece := steps[:n]
+		piece := slices.Clip(steps[:n])
 		if n > maxSegment {
 			piece = prefix(byReturn(piece), maxSegment)
+		} else if n < len(steps) { // what comes after all others sees the state after them
+			see := reading{holds: func(s state) bool { after = s; return true }}
+			piece = append(piece, step{call: steps[n].call, ret: steps[n].call, act: see})
 		}
-		switch result := c.legal(from, piece); {
-		case result == Violated:
-			return Violated, c.shortest(from, piece)
-		case result == Undecided || n > maxSegment:
-			return Undecided, nil
+		switch answer := c.legal(from, piece); {
+		case answer == Violated:
+			return Violated, from, c.shortest(from, piece)
+		case answer == Undecided || n > maxSegment:
+			return Undecided, nil, nil
 		}
-		if n < len(steps) {
-			from = end(from, piece)
-		}
-		steps = steps[n:]
+		from, steps = after, steps[n:]
 	}
-	return Linearizable, nil
+	return Linearizable, nil, nil
 }
-
-func byCall(a, b step) int { return cmp.Compare(a.call, b.call) }
 
 // cut is how many steps, sorted by call, there are before a moment in which nothing is under way. A step that returns
 // in the very instant in which the next is called overlaps it.
@@ -100,7 +112,7 @@ func cut(steps []step) int {
 
 // legal asks porcupine whether steps have an order.
 func (c *checker) legal(from state, steps []step) Answer {
-	ok := porcupine.CheckOperations(c.model(from), operations(steps))
+	ok := c.ctx.Err() == nil && porcupine.CheckOperations(c.model(from), operations(steps))
 	switch {
 	case c.ctx.Err() != nil:
 		return Undecided
@@ -110,11 +122,31 @@ func (c *checker) legal(from state, steps []step) Answer {
 	return Violated
 }
 
+func (c *checker) model(from state) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return from },
+		Step: func(s, input, _ any) (bool, any) {
+			if c.ctx.Err() != nil { // end soon; legal sees why
+				return false, s
+			}
+			one := input.(*step)
+			after, ok := one.act.apply(s)
+			if !ok {
+				after = s
+			}
+			return ok || one.may, after
+		},
+	}
+}
+
 func operations(steps []step) []porcupine.Operation {
 	ops := make([]porcupine.Operation, len(steps))
 	for i := range steps {
 		s := &steps[i]
-		ops[i] = porcupine.Operation{ClientId: s.worker, Input: s, Call: s.call, Return: s.ret}
+		ops[i] = porcupine.Operation{Input: s, Call: s.call, Return: s.ret}
+		if s.op != nil {
+			ops[i].ClientId = s.op.Worker - 1
+		}
 	}
 	return ops
 }
@@ -129,52 +161,101 @@ func byReturn(steps []step) []step {
 func prefix(steps []step, n int) []step {
 	known := slices.Clone(steps[:n])
 	for _, s := range steps[n:] {
-		if s.call > steps[n-1].ret {
+		if s.call > steps[n-1].ret || s.reads() {
 			continue
 		}
 		if s.ret != never {
-			s.act, s.ret = s.act.pending(), never
+			s.may, s.ret = true, never
 		}
-		if s.act != nil {
-			known = append(known, s)
-		}
+		known = append(known, s)
 	}
 	return known
 }
 
 // shortest is the shortest beginning of steps, by the time of return, that has no order. Every longer one has none
 // either. What changes nothing and is not needed for that is left out.
-func (c *checker) shortest(from state, steps []step) *finding {
+func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
-	low, high := 1, max(1, count(all, func(s step) bool { return s.ret != never })) // there is no order at high
-	for low < high {
-		middle := (low + high) / 2
-		if c.legal(from, prefix(all, middle)) == Violated {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return &finding{from, c.needed(from, prefix(all, high))}
+	returned := len(keep(all, func(s step) bool { return s.ret != never })) // there is no order of so many
+	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
+	return c.needed(from, prefix(all, n))
 }
 
-// maxLooks bounds how many steps are tried to be left out.
+// maxLooks bounds how many of the last steps are tried to be left out.
 const maxLooks = 200
 
 // needed leaves out steps that change nothing while there is no order without them either.
 func (c *checker) needed(from state, steps []step) []step {
-	for i, tried := 0, 0; i < len(steps) && tried < maxLooks; {
-		if steps[i].act.pending() != nil {
-			i++
-			continue
-		}
-		tried++
-		fewer := slices.Delete(slices.Clone(steps), i, i+1)
-		if c.legal(from, fewer) == Violated {
+	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {
+		if fewer := slices.Delete(slices.Clone(steps), i, i+1); steps[i].reads() && c.legal(from, fewer) == Violated {
 			steps = fewer
-		} else {
-			i++
 		}
 	}
 	return steps
 }
+
+// maxDescribed bounds how many operations a story describes: the last ones.
+const maxDescribed = 12
+
+// described are the operations in words, by the time of return, after the state that they begin in.
+func described(from state, steps []step) (lines []string) {
+	if from != state(location{}) {
+		lines = append(lines, fmt.Sprint(from))
+	}
+	last := byReturn(steps)
+	if more := len(last) - maxDescribed; more > 0 {
+		last = keep(last, func(s step) bool { return s.ret != never }) // what was under way is described in a short story only
+		more = max(0, len(last)-maxDescribed)
+		lines = append(lines, fmt.Sprintf("after %d other operations", more))
+		last = last[more:]
+	}
+	for _, s := range last {
+		lines = append(lines, s.String())
+	}
+	return lines
+}
+
+// wrong names what is wrong: without what returned last there was an order.
+func wrong(steps []step) string {
+	var last action
+	sold := map[location]int{}
+	for _, s := range byReturn(steps) {
+		if s.ret == never {
+			continue
+		}
+		last = s.act
+		if m, ok := last.(move); ok {
+			sold[m.from]++
+		}
+	}
+	switch last := last.(type) {
+	case reading:
+		return last.wrong
+	case move:
+		switch {
+		case last.from == location{}:
+			return "minted twice"
+		case !last.from.listed:
+			return "listed by one who did not have it"
+		case sold[last.from] > 1:
+			return "sold twice"
+		}
+		return "sold without being listed at that price"
+	}
+	return "spent coins that it did not have"
+}
+
+// String says what a step did, and when.
+func (s step) String() string {
+	switch {
+	case s.op == nil:
+		return s.act.String()
+	case s.may:
+		return fmt.Sprintf("%s, outcome not told (from %s s on)", s.act, seconds(s.call))
+	case s.ret == never:
+		return fmt.Sprintf("%s (from %s s on)", s.act, seconds(s.call))
+	}
+	return fmt.Sprintf("%s (%s-%s s)", s.act, seconds(s.call), seconds(s.ret))
+}
+
+func seconds(ns int64) string { return fmt.Sprintf("%.6f", float64(ns)/1e9) }

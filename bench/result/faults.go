@@ -16,11 +16,11 @@ const (
 	TwoHolders Harm = "two holders" // two clients held what only one may; the money is right this time
 	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
 	PurchasesGone Harm = "purchases gone"
-	DoneTwice     Harm = "done twice"      // work that was to be done once, and that the market does not know
-	ToldNo        Harm = "wrongly told no" // a buyer paid once, has the item, and was told that it was not bought
-	ChargedTwice  Harm = "charged twice"   // a buyer paid more often than they bought
-	NotPaid       Harm = "not paid"        // a buyer has an item that they did not pay for
-	Overdrawn     Harm = "overdrawn"       // an account is below zero
+	ToldNo        Harm = "wrongly told no"  // a buyer paid once, has the item, and was told that it was not bought
+	ToldYes       Harm = "wrongly told yes" // a client was told that its operation was applied, and nothing was
+	ChargedTwice  Harm = "charged twice"    // a buyer paid more often than they bought
+	NotPaid       Harm = "not paid"         // a buyer has an item that they did not pay for
+	Overdrawn     Harm = "overdrawn"        // an account is below zero
 	CoinsLost     Harm = "coins lost"
 	CoinsMade     Harm = "coins made"
 	ItemLost      Harm = "item lost"  // nobody has it
@@ -30,7 +30,8 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, TwoHolders, PurchasesGone, DoneTwice, ToldNo, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, ItemLost, SoldTwice,
+		NoHarm, TwoHolders, PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade,
+		ItemLost, SoldTwice,
 	}
 }
 
@@ -44,8 +45,10 @@ const (
 	AtOnce          KeptOut = "at once"                     // nobody waited
 	LeaseRanOut     KeptOut = "until the lease ran out"     // of the holder, or of a lock that nobody knows to be theirs
 	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
+	GaveUp          KeptOut = "until a waiter gave up"      // who held what others waited for
 	HolderBack      KeptOut = "until the holder came back"  // who was paused, stuck or cut off for several leases
-	NeverIn         KeptOut = "never while observed"        // for several leases
+	OrdersFail      KeptOut = "their orders fail"           // at once, instead of waiting
+	NeverIn         KeptOut = "never while observed"        // an order gave up, and the next was kept out too
 
 	// PassedOver is about a waiter who was first in line, while nobody held the lock.
 	PassedOver KeptOut = "until the dead waiter was passed over"
@@ -53,8 +56,13 @@ const (
 
 // KeptOuts lists them, the longest last.
 func KeptOuts() []KeptOut {
-	return []KeptOut{NotAsked, NoLease, AtOnce, PassedOver, LeaseRanOut, CounterCaughtUp, HolderBack, NeverIn}
+	return []KeptOut{
+		NotAsked, NoLease, AtOnce, PassedOver, LeaseRanOut, CounterCaughtUp, GaveUp, HolderBack, OrdersFail, NeverIn,
+	}
 }
+
+// Measured reports whether Finding.Leases says how long that was.
+func (k KeptOut) Measured() bool { return k == PassedOver || k == LeaseRanOut || k == GaveUp }
 
 // A Verdict sums a finding up: its harm, or without any, how long others were kept out.
 type Verdict string
@@ -67,12 +75,13 @@ const (
 	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
 	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
 	StuckUnbounded Verdict = "stuck, unbounded" // nobody got in until something happened that no lease bounds
-	StuckForGood   Verdict = "stuck for good"   // nobody got in as long as the scenario watched, which is several leases
+	Failing        Verdict = "orders fail"      // nobody waits for the lock: orders fail at once
+	StuckForGood   Verdict = "stuck for good"   // nobody got in: an order gave up, and the next was kept out too
 )
 
 // Verdicts lists them, the worst last.
 func Verdicts() []Verdict {
-	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, StuckForGood}
+	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, Failing, StuckForGood}
 	for _, h := range Harms()[1:] {
 		all = append(all, Verdict(h))
 	}
@@ -86,8 +95,10 @@ func VerdictOf(h Harm, k KeptOut) Verdict {
 		return Verdict(h)
 	case k == PassedOver || k == LeaseRanOut:
 		return StuckForTTL
-	case k == CounterCaughtUp || k == HolderBack:
+	case k == CounterCaughtUp || k == GaveUp || k == HolderBack:
 		return StuckUnbounded
+	case k == OrdersFail:
+		return Failing
 	case k == NeverIn:
 		return StuckForGood
 	}
@@ -106,6 +117,9 @@ type Finding struct {
 	Harm    Harm    `json:"harm,omitempty"`
 	KeptOut KeptOut `json:"kept_out,omitempty"`
 	Why     string  `json:"why"` // one line
+	// Leases is how many leases others were kept out for, to half a one, and counted from when the lease began. It is
+	// not the same each time: 0.5 more or less is as good. 0 where KeptOut is not Measured, and in older files.
+	Leases float64 `json:"leases,omitempty"`
 	// Broken is the promise of the lock that the verdict breaks; empty: none.
 	Broken string `json:"broken_promise,omitempty"`
 	// Gone is how many purchases were acknowledged and then lost by the server, and
@@ -113,7 +127,12 @@ type Finding struct {
 	// after it, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
+	// Kept says why the finding was not made again when it should have been, and is of an earlier run; empty: it is not.
+	Kept string `json:"kept,omitempty"`
 }
+
+// observed reports whether the scenario was played, or cannot happen.
+func (f Finding) observed() bool { return f.Verdict != Stopped && f.Verdict != Unavailable }
 
 // consistent reports whether what was observed is known and goes with the verdict, or is not there.
 func (f Finding) consistent() bool {
@@ -164,6 +183,74 @@ func (r *Faults) Of(scenario string) []Finding {
 		}
 	}
 	return found
+}
+
+// finding is that of a scenario with a subject; an empty one where there is none.
+func (r *Faults) finding(scenario, subject string) Finding {
+	for _, f := range r.Findings {
+		if f.Scenario == scenario && f.Subject == subject {
+			return f
+		}
+	}
+	return Finding{Verdict: Stopped}
+}
+
+// Keep takes over into a new result what was observed before, so that only what is missing is played: it leaves as stopped
+// what was not observed or is marked as kept, and each cell of the scenarios and subjects that are named, if any are. It is
+// an error to name one that the result does not have.
+func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
+	for _, name := range scenarios {
+		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
+			return fmt.Errorf("scenario %s is not in that table: run it by itself", name)
+		}
+	}
+	for _, name := range subjects {
+		if !slices.Contains(r.Subjects, name) {
+			return fmt.Errorf("%s is not in that table: run it by itself", name)
+		}
+	}
+	named := func(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
+	for i, f := range r.Findings {
+		again := len(scenarios)+len(subjects) > 0 && named(scenarios, f.Scenario) && named(subjects, f.Subject)
+		if was := before.finding(f.Scenario, f.Subject); was.observed() && was.Kept == "" && !again {
+			r.Findings[i] = was
+		}
+	}
+	return nil
+}
+
+// Restore puts back what was observed before where this machine has now observed nothing, and marks it as kept. It
+// returns how many findings these are. The manifest stays that of the table.
+func (r *Faults) Restore(before *Faults) (kept int) {
+	r.Manifest = before.Manifest
+	for i, f := range r.Findings {
+		if was := before.finding(f.Scenario, f.Subject); !f.observed() && was.observed() {
+			r.Findings[i], r.Findings[i].Kept = was, f.Why
+			kept++
+		}
+	}
+	return kept
+}
+
+// Kept is how many findings are of an earlier run, because they could not be made again.
+func (r *Faults) Kept() (n int) {
+	for _, f := range r.Findings {
+		if f.Kept != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Missing is how many findings of each scenario the end of a run prevented, or its beginning has to wait for.
+func (r *Faults) Missing() map[string]int {
+	missing := map[string]int{}
+	for _, f := range r.Findings {
+		if f.Verdict == Stopped {
+			missing[f.Scenario]++
+		}
+	}
+	return missing
 }
 
 // Found is how many findings there are that no end of the run prevented.

@@ -81,3 +81,64 @@ func TestDamagedResultIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptAndRestored: only what is missing, was kept before or is named is left to play, and what nothing was observed of
+// then is as before, with a mark.
+func TestKeptAndRestored(t *testing.T) {
+	fresh := func() *result.Faults { // two scenarios, of which the table has one
+		r := small()
+		r.Manifest.Version = "v2"
+		r.Scenarios = append(r.Scenarios, result.Scenario{Name: "cut"})
+		r.Findings = nil
+		for _, sc := range []string{"pause", "cut"} {
+			for _, s := range []string{"watch", "set-px"} {
+				r.Findings = append(r.Findings, result.Finding{Scenario: sc, Subject: s, Verdict: result.Stopped, Why: "not yet"})
+			}
+		}
+		return r
+	}
+	marked := small()
+	marked.Findings[1].Kept = "no etcd"
+	lacking := small()
+	lacking.Findings[0] = result.Finding{Scenario: "pause", Subject: "watch", Verdict: result.Unavailable}
+	for _, c := range []struct {
+		name                string
+		before              *result.Faults
+		scenarios, subjects []string
+		missing             map[string]int
+		kept                int // where nothing can be played
+	}{
+		{"nothing named", small(), nil, nil, map[string]int{"cut": 2}, 0},
+		{"a scenario", small(), []string{"pause"}, nil, map[string]int{"cut": 2, "pause": 2}, 2},
+		{"a cell", small(), []string{"pause"}, []string{"watch"}, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"a subject", small(), nil, []string{"set-px"}, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"kept before", marked, nil, nil, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"not played before", lacking, nil, nil, map[string]int{"cut": 2, "pause": 1}, 0},
+	} {
+		r := fresh()
+		if err := r.Keep(c.before, c.scenarios, c.subjects); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Missing(); !reflect.DeepEqual(got, c.missing) {
+			t.Errorf("%s: %v are missing, want %v", c.name, got, c.missing)
+		}
+		if kept := r.Restore(c.before); kept != c.kept || r.Manifest.Version != "v1" {
+			t.Errorf("%s: %d are kept, want %d, and the version is %s", c.name, kept, c.kept, r.Manifest.Version)
+		}
+		for i, was := range c.before.Findings {
+			is := r.Findings[i]
+			if is.Kept != "" && is.Kept != "not yet" {
+				t.Errorf("%s: kept because %q", c.name, is.Kept)
+			}
+			is.Kept, was.Kept = "", ""
+			if is != was && was.Verdict != result.Unavailable {
+				t.Errorf("%s: %+v became %+v", c.name, was, is)
+			}
+		}
+	}
+	for _, unknown := range [][2][]string{{{"pasue"}, nil}, {nil, {"watch", "coarse"}}} {
+		if err := fresh().Keep(small(), unknown[0], unknown[1]); err == nil || !strings.Contains(err.Error(), "is not in that table") {
+			t.Errorf("%v: %v", unknown, err)
+		}
+	}
+}

@@ -13,9 +13,9 @@ import (
 
 // FuzzReadRun: no file is a reason to panic, and what is read is written and read again as it was.
 func FuzzReadRun(f *testing.F) {
-	f.Add([]byte(`{"schema":1,"status":"complete","rows":[{"strategy":"fine","sellers":5,"buyers":5,"trial":1,` +
-		`"status":"complete","bought":1,"wait_ms":{"mean":1.5},"refused":{"gone":1},"per_buyer":[1],` +
-		`"audit":{"done":true,"ok":true,"funds":-1}}],"claims":[{"id":1,"holds":null}]}`))
+	f.Add([]byte(`{"schema":2,"status":"complete","rows":[{"strategy":"fine","mix":"5x5","trial":1,"status":"complete",` +
+		`"seconds":1,"bought":1,"wait_ms":{"mean":1.5,"count":1},"refused":{"not_listed":1},"per_buyer":[1],` +
+		`"audit":{"done":true,"ok":true,"funds":-1}}],"claims":[{"id":1,"verdict":"holds"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadRun) })
 }
 
@@ -29,15 +29,15 @@ func FuzzReadFaults(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { readAgain(t, data, result.ReadFaults) })
 }
 
-// FuzzReadMix: what is read as a mix is how that mix is written, and nothing else is.
-func FuzzReadMix(f *testing.F) {
+// FuzzParseMix: what is read as a mix is how that mix is written, and nothing else is.
+func FuzzParseMix(f *testing.F) {
 	for _, text := range []string{"5x1", "1x1", "x", "01x1", "0x0", "5x", "0x5", "10000x10001"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		m, ok := result.ReadMix(text)
-		if ok && (m.String() != text || m.Sellers < 0 || m.Buyers < 0) || !ok && m != (result.Mix{}) {
-			t.Errorf("%q is read as %v, %t", text, m, ok)
+		m, err := result.ParseMix(text)
+		if err == nil && m.String() != text || err != nil && m != (result.Mix{}) {
+			t.Errorf("%q is read as %v, %v", text, m, err)
 		}
 	})
 }

@@ -8,55 +8,120 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// threeRounds has two rows in each of three rounds out of six, the second of which is not complete, and one in a fourth.
+// threeRounds are rows of a plan of two points, in the orders of the rounds: one row of the second round was not complete,
+// and the last round was cut short.
 func threeRounds() *result.Run {
+	watch := result.Point{Strategy: "watch", Mix: result.Mix{Sellers: 5, Buyers: 1}}
+	fine := result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5}}
 	r := &result.Run{}
-	r.Manifest.Config = result.Config{Strategies: []string{"watch", "fine"}, Mixes: []string{"5x1"}, Trials: 6}
-	row := func(strategy string, trial int, status result.Status) {
-		r.Rows = append(r.Rows, result.Row{Strategy: strategy, Sellers: 5, Buyers: 1, Trial: trial, Status: status})
+	r.Manifest.Config = result.Config{Points: []result.Point{watch, fine}, Trials: 4}
+	row := func(p result.Point, trial int, status result.Status) {
+		r.Rows = append(r.Rows, result.Row{Point: p, Trial: trial, Status: status, Seconds: 2, Bought: int64(trial)})
 	}
-	row("fine", 1, result.Complete)
-	row("watch", 1, result.Complete)
-	row("watch", 2, result.Complete)
-	row("fine", 2, result.Incomplete)
-	row("fine", 3, result.Complete)
-	row("watch", 3, result.Complete)
-	row("watch", 4, result.Complete)
+	row(fine, 1, result.Complete)
+	row(watch, 1, result.Complete)
+	row(watch, 2, result.Complete)
+	row(fine, 2, result.Incomplete)
+	row(fine, 3, result.Complete)
+	row(watch, 3, result.Complete)
+	row(watch, 4, result.Complete)
 	return r
 }
 
-func TestRounds(t *testing.T) {
-	r := threeRounds()
-	rounds := r.Rounds()
-	if r.Planned() != 6 || len(rounds) != 2 || rounds[0][0].Trial != 1 || rounds[1][0].Trial != 3 || len(rounds[1]) != 2 {
-		t.Errorf("of %d rounds, these are complete: %+v", r.Planned(), rounds)
+// TestCompleteRounds: a round counts when every point of the plan was measured in it.
+func TestCompleteRounds(t *testing.T) {
+	rounds := threeRounds().CompleteRounds()
+	if len(rounds) != 2 || rounds[0][0].Trial != 1 || rounds[1][0].Trial != 3 || len(rounds[1]) != 2 {
+		t.Errorf("these are complete: %+v", rounds)
 	}
-	r.Manifest.Config.Trials = math.MaxInt // as a damaged file may say
-	if rounds := r.Rounds(); len(rounds) != 2 {
-		t.Errorf("%d rounds are complete", len(rounds))
-	}
-	r.Manifest.Config.Trials = 0
-	if rounds := r.Rounds(); r.Planned() != 1 || len(rounds) != 1 || len(rounds[0]) != len(r.Rows) {
-		t.Errorf("an older run has %d rounds", len(rounds))
-	}
-	if rounds := (&result.Run{}).Rounds(); rounds != nil {
+	if rounds := (&result.Run{}).CompleteRounds(); rounds != nil {
 		t.Errorf("a run without rows has %d rounds", len(rounds))
 	}
 }
 
-func TestSame(t *testing.T) {
+// TestGroups: groups come in the order of the plan, and each has its rows in the order of rounds.
+func TestGroups(t *testing.T) {
 	r := threeRounds()
-	r.Rows = append(r.Rows, result.Row{Strategy: "other", Sellers: 1, Buyers: 1})
-	var got []string
-	for _, rows := range r.Same(r.Rows) {
-		for _, row := range rows {
-			if row.Name() != rows[0].Name() {
-				t.Errorf("%s is in the group of %s", row.Name(), rows[0].Name())
-			}
+	r.Rows = append(r.Rows, result.Row{Point: result.Point{Strategy: "other", Mix: result.Mix{Sellers: 1, Buyers: 1}}})
+	slices.Reverse(r.Rows)
+	perSecond, _ := result.MetricNamed("purchases_per_second")
+	var names []string
+	for _, g := range r.Groups() {
+		names = append(names, g.Name())
+		if g.Strategy == "watch" && !slices.Equal(g.Values(perSecond), []float64{0.5, 1, 1.5, 2}) {
+			t.Errorf("the rates of watch are %v", g.Values(perSecond))
 		}
-		got = append(got, rows[0].Name())
 	}
-	if want := []string{"other 1x1", "watch 5x1", "fine 5x1"}; !slices.Equal(got, want) {
-		t.Errorf("groups %q, want %q", got, want)
+	if want := []string{"watch 5x1", "fine 5x1 hold=0.5ms", "other 1x1"}; !slices.Equal(names, want) {
+		t.Errorf("groups %q, want %q", names, want)
+	}
+	c := r.Manifest.Config
+	if !slices.Equal(c.Strategies(), []string{"watch", "fine"}) || !slices.Equal(c.Places(), []string{"5x1", "5x1 hold=0.5ms"}) {
+		t.Errorf("strategies %q in %q", c.Strategies(), c.Places())
+	}
+}
+
+// TestNames: a point is named by all that it has besides the usual.
+func TestNames(t *testing.T) {
+	p := result.Point{Strategy: "fine#2", Mix: result.Mix{Buyers: 8}, Load: result.Load{
+		Browsers: 1, Wallets: 2, Funds: 3, Hot: 4, Stock: 5, Empty: true, HoldMS: 0.25, RTTMS: 1, Markets: 2, Rate: 2500,
+	}}
+	want := "fine#2 0x8 browsers=1 wallets=2 funds=3 hot=4 stock=5 hold=0.25ms rtt=1ms markets=2 at 2500/s"
+	if p.Name() != want || p.Spec() != "fine" {
+		t.Errorf("it is named %q, of %q", p.Name(), p.Spec())
+	}
+	p = result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 5}}
+	for _, axis := range result.AxisNames() {
+		p = axis.At(p, 3)
+	}
+	if want := "fine 0x3 hot=3 hold=3ms rtt=3ms markets=3"; p.Name() != want {
+		t.Errorf("moved on every axis it is %q, want %q", p.Name(), want)
+	}
+}
+
+// TestMetrics: names are unique, those in tables have headings, and what a row does not have is no number.
+func TestMetrics(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range result.Metrics() {
+		if seen[m.Name] || (m.Table != "") != (m.Heading != "") && m.Table != "" {
+			t.Errorf("%+v is there twice, or has no heading", m)
+		}
+		seen[m.Name] = true
+	}
+	for name, want := range map[string]float64{
+		"purchases_per_second": 150, "retries_per_purchase": 2, "jain": 0.9, "round_trips_per_purchase": 3, "server_us": 2000,
+		"server_cpu": 0.3, "client_cpu": 0.25, "wait_ms_p99": 7, "steadiness": 640. / 260, "buyer_ms_per_purchase": 1000. * 2 * 2 / 300,
+		"given_up_share": 0.25, "offered_per_second": math.NaN(), "list_ms_mean": math.NaN(), "lock_servers_bytes_per_purchase": math.NaN(),
+	} {
+		m, found := result.MetricNamed(name)
+		seconds := func(s float64) *float64 { return &s }
+		r := result.Row{
+			Seconds: 2, Bought: 300, Retries: 600, PerBuyer: []int64{100, 200}, WaitMS: result.Latency{P99: 7, Count: 300},
+			GivenUpMS: result.Latency{Count: 100}, Refused: map[string]int64{"contended": 100}, Market: &result.Traffic{RoundTrips: 900},
+			ServerCPU: seconds(0.6), ClientCPU: seconds(1), Cores: 2, Course: []int64{60, 80, 160}, CourseSeconds: 0.75,
+		}
+		if got := m.Of(&r); !found || math.IsNaN(got) != math.IsNaN(want) || !math.IsNaN(want) && math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestSteadiness: interval by interval, the one in the middle belongs to both halves.
+func TestSteadiness(t *testing.T) {
+	for _, c := range []struct {
+		course []int64
+		want   float64
+	}{
+		{[]int64{100, 100, 100, 100}, 1}, {[]int64{100, 100, 50, 50}, 0.5}, {[]int64{0, 0, 200, 200}, math.Inf(1)},
+		{[]int64{100, 50}, math.NaN()}, // too few to tell
+	} {
+		r := result.Row{Seconds: float64(len(c.course)), CourseSeconds: 1, Course: c.course}
+		for _, n := range c.course {
+			r.Bought += n
+		}
+		got := r.Steadiness()
+		if math.IsNaN(c.want) != math.IsNaN(got) || !math.IsNaN(c.want) && got != c.want {
+			t.Errorf("%v is %v, want %v", c.course, got, c.want)
+		}
 	}
 }

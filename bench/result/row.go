@@ -2,143 +2,97 @@ package result
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
+	"slices"
+	"strings"
 )
 
-// Row is one strategy under one mix. Counts and histograms cover the operations that were started between the
-// end of the warm-up and the end of the row, each followed to its end.
+// A Row is one measurement of a Point. What ended in the measured time and what began in it are never mixed: package
+// bench says what is counted when.
 type Row struct {
-	Strategy string  `json:"strategy"` // canonical spec, or as it was typed where that is compared with itself
-	Sellers  int     `json:"sellers"`
-	Buyers   int     `json:"buyers"`
-	Trial    int     `json:"trial"` // from 1
-	Status   Status  `json:"status"`
-	Seconds  float64 `json:"seconds"` // measured time, warm-up and drain excluded
-	Workload
+	Point
+	Trial   int     `json:"trial"` // from 1
+	Status  Status  `json:"status"`
+	Seconds float64 `json:"seconds"` // measured time
 
-	Listed      int64            `json:"listed"`
-	Bought      int64            `json:"bought"`
-	Retries     int64            `json:"retries"`      // of purchases, the refused ones included
-	ListRetries int64            `json:"list_retries"` // of listings
-	Gone        int64            `json:"gone"`         // orders refused because someone else was first
-	Contended   int64            `json:"contended"`    // operations given up under contention
-	Unknown     int64            `json:"unknown"`      // operations whose outcome the client does not know
-	Refused     map[string]int64 `json:"refused"`      // operations certainly not applied, by reason
-	LeasesLost  int64            `json:"leases_lost"`  // locks found lost after the write was made
+	// Operations that ended in the measured time.
+	Listed   int64   `json:"listed"`
+	Bought   int64   `json:"bought"`
+	PerBuyer []int64 `json:"per_buyer"` // of Bought, those of each buyer, to show who starves
+	// Course is Bought in intervals of equal length, the last of which may be shorter; CourseSeconds is that length.
+	Course        []int64 `json:"course,omitempty"`
+	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
-	PurchasesPerSecond float64 `json:"purchases_per_second"`
-	WaitMS             Latency `json:"wait_ms"`      // of successful purchases, release included
-	ListMS             Latency `json:"list_ms"`      // of successful listings
-	GivenUpMS          Latency `json:"given_up_ms"`  // of orders that were refused
-	LockWaitMS         Latency `json:"lock_wait_ms"` // of successful purchases: waiting for locks
-	Polls              int64   `json:"polls"`        // failed attempts to take a lock
-	// RoundTripsPerPurchase are the buyers' round trips, browsing excluded, over Bought. They and the commands are zero, and
-	// absent in JSON, where nothing was bought or where workers share a connection.
-	RoundTripsPerPurchase float64 `json:"round_trips_per_purchase,omitzero"`
-	CommandsPerPurchase   float64 `json:"commands_per_purchase,omitzero"`
-	Browsers              int     `json:"browsers,omitempty"`   // workers who looked at listings under a shared lock
-	Browsed               int64   `json:"browsed,omitempty"`    // listings they looked at
-	TornReads             int64   `json:"torn_reads,omitempty"` // times that they saw an item in no place or in several
-	BrowseMS              Latency `json:"browse_ms,omitzero"`   // of looking, lock included
+	// Operations that began in the measured time, each followed to its end.
+	WaitMS         Latency          `json:"wait_ms"`                // of purchases made, release included; in an open loop from when due
+	ServiceMS      Latency          `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
+	ListMS         Latency          `json:"list_ms"`                // of successful listings
+	GivenUpMS      Latency          `json:"given_up_ms"`            // of orders that were refused
+	LockWaitMS     Latency          `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
+	LockHoldMS     float64          `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
+	BrowseMS       Latency          `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
+	Retries        int64            `json:"retries"`                // of orders: aborted transactions and locks' time-outs
+	ListRetries    int64            `json:"list_retries"`
+	Polls          int64            `json:"polls"` // of orders: failed attempts to take a lock
+	ListPolls      int64            `json:"list_polls"`
+	Refused        map[string]int64 `json:"refused"`         // operations certainly not applied, by market.Reason
+	Unknown        int64            `json:"unknown"`         // operations whose outcome the client does not know
+	LeasesLost     int64            `json:"leases_lost"`     // locks found lost after the write was made
+	FailedReleases int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
+	Cut            int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
+	TornReads      int64            `json:"torn_reads,omitempty"`
 
-	// Older runs lack these.
-	BuyerPolls             *int64   `json:"buyer_polls,omitempty"`               // Polls of orders
-	SellerPolls            *int64   `json:"seller_polls,omitempty"`              // and of listings
-	FailedReleases         *int64   `json:"failed_releases,omitempty"`           // locks that could not be given back, lost ones excluded
-	BytesPerPurchase       *float64 `json:"bytes_per_purchase,omitempty"`        // sent and received, as RoundTripsPerPurchase
-	LockServersPerPurchase *Traffic `json:"lock_servers_per_purchase,omitempty"` // the same, with servers that only locks use
-	// CommandsPerSecond is what all workers sent to the market's server, minting and browsing included. It is absent where
-	// they share a connection.
-	CommandsPerSecond *float64 `json:"commands_per_second,omitempty"`
-	// BackgroundPerSecond is what renewals, subscriptions and heartbeats of all workers exchange with any server.
-	BackgroundPerSecond *Traffic `json:"background_per_second,omitempty"`
-	// LongestSilenceMS is the longest time in which workers waited for the market's server and none got an answer.
-	LongestSilenceMS *float64 `json:"longest_silence_ms,omitempty"`
+	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is nil where
+	// workers share a connection, of which nobody can tell what it carries for whom.
+	Market      *Traffic `json:"market,omitempty"`
+	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
-	Series   *Series   `json:"series,omitempty"`   // how the row went over time
-	Tries    *Tries    `json:"tries,omitempty"`    // of successful purchases
-	Cost     *Cost     `json:"cost,omitempty"`     // of a purchase
-	TimeMS   *Split    `json:"time_ms,omitempty"`  // where the mean time of a purchase goes
-	Fairness *Fairness `json:"fairness,omitempty"` // among the buyers
-	Client   *Client   `json:"client,omitempty"`   // whether this process kept up
-	Little   *Little   `json:"little,omitempty"`   // whether its times fit its throughput
-	Open     *Open     `json:"open,omitempty"`     // nil: the loop was closed
+	// Read at the two ends of the measured time.
+	Commands     *int64   `json:"commands,omitempty"`       // of all workers to the market's servers; nil as Market
+	Background   *Traffic `json:"background,omitempty"`     // of renewals, subscriptions and heartbeats of all workers
+	ServerCPU    *float64 `json:"server_cpu_s,omitempty"`   // of the market's servers; nil: they do not tell
+	ClientCPU    *float64 `json:"client_cpu_s,omitempty"`   // of this process
+	OthersCPU    *float64 `json:"others_cpu_s,omitempty"`   // of other processes of this machine
+	StolenCPU    *float64 `json:"stolen_cpu_s,omitempty"`   // by other virtual machines
+	Cores        int      `json:"cores,omitempty"`          // of this machine
+	BusyBuyers   float64  `json:"busy_buyers,omitempty"`    // mean number of buyers who did something, by their clipped times
+	PresentBuyer float64  `json:"present_buyers,omitempty"` // mean number of buyers who were there
 
-	Nodes []Node `json:"nodes,omitempty"` // the servers of a row with several markets
+	Open *Open `json:"open,omitempty"` // nil: the loop was closed
 
-	PerBuyer []int64 `json:"per_buyer"` // purchases of each buyer, to show who starves
-
-	Audit      Audit      `json:"audit"`
-	Histograms Histograms `json:"histograms"`
-	Warnings   []string   `json:"warnings"`
+	Audit     Audit     `json:"audit"`
+	Histogram string    `json:"histogram,omitempty"` // of WaitMS: HDR, V2 compressed, base64, in microseconds, with two digits
+	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
-// Name tells a row from the others of its trial: its strategy, its mix, its workload where that is not the book's, and
-// the rate that it was asked for if its loop was open, as in "fine 5x5", "fine 0x5 hot=1" or "fine 5x5 at 2500/s".
-func (r Row) Name() string {
-	if r.Open == nil {
-		return RowName(r.Strategy, r.Mix(), r.Workload, 0)
-	}
-	return RowName(r.Strategy, r.Mix(), r.Workload, r.Open.Asked)
-}
-
-// Place is the row's mix, with its workload where that is not the book's, as in "5x5" and "0x5 hot=1".
-func (r Row) Place() string { return place(r.Mix().String(), r.Workload) }
-
-// Mix is the row's mix.
-func (r Row) Mix() Mix { return Mix{r.Sellers, r.Buyers} }
-
-// RowName is the name of a row that is not measured yet. A rate of 0 means that its loop is closed.
-func RowName(strategy string, mix Mix, workload Workload, rate float64) string {
-	name := strategy + " " + place(mix.String(), workload)
-	if rate != 0 {
-		name += " at " + strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
-	}
-	return name
-}
-
-// Mix is how many workers sell and how many buy, written 5x1.
-type Mix struct{ Sellers, Buyers int }
-
-func (m Mix) String() string { return fmt.Sprintf("%dx%d", m.Sellers, m.Buyers) }
-
-var writtenMix = regexp.MustCompile(`^(0|[1-9][0-9]*)x(0|[1-9][0-9]*)$`)
-
-// ReadMix reads a mix as String writes it; false if the text is none, or of numbers that are too large for a computer.
-func ReadMix(text string) (Mix, bool) {
-	parts := writtenMix.FindStringSubmatch(text)
-	if parts == nil {
-		return Mix{}, false
-	}
-	sellers, err1 := strconv.Atoi(parts[1])
-	buyers, err2 := strconv.Atoi(parts[2])
-	if err1 != nil || err2 != nil {
-		return Mix{}, false
-	}
-	return Mix{Sellers: sellers, Buyers: buyers}, true
-}
-
-// Latency summarizes a distribution, in milliseconds. All fields are zero when nothing was recorded.
+// Latency summarizes times in milliseconds. Percentiles are by nearest rank, with two significant digits.
 type Latency struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-	// Count is how many operations stand behind it; absent in older runs.
-	Count *int64 `json:"count,omitempty"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
+	Count int64   `json:"count"` // how many operations stand behind it
 }
 
-// Traffic is what connections carried, for each purchase or in each second.
+// Traffic is what connections carried.
 type Traffic struct {
-	RoundTrips float64 `json:"round_trips"` // waits for a reply, however many commands were sent at a time
-	Commands   float64 `json:"commands"`
-	Bytes      float64 `json:"bytes"` // sent and received; of etcd, without HTTP/2's headers
+	RoundTrips int64 `json:"round_trips"` // waits for a reply, however many commands were sent at a time
+	Commands   int64 `json:"commands"`
+	Bytes      int64 `json:"bytes"` // sent and received; of etcd, without HTTP/2's headers
 }
 
-// Audit is the verdict on a row's market: see market.Audit.
+// Open is what an open loop did: orders fall due at times that are fixed beforehand, whether or not a buyer is free.
+// It counts orders that fell due in the measured time, as they stood at its end; GivenUp follows them to theirs.
+type Open struct {
+	Due     int64 `json:"due"`
+	Done    int64 `json:"done"`     // purchases of them, made by the end of the measured time
+	Backlog int64 `json:"backlog"`  // of those due, not done at the end of the measured time
+	GivenUp int64 `json:"given_up"` // got nothing within 10 s
+	Late    int64 `json:"late"`     // done later than SLO after they were due, given up, or not done when the row ended
+}
+
+// Audit is the verdict on a row's market.
 type Audit struct {
 	Done          bool     `json:"done"` // false: the market could not be read; OK then means nothing
 	OK            bool     `json:"ok"`
@@ -148,11 +102,127 @@ type Audit struct {
 	MoneyProblems int64    `json:"money_problems"`
 	Applied       int64    `json:"settled_applied"`     // operations of unknown outcome found applied
 	NotApplied    int64    `json:"settled_not_applied"` // and found not applied
-	Problems      []string `json:"problems"`            // the first of them, in words
+	Problems      []string `json:"problems,omitempty"`  // the first of them
 }
 
-// Histograms holds HDR histograms in V2 compressed form (base64), in microseconds.
-type Histograms struct {
-	Purchase string `json:"purchase"`
-	List     string `json:"list"`
+// A Warning is what a reader of a row must know. Package view has its words.
+type Warning struct {
+	Code  Code    `json:"code"`
+	Value float64 `json:"value,omitempty"`
+	Text  string  `json:"text,omitempty"` // an error's, or a name
+}
+
+// Code says what a Warning is about; its comment says what Value and Text hold.
+type Code string
+
+// The codes of warnings.
+const (
+	NothingBought  Code = "nothing-bought"   // no purchase, in a complete row
+	AllBroke       Code = "all-broke"        // every buyer ran out of coins, and the row ended then
+	SomeBroke      Code = "some-broke"       // so many buyers ran out of coins
+	Clipped        Code = "clipped"          // so many times above 60 s are recorded as 60 s
+	Unsteady       Code = "unsteady"         // purchases of the second half over those of the first are not 0.8 to 1.25
+	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
+	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over those within the row: beyond 10%
+	WarmupUnderway Code = "warm-up-underway" // so many operations of the warm-up were under way at half of the time
+	TimesOff       Code = "times-off"        // busy over present buyers: off by more than 2%, a defect of the driver
+	WereCut        Code = "cut"              // so many operations had not ended when the row had to
+	ClientLimit    Code = "client-limit"     // this process used so much, 0 to 1, of the cores, and the server had time left
+	Busy           Code = "busy"             // other processes, or machines, took so much, 0 to 1, of this machine's time
+	NoReply        Code = "no-reply"         // for so many ms, over a tenth of the row or a second, a server gave no reply
+	Evicted        Code = "evicted"          // the server evicted or expired keys of the market
+	KeysStay       Code = "keys-stay"        // keys could not be removed: Text says why
+)
+
+// Warn adds a warning.
+func (r *Row) Warn(code Code, value float64, text string) {
+	r.Warnings = append(r.Warnings, Warning{code, value, text})
+}
+
+// Warned reports whether it has a warning.
+func (r *Row) Warned(code Code) bool {
+	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Code == code })
+}
+
+// Problem says in a code why the numbers of a row must not be judged; empty: they may be.
+func (r *Row) Problem() Problem {
+	switch {
+	case r.Status != Complete:
+		return NotComplete
+	case !r.Audit.Done:
+		return NotAudited
+	case !r.Audit.OK:
+		return FailedAudit
+	}
+	return ""
+}
+
+// Problem is why the numbers of a row must not be judged.
+type Problem string
+
+// The problems of a row.
+const (
+	NotComplete Problem = "not complete"
+	NotAudited  Problem = "was not audited"
+	FailedAudit Problem = "failed its audit"
+)
+
+// PerSecond is the throughput: purchases that ended in the measured time, a second.
+func (r *Row) PerSecond() float64 { return ratio(float64(r.Bought), r.Seconds) }
+
+// Steadiness is the purchases of the second half of a row over those of its first; NaN where they are too few to tell.
+func (r *Row) Steadiness() float64 {
+	if r.Bought < EnoughPurchases {
+		return nan
+	}
+	var first, second, at float64
+	for i, n := range r.Course {
+		length := min(r.CourseSeconds, r.Seconds-float64(i)*r.CourseSeconds)
+		before := max(0, min(length, r.Seconds/2-at)) / length // the part of the interval that lies in the first half
+		first, second, at = first+before*float64(n), second+(1-before)*float64(n), at+length
+	}
+	return second / first
+}
+
+// EnoughPurchases is how many a row needs before its halves and tails say something.
+const EnoughPurchases = 250
+
+// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 when all buyers bought the same, 1/n when one
+// of n bought everything.
+func (r *Row) Jain() float64 {
+	var sum, squares float64
+	for _, n := range r.PerBuyer {
+		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
+	}
+	return ratio(sum*sum, float64(len(r.PerBuyer))*squares)
+}
+
+// Ended is how many orders that began in the measured time ended, bought or not.
+func (r *Row) Ended() int64 { return r.WaitMS.Count + r.GivenUpMS.Count }
+
+// check refuses a row that no run stores.
+func (r *Row) check() error {
+	switch {
+	case r.Strategy == "":
+		return fmt.Errorf("it names no strategy")
+	case r.Mix.Buyers < 1 || r.Mix.Sellers < 1 && r.Hot == 0:
+		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
+	case r.Trial < 1:
+		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
+	}
+	for _, m := range Metrics() {
+		if v := m.Of(r); v < 0 {
+			return fmt.Errorf("%s is %v, and cannot be negative", m.Name, v)
+		}
+	}
+	if i := slices.IndexFunc(r.Course, func(n int64) bool { return n < 0 }); i >= 0 {
+		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
+	}
+	return r.Status.check()
+}
+
+// Spec is the strategy without the mark of one that is compared with itself.
+func (p Point) Spec() string {
+	spec, _, _ := strings.Cut(p.Strategy, "#")
+	return spec
 }

@@ -1,10 +1,3 @@
-// Package result holds what a run ([Run], stored as run.json) and the fault scenarios ([Faults], stored as faults.json)
-// found. It only describes, reads, writes and adds up: it starts no server and draws nothing.
-//
-// The formats grow. A field is added and never renamed, and keeps its meaning and its unit; its name carries the unit
-// (wait_ms). Reading accepts fields that it does not know, so an older marketsim reads what a newer one stored. A new
-// field is a pointer or has omitempty, because older files lack it: what is absent was not recorded, and is drawn as
-// "-", never as 0.
 package result
 
 import (
@@ -14,38 +7,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 )
 
-// Schema is the version of the run.json format.
-const Schema = 1
+// Schema is the version of the form in which runs are stored.
+const Schema = 2
 
-// Status says whether a run or a row measured all it was asked to.
+// Status is how a run or a row ended.
 type Status string
 
+// The statuses.
 const (
 	Complete    Status = "complete"
 	Incomplete  Status = "incomplete"  // the environment failed: what was measured until then is kept
 	Interrupted Status = "interrupted" // the user stopped it
 )
 
-// Run is one run: the content of run.json. Every table and file is made from it, without Redis.
+// A Run is what one command measured.
 type Run struct {
 	Schema   int      `json:"schema"`
 	Status   Status   `json:"status"`
 	Manifest Manifest `json:"manifest"`
-	Rows     []Row    `json:"rows"`
+	Rows     []Row    `json:"rows"` // in the order in which they were measured
 	Claims   []Claim  `json:"claims,omitempty"`
-
-	// Comparisons are of each two strategies under each mix, if the run was made to compare them.
-	Comparisons []Comparison `json:"comparisons,omitempty"`
-
-	Sweep *Sweep `json:"sweep,omitempty"` // what a sweep came to; nil: the run is none, or none of its rounds is complete
 }
 
-// Manifest says what was measured, where and with which settings. Passwords are not in it.
+// Manifest says where, how and with what a run was made.
 type Manifest struct {
 	Version       string            `json:"version"` // marketsim's
 	Go            string            `json:"go"`
@@ -53,7 +42,7 @@ type Manifest struct {
 	CPU           string            `json:"cpu"`
 	CPUs          int               `json:"cpus"`
 	Kernel        string            `json:"kernel"`
-	Backend       string            `json:"backend"` // url, local, container or embedded
+	Backend       string            `json:"backend"` // url, local, cluster, container or embedded
 	Server        string            `json:"server"`  // redis, valkey or miniredis
 	ServerVersion string            `json:"server_version"`
 	ServerConfig  map[string]string `json:"server_config"` // the settings that matter to the numbers, where readable
@@ -63,58 +52,109 @@ type Manifest struct {
 	Started       time.Time         `json:"started"`
 }
 
-// Config is the full configuration of a run.
+// Config is what was to be measured.
 type Config struct {
-	Strategies      []string `json:"strategies"` // canonical specs
-	Mixes           []string `json:"mixes"`
+	Points          []Point  `json:"points"` // the plan: each round has each of them once
+	Trials          int      `json:"trials"` // rounds
 	DurationSeconds float64  `json:"duration_seconds"`
 	WarmupSeconds   float64  `json:"warmup_seconds"`
-	Funds           int64    `json:"funds"`
-	Wallets         int      `json:"wallets"` // 0: every buyer has an account of its own
-	Prefix          string   `json:"prefix"`
-	Target          string   `json:"target"`               // the server's address, secrets removed
+	Margin          *float64 `json:"margin,omitempty"`     // ratios so near to 1 are no difference; nil: nothing is compared
+	Axes            []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
 	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
-
-	Browsers int       `json:"browsers,omitempty"`
-	Trials   int       `json:"trials,omitempty"`   // rounds: how often each row is measured
-	Margin   *float64  `json:"margin,omitempty"`   // of a comparison: ratios so near to 1 are no difference
-	Rates    []float64 `json:"rates,omitempty"`    // purchases a second asked for; empty: closed loop
-	Arrivals string    `json:"arrivals,omitempty"` // of the orders of an open loop: poisson or constant
-	SLOMS    float64   `json:"slo_ms,omitempty"`   // what the 99th percentile of an open loop should stay under
-
-	Workload
-	// Axes are what a sweep varies, each of its points a market of its own; Mixes is then empty. What is not an axis has one
-	// value: Clients, or that of Workload.
-	Axes    []Axis `json:"axes,omitempty"`
-	Clients int    `json:"clients,omitempty"`
-
-	LockServers LockServers `json:"lock_servers,omitzero"`
+	SLOMS           float64  `json:"slo_ms,omitempty"`     // orders of an open loop done later than this are late; 0: there is none
+	Prefix          string   `json:"prefix"`
+	Target          string   `json:"target"` // the server's address, secrets removed
+	// LockServers are the servers of locks that are kept elsewhere: name and version, or address, by the lock.
+	LockServers map[string]string `json:"lock_servers,omitempty"`
 }
 
-// LockServers are the addresses, secrets removed, of the servers that some locks need besides the market's.
-type LockServers struct {
-	Redlock   []string `json:"redlock,omitempty"`
-	ZooKeeper []string `json:"zookeeper,omitempty"`
-	Etcd      []string `json:"etcd,omitempty"`
+// Strategies are those of the plan, in its order, each once.
+func (c Config) Strategies() []string {
+	return distinct(c.Points, func(p Point) string { return p.Strategy })
+}
 
-	// Versions of private servers; empty for a user's own.
-	ZooKeeperVersion string `json:"zookeeper_version,omitempty"`
-	EtcdVersion      string `json:"etcd_version,omitempty"`
+// Places are those of the plan, in its order, each once: where strategies are compared.
+func (c Config) Places() []string { return distinct(c.Points, Point.Place) }
+
+func distinct(points []Point, of func(Point) string) (all []string) {
+	seen := map[string]bool{}
+	for _, p := range points {
+		if name := of(p); !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// A Group is the rows of one Point, one a round, in the order of rounds.
+type Group struct {
+	Point
+	Rows []Row
+}
+
+// Values are those of a Metric in the group's rows.
+func (g Group) Values(m Metric) []float64 {
+	all := make([]float64, len(g.Rows))
+	for i := range g.Rows {
+		all[i] = m.Of(&g.Rows[i])
+	}
+	return all
+}
+
+// Groups are the rows of each Point that has any, in the order of the plan.
+func (r *Run) Groups() []Group {
+	at := map[Point]int{}
+	var all []Group
+	add := func(p Point) int {
+		i, found := at[p]
+		if !found {
+			i = len(all)
+			at[p], all = i, append(all, Group{Point: p})
+		}
+		return i
+	}
+	for _, p := range r.Manifest.Config.Points {
+		add(p)
+	}
+	for _, row := range r.Rows {
+		i := add(row.Point)
+		all[i].Rows = append(all[i].Rows, row)
+	}
+	all = slices.DeleteFunc(all, func(g Group) bool { return len(g.Rows) == 0 })
+	for _, g := range all {
+		slices.SortStableFunc(g.Rows, func(a, b Row) int { return cmp.Compare(a.Trial, b.Trial) })
+	}
+	return all
+}
+
+// CompleteRounds are the rows of the rounds in which each Point of the plan was measured, in the order of rounds.
+func (r *Run) CompleteRounds() [][]Row {
+	byTrial := map[int][]Row{}
+	for _, row := range r.Rows {
+		if row.Status == Complete {
+			byTrial[row.Trial] = append(byTrial[row.Trial], row)
+		}
+	}
+	var rounds [][]Row
+	for _, trial := range slices.Sorted(maps.Keys(byTrial)) {
+		if rows := byTrial[trial]; len(rows) == len(r.Manifest.Config.Points) {
+			rounds = append(rounds, rows)
+		}
+	}
+	return rounds
 }
 
 // Claim is one claim of what is reproduced and whether the measurement bears it out.
 type Claim struct {
-	ID        int    `json:"id"`
-	Text      string `json:"text"`
-	Published string `json:"published"`
-	Measured  string `json:"measured"`
-	Tolerance string `json:"tolerance"`
-	Holds     *bool  `json:"holds"` // null: not decided, or not judged, and Measured says why
-
-	// Older runs lack these: they judged one number.
-	Verdict Judgment `json:"verdict,omitempty"`
-	Low     *float64 `json:"low,omitempty"`  // the 95% interval of the claim's statistic over the rounds
-	High    *float64 `json:"high,omitempty"` // absent: in one trial there is none
+	ID        int      `json:"id"`
+	Text      string   `json:"text"`
+	Published string   `json:"published"`
+	Measured  string   `json:"measured"`
+	Tolerance string   `json:"tolerance"`
+	Verdict   Judgment `json:"verdict"`
+	Low       *float64 `json:"low,omitempty"`  // the 95% interval of the claim's statistic over the rounds
+	High      *float64 `json:"high,omitempty"` // nil: in fewer than six rounds there is none
 }
 
 // Judgment is what rounds say about a claim.
@@ -122,14 +162,13 @@ type Judgment string
 
 // The judgments of a claim.
 const (
-	Holds      Judgment = "holds"        // the interval lies inside the tolerance
-	DoesNot    Judgment = "does not"     // the interval lies outside
-	NotDecided Judgment = "not decided"  // it lies on both sides, or the rounds were cut short
-	NotJudged  Judgment = "not judged"   // nothing can be said: the claim's Measured says why
-	OneTrial   Judgment = "in one trial" // fewer than six rounds give no interval; Holds is what the one number says
+	Holds      Judgment = "holds"       // the interval lies inside the tolerance
+	DoesNot    Judgment = "does not"    // the interval lies outside
+	NotDecided Judgment = "not decided" // it lies on both sides, the rounds are too few for one, or they were cut short
+	NotJudged  Judgment = "not judged"  // nothing can be said: the claim's Measured says why
 )
 
-// Write stores the result as indented JSON.
+// Write stores the result as JSON.
 func (r *Run) Write(w io.Writer) error {
 	if err := encode(w, r); err != nil {
 		return fmt.Errorf("write result: %w", err)
@@ -139,16 +178,16 @@ func (r *Run) Write(w io.Writer) error {
 
 func encode(w io.Writer, result any) error {
 	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", " ")
 	return enc.Encode(result)
 }
 
 // ReadRun reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status, a
-// row that is null or is there twice, a mix without sellers or buyers, a negative number, and trailing data.
+// row that is there twice, a mix without sellers or buyers, a negative number, and trailing data.
 func ReadRun(r io.Reader) (*Run, error) {
 	var res Run
-	err := decode(r, &res, "marketsim run --out")
-	if err == nil {
+	err := decode(r, &res, "marketsim run --out DIR")
+	if err == nil || res.Schema != 0 && res.Schema != Schema { // whose fields may have been others
 		err = res.check()
 	}
 	if err != nil {
@@ -159,39 +198,48 @@ func ReadRun(r io.Reader) (*Run, error) {
 
 func (r *Run) check() error {
 	if r.Schema != Schema {
-		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, Schema)
+		return fmt.Errorf("schema %d; this marketsim reads schema %d: measure again, or use the marketsim that stored it",
+			r.Schema, Schema)
 	}
 	if err := r.Status.check(); err != nil {
 		return err
 	}
-	if err := r.Manifest.Config.checkAxes(); err != nil {
-		return err
-	}
-	if r.Rows == nil {
-		return errors.New("it has no list of rows")
-	}
 	if r.Status == Complete && len(r.Rows) == 0 {
 		return errors.New("it says that it is complete, and has no row")
 	}
-	seen := map[string]bool{}
-	for i, row := range r.Rows {
-		mix := row.Mix()
-		name := fmt.Sprintf("%s, trial %d", row.Name(), row.Trial)
-		switch err := row.Status.check(); {
-		case reflect.ValueOf(row).IsZero():
-			return fmt.Errorf("row %d is empty", i+1)
-		case err != nil:
-			return fmt.Errorf("row %d: %w", i+1, err)
-		case row.Strategy == "":
-			return fmt.Errorf("row %d names no strategy", i+1)
-		case mix.Buyers < 1 || mix.Sellers < 1 && row.Hot == 0:
-			return fmt.Errorf("row %d: mix %s: at least one seller and one buyer are needed", i+1, mix)
-		case seen[name]:
-			return fmt.Errorf("row %d: %s is there twice", i+1, name)
+	for _, axis := range r.Manifest.Config.Axes {
+		if err := axis.check(); err != nil {
+			return err
 		}
-		seen[name] = true
 	}
-	return negative(reflect.ValueOf(r).Elem(), "")
+	type measured struct {
+		Point
+		trial int
+	}
+	seen := map[measured]bool{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		at := measured{row.Point, row.Trial}
+		if err := row.check(); err != nil {
+			return fmt.Errorf("row %d: %w", i+1, err)
+		}
+		if seen[at] {
+			return fmt.Errorf("row %d: %s, trial %d, is there twice", i+1, row.Name(), row.Trial)
+		}
+		seen[at] = true
+	}
+	return nil
+}
+
+// check refuses an axis that no sweep has.
+func (a Axis) check() error {
+	if !slices.Contains(AxisNames(), a.Name) {
+		return fmt.Errorf("unknown axis %q", string(a.Name))
+	}
+	if len(a.Values) == 0 || !slices.IsSorted(a.Values) {
+		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order", a.Name, a.Values)
+	}
+	return nil
 }
 
 // check refuses what is no status.
@@ -203,46 +251,7 @@ func (s Status) check() error {
 	return fmt.Errorf("unknown status %q", string(s))
 }
 
-// negative refuses a number below zero anywhere in v, which is stored under the name path. Only the coins that an audit
-// found may be one, because accounts can be overdrawn.
-func negative(v reflect.Value, path string) error {
-	var errs []error
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return negative(v.Elem(), path)
-		}
-	case reflect.Struct:
-		for field, value := range v.Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			switch {
-			case field.Anonymous: // its fields are stored beside the others
-				errs = append(errs, negative(value, path))
-			case name != "" && name != "funds":
-				errs = append(errs, negative(value, strings.TrimPrefix(path+"."+name, ".")))
-			}
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			errs = append(errs, negative(v.Index(i), fmt.Sprintf("%s[%d]", path, i)))
-		}
-	case reflect.Map:
-		for key, value := range v.Seq2() {
-			errs = append(errs, negative(value, path+"."+key.String()))
-		}
-	case reflect.Int, reflect.Int64:
-		if v.Int() < 0 {
-			return fmt.Errorf("%s is %d, and cannot be negative", path, v.Int())
-		}
-	case reflect.Float64:
-		if v.Float() < 0 {
-			return fmt.Errorf("%s is %v, and cannot be negative", path, v.Float())
-		}
-	}
-	return cmp.Or(errs...)
-}
-
-// MaxBytes is how many bytes a stored result has at most. A run of 1,000 rows has 10 MB, a sweep of 40,000 rows 150 MB.
+// MaxBytes is how many bytes a stored result has at most.
 const MaxBytes = 192 << 20
 
 // decode reads one JSON value, of which command makes another, and says in words what is wrong with it.

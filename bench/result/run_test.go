@@ -12,36 +12,35 @@ import (
 )
 
 func TestReadResultRefuses(t *testing.T) {
-	row := `{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete","bought":1}`
+	row := `{"strategy":"fine","mix":"5x5","trial":1,"status":"complete","bought":1}`
 	of := func(change, to string) string {
-		return `{"schema":1,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
+		return `{"schema":2,"status":"complete","rows":[` + strings.Replace(row, change, to, 1) + `]}`
 	}
 	for text, want := range map[string]string{
-		"":                                     "it is empty; make it anew with 'marketsim run --out'",
-		" \n":                                  "it is empty",
-		"{":                                    "cut short; make it anew with 'marketsim run --out'",
-		"\x00\x00":                             "it is no JSON",
-		"[]":                                   "the whole is a JSON array",
-		"{}":                                   "schema 0",
-		`{"schema":2,"status":"complete"}`:     "reads schema 1",
-		`{"schema":1}`:                         `unknown status ""`,
-		`{"schema":1,"status":"done"}`:         `unknown status "done"`,
-		of("", "") + `{}`:                      "after the end",
-		of("", "") + ` oh`:                     "after the end",
-		of(`"bought":1`, `"bought":"1"`):       "rows.bought is a JSON string",
-		`{"schema":1,"rows":[{"bought":"1"}]}`: "rows.bought is a JSON string",
-		`{"schema":1,"status":"complete"}`:     "no list of rows",
-		of(row, ""):                            "it says that it is complete, and has no row",
-		of(row, "null"):                        "row 1 is empty",
-		of("", row+","):                        "row 2: fine 5x5, trial 1 is there twice",
-		of("}", `,"open":{"asked_per_second":2500}},`+row[:len(row)-1]+`,"open":{"asked_per_second":2500}}`): "row 2: fine 5x5 at 2500/s, trial 1 is there twice",
-		of(`"complete"`, `"zzz"`):           `row 1: unknown status "zzz"`,
-		of(`"fine"`, `""`):                  "row 1 names no strategy",
-		of(`"sellers":5`, `"sellers":-1`):   "row 1: mix -1x5",
-		of(`"bought":1`, `"bought":-5`):     "rows[0].bought is -5",
-		of(`}`, `,"wait_ms":{"p99":-0.5}}`): "rows[0].wait_ms.p99 is -0.5",
-		of(`}`, `,"refused":{"gone":-1}}`):  "rows[0].refused.gone is -1",
-		of(`}`, `,"per_buyer":[2,-1]}`):     "rows[0].per_buyer[1] is -1",
+		"":                                    "it is empty; make it anew with 'marketsim run --out DIR'",
+		"{":                                   "cut short; make it anew with 'marketsim run --out DIR'",
+		"\x00\x00":                            "it is no JSON",
+		"[]":                                  "the whole is a JSON array",
+		"{}":                                  "schema 0",
+		`{"schema":1,"status":"complete"}`:    "reads schema 2: measure again",
+		`{"schema":2}`:                        `unknown status ""`,
+		of("", "") + `{}`:                     "after the end",
+		of("", "") + ` oh`:                    "after the end",
+		of(`"bought":1`, `"bought":"1"`):      "bought is a JSON string",
+		of(row, ""):                           "it says that it is complete, and has no row",
+		of(row, "null"):                       "row 1: it names no strategy",
+		of("", row+","):                       "row 2: fine 5x5, trial 1, is there twice",
+		of(`"trial":1`, `"rate":9,"trial":0`): "row 1: trial 0",
+		of(`"complete"`, `"zzz"`):             `row 1: unknown status "zzz"`,
+		of(`"fine"`, `""`):                    "row 1: it names no strategy",
+		of(`"5x5"`, `"0x5"`):                  "row 1: mix 0x5",
+		of(`"5x5"`, `"-1x5"`):                 `mix "-1x5"`,
+		of(`"bought":1`, `"bought":-5`):       "row 1: bought is -5",
+		of(`}`, `,"wait_ms":{"p99":-0.5,"count":1}}`): "wait_ms_p99 is -0.5",
+		of(`}`, `,"refused":{"stale":-1}}`):           "refused is -1",
+		of(`}`, `,"course":[2,-1]}`):                  "course[1] is -1",
+		`{"schema":2,"status":"complete","manifest":{"config":{"axes":[{"name":"x","values":[1]}]}},"rows":[` + row + `]}`:     `unknown axis "x"`,
+		`{"schema":2,"status":"complete","manifest":{"config":{"axes":[{"name":"rtt","values":[2,1]}]}},"rows":[` + row + `]}`: "ascending",
 	} {
 		_, err := result.ReadRun(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read result: ") || !strings.Contains(err.Error(), want) {
@@ -53,10 +52,8 @@ func TestReadResultRefuses(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"a field of a later marketsim": of(`}`, `,"added_later":-1}`) + "\n",
-		"one row at two rates": of("", `{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete",
-			"open":{"asked_per_second":1000}},{"strategy":"fine","sellers":5,"buyers":5,"trial":1,"status":"complete",
-			"open":{"asked_per_second":2500}},`),
-		"an overdrawn market": of(`}`, `,"audit":{"funds":-1}}`),
+		"one row at two rates":         of("", strings.Replace(row, `"trial"`, `"rate":1000,"trial"`, 1)+","),
+		"an overdrawn market":          of(`}`, `,"audit":{"funds":-1}}`),
 	} {
 		if _, err := result.ReadRun(strings.NewReader(text)); err != nil {
 			t.Errorf("%s is refused: %v", what, err)

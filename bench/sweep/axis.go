@@ -1,9 +1,12 @@
+// Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as how many
+// clients there are and how long the work under a lock takes, and reads from the stored run who is best at each point.
+// It reads stored results, and nothing in it measures.
 package sweep
 
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,177 +15,129 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// MostValues is how many values an axis has at most.
-const MostValues = 1000
+// MostPoints is how many places a sweep has at most.
+const MostPoints = 5000
 
-// An AxisKind is how the values of an axis are written. They count items or clients, or microseconds.
-type AxisKind struct {
-	Name    result.AxisName
-	Example string // a whole axis, for who writes none
-	Most    int64  // the highest value, so small that the product of two is no overflow
-	Timed   bool   // values are times, and the highest is in microseconds
+// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes on from A and
+// B as they do, by their ratio if that arrives at C, and else by their difference. An error says what is wrong.
+func ParseAxes(texts []string) ([]result.Axis, error) {
+	if n := len(texts); n < 1 || n > 2 {
+		return nil, fmt.Errorf("%d axes: want one or two", n)
+	}
+	var all []result.Axis
+	places := 1
+	for _, text := range texts {
+		axis, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		if slices.ContainsFunc(all, func(a result.Axis) bool { return a.Name == axis.Name }) {
+			return nil, fmt.Errorf("%q: the axis is there twice", text)
+		}
+		all = append(all, axis)
+		if places *= len(axis.Values); places > MostPoints {
+			return nil, fmt.Errorf("%d places: want at most %d", places, MostPoints)
+		}
+	}
+	return all, nil
 }
 
-// ParseAxis reads an axis of one of the kinds, such as "clients=1,2,4..64": values that ascend, and A..B, which goes on from
-// A to B as the three values before the dots do, by their ratio if it is the same twice, or else by their difference. After
-// two values A..B goes on by their ratio or by their difference, if only one of them arrives at B. An error says what is
-// wrong with the text, of which it may repeat a part.
-func ParseAxis(text string, kinds []AxisKind) (result.Axis, error) {
+func parse(text string) (result.Axis, error) {
 	name, list, found := strings.Cut(text, "=")
-	i := slices.IndexFunc(kinds, func(k AxisKind) bool { return string(k.Name) == name })
+	axis := result.Axis{Name: result.AxisName(name)}
 	switch {
-	case !found:
-		return result.Axis{}, fmt.Errorf("want NAME=VALUES, such as %s", kinds[max(i, 0)].Example)
-	case i < 0:
-		var known []string
-		for _, k := range kinds {
-			known = append(known, string(k.Name))
-		}
-		return result.Axis{}, fmt.Errorf("there is no axis %q; known: %s", name, strings.Join(known, ", "))
-	case strings.TrimSpace(list) == "":
-		return result.Axis{}, errors.New("it has no values; write for example " + kinds[i].Example)
+	case !found || list == "":
+		return axis, errors.New("want NAME=VALUES, such as clients=1,2,4..64 or hold=0,1ms,2ms..8ms")
+	case !slices.Contains(result.AxisNames(), axis.Name):
+		return axis, fmt.Errorf("there is no such axis; known: %q", result.AxisNames())
 	}
-	kind := kinds[i]
-	var values []int64
 	for element := range strings.SplitSeq(list, ",") {
-		more, err := kind.element(strings.TrimSpace(element), values)
+		from, to, ranged := strings.Cut(element, "..")
+		v, err := value(axis.Name, from)
 		if err != nil {
-			return result.Axis{}, err
+			return axis, err
 		}
-		values = append(values, more...)
-		if len(values) > MostValues {
-			return result.Axis{}, fmt.Errorf("it has more than %d values", MostValues)
+		axis.Values = append(axis.Values, v)
+		if ranged {
+			end, err := value(axis.Name, to)
+			if err == nil {
+				axis.Values, err = goOn(axis.Values, end, axis.Name.Whole())
+			}
+			if err != nil {
+				return axis, fmt.Errorf("%s: %w", element, err)
+			}
 		}
 	}
-	axis := result.Axis{Name: kind.Name}
-	for _, v := range values {
-		axis.Values = append(axis.Values, kind.stored(v))
+	for i := range axis.Values[1:] {
+		if axis.Values[i+1] <= axis.Values[i] {
+			return axis, errors.New("its values must ascend")
+		}
 	}
 	return axis, nil
 }
 
-// element is what an element of a list adds to the values before it.
-func (k AxisKind) element(text string, before []int64) ([]int64, error) {
-	from, to, ranged := strings.Cut(text, "..")
-	first, err := k.value(from)
-	if err != nil {
-		return nil, err
+// goOn adds values after the last two, to the end. They are whole numbers, or to a nanosecond.
+func goOn(values []float64, end float64, whole bool) ([]float64, error) {
+	n := len(values)
+	if n < 2 {
+		return nil, errors.New("it does not say by which steps: put two values before the dots, as in 1,2..64")
 	}
-	if n := len(before); n > 0 && first <= before[n-1] {
-		word := "descend"
-		if first == before[n-1] {
-			word = "are repeated"
+	a, b := values[n-2], values[n-1]
+	steps := []func(float64) float64{func(v float64) float64 { return v + b - a }}
+	if a > 0 {
+		steps = slices.Insert(steps, 0, func(v float64) float64 { return v * b / a })
+	}
+	if n > 2 && math.Abs(b-2*a+values[n-3]) < 1e-6 { // three values say which of the two it is
+		steps = steps[len(steps)-1:]
+	}
+	for _, next := range steps {
+		all := slices.Clone(values)
+		fits := b > a && b < end
+		for v := b; fits && v < end && len(all) <= MostPoints; {
+			v = math.Round(next(v)*1e6) / 1e6
+			fits = !whole || v == math.Trunc(v)
+			all = append(all, v)
 		}
-		return nil, fmt.Errorf("its values %s at %s: they must ascend", word, k.text(first))
-	}
-	if !ranged {
-		return []int64{first}, nil
-	}
-	last, err := k.value(to)
-	if err != nil {
-		return nil, err
-	}
-	more, err := k.goOn(append(slices.Clone(before), first), last)
-	return append([]int64{first}, more...), err
-}
-
-// goOn are the values of a range after the last of those before it, to its end. See ParseAxis.
-func (k AxisKind) goOn(before []int64, end int64) ([]int64, error) {
-	n := len(before)
-	from := before[n-1]
-	if end <= from {
-		return nil, fmt.Errorf("%s..%s descends, or stays where it is", k.text(from), k.text(end))
-	}
-	var byRatio, byDifference []int64
-	if n >= 3 {
-		a, b := before[n-3], before[n-2]
-		switch {
-		case a > 0 && b*b == a*from:
-			byRatio = ratios(b, from, end)
-		case b-a == from-b:
-			byDifference = differences(b, from, end)
-		default:
-			return nil, fmt.Errorf("%s,%s,%s..%s is ambiguous: the three values before the dots have neither one ratio nor one "+
-				"difference", k.text(a), k.text(b), k.text(from), k.text(end))
+		if fits && all[len(all)-1] == end {
+			return all, nil
 		}
-	} else if n == 2 {
-		byRatio, byDifference = ratios(before[0], from, end), differences(before[0], from, end)
 	}
-	switch r, d := byRatio != nil, byDifference != nil; {
-	case n == 1:
-		return nil, fmt.Errorf("%s..%s does not say by which steps: put two values before it, as in 1,2,4..64", k.text(from),
-			k.text(end))
-	case r && d && !slices.Equal(byRatio, byDifference):
-		return nil, fmt.Errorf("%s,%s..%s is ambiguous, because the ratio and the difference both arrive at %[3]s: write three "+
-			"values before the dots, as in 1,2,4..64", k.text(before[0]), k.text(from), k.text(end))
-	case r:
-		return byRatio, nil
-	case d:
-		return byDifference, nil
-	}
-	return nil, fmt.Errorf("going on from %s does not arrive at %s exactly, or only after more than %d values", k.text(from),
-		k.text(end), MostValues)
+	return nil, fmt.Errorf("going on from %v and %v does not arrive at its end", a, b)
 }
 
-// ratios are the values after a and b by their ratio, to the end; nil: they do not arrive there.
-func ratios(a, b, end int64) []int64 {
-	if a == 0 {
-		return nil
-	}
-	return steps(b, end, func(v int64) (int64, bool) { return v * b / a, v*b%a == 0 })
-}
-
-// differences are the values after a and b by their difference, to the end; nil: they do not arrive there.
-func differences(a, b, end int64) []int64 {
-	return steps(b, end, func(v int64) (int64, bool) { return v + b - a, true })
-}
-
-// steps are the values after one, to the end; nil: they do not arrive there.
-func steps(from, end int64, next func(int64) (int64, bool)) (all []int64) {
-	for v := from; v < end; {
-		following, whole := next(v)
-		if !whole || following > end || len(all) == MostValues {
-			return nil
+// value reads a value: a whole number, or a time, which results hold in milliseconds.
+func value(name result.AxisName, text string) (float64, error) {
+	if name.Whole() {
+		n, err := strconv.ParseUint(text, 10, 20)
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("%q: it takes whole numbers from 1", text)
 		}
-		v = following
-		all = append(all, v)
-	}
-	return all
-}
-
-var (
-	writtenCount = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
-	writtenTime  = regexp.MustCompile(`^(0|[0-9]+(\.[0-9]+)?(us|µs|ms|s))$`)
-)
-
-// value reads a value.
-func (k AxisKind) value(text string) (int64, error) {
-	if !k.Timed {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || !writtenCount.MatchString(text) || n > k.Most {
-			return 0, fmt.Errorf("%q: it takes whole numbers from 1 to %d", text, k.Most)
-		}
-		return n, nil
+		return float64(n), nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || !writtenTime.MatchString(text) || d%time.Microsecond != 0 || d.Microseconds() > k.Most {
-		return 0, fmt.Errorf("%q: it takes times from 0 to %s, such as 0.2ms", text, k.text(k.Most))
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q: it takes times, such as 0.2ms", text)
 	}
-	return d.Microseconds(), nil
+	return float64(d) / 1e6, nil
 }
 
-// text is a value as a user writes it.
-func (k AxisKind) text(v int64) string {
-	if k.Timed && v > 0 {
-		return (time.Duration(v) * time.Microsecond).String()
+// Expand makes the points of a sweep: the last axis varies fastest, and inside each place the strategy.
+func Expand(base result.Point, strategies []string, axes []result.Axis) []result.Point {
+	places := []result.Point{base}
+	for _, axis := range axes {
+		var longer []result.Point
+		for _, p := range places {
+			for _, v := range axis.Values {
+				longer = append(longer, axis.Name.At(p, v))
+			}
+		}
+		places = longer
 	}
-	return strconv.FormatInt(v, 10)
-}
-
-// stored is a value as a result has it: times in milliseconds.
-func (k AxisKind) stored(v int64) float64 {
-	if k.Timed {
-		return float64(v) / 1000
+	var all []result.Point
+	for _, p := range places {
+		for _, p.Strategy = range strategies {
+			all = append(all, p)
+		}
 	}
-	return float64(v)
+	return all
 }

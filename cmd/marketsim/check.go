@@ -1,56 +1,47 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/report"
 )
 
-// defaultCheckTimeout bounds the check of one history.
-const defaultCheckTimeout = time.Minute
-
-// checkFlags are those of the command check.
-type checkFlags struct {
-	timeout time.Duration
-	html    string
-	out     outputFlags
-}
-
 func newCheck(p *program) *cobra.Command {
-	f := checkFlags{timeout: defaultCheckTimeout}
+	var timeout time.Duration
+	var out output
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Judge the histories that run --history recorded, without Redis",
-		Long: `Judge every history in a folder and below: is there an order of the operations, one after the other, that
-explains every reply that a client got and what the market held at the end? The answer is linearizable, violated or
-unknown (out of time), for the life of each item, for what each account holds, for the order in which accounts that
-could run out of coins were used, and for who held each lock. The verdict says what was not checked.
-
---html stores a page about the first violation that has a picture: its story in words, operation by operation, and below
-it the operations as porcupine draws them, with the longest order that there is and where it ends.
-
-Exit codes: 0 everything is linearizable, 3 something is violated, 1 something is unknown, 2 the usage: there is no
-history, or one that is damaged, 130 interrupted.`,
+		Long: `Judge every history in a folder and below: is there an order of the operations, one after the other, that explains every
+reply that a client got and what the market held at the end? The answer is linearizable (exit code 0), violated (3) or unknown,
+because time was up (1). It is given for the life of each item, for what each account holds, for the order in which accounts
+that could run out of coins were used, and for who held each lock.`,
 		Example: `  marketsim run --strategy unsafe,fine --mix 5x5 --history h
-  marketsim check h --html violation.html`,
+  marketsim check h`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.check(cmd.Context(), p, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := out.prepare()
+			if err == nil && timeout <= 0 {
+				err = usageError{fmt.Errorf("--timeout %s: must be positive", timeout)}
+			}
+			if err != nil {
+				return err
+			}
+			return p.check(cmd.Context(), args[0], timeout, out.format)
+		},
 	}
-	flags := cmd.Flags()
-	flags.DurationVar(&f.timeout, "timeout", f.timeout, "time for the check of one history")
-	flags.StringVar(&f.html, "html", "", "`file` for a page that tells and draws the first violation of an item or of an account's order")
-	f.out.add(cmd)
-	_ = cmd.MarkFlagFilename("html", "html")
+	group(cmd, "Flags", func(flags *pflag.FlagSet) {
+		flags.DurationVar(&timeout, "timeout", time.Minute, "`time` for the check of one history")
+		out.add(flags, checkFormats)
+	})
 	return cmd
 }
 
@@ -60,17 +51,9 @@ type judged struct {
 	history.CheckResult
 }
 
-func (f checkFlags) check(ctx context.Context, p *program, dir string) error {
-	if f.timeout <= 0 {
-		return usageError{fmt.Errorf("--timeout %s: must be positive", f.timeout)}
-	}
-	out, err := f.out.prepared()
-	if err != nil {
-		return err
-	}
-	if err := writable("--html", f.html); err != nil {
-		return err
-	}
+func (p *program) check(ctx context.Context, dir string, timeout time.Duration, format string) error {
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
 	dirs, err := history.Find(dir)
 	if err != nil {
 		return err
@@ -79,93 +62,52 @@ func (f checkFlags) check(ctx context.Context, p *program, dir string) error {
 	verdicts := []judged{}
 	for _, dir := range dirs {
 		fmt.Fprintf(p.stderr, "checking %s\n", printable(dir))
-		v, err := f.judge(ctx, dir)
+		h, err := history.Read(dir)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		verdicts = append(verdicts, judged{dir, v})
-		interrupted := interruption(ctx)
-		if interrupted == nil || v.Answer == history.Violated {
-			errs = append(errs, ruling(dir, v))
-		}
-		if interrupted != nil {
-			errs = append(errs, interrupted)
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		v := judged{dir, history.Check(limited, h)}
+		cancel()
+		verdicts = append(verdicts, v)
+		errs = append(errs, v.ruling(ctx))
+		if ctx.Err() != nil {
 			break
 		}
 	}
-	return errors.Join(append(errs, out.finish(p.stdout, p.stderr, verdictList(verdicts)), f.draw(p.stderr, verdicts))...)
+	return errors.Join(append(errs, p.show(verdicts, format))...)
 }
 
-// judge reads and checks one history.
-func (f checkFlags) judge(ctx context.Context, dir string) (history.CheckResult, error) {
-	h, err := history.Read(dir)
-	if err != nil {
-		return history.CheckResult{}, err
+// show prints verdicts, with nothing in them that a terminal obeys.
+func (p *program) show(verdicts []judged, format string) error {
+	var text strings.Builder
+	if format == asJSON {
+		enc := json.NewEncoder(&text)
+		enc.SetIndent("", " ")
+		if err := enc.Encode(verdicts); err != nil {
+			return err
+		}
+	} else {
+		for _, v := range verdicts {
+			fmt.Fprintln(&text, v.Dir)
+			_ = v.Write(&text) // into memory
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	return history.Check(ctx, h), nil
+	_, err := fmt.Fprint(p.stdout, printable(text.String()))
+	return err
 }
 
-// interruption is errInterrupted if the user stopped the check.
-func interruption(ctx context.Context) error {
+// ruling is what a verdict means for the exit code. What the user did not wait for is unknown.
+func (v judged) ruling(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: what was not decided by then is unknown", errInterrupted)
+		err = fmt.Errorf("%w: what was not decided by then is unknown", errInterrupted)
 	}
-	return nil
-}
-
-// ruling is what a verdict means for the exit code.
-func ruling(dir string, v history.CheckResult) error {
-	switch v.Answer {
-	case history.Violated:
-		return fmt.Errorf("%w: the history of %s %s in %s: %s", errViolation, v.Subject, v.Mix, dir, v.Findings())
-	case history.Undecided:
-		return fmt.Errorf("the history of %s %s in %s is not decided; give more --timeout", v.Subject, v.Mix, dir)
+	switch {
+	case v.Answer == history.Violated:
+		err = errors.Join(fmt.Errorf("%w: the history of %s %s in %s: %s", errViolation, v.Subject, v.Mix, v.Dir, v.Findings()), err)
+	case v.Answer == history.Undecided && err == nil:
+		err = fmt.Errorf("the history of %s %s in %s is not decided; give more --timeout", v.Subject, v.Mix, v.Dir)
 	}
-	return nil
-}
-
-// verdictList is the report of verdicts.
-func verdictList(verdicts []judged) *report.Document {
-	lines := []string{}
-	records := [][]string{{"dir", "strategy", "mix", "question", "result", "wrong", "checked"}}
-	for _, v := range verdicts {
-		var text strings.Builder
-		_ = v.Write(&text) // into memory
-		lines = append(append(lines, v.Dir), strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")...)
-		for _, p := range v.Parts {
-			records = append(records,
-				[]string{v.Dir, v.Subject, v.Mix, p.Name, string(p.Answer), strconv.Itoa(p.Wrong), p.Checked})
-		}
-	}
-	return report.Records(lines, records, verdicts).InWords(verdictsInWords(verdicts))
-}
-
-// draw stores the picture of the first violation that can be drawn, if one was asked for.
-func (f checkFlags) draw(stderr io.Writer, verdicts []judged) error {
-	if f.html == "" {
-		return nil
-	}
-	for _, v := range verdicts {
-		for _, p := range v.Parts {
-			for _, s := range p.Stories {
-				var page bytes.Buffer
-				drawn, err := s.Draw(&page, fmt.Sprintf("From the history of %s %s in %s", v.Subject, v.Mix, v.Dir))
-				if err != nil {
-					return err
-				}
-				if drawn {
-					err := store(f.html, func(w io.Writer) error { _, err := page.WriteTo(w); return err })
-					if err == nil {
-						fmt.Fprintf(stderr, "drawn in %s: %s\n", f.html, printable(s.Text))
-					}
-					return err
-				}
-			}
-		}
-	}
-	fmt.Fprintln(stderr, "nothing to draw: no order of operations is violated")
-	return nil
+	return err
 }

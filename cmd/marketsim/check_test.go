@@ -2,35 +2,25 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 )
 
 // recorded makes a history in which item 1 is sold to so many buyers, each of whom pays.
 func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	t.Helper()
-	recordedWith(t, dir, nil, buyers...)
-}
-
-// recordedWith is recorded with what every buyer was told. After an error only the first has bought.
-func recordedWith(t *testing.T, dir string, told error, buyers ...market.UserID) {
-	t.Helper()
 	begun := time.Now()
 	w, err := history.Create(dir, history.Header{Run: "test:", Subject: "hand", Mix: "1x2", Accounts: 3, Funds: 100, Began: begun})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.Worker("seller")
+	r, err := w.Worker()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +35,7 @@ func recordedWith(t *testing.T, dir string, told error, buyers ...market.UserID)
 		final.Inventory[1][item] = true
 	}
 	for i, buyer := range buyers {
-		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, told)
-		if told != nil && i > 0 {
-			continue
-		}
+		r.Purchased(at(5+2*i), at(6+2*i), market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 40}, nil)
 		final.Funds[buyer] -= 40
 		final.Funds[1] += 40
 		final.Inventory[buyer] = map[market.ItemID]bool{1: true}
@@ -65,52 +52,29 @@ func TestCheck(t *testing.T) {
 	marketsim(t, "check", dir).exits(t, exitFine).says(t, good+"\nhand 1x2: LINEARIZABLE\n", "not checked: that a purchase changes")
 
 	recorded(t, bad, 2, 3)
-	page := filepath.Join(t.TempDir(), "page.html")
-	o := marketsim(t, "check", dir, "--html", page).exits(t, exitViolation).says(t,
-		"LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n", ": sold twice", "violation: the history of hand 1x2 in "+bad, "drawn in "+page)
-	drawn := read(t, page)
-	story, picture, _ := strings.Cut(drawn, "const data =") // porcupine's
-	for _, says := range []string{"item 1: sold twice</h1>", "From the history of hand 1x2 in " + bad, "<li>sold by 1 to 3 for 40 coins (0.0"} {
-		if !strings.Contains(story, says) {
-			t.Errorf("%s does not tell %q above the picture", page, says)
-		}
-	}
-	if !strings.Contains(picture, "sold by 1 to 3 for 40 coins") {
-		t.Errorf("%s does not show the sale", page)
-	}
-	nowhere := filepath.Join(page, "page.html")
-	marketsim(t, "check", dir, "--html", nowhere).exits(t, exitUsage).says(t, "--html: ").silent(t, "checking")
-	o = marketsim(t, "check", dir, "--json", "-").exits(t, exitViolation)
+	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n",
+		"sold by 1 to 3 for 40 coins (0.0", ": sold twice", "violation: the history of hand 1x2 in "+bad)
+	o := marketsim(t, "check", dir, "--format", "json").exits(t, exitViolation)
 	var verdicts []judged
 	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Answer != history.Violated {
 		t.Errorf("%v: %s", err, o.stdout)
 	}
 
-	o = marketsim(t, "check", dir, "--format", "csv").exits(t, exitViolation)
-	if !strings.HasPrefix(o.stdout, "dir,strategy,mix,question,result,wrong,checked\n"+good+",hand,1x2,items,linearizable,0,") {
-		t.Errorf("as CSV: %s", o.stdout)
-	}
-
 	damage(t, good)
 	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "VIOLATED", good, "cut short", "gets no verdict").silent(t, "LINEARIZABLE")
-	marketsim(t, "check", good).exits(t, exitUsage).says(t, "worker-001-seller.jsonl, line 5")
+	marketsim(t, "check", good).exits(t, exitUsage).says(t, "history.jsonl, line 5").silent(t, "connection to Redis")
 }
 
 // TestCheckShowsNoEscapeCodes that a history holds.
 func TestCheckShowsNoEscapeCodes(t *testing.T) {
 	dir := t.TempDir()
 	recorded(t, dir, 2, 3)
-	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(files) < 2 {
-		t.Fatal(files, err)
+	path := filepath.Join(dir, "history.jsonl")
+	text := strings.ReplaceAll(read(t, path), `"hand"`, "\"\\u001b[2J\u009b31mhand\"")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
 	}
-	for _, path := range files {
-		text := strings.ReplaceAll(read(t, path), `"hand"`, "\"\\u001b[2J\u009b31mhand\"")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, format := range []string{"text", "markdown", "csv", "json"} {
+	for _, format := range []string{"text", "json"} {
 		o := marketsim(t, "check", dir, "--format", format).exits(t, exitViolation).says(t, "31mhand")
 		if strings.ContainsAny(o.stdout+o.stderr, "\x1b\u009b") {
 			t.Errorf("%s: %q", format, o.stdout+o.stderr)
@@ -118,10 +82,10 @@ func TestCheckShowsNoEscapeCodes(t *testing.T) {
 	}
 }
 
-// damage cuts a worker's file short in the middle of a line.
+// damage cuts a history short in the middle of a line.
 func damage(t *testing.T, dir string) {
 	t.Helper()
-	path := filepath.Join(dir, "worker-001-seller.jsonl")
+	path := filepath.Join(dir, "history.jsonl")
 	if err := os.Truncate(path, int64(len(read(t, path)))-5); err != nil {
 		t.Fatal(err)
 	}
@@ -148,37 +112,5 @@ func TestRunHistory(t *testing.T) {
 		t.Errorf("%d verdicts", n)
 	}
 	marketsim(t, short("run", "--strategy", "fine", "--backend", "embedded", "--history", dir)...).exits(t, exitUsage).
-		says(t, "--history: folder already holds a history: "+dir)
-}
-
-// TestHistoryToJudge: only of a row that has an end is it told how to judge it.
-func TestHistoryToJudge(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	tell := func() string {
-		var told strings.Builder
-		s := &session{
-			program: &program{stdout: io.Discard, stderr: &told}, config: sessionConfig{history: root, out: outputs{format: "text"}},
-			rows:   []bench.Config{{History: filepath.Join(root, "1")}, {History: filepath.Join(root, "2")}},
-			result: result.Run{Rows: []result.Row{{Status: result.Interrupted}}},
-		}
-		if err := s.end(result.Interrupted, nil); !errors.Is(err, errInterrupted) {
-			t.Errorf("the end: %v, want %v", err, errInterrupted)
-		}
-		return told.String()
-	}
-	abandoned, err := history.Create(filepath.Join(root, "1"), history.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := abandoned.Abandon(); err != nil {
-		t.Fatal(err)
-	}
-	if text := tell(); strings.Contains(text, "history recorded") {
-		t.Errorf("without an end, it tells %q", text)
-	}
-	recorded(t, filepath.Join(root, "2"), 2)
-	if text := tell(); !strings.Contains(text, "history recorded; judge it with: marketsim check "+root+"\n") {
-		t.Errorf("with an end, it tells %q", text)
-	}
+		says(t, "--history: ", "folder already holds a history: "+dir)
 }

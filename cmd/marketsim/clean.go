@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -23,36 +24,36 @@ func newClean(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean --prefix P --redis URL",
 		Short: "Remove what a killed run left on your server",
-		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
-with --keep. Where a run had several markets, the prefix of the first removes all. Keys under the prefix that no run of
-marketsim made stay. If the server has lost the note, by eviction, by FLUSHALL or in a failover, what is left is found
-by its names, and other markets by their own notes. Do not clean a run that is still going.`,
+		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept with --keep.
+Where a run had several markets, the prefix of the first removes all. Keys under the prefix that no run of marketsim made
+stay. Do not clean a run that is still going.`,
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return clean(cmd.Context(), p, server, prefix) },
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
 	}
-	server.add(cmd)
-	cmd.Flags().StringVar(&prefix, "prefix", "", "prefix of the run, as it was printed when it began")
+	group(cmd, "Flags", func(flags *pflag.FlagSet) {
+		flags.StringVar(&prefix, "prefix", "", "`prefix` of the run, as it was printed when it began")
+		server.add(flags)
+	})
+	_ = cmd.MarkFlagRequired("prefix") // without it nothing is looked for, because most keys may be somebody else's
 	return cmd
 }
 
-func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (err error) {
-	if prefix == "" {
-		return usageError{errors.New("which run? give --prefix, as it was printed when the run began: without it nothing is looked " +
-			"for, because most keys may be somebody else's")}
-	}
+func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) error {
 	keys, err := market.NewKeys(prefix)
 	if err != nil {
 		return err
 	}
-	server, err := flags.config()
+	server, err := flags.plan()
 	if err != nil {
 		return err
 	}
 	if server.target == nil {
 		return usageError{errors.New("which server? give --redis URL or REDIS_URL")}
 	}
-	defer func() { err = conceal(err, server.password()) }()
+	p.password = server.target.Password
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
 	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
 	if err := named.Discover(ctx); err != nil {
@@ -66,77 +67,49 @@ func clean(ctx context.Context, p *program, flags serverFlags, prefix string) (e
 	return err
 }
 
-// removeMarkets removes the market under keys, and before it the others of its run, and says what there was.
+// removeMarkets removes the market under keys, and before it those of its run that its note names, and says what there was.
 func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	all, err := others(ctx, server, keys)
+	conn, err := server.Dialer(keys.Prefix())(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	made, err := market.ReadMade(ctx, conn.Client, keys)
+	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only a part of it
+		return removeLeftovers(ctx, conn, keys)
+	}
 	if err != nil {
 		return "", err
 	}
 	var messages []string
-	for _, one := range append(all, keys) { // the first one last, whose note says where the others are
-		message, err := removeMarket(ctx, server, one)
+	for _, other := range made.Others {
+		message, err := removeMarkets(ctx, server, other)
 		if err != nil {
 			return "", err
 		}
 		messages = append(messages, message)
 	}
-	return strings.Join(messages, "\n"), nil
+	// The first one is the last, because its note says where the others are.
+	removed, err := market.Remove(ctx, conn.Client, keys, made, lockKeys(keys, made))
+	message, err = removedKeys(keys, removed, err)
+	return strings.Join(append(messages, message), "\n"), err
 }
 
-// others are the other markets of the run whose first market is under keys: those that its note names, or, if the server has
-// lost it, those that are found.
-func others(ctx context.Context, server *backend.Server, keys market.Keys) (all []market.Keys, err error) {
-	conn, err := server.Dialer(keys.Prefix())(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	made, err := market.ReadMade(ctx, conn.Client, keys)
-	if lost(err) {
-		return findOthers(ctx, server, keys)
-	}
-	return made.Others, err
-}
-
-// lost reports whether an error of market.ReadMade says that there is no note, or only a part of it.
-func lost(err error) bool { return errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) }
-
-// removeMarket removes the market under keys, and says what there was.
-func removeMarket(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
-	conn, err := server.Dialer(keys.Prefix())(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	made, err := market.ReadMade(ctx, conn.Client, keys)
-	var removed int64
+// removeLeftovers removes what looks like a market's keys, and has no note: unless nothing shows that a run made them, neither one
+// of them nor a prefix such as runs draw.
+func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
+	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
-	case lost(err):
-		found, shown, err := market.Leftovers(ctx, conn.Client, keys)
-		if message := nothingToRemove(keys, found, shown); err != nil || message != "" {
-			return message, err
-		}
-		removed, err = market.RemoveKeys(ctx, conn.Client, slices.Values(found))
-		return removedKeys(keys, removed, err)
 	case err != nil:
 		return "", err
-	}
-	removed, err = market.Remove(ctx, conn.Client, keys, made, lockKeys(keys, made))
-	return removedKeys(keys, removed, err)
-}
-
-// nothingToRemove says why nothing is removed of what looks like a market's keys, and has no note: there are none, or nothing
-// shows that a run made them, neither one of them nor a prefix such as runs draw. Else it is empty.
-func nothingToRemove(keys market.Keys, found []string, made bool) string {
-	switch {
 	case len(found) == 0:
-		return "nothing to remove: no run has left a market under " + keys.Prefix()
-	case !made && !strings.HasPrefix(keys.Prefix(), drawnPrefix) && !drawn(keys):
-		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
-			"the %s there whose names are like a market's, such as %s", keys.Prefix(),
-			english.Plural(len(found), "key", ""), found[0])
+		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
+	case !made && !strings.HasPrefix(keys.Prefix(), "marketsim:{"):
+		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
+			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil
 	}
-	return ""
+	removed, err := market.RemoveKeys(ctx, conn.Client, slices.Values(found))
+	return removedKeys(keys, removed, err)
 }
 
 // removedKeys says how many keys were removed under a prefix.

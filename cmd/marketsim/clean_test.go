@@ -13,7 +13,7 @@ func TestKeepAndClean(t *testing.T) {
 	neighbours := []string{"mine", "mine:note", "mine:users:99", "minefield:run", "other:run"}
 	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:", "--redis", s.url(""))
 	marketsim(t, kept...).exits(t, exitFine).
-		says(t, "the market is kept under mine:; remove it with: marketsim clean --prefix mine: --redis "+s.url("")+"\n")
+		says(t, "the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n")
 	if n := s.conn.Exists(t.Context(), "mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3").Val(); n != 5 {
 		t.Errorf("%d of 5 keys of the market are there", n)
 	}
@@ -115,7 +115,7 @@ func TestCleanWithoutNote(t *testing.T) {
 // prefixOf is the prefix that a child prints before it makes a key.
 func prefixOf(t *testing.T, c *child) string {
 	t.Helper()
-	_, after, found := strings.Cut(c.told("clean --prefix "), "keys: under ")
+	_, after, found := strings.Cut(c.told("marketsim clean "), "keys: under ")
 	prefix, _, ended := strings.Cut(after, ",")
 	if !found || !ended {
 		t.Fatalf("no prefix in\n%s", c.stderr.String())

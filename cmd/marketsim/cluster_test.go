@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
@@ -22,19 +19,19 @@ func TestOnYourCluster(t *testing.T) {
 	t.Run("Sweep", on.sweep)
 	t.Run("Prefix", on.prefix)
 	t.Run("Killed", on.killed)
-	t.Run("FirstLost", on.firstLost)
-	t.Run("KilledInRemoval", on.killedInRemoval)
+	t.Run("NotRemoved", on.notRemoved)
 	t.Run("Interrupted", on.interrupted)
 	t.Run("InterruptedWhileStocked", on.interruptedWhileStocked)
 	t.Run("Rights", on.rights)
 	t.Run("OtherNodeDown", on.otherNodeDown)
-	t.Run("Incomplete", on.incomplete)
 	t.Run("NodeDown", on.nodeDown)
 }
 
 type yourCluster struct{ *servers.Cluster }
 
-func (on yourCluster) url() string { return "redis://" + on.Addrs()[0] }
+func (on yourCluster) url() string {
+	return "redis://:" + on.Server().Target.Password + "@" + on.Addrs()[0]
+}
 
 // each calls f with a connection to each master.
 func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
@@ -65,7 +62,7 @@ func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		conn, err := on.Dial(t.Context(), name)
+		conn, err := on.Server().Dialer(name)(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,25 +76,23 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	}
 }
 
-// markets: those of a row lie on all masters, the same number on each, and the table says what each had.
+// markets: those of a row lie on all masters.
 func (on yourCluster) markets(t *testing.T) {
-	o := marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--redis", on.url())...)
-	o.exits(t, exitFine).says(t, "lua 6x6 markets=6", "Nodes\n")
-	o = marketsim(t, short("run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--redis", on.url(), "--json", "-")...)
-	var run result.Run
-	if err := json.Unmarshal([]byte(o.stdout), &run); err != nil {
-		t.Fatal(err)
-	}
-	nodes := run.Rows[0].Nodes
-	if len(nodes) != 3 || slices.ContainsFunc(nodes, func(n result.Node) bool { return n.Markets != 2 || n.Bought == 0 }) {
-		t.Errorf("nodes %+v, want three with two markets each", nodes)
-	}
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m", "--redis", on.url())
+	on.trading(t, 6)
+	on.each(t, func(conn *backend.Conn) {
+		if open := conn.Keys(t.Context(), "*:market:").Val(); len(open) != 2 {
+			t.Errorf("a master has the markets %q, want two", open)
+		}
+	})
+	c.interrupt()
+	c.end().exits(t, exitInterrupted).says(t, "lua 6x6 markets=6")
 	on.clean(t)
 }
 
 // sweep: the number of markets is an axis.
 func (on yourCluster) sweep(t *testing.T) {
-	marketsim(t, short("sweep", "--strategy", "lua", "--clients", "2", "--axis", "markets=1,2", "--trials", "6", "--redis",
+	marketsim(t, short("sweep", "--strategy", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis",
 		on.url())...).exits(t, exitFine).says(t, "markets")
 	on.clean(t)
 }
@@ -171,72 +166,18 @@ func (on yourCluster) may(t *testing.T, right, pattern string) {
 	})
 }
 
-// firstLost: a run is killed, and the node of its first market loses what it had, the note that says where the others are
-// included. These are found all the same, and nobody else's.
-func (on yourCluster) firstLost(t *testing.T) {
-	for _, chosen := range []string{"", "mine:{a}:"} {
-		t.Run(chosen, func(t *testing.T) { on.firstOfLost(t, chosen) })
-	}
-}
-
-func (on yourCluster) firstOfLost(t *testing.T, chosen string) {
-	args := []string{"run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url()}
-	if chosen != "" {
-		args = append(args, "--prefix", chosen)
-	}
-	c := startChild(t, args...)
-	prefix := chosen
-	if prefix == "" {
-		prefix = prefixOf(t, c)
-	}
+// notRemoved: one market cannot be removed, and the run says how to do it.
+func (on yourCluster) notRemoved(t *testing.T) {
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+	prefix := prefixOf(t, c)
 	on.trading(t, 3)
-	c.kill()
-	first, err := on.Dial(t.Context(), prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer first.Close()
-	first.FlushAll(t.Context())
-	if chosen == "" { // nobody else has such a prefix, so that another's note may be lost as well
-		on.each(t, func(conn *backend.Conn) {
-			for _, note := range conn.Keys(t.Context(), "*-3*:run").Val() {
-				conn.Del(t.Context(), note)
-			}
-		})
-	}
-	inner := strings.TrimSuffix(prefix, "}:")
-	neighbours := []string{inner + "-9}:run", inner + "-x}:run", inner + "2}:run", inner + "-2:run", "x" + inner + "-2}:run"}
-	on.neighbours(t, neighbours...)
-	marketsim(t, short("run", "--strategy", "lua", "--keep", "--prefix", inner+"-8}:", "--redis", on.url())...).exits(t, exitFine)
-	on.cleaned(t, prefix).says(t, "removed", "-2", "-3", "nothing to remove: no run has left a market under "+prefix)
-	on.cleaned(t, inner+"-8}:").says(t, "removed") // which was another run
-	on.clean(t, neighbours...)
-}
-
-// killedInRemoval: one market cannot be removed, and the first, whose note says where it is, is. It is found all the same, if
-// the run ends as well as if it is killed then.
-func (on yourCluster) killedInRemoval(t *testing.T) {
-	for _, kills := range []bool{false, true} {
-		c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
-		prefix := prefixOf(t, c)
-		on.trading(t, 3)
-		const second = "*-2*" // market
-		on.may(t, "-unlink", second)
-		c.interrupt()
-		if kills {
-			eventually(t, "the first market's removal", func() bool {
-				left := 0
-				on.each(t, func(conn *backend.Conn) { left += len(conn.Keys(t.Context(), prefix+"*").Val()) })
-				return left == 0
-			})
-			c.kill()
-		} else {
-			c.end().says(t, "left behind", "NOPERM", "remove them with marketsim clean --prefix '"+prefix+"' --redis "+on.url())
-		}
-		on.may(t, "+unlink", second)
-		on.cleaned(t, prefix).says(t, "-2", "nothing to remove: no run has left a market under "+prefix)
-		on.clean(t)
-	}
+	const second = "*-2*" // market
+	on.may(t, "-unlink", second)
+	c.interrupt()
+	c.end().says(t, "left behind", "NOPERM")
+	on.may(t, "+unlink", second)
+	on.cleaned(t, prefix).says(t, "removed", "-2", "-3")
+	on.clean(t)
 }
 
 func (on yourCluster) interrupted(t *testing.T) {

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/history"
-	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
@@ -63,27 +60,17 @@ func exitCode(err error) int {
 
 // isUsage reports whether the command line was wrong, whichever package noticed.
 func isUsage(err error) bool {
-	for _, usage := range []error{
-		errUsage, strategies.ErrSpec, bench.ErrConfig, market.ErrPrefix, report.ErrFormat, report.ErrOneRow,
-		backend.ErrURL, backend.ErrChoice, fault.ErrScenario, history.ErrNone, history.ErrExists, history.ErrDamaged,
-	} {
-		if errors.Is(err, usage) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{
+		errUsage, strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+		history.ErrNone, history.ErrExists, history.ErrDamaged,
+	}, func(usage error) bool { return errors.Is(err, usage) })
 }
 
 // isInterruption reports whether err is errInterrupted and nothing else went wrong.
 func isInterruption(err error) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			if !isInterruption(one) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !isInterruption(one) })
 	case interface{ Unwrap() error }:
 		return isInterruption(e.Unwrap())
 	}
@@ -92,108 +79,65 @@ func isInterruption(err error) bool {
 
 // interruptedOr returns errInterrupted, with err in its text, if the user stopped what failed, else err itself.
 func interruptedOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%v)", errInterrupted, err)
 	}
 	return err
 }
 
-// interrupts handles SIGINT, SIGTERM and SIGHUP. The first ends a context, and the command finishes what is in flight.
-// The second closes what the command has started, so that no private server stays behind, and ends the program. A third
-// does not wait for that. A command may ask for other ways to end.
-type interrupts struct {
-	mu      sync.Mutex
-	closers []func() error
-	way     ending
-	over    bool // the program ends by itself
-}
-
-// An ending is what signals do to a command.
-type ending int
-
-const (
-	finishing ending = iota
-	soon             // it ends soon after the first signal, with what it has found: the second changes nothing
-	atOnce           // it has nothing to finish: the first signal ends it
-)
-
-// watch returns a context that ends at the first signal. Stop ends the watch.
-func (i *interrupts) watch(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
+// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish; the first signal ends the
+// others, as if nobody listened. It returns a context that ends at the first signal: the command then finishes what is in
+// flight. The second signal closes what the command has started, so that no private server stays behind, and ends the program;
+// a third does not wait for that. Stop ends the watch.
+func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	signaled := func() bool {
-		select {
-		case <-signals:
-			return true
-		case <-stopped:
-			return false
-		}
-	}
 	go func() {
-		if !signaled() {
-			return
-		}
-		switch i.ending() {
-		case finishing:
-			fmt.Fprintln(stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
-		case soon:
-			fmt.Fprintln(stderr, "marketsim: ending what runs, which takes a few seconds at most")
-		case atOnce:
-			fmt.Fprintln(stderr, "marketsim: interrupted")
-			i.leave()
-			return
-		}
-		cancel()
-		if !signaled() || i.ending() == soon && !signaled() {
-			return
-		}
-		fmt.Fprintln(stderr, "marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
-		go func() {
-			if signaled() {
-				os.Exit(exitInterrupted)
+		for _, then := range []func(){
+			func() {
+				fmt.Fprintln(p.stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
+				cancel()
+			},
+			func() {
+				fmt.Fprintln(p.stderr, "marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
+				go p.leave()
+			},
+			func() { os.Exit(exitInterrupted) },
+		} {
+			select {
+			case <-signals:
+				then()
+			case <-stopped:
+				return
 			}
-		}()
-		i.leave()
+		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
-		i.mu.Lock() // if leave has begun, this waits for it, and it does not return
-		i.over = true
-		i.mu.Unlock()
+		p.mu.Lock() // if leave has begun, this waits for it, and it does not return
+		p.over = true
+		p.mu.Unlock()
 		close(stopped)
 		cancel()
 	}
 }
 
-// ends says what signals are to do from now on.
-func (i *interrupts) ends(way ending) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.way = way
-}
-
-func (i *interrupts) ending() ending {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.way
-}
-
 // atOnce adds what is to be closed before the program ends at the second signal.
-func (i *interrupts) atOnce(closer func() error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.closers = append(i.closers, closer)
+func (p *program) atOnce(closer func() error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closers = append(p.closers, closer)
 }
 
 // leave ends the program, unless it ends by itself.
-func (i *interrupts) leave() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.over {
+func (p *program) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
 		return
 	}
-	for _, closer := range slices.Backward(i.closers) {
+	for _, closer := range slices.Backward(p.closers) {
 		_ = closer() // nobody reads an error any more
 	}
 	os.Exit(exitInterrupted)

@@ -27,7 +27,7 @@ func TestExitCode(t *testing.T) {
 		{"environment over interrupted", errors.Join(interrupted, environment), 1},
 		{"environment wrapped with interrupted", fmt.Errorf("%w: %w", errInterrupted, environment), 1},
 		{"all", errors.Join(interrupted, environment, violation), 3},
-		{"scrubbed", scrubbed{"...", interrupted}, 130},
+		{"reworded", reworded{"...", interrupted}, 130},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)

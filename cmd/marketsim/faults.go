@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/fault"
-	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
@@ -22,7 +19,8 @@ import (
 // faultFlags are those of the command faults.
 type faultFlags struct {
 	scenarios, locks []string
-	out              outputFlags
+	add              string // the folder whose table is completed; empty: none
+	out              output
 }
 
 func newFaults(p *program) *cobra.Command {
@@ -30,146 +28,130 @@ func newFaults(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
 		Short: "Show what strategies and locks lose when clients, connections and servers fail",
-		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set
-back at a chosen step, never by luck, and every coin and item is counted afterwards. A finding has two answers, both
-observed: what happened to money and items (none, two holders, done twice, wrongly told no, charged twice, not paid,
-overdrawn, coins lost or made, item lost, sold twice), and how long others were kept out (at once, until the dead
-waiter was passed over, until the lease ran out, until the holder came back, until a counter caught up, never while
-observed), with a line that says why. The JSON and the CSV sum both up in a verdict. Each scenario sets ttl and timeout
-itself, because its leases last as long as it needs; you cannot set them. The same marketsim finds the same each time.
-
-'marketsim list --scenarios' shows the scenarios. A lock is written as in a strategy and is put under the strategy
-fine: set-px, set-px+watchdog, set-px:expiry=pxat; a strategy can be given too: watch, unsafe, coarse:set-px. By
-default all scenarios run with every strategy, every lock, and some locks with other parameters.
-
-Those of a Redis Cluster, slot-moved and master-promoted, -wait and -min, run where you name them, by default with
-watch, fine and lua. There a purchase that was acknowledged can be gone: Redis replicates after it has answered.
-
-Everything it needs is private: it starts servers of its own and ends them, and no server of yours is touched. What
-this machine cannot run is marked "not played", with what to install.
-
-Exit codes: 0 when no lock broke a promise that it made ('marketsim list --locks'), 3 when one did; harm that nobody
-promised to survive is a finding and no violation. 1 the environment failed, 2 the usage, 130 interrupted: what was
-found until then is printed and stored, and the rest is marked as stopped. A complete result in the folder of --out
-stays then, and the other is stored beside it.`,
-		Example: `  marketsim faults                                       everything
+		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set back at a
+chosen step, never by luck, and every coin and item is counted afterwards. A finding says what happened to money and items,
+and how long others were kept out. Everything it needs is private. What this machine cannot run is marked "not played". The
+exit code is 3 when a lock broke a promise that it made; harm that nobody promised to survive is a finding and no violation.
+--add completes a table of everything: it runs what is missing there and what is named, and keeps what it cannot run here.`,
+		Example: `  marketsim faults                                       everything, in some minutes
   marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
   marketsim faults --scenario pause --lock redlock,fenced,watch
-  marketsim faults --scenario slot-moved,master-promoted,master-promoted-wait --lock watch,lua
-  marketsim faults --json - | jq '.findings[] | select(.verdict == "sold twice")'
-  marketsim faults --out results/faults-mine             to be drawn again by 'marketsim report'`,
-		Args: noArgs,
+  marketsim faults --format json | jq '.findings[] | select(.verdict == "sold twice")'`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&f.scenarios, "scenario", nil, "scenarios to run, separated by commas (default all)")
-	flags.StringSliceVar(&f.locks, "lock", nil, "locks and strategies to run them with, separated by commas")
-	f.out.add(cmd)
-	f.out.addFolder(cmd, map[string]string{
-		faultsFile: report.JSON, "faults.txt": report.Text, "faults.md": report.Markdown,
-	}, "faults.json, faults.txt and faults.md")
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.HasSuffix(err.Error(), " --strategy") {
-			return fmt.Errorf("%w; name the strategy with --lock, as in --lock watch", err)
-		}
-		return flagError(cmd, err)
+	group(cmd, "Cells", func(flags *pflag.FlagSet) {
+		flags.StringSliceVar(&f.scenarios, "scenario", nil,
+			"`names` of scenarios, separated by commas (default all but those of a cluster)")
+		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies (default all)")
 	})
-	completeList(cmd, "scenario", scenarioNames(everyScenario()))
-	completeSpecs(cmd, "lock", true)
+	group(cmd, "Output", func(flags *pflag.FlagSet) {
+		f.out.add(flags, faultsFormats)
+		f.out.addFolder(flags, faultsFile)
+		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
+	})
+	cmd.MarkFlagsMutuallyExclusive("add", "out")
 	return cmd
 }
 
-// serveClient makes this process a client in a scenario, if it was started for that.
-func serveClient() {
-	fault.ServeChild(func(name string) (fault.Purchasing, error) { return catalogue.Full().Parse(name) })
-}
-
-// everyScenario are those that run by default, and those that run where somebody names them.
-func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }
-
-func scenarioNames(all []fault.Scenario) []string {
-	var names []string
-	for _, sc := range all {
-		names = append(names, sc.Name)
-	}
-	return names
-}
-
-// chosen is what was asked for, or everything.
-func (f *faultFlags) chosen() ([]fault.Scenario, []fault.Scheme, error) {
-	names, locks := f.scenarios, f.locks
-	if len(names) == 0 {
-		names = scenarioNames(fault.All())
-	}
-	scenarios, err := fault.Named(names...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
+// chosen is what was asked for, or everything. Scenarios of a cluster run, where nobody says with what, with a few strategies.
+func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
+	scenarios, locks := fault.All(), f.locks
+	if len(f.scenarios) > 0 {
+		if scenarios, err = fault.Named(f.scenarios...); err != nil {
+			return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
+		}
 	}
 	if len(locks) == 0 {
-		locks = usual(scenarios)
+		locks = fault.Names(catalogue.Full())
+		if slices.ContainsFunc(scenarios, func(sc fault.Scenario) bool { return sc.OnCluster }) {
+			locks = []string{"watch", "fine", "lua"}
+		}
 	}
-	schemes, err := fault.Schemes(catalogue.Full(), locks...)
-	if err != nil {
+	if schemes, err = fault.Schemes(catalogue.Full(), locks...); err != nil {
 		return nil, nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
 	return scenarios, schemes, nil
 }
 
-// usual are the locks and strategies with which scenarios run where nobody names any.
-func usual(scenarios []fault.Scenario) []string {
-	if !slices.ContainsFunc(scenarios, fault.Scenario.OnCluster) {
-		return fault.Names(catalogue.Full())
-	}
-	return []string{"watch", "fine", "lua"}
-}
-
-func (f *faultFlags) run(ctx context.Context, p *program) (err error) {
+func (f *faultFlags) run(ctx context.Context, p *program) error {
 	scenarios, schemes, err := f.chosen()
 	if err != nil {
 		return err
 	}
-	out, err := f.out.prepared()
-	if err != nil {
+	var before *result.Faults
+	if f.add != "" {
+		f.out.dir, f.out.force = f.add, true
+		if before, err = readFaults(f.add); err != nil {
+			return usageError{fmt.Errorf("--add: %w", err)}
+		}
+		if scenarios, schemes, err = new(faultFlags).chosen(); err != nil {
+			return err
+		}
+	}
+	res := fault.NewResult(version(), scenarios, schemes)
+	if before != nil {
+		if err := res.Keep(before, f.scenarios, f.locks); err != nil {
+			return usageError{fmt.Errorf("--add %s: %w", f.add, err)}
+		}
+	}
+	if err = f.out.prepare(); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),
 		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
-	p.interrupts.ends(soon)
-	res := fault.NewResult(version(), scenarios, schemes)
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
 	failure := p.findFaults(ctx, res, scenarios, schemes)
-	incomplete := faultStatus(ctx, res, failure)
-	if incomplete != nil && holdsComplete(f.out.dir) {
-		out = out.beside("incomplete-")
+	if before != nil {
+		if n := res.Restore(before); n > 0 {
+			fmt.Fprintf(p.stderr, "%s not played here, and kept as stored before\n", english.Plural(n, "finding was", "findings were"))
+		}
 	}
-	return errors.Join(promisesBroken(res), incomplete, out.finish(p.stdout, p.stderr, report.Faults(res)))
+	incomplete := faultStatus(ctx, res, failure)
+	if old, err := readFaults(f.out.dir); incomplete != nil && err == nil && old.Status == result.Complete {
+		f.out.file = "incomplete-" + f.out.file // the complete one stays
+	}
+	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs everything on private servers, which are gone when it returns, and stores in a result what it finds.
+// findFaults runs what a result misses on private servers, which are gone when it returns, and stores in it what it finds.
 func (p *program) findFaults(ctx context.Context, res *result.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
+	missing, all := res.Missing(), len(res.Missing())
+	if all == 0 {
+		fmt.Fprintln(p.stderr, "nothing is missing")
+		return nil
+	}
 	runner, err := fault.StartRunner(ctx)
 	if err != nil {
 		return err
 	}
+	p.atOnce(runner.Close)
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	if err := runner.Identify(ctx, &res.Manifest); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Describe())
-	shown := newFaultProgress(p.stderr, isTerminal(p.stderr), len(scenarios), len(schemes))
-	defer shown.end()
-	res.Findings, err = runner.Run(ctx, scenarios, schemes, shown.finding)
-	return err
+	done := 0
+	return runner.Run(ctx, res, scenarios, schemes, func(f result.Finding) {
+		if missing[f.Scenario]--; missing[f.Scenario] == 0 {
+			done++
+			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, all, f.Scenario)
+		}
+	})
 }
 
-// holdsComplete reports whether a folder holds a complete result, which one that was stopped does not replace.
-func holdsComplete(dir string) bool {
-	content, err := os.ReadFile(filepath.Join(dir, faultsFile))
+// readFaults reads the table that a folder holds.
+func readFaults(dir string) (*result.Faults, error) {
+	one, err := loadFile(filepath.Join(dir, faultsFile))
 	if err != nil {
-		return false
+		return nil, err
 	}
-	res, err := result.ReadFaults(bytes.NewReader(content))
-	return err == nil && res.Status == result.Complete
+	if faults, ok := one.drawing.(*result.Faults); ok {
+		return faults, nil
+	}
+	return nil, fmt.Errorf("%s holds a run", one.name)
 }
 
 // faultStatus says in the result how it ended, and returns an error if not all was found.

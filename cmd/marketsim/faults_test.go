@@ -14,7 +14,7 @@ import (
 // storedFaults is a table of faults that is kept.
 const storedFaults = "../../results/faults"
 
-func readFaults(t *testing.T, text string) *result.Faults {
+func parseFaults(t *testing.T, text string) *result.Faults {
 	t.Helper()
 	res, err := result.ReadFaults(strings.NewReader(text))
 	if err != nil {
@@ -30,55 +30,71 @@ func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	o := marketsim(t, "faults", "--scenario", "crash-half-taken,clock-behind", "--lock",
 		"setnx-expire-naive,set-px+watchdog,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
-		says(t, "others kept out: never while observed\n                    setnx-expire-naive\n",
-			"sold twice        others kept out: not asked\n                    set-px:expiry=pxat\n",
-			"watch (it reads no clock)", "Scenarios 1 to 2:", "stored in "+dir, "2/2 ")
+		says(t, "setnx-expire-naive", "sold twice", "never", "stored in "+dir, "\n2/2 ")
 	if n := strings.Count(o.stderr, "\n"); n != 5 {
 		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
-	res := readFaults(t, read(t, filepath.Join(dir, faultsFile)))
+	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
 	if res.Status != result.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
 		t.Errorf("stored %+v", res)
 	}
-	for file, args := range map[string][]string{
-		"faults.txt": {dir}, "faults.md": {filepath.Join(dir, faultsFile), "--format", "markdown"}, faultsFile: {dir, "--format", "json"},
-	} {
-		again := marketsim(t, append([]string{"report"}, args...)...).exits(t, exitFine)
-		if stored := read(t, filepath.Join(dir, file)); again.stdout != stored || file == "faults.txt" && o.stdout != stored {
-			t.Errorf("%s differs from\n%s", file, again.stdout)
-		}
-	}
-}
-
-// TestFaultsAsJSON prints nothing else on stdout, and each scenario and lock once.
-func TestFaultsAsJSON(t *testing.T) {
-	t.Parallel()
-	o := marketsim(t, "faults", "--json", "-", "--scenario", "crash-half-taken,crash-half-taken", "--lock", "watch,watch,setnx").
-		exits(t, exitFine)
-	if res := readFaults(t, o.stdout); len(res.Findings) != 2 || res.Findings[0].Verdict != result.NotApplicable {
-		t.Errorf("found %+v", res.Findings)
+	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
+		t.Errorf("report draws\n%s\nand faults drew\n%s", again.stdout, o.stdout)
 	}
 }
 
 // TestFaultsOnABareMachine says what is missing, and runs the rest.
 func TestFaultsOnABareMachine(t *testing.T) {
 	t.Parallel()
-	startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
-		"zookeeper,redlock,setnx").end().exits(t, exitFine).
-		says(t, "EMBEDDED MINIREDIS", "not played        zookeeper\n", "not played        redlock\n", "install",
-			"others kept out: never while observed\n                    setnx\n")
+	o := startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
+		"zookeeper,redlock,setnx", "--format", "json").end().exits(t, exitFine)
+	for i, f := range parseFaults(t, o.stdout).Findings {
+		if bare := i < 2; bare != (f.Verdict == result.Unavailable) || bare && !strings.Contains(f.Why, "install") {
+			t.Errorf("%+v", f)
+		}
+	}
 }
 
-// TestReportFindsFaults under any name, and leaves runs alone.
-func TestReportFindsFaults(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "mine.json")
-	if err := os.WriteFile(other, []byte(read(t, filepath.Join(storedFaults, faultsFile))), 0o666); err != nil {
-		t.Fatal(err)
+// TestFaultsAdded: a machine without servers plays what it can of what is missing or named, and keeps the rest, marked. The
+// file stays as it is, byte by byte, where nothing is missing.
+func TestFaultsAdded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, faultsFile)
+	stored := read(t, filepath.Join(storedFaults, faultsFile))
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
-	o := marketsim(t, "report", other).exits(t, exitFine)
-	if want := marketsim(t, "report", storedFaults).exits(t, exitFine).stdout; o.stdout != want || !strings.Contains(want, "\nMatrix\n") {
-		t.Errorf("drawn\n%s\nwant\n%s", o.stdout, want)
+	add := func(args ...string) outcome {
+		return startChildIn(t, []string{"PATH=" + t.TempDir()}, append([]string{"faults", "--add", dir}, args...)...).end()
 	}
+	write(stored)
+	add().exits(t, exitFine).says(t, "nothing is missing")
+	if read(t, path) != stored {
+		t.Error("the complete table changed")
+	}
+	add("--scenario", "crash-holding", "--lock", "watch,zookeeper,redlock").exits(t, exitFine).
+		says(t, "1/1 crash-holding", "2 findings were not played here, and kept as stored before")
+	before, after := parseFaults(t, stored), parseFaults(t, read(t, path))
+	kept := 0
+	for i, f := range after.Findings {
+		if f.Kept != "" {
+			kept++
+			f.Kept = ""
+		}
+		if f != before.Findings[i] {
+			t.Errorf("it became %+v, and was %+v", f, before.Findings[i])
+		}
+	}
+	if kept != 2 {
+		t.Errorf("%d findings are marked as kept, want 2", kept)
+	}
+	add("--scenario", "slot-moved").exits(t, exitUsage).says(t, "slot-moved is not in that table")
+	add("--lock", "coarse:set-px").exits(t, exitUsage).says(t, "coarse:set-px is not in that table")
+	write("{")
+	add().exits(t, exitUsage).says(t, "--add: ")
 }
 
 // TestBrokenPromiseIsAViolation, also where more went wrong.
@@ -97,21 +113,5 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 	}
 	if err := promisesBroken(&result.Faults{Findings: res.Findings[1:]}); err != nil {
 		t.Errorf("harm that nobody promised to survive: %v", err)
-	}
-}
-
-func TestFaultProgress(t *testing.T) {
-	var lines, bar transcript
-	for _, p := range []*faultProgress{newFaultProgress(&lines, false, 2, 2), newFaultProgress(&bar, true, 2, 2)} {
-		for _, scenario := range []string{"pause", "crash", "crash", "pause"} {
-			p.finding(result.Finding{Scenario: scenario})
-		}
-		p.end()
-	}
-	if want := "1/2 crash\n2/2 pause\n"; lines.String() != want {
-		t.Errorf("got %q, want %q", lines.String(), want)
-	}
-	if !strings.Contains(bar.String(), "crash (finding 2 of 4)") {
-		t.Errorf("no bar: %q", bar.String())
 	}
 }

@@ -1,274 +1,193 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/olekukonko/tablewriter/pkg/twwarp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/report"
+	"github.com/marketsim/marketsim/bench/fault"
+	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/view"
 )
 
 func newList(p *program) *cobra.Command {
-	locks, scenarios := false, false
-	var out outputFlags
+	var locks, scenarios bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "list [NAME]",
 		Short: "List the strategies, locks and scenarios, or tell all of one",
-		Long: `List the names of strategies, locks and fault scenarios. With a name, tell all of that one: how it works, its
-parameters, where it comes from and, of a lock, what it promises. CSV, Markdown and JSON tell all of each.`,
+		Long: `List the names of strategies, locks and fault scenarios. With a name, tell all of that one: how it works, its parameters,
+where it comes from and, of a lock, what it promises.`,
 		Example: `  marketsim list
   marketsim list set-px
   marketsim list --locks --format csv`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			doc, err := listed(catalogue.Full(), args, locks, scenarios)
+			err := out.prepare()
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			return out.show(p.stdout, p.stderr, doc)
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return entryNames(entries(catalogue.Full())), cobra.ShellCompDirectiveNoFileComp
+			all := entries(catalogue.Full())
+			docs := []*view.Doc{overview(all)}
+			switch {
+			case (locks || scenarios) && len(args) > 0:
+				err = usageError{errors.New("give either a name, or --locks or --scenarios")}
+			case locks:
+				docs = []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}
+			case scenarios:
+				docs = []*view.Doc{{Blocks: []view.Block{{Table: scenarioTable()}}}}
+			case len(args) > 0:
+				docs, err = told(all, args[0])
+			}
+			switch {
+			case err != nil:
+				return err
+			case out.format == asCSV && len(docs) == 1 && len(docs[0].Blocks) > 0:
+				return docs[0].Blocks[0].Table.CSV(p.stdout)
+			}
+			return drawDocs(p.stdout, out.format, docs...)
 		},
 	}
-	out.add(cmd)
-	cmd.Flags().BoolVar(&locks, "locks", false, "which lock makes which promise")
-	cmd.Flags().BoolVar(&scenarios, "scenarios", false, "what happens in each scenario of 'marketsim faults'")
+	group(cmd, "Flags", func(flags *pflag.FlagSet) {
+		flags.BoolVar(&locks, "locks", false, "which lock makes which promise, and what was observed")
+		flags.BoolVar(&scenarios, "scenarios", false, "what happens in each scenario of 'marketsim faults'")
+		out.add(flags, listFormats)
+	})
+	cmd.MarkFlagsMutuallyExclusive("locks", "scenarios")
 	return cmd
-}
-
-// listed is the list that was asked for.
-func listed(c strategies.Catalogue, names []string, locks, scenarios bool) (*report.Document, error) {
-	switch {
-	case locks && scenarios:
-		return nil, errors.New("give either --locks or --scenarios")
-	case (locks || scenarios) && len(names) > 0:
-		return nil, errors.New("give either a name or --locks and --scenarios")
-	case scenarios:
-		return scenarioList(), nil
-	case locks:
-		return promiseList(c.Locks), nil
-	case len(names) == 0:
-		return overview(entries(c)), nil
-	}
-	all := entries(c)
-	found := slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return e.name != names[0] })
-	if len(found) == 0 {
-		return nil, errors.New(strategies.Unknown("name", quotable(names[0]), entryNames(all)))
-	}
-	var lines, words []string
-	for _, e := range found {
-		lines, words = append(lines, e.lines()...), append(words, e.inWords())
-	}
-	return report.Records(lines, entryRecords(found), nil).InWords(strings.Join(words, " ")), nil
 }
 
 // An entry is a strategy, a lock or a scenario, as far as a list tells of it.
 type entry struct {
-	kind, name, summary, source, wakes, needs string
-	promises, missing                         []string // those that are made, and of a lock those that are not
-	params                                    []param.Param
-	protects                                  strategies.Protection
+	kind, name, summary string
+	facts               []string
+	params              []param.Param
 }
-
-// wrong reports whether it is a lock that is wrong on purpose.
-func (e entry) wrong() bool { return e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG") }
 
 func entries(c strategies.Catalogue) (all []entry) {
 	for _, s := range c.Strategies {
-		all = append(all, entry{kind: "strategy", name: s.Name, summary: s.Summary, source: s.Source, params: s.Params,
-			protects: s.Protects})
+		all = append(all, entry{"strategy", s.Name, s.Summary, []string{"source: " + s.Source}, s.Params})
 	}
 	for _, k := range c.Locks {
-		e := entry{kind: "lock", name: k.Name, summary: k.Summary, source: k.Source, wakes: k.Wakes, params: k.Params,
-			needs: string(k.Needs)}
+		var made []string
 		for _, p := range k.Promises.List() {
 			if p.Made {
-				e.promises = append(e.promises, p.Name)
-			} else {
-				e.missing = append(e.missing, p.Name)
+				made = append(made, p.Name)
 			}
 		}
-		all = append(all, e)
+		facts := []string{"source: " + k.Source, "woken by: " + k.Wakes, "promises: " + strings.Join(made, ", ")}
+		if k.Needs != lock.NeedsNothing {
+			facts = append(facts, "needs: "+string(k.Needs))
+		}
+		all = append(all, entry{"lock", k.Name, k.Summary, facts, k.Params})
 	}
 	for _, sc := range everyScenario() {
-		e := entry{kind: "scenario", name: sc.Name, summary: sc.Title, needs: sc.Needs}
+		var facts []string
 		if sc.Promise != "" {
-			e.promises = []string{sc.Promise}
+			facts = append(facts, "covered by the promise: "+sc.Promise)
 		}
-		all = append(all, e)
+		if sc.Needs != "" {
+			facts = append(facts, "needs: "+sc.Needs)
+		}
+		all = append(all, entry{"scenario", sc.Name, sc.Title, facts, nil})
 	}
 	return all
 }
 
-func entryNames(all []entry) (names []string) {
+// doc tells all of an entry.
+func (e entry) doc() *view.Doc {
+	d := &view.Doc{Title: e.kind + " " + e.name, Facts: append([]string{e.summary}, e.facts...)}
+	if len(e.params) > 0 {
+		t := view.NewTable("takes", "default", "")
+		for _, p := range e.params {
+			t.Add(p.Name, p.Default, p.Summary)
+		}
+		d.Blocks = []view.Block{{Table: t}}
+	}
+	return d
+}
+
+// told is all of what has a name.
+func told(all []entry, name string) (docs []*view.Doc, err error) {
+	var names []string
 	for _, e := range all {
-		names = append(names, e.name)
-	}
-	return names
-}
-
-// settings are the parameters with their defaults.
-func (e entry) settings() string {
-	var all []string
-	for _, p := range e.params {
-		all = append(all, p.Name+"="+p.Default)
-	}
-	return strings.Join(all, " ")
-}
-
-func entryRecords(all []entry) [][]string {
-	records := [][]string{{"kind", "name", "summary", "source", "woken_by", "promises", "needs", "parameters"}}
-	for _, e := range all {
-		records = append(records, []string{e.kind, e.name, e.summary, e.source, e.wakes, strings.Join(e.promises, ", "), e.needs,
-			e.settings()})
-	}
-	return records
-}
-
-// lines tell all of an entry.
-func (e entry) lines() []string {
-	lines := []string{e.kind + " " + e.name}
-	promises := "promises"
-	if e.kind == "scenario" {
-		promises = "covered by"
-	}
-	for _, part := range []struct{ label, text string }{
-		{"", e.summary}, {"source", e.source}, {"woken by", e.wakes}, {"needs", e.needs},
-		{promises, strings.Join(e.promises, ", ")},
-	} {
-		if part.text != "" {
-			lines = append(lines, indented(part.label, part.text)...)
+		if names = append(names, e.name); e.name == name {
+			docs = append(docs, e.doc())
 		}
 	}
-	label := "takes"
-	for _, p := range e.params {
-		lines = append(lines, indented(label, p.Name+"="+p.Default+": "+p.Summary)...)
-		label = ""
+	if len(docs) == 0 {
+		err = usageError{errors.New(strategies.Unknown("name", name, names))}
 	}
-	return lines
+	return docs, err
 }
 
-// indented is a text after a label, in lines that fit.
-func indented(label, text string) (lines []string) {
-	const margin = "            "
-	wrapped, _ := twwarp.WrapString(text, report.Width-len(margin))
-	for _, line := range wrapped {
-		lines = append(lines, fmt.Sprintf("  %-*s%s", len(margin)-2, label, line))
-		label = ""
-	}
-	return lines
-}
-
-// overview fits a screen: strategies with a line each, and the names of the rest.
-func overview(all []entry) *report.Document {
-	lines := []string{"strategies"}
+// overview is the strategies with a line each, and the names of the locks.
+func overview(all []entry) *view.Doc {
+	t := view.NewTable("strategy", "how")
 	var good, wrong []string
 	for _, e := range all {
 		switch {
 		case e.kind == "strategy":
-			lines = append(lines, fmt.Sprintf("  %-12s %s", e.name, shortened(e.summary, report.Width-15)))
-		case e.kind == "scenario": // --scenarios lists them
-		case e.wrong():
+			t.Add(e.name, e.summary)
+		case e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG"):
 			wrong = append(wrong, e.name)
-		default:
+		case e.kind == "lock":
 			good = append(good, e.name)
 		}
 	}
-	for _, group := range []struct {
-		title string
-		names []string
-	}{
-		{"locks, as in fine:set-px or coarse:set-px+watchdog:ttl=500ms", good},
-		{"locks that are wrong on purpose", wrong},
-	} {
-		lines = append(lines, group.title)
-		wrapped, _ := twwarp.WrapString(strings.Join(group.names, ", "), report.Width-2)
-		for _, line := range wrapped {
-			lines = append(lines, "  "+line)
-		}
-	}
-	return report.Records(append(lines, "'marketsim list NAME' tells all of one; --locks says what each lock promises,",
-		"--scenarios what 'marketsim faults' can run"), entryRecords(all), nil).InWords(overviewInWords(all))
+	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
+		"Locks, as in fine:set-px or coarse:set-px+watchdog:ttl=500ms: " + strings.Join(good, ", ") + ".",
+		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
+		"'marketsim list NAME' tells all of one; --locks says what each lock promises, --scenarios what 'marketsim faults' can run.",
+	}}}}
 }
 
-// shortened is a text that is cut at a space where it is longer than width.
-func shortened(text string, width int) string {
-	if len(text) <= width {
-		return text
+// promises shows which lock makes which promise. Of ZooKeeper and etcd those about the loss of a node take three servers.
+func promises(kinds []lock.Kind) *view.Table {
+	headings := []string{"lock"}
+	for _, p := range (lock.Promises{}).List() {
+		headings = append(headings, p.Name)
 	}
-	text = text[:width-len("...")]
-	return strings.TrimRight(text[:strings.LastIndex(text, " ")], ",;:") + "..."
-}
-
-// promiseList shows which lock makes which promise.
-func promiseList(kinds []lock.Kind) *report.Document {
-	records, short := [][]string{{"lock"}}, [][]string{{"lock"}}
-	var legend []string
-	for i, p := range (lock.Promises{}).List() {
-		records[0] = append(records[0], p.Name)
-		short[0] = append(short[0], fmt.Sprint(i+1))
-		legend = append(legend, fmt.Sprintf("%d %s", i+1, p.Name))
-	}
+	t := view.NewTable(headings...)
 	for _, k := range kinds {
-		row := []string{k.Name}
+		cells := []string{k.Name}
 		for _, p := range k.Promises.List() {
-			row = append(row, made(k, p))
+			cells = append(cells, map[bool]string{true: "yes", false: "-"}[p.Made])
 		}
-		records, short = append(records, row), append(short, row)
+		t.Add(cells...)
 	}
-	numbers, _ := twwarp.WrapString("Promises: "+strings.Join(legend, ", ")+".", report.Width)
-	note, _ := twwarp.WrapString(ensembleNote, report.Width)
-	return report.Records(slices.Concat(numbers, aligned(short), note), records, nil).InWords(promisesInWords(kinds))
+	return t
 }
 
-const ensembleNote = "* with three servers or more (--zookeeper, --etcd); " +
-	"a run's private server is alone, and does not survive its loss"
-
-// made says whether a kind makes a promise, with a mark where it takes more servers than a run starts by itself.
-func made(k lock.Kind, p lock.Promise) string {
-	alone := k.Needs == lock.NeedsZooKeeper || k.Needs == lock.NeedsEtcd
-	switch {
-	case !p.Made:
-		return "-"
-	case alone && p.Name == "survives node loss":
-		return "yes*"
+// features shows what is published of each lock beside what was observed.
+func features() view.Block {
+	lines := strings.Split(strings.TrimSpace(results.Features), "\n")
+	t := view.NewTable("lock", "enters again reading", "enters again writing", "only the owner deletes", "expires")
+	for _, line := range lines[1:] {
+		c := strings.Split(line, ",")
+		t.Add(c[0], c[1]+" / "+c[2], c[3]+" / "+c[4], c[5]+" / "+c[6], c[7]+" / "+c[8])
 	}
-	return "yes"
+	return view.Block{Table: t, Note: []string{
+		"Published / observed: what the literature says of a lock, and what was seen in the scenarios of 'marketsim faults' " +
+			"and by a test that enters again. -: nobody says, or nothing could be seen.",
+	}}
 }
 
-// scenarioList is what 'marketsim faults' runs, and which promise of a lock says that it survives.
-func scenarioList() *report.Document {
-	records := [][]string{{"scenario", "what happens", "promise that covers it", "needs"}}
-	short, longest := [][]string{records[0][:2]}, 0
+// scenarioTable is what 'marketsim faults' runs, and which promise of a lock says that it survives.
+func scenarioTable() *view.Table {
+	t := view.NewTable("scenario", "what happens", "promise", "needs")
 	for _, sc := range everyScenario() {
-		longest = max(longest, len(sc.Name))
+		t.Add(sc.Name, sc.Title, sc.Promise, sc.Needs)
 	}
-	for _, sc := range everyScenario() {
-		records = append(records, []string{sc.Name, sc.Title, cmp.Or(sc.Promise, "-"), cmp.Or(sc.Needs, "-")})
-		short = append(short, []string{sc.Name, shortened(sc.Title, report.Width-longest-2)})
-	}
-	return report.Records(aligned(short), records, nil).InWords(scenariosInWords(everyScenario()))
+	return t
 }
 
-// aligned are the lines of a table, two spaces between its columns.
-func aligned(rows [][]string) []string {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	_ = w.Flush() // into memory
-	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-}
+// everyScenario are those that run by default, and those that run where somebody names them.
+func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }

@@ -13,15 +13,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
 // childEnv makes the test binary be marketsim, so that it can be interrupted and killed.
 const childEnv = "MARKETSIM_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	serveClient() // of scenarios that are played in this process
+	fault.ServeChild(catalogue.Full) // of scenarios that are played in this process
 	if os.Getenv(childEnv) != "" {
 		main()
 		return
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"REDIS_URL", "REDIS_PASSWORD", "NO_COLOR"} {
 		os.Unsetenv(name)
 	}
+	testkit.MaxParallel(8) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -151,15 +154,8 @@ func startChildIn(t testing.TB, env []string, args ...string) *child {
 // told waits until the child has written a text to stderr, and returns all it has written.
 func (c *child) told(text string) string {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		all := c.stderr.String()
-		if strings.Contains(all, text) {
-			return all
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("the child did not say %q but\n%s", text, all)
-		}
-	}
+	eventually(c.t, "the child says "+text, func() bool { return strings.Contains(c.stderr.String(), text) })
+	return c.stderr.String()
 }
 
 // end waits for the child's end.

@@ -2,176 +2,169 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/page"
-	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/view"
 )
 
+// reportFlags are those of the command report.
+type reportFlags struct {
+	out          output
+	file, figure string
+}
+
 func newReport(p *program) *cobra.Command {
-	f := outputFlags{formats: append(report.RunFormats(), page.HTML)}
-	var row string
+	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report DIR|FILE...",
-		Short: "Redraw stored runs, sweeps and faults, without Redis",
-		Long: `Redraw what is stored: of each folder its run.json, sweep.json or faults.json or, if it has none of them, every stored
-result below it, with tables of numbers (*.csv). Several results are drawn one after the other.
-
-The format csv has a line for each row and trial, or for each finding of a scenario. What a row has a list of, such as its
-nodes or the steps of its course, has no column: it is in json.
-
-The format html is one page for a browser, with pictures: it needs no network, and can be mailed and printed. The format
-gobench is for runs: a line for each row and trial, which golang.org/x/perf/cmd/benchstat reads. The format hgrm is for one
-row, which --row names: the percentiles of its waits, which HdrHistogram's plotter reads
-(hdrhistogram.github.io/HdrHistogram/plotFiles.html).`,
-		Example: `  marketsim report results/2026-11-22
-  marketsim report results/2026-11-22 results/faults --format html -o report.html
-  marketsim report run.json --format csv
-  marketsim report run.json --format json | jq -r '.rows[] | .strategy as $s | .nodes[]? | [$s, .address, .bought] | @csv'
-  marketsim report run.json --format gobench -o new.txt && benchstat old.txt new.txt
-  marketsim report run.json --format hgrm --row 'fine 5x5 at 2000/s' -o fine-2000.hgrm
-  marketsim report faults.json --format markdown`,
+		Short: "Draw stored runs and faults again, without Redis",
+		Long: `Draw what is stored: of a folder its run.json or faults.json or, if it has neither, all that is stored below it. Several
+runs stand side by side. The ending of -o decides the form: .html is one page with figures, which needs no network, and .svg
+is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.`,
+		Example: `  marketsim report results/mine
+  marketsim report results/mine results/faults -o report.html
+  marketsim report results/mine --figure throughput -o throughput.svg
+  marketsim report run.json --format gobench -o new.txt && benchstat old.txt new.txt`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p.interrupts.ends(atOnce)
-			out, err := f.prepared()
-			if err != nil {
-				return err
-			}
-			doc, err := load(args)
-			if err == nil && row != "" {
-				doc, err = doc.Only(row)
-			}
-			if err == nil {
-				err = report.CheckFormat(out.format, append(doc.Formats(), page.HTML))
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			return out.finish(p.stdout, p.stderr, doc)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return f.report(p, args) },
 	}
-	f.add(cmd)
-	f.addFile(cmd)
-	cmd.Flags().StringVar(&row, "row", "", "draw only the rows of a run that have this `name`, such as 'fine 5x5'")
+	group(cmd, "Output", func(flags *pflag.FlagSet) {
+		f.out.add(flags, runFormats)
+		flags.StringVarP(&f.file, "output", "o", "", "`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
+		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
+	})
+	cmd.MarkFlagsMutuallyExclusive("figure", "format")
 	return cmd
 }
 
-// load reads stored results from files and folders. Of a single one it is the document, else one document of all.
-func load(paths []string) (*report.Document, error) {
+// report draws what is stored under paths.
+func (f reportFlags) report(p *program, paths []string) error {
+	if err := f.out.prepare(); err != nil {
+		return err
+	}
+	all, err := load(paths)
+	if err != nil {
+		return usageError{err}
+	}
+	ending := strings.ToLower(filepath.Ext(f.file))
+	write := func(w io.Writer) error { return draw(w, f.out.format, all...) }
+	switch {
+	case ending == ".svg" || f.figure != "":
+		write = func(w io.Writer) error { return f.drawFigure(w, all) }
+	case ending == ".html":
+		write = func(w io.Writer) error { return draw(w, asHTML, all...) }
+	}
+	if f.file == "" || f.file == "-" {
+		return write(p.stdout)
+	}
+	if err := store(f.file, write); err != nil {
+		return usageError{fmt.Errorf("-o: %w", err)}
+	}
+	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)
+	return nil
+}
+
+// drawFigure draws the figure that is named.
+func (f reportFlags) drawFigure(w io.Writer, all []named) error {
+	run, ok := all[0].drawing.(*result.Run)
+	if !ok || len(all) > 1 {
+		return usageError{errors.New("--figure is of one run: name one")}
+	}
 	var names []string
-	var docs []*report.Document
-	alone := len(paths) == 1
+	for _, figure := range view.Figures(run) {
+		if figure.Name == f.figure {
+			return view.SVG(w, figure)
+		}
+		names = append(names, figure.Name)
+	}
+	if len(names) == 0 {
+		return usageError{errors.New("there are no numbers in it that could be drawn")}
+	}
+	return usageError{errors.New("--figure: " + strategies.Unknown("figure", f.figure, names))}
+}
+
+// load reads stored results from files and folders.
+func load(paths []string) (all []named, err error) {
 	for _, path := range paths {
-		files, below, err := resultFiles(path)
+		files, err := resultFiles(path)
 		if err != nil {
 			return nil, err
 		}
-		alone = alone && !below
 		for _, file := range files {
-			doc, err := loadFile(file)
+			one, err := loadFile(file)
 			if err != nil {
 				return nil, err
 			}
-			names, docs = append(names, file), append(docs, doc)
+			all = append(all, one)
 		}
 	}
-	if alone {
-		return docs[0], nil
-	}
-	return report.Several(names, docs), nil
+	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the one result of a folder: run.json before sweep.json before
-// faults.json. A folder that has none of them stands for all that is stored below it.
-func resultFiles(path string) (files []string, below bool, err error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case !info.IsDir():
-		return []string{path}, false, nil
+// resultFiles are the files that a path stands for: itself, or the result of a folder, which is run.json before faults.json. A
+// folder that has neither stands for all that is stored below it.
+func resultFiles(path string) (files []string, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, err
 	}
-	for _, name := range []string{runFile, sweepFile, faultsFile} {
+	for _, name := range []string{runFile, faultsFile} {
 		if file := filepath.Join(path, name); exists(file) {
-			return []string{file}, false, nil
+			return []string{file}, nil
 		}
 	}
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		known := slices.Contains([]string{".json", ".csv"}, filepath.Ext(file))
-		if err == nil && entry.Type().IsRegular() && known {
+		if err == nil && entry.Type().IsRegular() && slices.Contains([]string{runFile, faultsFile}, entry.Name()) {
 			files = append(files, file)
 		}
 		return err
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s holds no %s, %s or %s, and nothing below it does", path, runFile, sweepFile, faultsFile)
+		err = fmt.Errorf("%s holds no %s or %s, and nothing below it does", path, runFile, faultsFile)
 	}
-	return files, true, err
+	return files, err
 }
 
-// loadFile reads a stored result, whose form its name and its content tell.
-func loadFile(path string) (*report.Document, error) {
-	content, err := readBounded(path)
-	if err != nil {
-		return nil, err
+// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings. A path may be that of
+// its folder.
+func loadFile(path string) (named, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, runFile)
+		info, err = os.Stat(path)
 	}
-	var doc *report.Document
+	var content []byte
 	switch {
-	case filepath.Ext(path) == ".csv":
-		doc, err = records(content)
-	case holdsFaults(path, content):
-		var faults *result.Faults
-		if faults, err = result.ReadFaults(bytes.NewReader(content)); err == nil {
-			doc = report.Faults(faults)
-		}
+	case err != nil:
+	case !info.Mode().IsRegular(): // a pipe or a device may have no end
+		err = fmt.Errorf("%s is not a file", path)
+	case info.Size() > result.MaxBytes:
+		err = fmt.Errorf("%s is larger than %d MiB, and no result of marketsim", path, result.MaxBytes>>20)
 	default:
-		var run *result.Run
-		if run, err = result.ReadRun(bytes.NewReader(content)); err == nil {
-			doc = report.Run(run)
-		}
+		content, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return named{}, err
 	}
-	return doc, nil
-}
-
-// holdsFaults reports whether a stored result is one of fault scenarios. A run has rows, and may have findings, too.
-func holdsFaults(path string, content []byte) bool {
-	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
-	return filepath.Base(path) == faultsFile || has("findings") && !has("rows")
-}
-
-// readBounded reads a file up to one byte more than a result may have, so that a device has an end.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, result.MaxBytes+1))
-}
-
-// records are the lines of a CSV file.
-func records(content []byte) (*report.Document, error) {
-	all, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
-	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("it is empty")
+	var d drawing
+	if bytes.Contains(content, []byte(`"findings"`)) && !bytes.Contains(content, []byte(`"rows"`)) {
+		d, err = result.ReadFaults(bytes.NewReader(content))
+	} else {
+		d, err = result.ReadRun(bytes.NewReader(content))
 	}
 	if err != nil {
-		return nil, err
+		return named{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return report.Records(nil, all, nil).InWords(fmt.Sprintf("%s as stored: nothing was measured or judged here.",
-		english.Plural(len(all)-1, "line", ""))), nil
+	return named{path, d}, nil
 }

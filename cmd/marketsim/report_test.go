@@ -6,161 +6,90 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/report"
 	"github.com/marketsim/marketsim/bench/result"
-	"github.com/marketsim/marketsim/internal/testkit"
 )
 
-// stored is a run that package report draws in its own tests.
-const stored = "../../bench/report/testdata/run.json"
-
-func TestReportOfStoredRun(t *testing.T) {
-	for format, golden := range map[string]string{"text": "run.txt", "markdown": "run.md", "csv": "run.csv", "json": "run.json"} {
-		want, err := os.ReadFile(filepath.Join(filepath.Dir(stored), golden))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range []string{stored, filepath.Dir(stored)} {
-			o := marketsim(t, "report", path, "--format", format).exits(t, exitFine)
-			if o.stdout != string(want) || o.stderr != "" {
-				t.Errorf("report %s --format %s differs from %s:\n%s%s", path, format, golden, o.stdout, o.stderr)
-			}
-		}
-	}
-}
-
-// TestReportOfEveryStoredFolder draws whatever results/ holds. The tests of results/ draw each single result in every
-// format.
-func TestReportOfEveryStoredFolder(t *testing.T) {
-	if testkit.Raced {
-		t.Skip("one goroutine reads and draws megabytes: the race detector has nothing to see, and takes half a minute for it")
-	}
-	entries, err := os.ReadDir("../../results")
-	if err != nil || len(entries) < 6 {
-		t.Fatal(entries, err)
-	}
-	for _, entry := range entries {
-		if !entry.IsDir() {
-			continue
-		}
-		folder := filepath.Join("../../results", entry.Name())
-		formats := report.Formats()
-		if exists(filepath.Join(folder, runFile)) || exists(filepath.Join(folder, faultsFile)) {
-			formats = []string{report.Text}
-		}
-		for _, format := range formats {
-			o := marketsim(t, "report", folder, "--format", format)
-			if format == report.CSV && o.code == exitUsage { // a folder with results of several kinds
-				o.says(t, "other columns than")
-				continue
-			}
-			if o.exits(t, exitFine); strings.Count(o.stdout, "\n") < 5 {
-				t.Errorf("%s as %s: %q", folder, format, o.stdout)
-			}
+// stored is the file of a run of two strategies in six rounds, in a folder of its own.
+func stored(t testing.TB) string {
+	t.Helper()
+	run := &result.Run{Schema: result.Schema, Status: result.Complete, Manifest: result.Manifest{Backend: "local", Server: "redis"}}
+	margin := 0.05
+	run.Manifest.Config = result.Config{Trials: 6, DurationSeconds: 1, Margin: &margin}
+	for _, strategy := range []string{"fine", "coarse"} {
+		p := result.Point{Strategy: strategy, Mix: result.Mix{Sellers: 5, Buyers: 5}}
+		run.Manifest.Config.Points = append(run.Manifest.Config.Points, p)
+		for trial := 1; trial <= 6; trial++ {
+			bought := int64(1000 + 10*trial*len(strategy))
+			run.Rows = append(run.Rows, result.Row{Point: p, Trial: trial, Status: result.Complete, Seconds: 1, Listed: 2000, Bought: bought,
+				PerBuyer: []int64{bought}, Course: []int64{bought}, CourseSeconds: 1, WaitMS: result.Latency{Mean: 2, P50: 1, P99: 5, Max: 6,
+					Count: bought}, Audit: result.Audit{Done: true, OK: true, Items: 5000}})
 		}
 	}
-	runs := filepath.Join("..", "..", "results", "waiting-2026-11-22-redis-7.0.15")
-	marketsim(t, "report", runs).exits(t, exitFine).says(t, filepath.Join("six", "run.json")+":\nmarketsim ")
-	o := marketsim(t, "report", runs, "--format", "csv").exits(t, exitFine)
-	if strings.Count(o.stdout, "run_status") != 1 || !strings.HasPrefix(o.stdout, "file,run_status,") {
-		t.Errorf("the CSV of several runs:\n%s", o.stdout)
-	}
-}
-
-func TestReportAsJSONFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "again.json")
-	o := marketsim(t, "report", stored, "--json", file).exits(t, exitFine).says(t, "stored in "+file)
-	if o.stdout != read(t, filepath.Join(filepath.Dir(stored), "run.txt")) || read(t, file) != read(t, stored) {
-		t.Errorf("stdout is\n%s\nand the file\n%s", o.stdout, read(t, file))
-	}
-	if o := marketsim(t, "report", stored, "--json", "-").exits(t, exitFine); o.stdout != read(t, stored) {
-		t.Errorf("--json - prints\n%s", o.stdout)
-	}
-}
-
-// TestReportAsPage draws several results on one page, in a file and to stdout.
-func TestReportAsPage(t *testing.T) {
-	folder := t.TempDir()
-	file := filepath.Join(folder, "report.html")
-	o := marketsim(t, "report", stored, storedFaults, "--format", "html", "-o", file).exits(t, exitFine).says(t, "stored in "+file)
-	if o.stdout != "" {
-		t.Errorf("stdout got %q", o.stdout)
-	}
-	page := read(t, file)
-	for _, says := range []string{"<!doctype html>", stored, storedFaults, `class="matrix"`, "<svg"} {
-		if !strings.Contains(page, says) {
-			t.Errorf("the page has no %q", says)
-		}
-	}
-	again := marketsim(t, "report", stored, storedFaults, "--format", "html", "-o", "-").exits(t, exitFine)
-	if again.stdout != page || again.stderr != "" {
-		t.Errorf("stdout has another page, of %d bytes instead of %d; %s", len(again.stdout), len(page), again.stderr)
-	}
-	alone := marketsim(t, "report", stored, "--format", "html").exits(t, exitFine)
-	if !strings.HasPrefix(alone.stdout, "<!doctype html>") || strings.Contains(alone.stdout, "<h2 id=\"found\"") {
-		t.Errorf("the page of one result begins %.200q", alone.stdout)
-	}
-	if names, err := os.ReadDir(folder); err != nil || len(names) != 1 {
-		t.Errorf("beside the page there are %v, %v", names, err)
-	}
-}
-
-// TestReportInAFile: what goes to stdout goes to a file instead, in every format.
-func TestReportInAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "report")
-	for _, format := range report.Formats() {
-		o := marketsim(t, "report", stored, "--format", format, "--output", file).exits(t, exitFine)
-		if want := marketsim(t, "report", stored, "--format", format).stdout; o.stdout != "" || read(t, file) != want {
-			t.Errorf("as %s, stdout got %q and the file\n%s", format, o.stdout, read(t, file))
-		}
-	}
-}
-
-// TestReportOfSeveral: several results are drawn one after the other, also those of a folder with others beside it.
-func TestReportOfSeveral(t *testing.T) {
-	runs := filepath.Join("..", "..", "results", "waiting-2026-11-22-redis-7.0.15")
-	six := filepath.Join(runs, "six")
-	o := marketsim(t, "report", stored, six).exits(t, exitFine).says(t, stored+":\n", filepath.Join(six, runFile)+":\n")
-	if both := read(t, filepath.Join(filepath.Dir(stored), "run.txt")); !strings.Contains(o.stdout, both) {
-		t.Errorf("the first is not drawn as it is alone:\n%s", o.stdout)
-	}
-	marketsim(t, "report", stored, runs).exits(t, exitFine).says(t, stored+":\n", filepath.Join(six, runFile)+":\n",
-		filepath.Join(runs, "eight", runFile)+":\n")
-}
-
-// TestReportOfSweep: a folder's sweep.json is read as the run that it is, also under another name, though a sweep has
-// findings as stored faults have.
-func TestReportOfSweep(t *testing.T) {
-	res, err := result.ReadRun(strings.NewReader(read(t, stored)))
-	if err != nil {
+	path := filepath.Join(t.TempDir(), runFile)
+	if err := store(path, run.Write); err != nil {
 		t.Fatal(err)
 	}
-	res.Sweep = &result.Sweep{Findings: []string{"From 8 clients on fine passes coarse."}}
-	dir := t.TempDir()
-	for _, name := range []string{sweepFile, "other.json"} {
-		path := filepath.Join(dir, name)
-		if err := store(path, res.Write); err != nil {
-			t.Fatal(err)
+	return path
+}
+
+// TestReport draws a run and faults, alone and together, from files and folders.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	run := stored(t)
+	dir := filepath.Dir(run)
+	for format, says := range map[string]string{
+		"text": "fine 5x5", "markdown": "fine 5x5", "csv": ",fine,5,5,", "json": `"strategy": "fine"`, "gobench": "strategy=fine/mix=5x5",
+	} {
+		o := marketsim(t, "report", run, "--format", format).exits(t, exitFine)
+		if again := marketsim(t, "report", dir, "--format", format).exits(t, exitFine); o.stdout != again.stdout ||
+			!strings.Contains(o.stdout, says) || o.stderr != "" {
+			t.Errorf("%s: file and folder differ, or there is no %q:\n%s%s", format, says, o.stdout, o.stderr)
 		}
-		for _, arg := range []string{path, dir} {
-			marketsim(t, "report", arg).exits(t, exitFine).says(t, "From 8 clients on fine passes coarse.")
+	}
+	marketsim(t, "report", run, storedFaults).exits(t, exitFine).says(t, "fine 5x5", "crash-holding")
+	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).says(t, "crash-holding")
+
+	other := filepath.Join(dir, "below", "other") // its folder stands for all that is below it
+	if err := os.MkdirAll(other, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(run, filepath.Join(other, runFile)); err != nil {
+		t.Fatal(err)
+	}
+	marketsim(t, "report", dir, stored(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
+}
+
+// TestReportInAFile: the ending decides between a page, a figure and the format.
+func TestReportInAFile(t *testing.T) {
+	t.Parallel()
+	run, dir := stored(t), t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"a.html": {[]string{run, storedFaults}, []string{"<!doctype html>", "<svg", "crash-holding", "fine 5x5"}},
+		"a.SVG":  {[]string{run, "--figure", "throughput"}, []string{"<svg", "<title>"}},
+		"a.txt":  {[]string{run}, []string{"fine 5x5"}},
+		"a.md":   {[]string{run, "--format", "markdown"}, []string{"## ", "fine 5x5"}},
+	} {
+		file := filepath.Join(dir, name)
+		o := marketsim(t, append([]string{"report", "-o", file}, c.args...)...).exits(t, exitFine).says(t, "stored in "+file)
+		for _, says := range c.says {
+			if !strings.Contains(strings.ToLower(read(t, file)), strings.ToLower(says)) || o.stdout != "" {
+				t.Errorf("%s has no %q, or stdout got %q", name, says, o.stdout)
+			}
 		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 4 {
+		t.Errorf("beside the files there are %v, %v", left, err)
 	}
 }
 
-// TestOutReplacesNothing unless it is forced.
-func TestOutReplacesNothing(t *testing.T) {
-	dir := t.TempDir()
-	args := short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--out", dir)
-	marketsim(t, args...).exits(t, exitFine)
-	before := read(t, filepath.Join(dir, runFile))
-	marketsim(t, args...).exits(t, exitUsage).says(t, "is there already", "--force").silent(t, "backend:")
-	if read(t, filepath.Join(dir, runFile)) != before {
-		t.Error("the result was replaced")
-	}
-	marketsim(t, append(args, "--force", "--seed", "9")...).exits(t, exitFine)
-	if read(t, filepath.Join(dir, runFile)) == before {
-		t.Error("the result was not replaced")
+// TestReportToADevice: it is written to as it is, and not replaced.
+func TestReportToADevice(t *testing.T) {
+	marketsim(t, "report", stored(t), "-o", os.DevNull).exits(t, exitFine)
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Errorf("%s has become a file (%v)", os.DevNull, err)
 	}
 }
 
@@ -170,22 +99,19 @@ func TestCleanHint(t *testing.T) {
 		flags serverFlags
 		want  string
 	}{
-		{serverFlags{url: "redis://h:7"}, "marketsim clean --prefix 'marketsim:{1}:' --redis redis://h:7"},
-		{serverFlags{url: "redis://u:pw@h:7/3"}, "REDIS_PASSWORD=... marketsim clean --prefix 'marketsim:{1}:' --redis redis://u@h:7/3"},
-		{serverFlags{url: "unix:///a b/s.sock"}, "marketsim clean --prefix 'marketsim:{1}:' --redis unix:///a%20b/s.sock"},
+		{serverFlags{url: "redis://h:7"}, "marketsim clean --redis redis://h:7 --prefix 'marketsim:{1}:'"},
+		{serverFlags{url: "redis://u:pw@h:7/3"}, "REDIS_PASSWORD=... marketsim clean --redis 'redis://u@h:7?db=3' --prefix 'marketsim:{1}:'"},
+		{serverFlags{url: "unix:///a b/s.sock"}, "marketsim clean --redis unix:///a%20b/s.sock --prefix 'marketsim:{1}:'"},
 	} {
-		config, err := c.flags.config()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := config.clean("marketsim:{1}:"); got != c.want {
-			t.Errorf("got %s, want %s", got, c.want)
+		plan, err := c.flags.plan()
+		if got := plan.clean("marketsim:{1}:"); err != nil || got != c.want {
+			t.Errorf("got %s, %v; want %s", got, err, c.want)
 		}
 	}
 	t.Setenv("REDIS_URL", "redis://:pw@h")
 	t.Setenv("REDIS_PASSWORD", "pw")
-	config, err := serverFlags{}.config()
-	if got := config.clean("x:"); err != nil || got != "marketsim clean --prefix x:" {
+	plan, err := serverFlags{}.plan()
+	if got := plan.clean("x:"); err != nil || got != "marketsim clean --prefix x:" {
 		t.Errorf("with REDIS_URL: %s, %v", got, err)
 	}
 }

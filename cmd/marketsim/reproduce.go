@@ -5,68 +5,57 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/reference"
-	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-// The defaults of reproduce. Nine rounds of nine rows fit in two minutes, if a row takes 0.38 s besides: to be
-// seeded, audited and removed.
+// The defaults of reproduce. Six rounds of nine rows fit in two minutes, if a row takes 0.4 s besides: until what is under
+// way at its end has ended, and to be audited and removed.
 const (
-	reproduceDuration = 900 * time.Millisecond
+	reproduceDuration = 1600 * time.Millisecond
 	reproduceWarmup   = 200 * time.Millisecond
-	reproduceTrials   = 9
+	reproduceTrials   = 6
 )
 
 func newReproduce(p *program) *cobra.Command {
-	var f sessionFlags
+	var f rowFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
-		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action and print them beside what the book printed, and
-for each of the book's eleven claims whether it holds here.
-
-The rows are measured in nine rounds, in less than two minutes; the first is done after a quarter of a minute. The
-tables show medians of the rounds. Each claim is a number that is computed in each round. The claim holds if the 95%
-interval of that number's median lies inside the tolerance, does not hold if it lies outside, and is else not decided,
-also where a run was interrupted. More rounds are a new run: --trials says beforehand how many.
-
-Counts are scaled to the book's 60 s; --duration 60s --trials 1 is the book's own run, in which nothing has an interval.
-Claims are not judged on the embedded server.`,
+		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, and print their
+medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% interval of its
+number lies inside the tolerance, does not hold if it lies outside, and is else not decided. On the embedded server no claim
+is judged.`,
 		Example: `  marketsim reproduce
-  marketsim reproduce --duration 60s --trials 1 --out results/mine
+  marketsim reproduce --duration 60s --trials 1 --out results/mine    the book's own run
   marketsim reproduce --redis redis://localhost:6379`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := f.config(checkTrials)
-			if err != nil {
-				return err
-			}
-			if config.specs, err = published(); err != nil {
-				return err
-			}
-			config.book = true
-			return p.measure(cmd.Context(), config)
-		},
+		Args: cobra.NoArgs,
 	}
-	f.add(cmd, reproduceDuration, reproduceWarmup, reproduceTrials)
-	return cmd
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) { f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials) })
+	return f.measures(p, cmd, func([]string) (*plan, error) {
+		points, err := published()
+		if err != nil {
+			return nil, err
+		}
+		plan, err := f.plan(cmd, points)
+		if err == nil {
+			plan.config.Reproduces = reference.Tables()
+		}
+		return plan, err
+	})
 }
 
-// published are the rows of the book's tables; a row that two tables share is there once.
-func published() ([]rowSpec, error) {
+// published are the rows of the book's tables, which begin without listings as the book's do.
+func published() (points []result.Point, err error) {
 	rows, err := reference.Rows()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the book's tables: %w", err)
 	}
-	var all []rowSpec
 	for _, r := range rows {
-		spec, err := catalogue.Full().Parse(r.Locking)
-		if err != nil {
-			return nil, fmt.Errorf("row of table %s: %w", r.Table, err)
-		}
-		all = append(all, rowSpec{spec: spec, mix: result.Mix{Sellers: r.Listers, Buyers: r.Buyers}})
+		points = append(points, result.Point{Strategy: r.Locking, Mix: result.Mix{Sellers: r.Listers, Buyers: r.Buyers},
+			Load: result.Load{Empty: true}})
 	}
-	return all, nil
+	return points, nil
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/bench/sweep"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -22,9 +25,10 @@ func parse(t testing.TB, text string) *result.Run {
 	return res
 }
 
-func parseFile(t testing.TB, path string) *result.Run {
+// measured is the result that a command prints as JSON, and it prints nothing else.
+func measured(t testing.TB, args ...string) *result.Run {
 	t.Helper()
-	return parse(t, read(t, path))
+	return parse(t, marketsim(t, append(args, "--format", "json")...).exits(t, exitFine).stdout)
 }
 
 func read(t testing.TB, path string) string {
@@ -36,151 +40,133 @@ func read(t testing.TB, path string) string {
 	return string(content)
 }
 
+// TestRun: what is measured is stored, in canonical form, and is drawn again byte for byte.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		dir := t.TempDir()
-		file := filepath.Join(t.TempDir(), "result.json")
-		args := short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms,fine-wallet", "--mix", "1x1,2x1", "--seed", "7",
-			"--backend", string(s.Name), "--out", dir, "--json", file)
-		o := marketsim(t, args...).exits(t, exitFine).says(t, "backend: ", "1/8 watch 1x1: ", "8/8 fine-wallet 2x1: ", "stored in "+dir)
+		o := marketsim(t, short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms", "--mix", "1x1,2x1", "--seed", "7",
+			"--backend", string(s.Name), "--out", dir)...).exits(t, exitFine).
+			says(t, "backend: ", "\n1/6 watch 1x1", "\n6/6 fine:poll=2ms 2x1", "stored in "+dir)
 		if strings.Contains(o.stdout, "backend: ") || strings.Contains(o.stderr, "Rows") {
 			t.Errorf("progress and report are not apart:\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 		}
-		res := parseFile(t, file)
-		checkRun(t, res, string(s.Name))
-		if got, want := read(t, filepath.Join(dir, runFile)), read(t, file); got != want {
-			t.Errorf("--out and --json differ:\n%s\n%s", got, want)
+		res := parse(t, read(t, filepath.Join(dir, runFile)))
+		m := res.Manifest
+		if res.Status != result.Complete || m.Backend != string(s.Name) || m.Seed != 7 || !strings.Contains(m.Command, " run --strategy watch,") ||
+			m.Go == "" || m.CPUs < 1 {
+			t.Errorf("status %s, manifest %+v", res.Status, m)
 		}
-		redrawn(t, dir, o.stdout)
+		if got := strings.Join(m.Config.Strategies(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
+			t.Errorf("%d rows of the strategies %q", len(res.Rows), got)
+		}
+		for _, r := range res.Rows {
+			if r.Status != result.Complete || !r.Audit.OK {
+				t.Errorf("%s: %+v", r.Name(), r)
+			}
+		}
+		for format, want := range map[string]string{"text": o.stdout, "json": read(t, filepath.Join(dir, runFile))} {
+			if got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout; got != want {
+				t.Errorf("report --format %s draws\n%s\nand the run\n%s", format, got, want)
+			}
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 1 {
+			t.Errorf("left in the folder: %v", left)
+		}
 	})
 }
 
-func checkRun(t *testing.T, res *result.Run, kind string) {
-	t.Helper()
-	m := res.Manifest
-	if res.Status != result.Complete || m.Backend != kind || m.Seed != 7 || !strings.Contains(m.Command, " run --strategy watch,") {
-		t.Errorf("status %s, manifest %+v", res.Status, m)
+// TestOutReplacesNothing unless it is forced.
+func TestOutReplacesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--out", dir)
+	marketsim(t, args...).exits(t, exitFine)
+	before := read(t, filepath.Join(dir, runFile))
+	marketsim(t, args...).exits(t, exitUsage).says(t, "is there already", "--force").silent(t, "backend:")
+	if read(t, filepath.Join(dir, runFile)) != before {
+		t.Error("the result was replaced")
 	}
-	if got := strings.Join(m.Config.Strategies, " "); got != "watch coarse fine:poll=2ms fine-wallet" {
-		t.Errorf("strategies %q are not in canonical form", got)
-	}
-	if len(res.Rows) != 8 {
-		t.Fatalf("%d rows, want 8", len(res.Rows))
-	}
-	listed := int64(0)
-	for _, r := range res.Rows {
-		if r.Status != result.Complete || !r.Audit.OK {
-			t.Errorf("row %s %dx%d: %+v", r.Strategy, r.Sellers, r.Buyers, r)
-		}
-		listed += r.Listed
-	}
-	if listed == 0 {
-		t.Error("no row has listed anything")
+	marketsim(t, append(args, "--force", "--seed", "9")...).exits(t, exitFine)
+	if read(t, filepath.Join(dir, runFile)) == before {
+		t.Error("the result was not replaced")
 	}
 }
 
-// redrawn checks that what a run has written can be drawn again, byte for byte.
-func redrawn(t *testing.T, dir, printed string) {
-	t.Helper()
-	for format, want := range map[string]string{
-		"text":     read(t, filepath.Join(dir, "report.txt")),
-		"markdown": read(t, filepath.Join(dir, "report.md")),
-		"csv":      read(t, filepath.Join(dir, "rows.csv")),
-		"json":     read(t, filepath.Join(dir, runFile)),
+// TestLoads: what a market differs in is in each of its rows and their names.
+func TestLoads(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"lua 0x2 hot=3 hold=1ms rtt=0.5ms": {"--strategy", "lua", "--hot", "3", "--mix", "0x2", "--hold", "1ms", "--rtt", "500us"},
+		"fine 1x2 stock=1500":              {"--strategy", "fine", "--mix", "1x2", "--stock", "1500"},
+		"fine 0x5 hot=1":                   {"--strategy", "fine", "--hot", "1"},
+		"fine-wallet 2x2 wallets=1":        {"--strategy", "fine-wallet", "--mix", "2x2", "--wallets", "1"},
+		"lua 2x2 markets=2":                {"--strategy", "lua", "--mix", "2x2", "--markets", "2"},
 	} {
-		if got := marketsim(t, "report", dir, "--format", format).exits(t, exitFine).stdout; got != want {
-			t.Errorf("report --format %s draws\n%s\nand the run wrote\n%s", format, got, want)
-		}
-	}
-	if got := read(t, filepath.Join(dir, "report.txt")); got != printed {
-		t.Errorf("report.txt is not what was printed:\n%s\n%s", got, printed)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
-		t.Errorf("left in the folder: %q", left)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			res := measured(t, short(append([]string{"run", "--backend", "embedded"}, args...)...)...)
+			if r := res.Rows[0]; r.Name() != name || r.Point != res.Manifest.Config.Points[0] || !r.Audit.OK || int(r.Audit.Items) < r.Stock {
+				t.Errorf("the row is %s, and %+v", r.Name(), r)
+			}
+		})
 	}
 }
 
-func TestRunPrintsOnlyJSON(t *testing.T) {
-	t.Parallel()
-	o := marketsim(t, short("run", "--strategy", "fine", "--sellers", "2", "--buyers", "1", "--backend", "embedded", "--json", "-")...).
-		exits(t, exitFine)
-	if r := parse(t, o.stdout).Rows[0]; r.Sellers != 2 || r.Buyers != 1 {
-		t.Errorf("the mix is %dx%d, want 2x1", r.Sellers, r.Buyers)
-	}
+// unbroken is an outcome without the breaks of lines.
+func unbroken(o outcome) outcome {
+	o.stdout = strings.Join(strings.Fields(o.stdout), " ")
+	return o
 }
 
-// A device or a pipe is written to as it is, and not replaced.
-func TestJSONToDevice(t *testing.T) {
-	t.Parallel()
-	marketsim(t, short("run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--json", os.DevNull)...).exits(t, exitFine)
-	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
-		t.Errorf("%s has become a file (%v)", os.DevNull, err)
-	}
-}
-
+// TestReproduceEmbedded: what is not Redis's is not judged.
 func TestReproduceEmbedded(t *testing.T) {
 	t.Parallel()
-	o := marketsim(t, short("reproduce", "--trials", "6", "--backend", "embedded", "--json", filepath.Join(t.TempDir(), "r"))...).
-		exits(t, exitFine).
-		says(t, "6/6 rounds of 9 rows, about 0s left", "medians of 6 rounds", "Table 6-1 of Redis in Action",
-			"EMBEDDED MINIREDIS", "0 hold, 0 do not, 11 not judged",
-			"numbers of the embedded server are not Redis's: not judged", "book", "Table 6-2", "Table 6-3")
-	if n := strings.Count(o.stderr, "/6 rounds"); n != 6 {
-		t.Errorf("%d rounds were measured, want 6:\n%s", n, o.stderr)
-	}
+	o := marketsim(t, short("reproduce", "--trials", "1", "--backend", "embedded")...).exits(t, exitFine)
+	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged")
 }
 
-func TestReproduce(t *testing.T) {
+// TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three buyers make at most 30 purchases a
+// second.
+func TestRunAtRates(t *testing.T) {
 	t.Parallel()
-	s := newExternal(t)
-	o := marketsim(t, short("reproduce", "--trials", "1", "--redis", s.url(""), "--json", "-")...).exits(t, exitFine)
-	res := parse(t, o.stdout)
-	if len(res.Rows) != 9 || len(res.Claims) != 11 {
-		t.Fatalf("%d rows and %d claims, want 9 and 11", len(res.Rows), len(res.Claims))
-	}
-	if res.Claims[6].Holds == nil { // the one that does not ask for purchases in such a short time
-		t.Errorf("a claim is not judged: %s", res.Claims[6].Measured)
-	}
-	s.holds(t)
-}
-
-func TestFencingMeasuresEachStrategyTwice(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	o := marketsim(t, short("run", "--strategy", "fine:fenced,fine-wallet:fenced+watchdog:ttl=1s", "--mix", "1x1,2x2", "--fencing",
-		"--redis", s.url(""), "--json", "-")...).exits(t, exitFine)
-	var rows []string
-	for _, r := range parse(t, o.stdout).Rows {
-		if !r.Audit.OK || r.Bought == 0 {
-			t.Errorf("row %s: %d bought, audit %+v", r.Strategy, r.Bought, r.Audit)
+	res := measured(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms", "--slo", "250ms",
+		"--backend", "embedded", "--duration", "1s", "--warmup", "0s")
+	var names []string
+	for _, r := range res.Rows {
+		names = append(names, r.Name())
+		if r.Open == nil || !r.Audit.OK {
+			t.Fatalf("%s: %+v, audit %+v", r.Name(), r.Open, r.Audit)
 		}
-		rows = append(rows, r.Strategy)
-	}
-	fine, wallet := "fine:fenced:fencing=", "fine-wallet:fenced+watchdog:fencing="
-	want := []string{
-		fine + "off", fine + "on", fine + "off", fine + "on",
-		wallet + "off:ttl=1s", wallet + "on:ttl=1s", wallet + "off:ttl=1s", wallet + "on:ttl=1s",
-	}
-	if !slices.Equal(rows, want) {
-		t.Errorf("rows %q, want %q", rows, want)
-	}
-	s.holds(t)
-}
-
-// Fences outlive their holders, and go with the market.
-func TestCleanRemovesFences(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	marketsim(t, short("run", "--strategy", "fine-wallet:fenced:fencing=on", "--mix", "1x1", "--keep", "--prefix", "mine:",
-		"--redis", s.url(""))...).exits(t, exitFine)
-	for _, key := range []string{"mine:fence:1", "mine:fence:users:2"} {
-		if s.conn.Exists(t.Context(), key).Val() != 1 {
-			t.Errorf("there is no %s", key)
+		if due := r.Rate * r.Seconds; math.Abs(float64(r.Open.Due)-due) > 6*math.Sqrt(due)+1 || r.Open.Done+r.Open.Backlog > r.Open.Due {
+			t.Errorf("%s: want about %.0f orders due in %v s: %+v", r.Name(), due, r.Seconds, *r.Open)
+		}
+		if r.Rate == 200 && r.Open.Backlog < 100 {
+			t.Errorf("more than can be made: %+v", *r.Open)
 		}
 	}
-	marketsim(t, "clean", "--prefix", "mine:", "--redis", s.url("")).exits(t, exitFine).says(t, "removed ")
-	s.holds(t)
+	want := []string{"lua 2x3 hold=100ms at 10/s", "lua 2x3 hold=100ms at 200/s"}
+	if !slices.Equal(names, want) || res.Manifest.Config.SLOMS != 250 {
+		t.Errorf("rows %q, want %q; %+v", names, want, res.Manifest.Config)
+	}
+}
+
+// TestSweep: a strategy at each point of two axes, and what is no axis is the same everywhere.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	marketsim(t, "sweep", "--strategy", "lua", "--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3", "--trials", "6",
+		"--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).exits(t, exitFine).
+		says(t, "6 rounds of 4 rows of 30ms, 720ms in all", "\n24/24 ", "hold")
+	res := parse(t, read(t, filepath.Join(dir, runFile)))
+	var places []string
+	for _, p := range sweep.Points(res) {
+		places = append(places, p.Place)
+	}
+	want := []string{"0x1 hot=3", "0x1 hot=3 hold=1ms", "0x2 hot=3", "0x2 hot=3 hold=1ms"}
+	if len(res.Rows) != 24 || !slices.Equal(places, want) {
+		t.Errorf("%d rows at the points %q", len(res.Rows), places)
+	}
 }
 
 // TestFlushIsTheEnvironment: somebody flushes the server while a run trades. That is no violation, and nothing stays.
@@ -193,4 +179,52 @@ func TestFlushIsTheEnvironment(t *testing.T) {
 	s.conn.FlushAll(t.Context())
 	c.end().exits(t, exitEnvironment).says(t, "the server lost keys of the run").silent(t, "violation", "left behind")
 	s.holds(t)
+}
+
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	dir := t.TempDir()
+	running := make(chan outcome, 1)
+	go func() {
+		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
+			"--redis", s.url(""), "--prefix", "mine:", "--out", dir)
+	}()
+	s.trading(t, "mine:")
+	killed := time.Now()
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	o := <-running
+	if took := time.Since(killed); took > patience {
+		t.Errorf("the death of the server took %s to be told", took)
+	}
+	o.exits(t, exitEnvironment).says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured", "could not be audited",
+		"connection refused", s.url("")+" --prefix mine:", "stored in "+dir)
+	res := parse(t, read(t, filepath.Join(dir, runFile)))
+	if res.Status != result.Incomplete || len(res.Rows) != 1 || res.Rows[0].Status != result.Incomplete {
+		t.Fatalf("the result is not one incomplete row: %s %+v", res.Status, res.Rows)
+	}
+	if r := res.Rows[0]; r.Listed+r.Bought == 0 || r.Audit.Done {
+		t.Errorf("want what was measured, without an audit: %+v", r)
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	// A lock cannot be given back with MULTI when memory is full, so whoever waits for it has to time out.
+	for _, strategy := range []string{"watch", "coarse:timeout=500ms"} {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel() // on a server of its own: one that was full frees its memory in the background
+			s := newExternal(t, "--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
+			o := marketsim(t, "run", "--strategy", strategy, "--mix", "3x1", "--duration", "1m", "--warmup", "0s",
+				"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
+			o.exits(t, exitEnvironment).says(t, "OOM command not allowed")
+			res := parse(t, o.stdout)
+			if res.Status != result.Incomplete || len(res.Rows) != 1 || res.Rows[0].Listed+res.Rows[0].Bought == 0 || !res.Rows[0].Audit.OK {
+				t.Fatalf("want one incomplete row, audited: %s %+v", res.Status, res.Rows)
+			}
+			s.holds(t)
+		})
+	}
 }

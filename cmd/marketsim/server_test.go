@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -81,7 +82,7 @@ func TestPrefixThatHoldsKeys(t *testing.T) {
 	for _, key := range []string{"mine:run", "mine:users:1", "mine:market:", "mine:of somebody else"} {
 		s.conn.Set(t.Context(), key, "x", 0)
 		attempt(t, s.url(""), "--prefix", "mine:").exits(t, exitEnvironment).
-			says(t, "prefix already holds keys: "+key, "clean --prefix mine: --redis redis://").silent(t, "removed at the end")
+			says(t, "prefix already holds keys: "+key, "marketsim clean --redis redis://").silent(t, "removed at the end")
 		s.holds(t, key)
 		s.conn.Del(t.Context(), key)
 	}
@@ -110,7 +111,7 @@ func TestCommandsDenied(t *testing.T) {
 				if n := strings.Count(o.stderr, "ACL SETUSER <user> +"+command); n != 1 && command != "exec" {
 					t.Errorf("the advice is given %d times:\n%s", n, o.stderr)
 				}
-				hidden(t, o, dir)
+				hidden(t, secret, o, dir)
 				left := s.conn.Keys(t.Context(), "*").Val()
 				if len(left) > 0 {
 					t.Errorf("keys are left behind: %q", left)
@@ -126,11 +127,11 @@ func TestKeysDenied(t *testing.T) {
 	s := newExternal(t)
 	s.conn.ACLSetUser(t.Context(), "guest", "on", "~theirs:*", "+@all", ">"+secret)
 	o := attempt(t, s.url("guest:"+secret), "--prefix", "mine:").exits(t, exitEnvironment).says(t, "grant its keys")
-	hidden(t, o)
+	hidden(t, secret, o)
 	attempt(t, s.url("guest:"+secret), "--prefix", "theirs:").exits(t, exitFine)
 }
 
-// external is a redis-server that stands for the user's own.
+// external is a redis-server that stands for the user's own, and asks for no password unless it is started with one.
 type external struct {
 	*backend.Server
 	conn *backend.Conn // of somebody who may do everything
@@ -138,6 +139,9 @@ type external struct {
 
 func newExternal(t testing.TB, args ...string) external {
 	t.Helper()
+	if !slices.Contains(args, "--requirepass") {
+		args = append(args, "--requirepass", "")
+	}
 	s := testkit.Local(t, args...)
 	return external{s, testkit.Dial(t, s)}
 }
@@ -168,11 +172,13 @@ func (e external) holds(t testing.TB, want ...string) {
 	}
 }
 
-// trading waits until a run under the prefix is under way: a rehearsal lists one item only.
+// trading waits until a run under the prefix is under way, and its first seller has earned something: a rehearsal lists one
+// item only, and nothing is sold of a stock until it is complete.
 func (e external) trading(t testing.TB, prefix string) {
 	t.Helper()
 	eventually(t, "a run under "+prefix, func() bool {
-		return e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
+		funds, err := e.conn.HGet(t.Context(), prefix+"users:1", "funds").Int64()
+		return err == nil && funds > bench.DefaultFunds && e.conn.ZCard(t.Context(), prefix+"market:").Val() > 3
 	})
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 	})
 	replica, err := on.ReplicaOf(t.Context(), down)
 	if err == nil { // nobody takes its place
-		err = errors.Join(on.Kill(replica), on.Kill(down))
+		err = errors.Join(on.Redises[replica].Kill(), on.Redises[down].Kill())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -34,26 +33,10 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
 				"is it running, and is this its address?")
 	}
-	if err := errors.Join(on.Restart(t.Context(), down), on.Restart(t.Context(), replica), on.AwaitReady(t.Context())); err != nil {
+	if err := errors.Join(on.Redises[down].Restart(t.Context()), on.Redises[replica].Restart(t.Context()), on.AwaitReady(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	on.clean(t)
-}
-
-// incomplete: a slot that nobody serves, and what to look at then.
-func (on yourCluster) incomplete(t *testing.T) {
-	slots, err := testkit.Dial(t, on.Server()).Do(t.Context(), "cluster", "slots").Slice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	missing := slots[0].([]any)[0].(int64)
-	on.each(t, func(conn *backend.Conn) {
-		if err := conn.Do(t.Context(), "cluster", "delslots", missing).Err(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	marketsim(t, short("run", "--strategy", "lua", "--redis", on.url())...).exits(t, exitEnvironment).
-		says(t, fmt.Sprintf("serves slot %d: it is not complete", missing), "redis-cli --cluster check "+on.Addrs()[0])
 }
 
 // nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
@@ -62,7 +45,7 @@ func (on yourCluster) nodeDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := on.Kill(named); err != nil {
+	if err := on.Redises[named].Kill(); err != nil {
 		t.Fatal(err)
 	}
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,16 +41,7 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 // onTerminal returns what a command shows to a person.
 func onTerminal(t *testing.T, env string, args ...string) string {
 	t.Helper()
-	return onTerminalOf(t, 0, 0, env, args...)
-}
-
-// onTerminalOf is onTerminal, of a size.
-func onTerminalOf(t *testing.T, width, height uint16, env string, args ...string) string {
-	t.Helper()
 	screen, tty := openTerminal(t)
-	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
 	cmd.Stdout, cmd.Stderr = tty, tty
@@ -65,42 +58,36 @@ func onTerminalOf(t *testing.T, width, height uint16, env string, args ...string
 
 func TestColorOnATerminal(t *testing.T) {
 	t.Parallel()
-	if shown := onTerminal(t, "NO_COLOR=", "report", stored); !strings.Contains(shown, "\x1b[32m") {
+	if shown := onTerminal(t, "NO_COLOR=", "report", stored(t)); !strings.Contains(shown, "\x1b[32m") {
 		t.Errorf("no color on a terminal:\n%q", shown)
 	}
-	if shown := onTerminal(t, "NO_COLOR=1", "report", stored); strings.Contains(shown, "\x1b[") {
+	if shown := onTerminal(t, "NO_COLOR=1", "report", stored(t)); strings.Contains(shown, "\x1b[") {
 		t.Errorf("color in spite of NO_COLOR:\n%q", shown)
 	}
 }
 
-// TestTableOnATerminal: where there is room, a table stands from the first row on, and each takes the place of the one
-// before.
-func TestTableOnATerminal(t *testing.T) {
-	t.Parallel()
-	args := []string{"run", "--strategy", "fine,watch", "--mix", "1x1", "--trials", "6", "--backend", "embedded",
-		"--duration", "20ms", "--warmup", "0s"}
-	shown := onTerminalOf(t, 80, 25, "NO_COLOR=1", args...)
-	if n := strings.Count(shown, "so far, after "); n != 12 || strings.Count(shown, "A\x1b[J") != 12 {
-		t.Errorf("%d tables, want 12, each removed:\n%q", n, shown)
+// TestNowhereToWrite: help that cannot be printed is a failure.
+func TestNowhereToWrite(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		testkit.Require(t, "/dev/full", err.Error())
 	}
-	if strings.Contains(shown, "1/6 rounds") || !strings.Contains(shown, "so far, after 6 of 6 rounds:") {
-		t.Errorf("lines in spite of the table, or not every round:\n%q", shown)
-	}
-	if shown := onTerminalOf(t, 80, 4, "NO_COLOR=1", args...); strings.Contains(shown, "so far") ||
-		!strings.Contains(shown, "6/6 rounds of 2 rows, about 0s left") {
-		t.Errorf("a table without room, or no lines:\n%q", shown)
+	defer full.Close()
+	for _, args := range []string{"--help", "run --help", "help run", "--version", "list"} {
+		err := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, io.Discard)
+		if code := exitCode(err); code != exitEnvironment || !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%s: exit code %d, %v", args, code, err)
+		}
 	}
 }
 
-func TestBarOnATerminal(t *testing.T) {
-	t.Parallel()
-	for _, env := range []string{"NO_COLOR=", "NO_COLOR=1"} {
-		shown := onTerminal(t, env, "run", "--strategy", "fine", "--mix", "1x1", "--backend", "embedded", "--duration", "600ms", "--warmup", "0s")
-		if !strings.Contains(shown, "fine 1x1 (row 1 of 1)") || !strings.Contains(shown, "1/1 fine 1x1: ") {
-			t.Errorf("%s: no bar, or no line:\n%q", env, shown)
-		}
-		if strings.Contains(shown, "\x1b[3") != (env == "NO_COLOR=") {
-			t.Errorf("%s: color is wrong:\n%q", env, shown)
-		}
+// TestPipeIsNoFile: one that nobody writes to would be read for ever.
+func TestPipeIsNoFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), runFile)
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, filepath.Dir(pipe)} {
+		marketsim(t, "report", path).exits(t, exitUsage).says(t, pipe+" is not a file")
 	}
 }

@@ -2,13 +2,13 @@ package servers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -23,36 +23,32 @@ const (
 	clusterNodeTimeout = "500"
 )
 
-// ErrNoMaster is returned by Cluster's Master and Dial while no living node serves the key's slot.
-var ErrNoMaster = errors.New("no master serves the slot")
-
 // A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
-// takes over within two seconds. Its methods are not safe for concurrent use, except for Master and Dial.
+// takes over within two seconds. Its methods are not safe for concurrent use, except for Master.
 type Cluster struct {
-	redises
-	known  *backend.Cluster // as the nodes tell a client
+	Redises
 	server *backend.Server
 }
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
 func StartCluster(ctx context.Context) (*Cluster, error) {
-	cli, err := find("redis-tools", "redis-cli", "valkey-cli")
+	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	nodes, err := startRedises(ctx, clusterNodes, startClusterNode)
-	c := &Cluster{redises: nodes}
+	password := rand.Text() // one for all: the slots say who serves a key, and not what it asks for
+	nodes, err := startRedises(ctx, clusterNodes, backend.Local{Password: password, Args: []string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", clusterNodeTimeout, "--repl-diskless-sync-delay", "0",
+	}})
+	c := &Cluster{Redises: nodes}
 	if err == nil {
 		err = c.join(ctx, cli)
 	}
 	if err == nil {
-		c.known, err = backend.OpenCluster(ctx, c.redises[0].Target)
-	}
-	if err == nil {
-		c.server = backend.NewServer(backend.NameCluster, c.redises[0].Target, "private cluster of three masters, each with a replica,",
-			c.Close)
+		c.server = backend.NewServer(backend.NameCluster, c.Redises[0].Target,
+			"private cluster of three masters, each with a replica,", c.Close)
 		err = c.server.Discover(ctx)
 	}
 	if err != nil {
@@ -61,25 +57,16 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// startClusterNode starts one node that is in no cluster yet. Its peers talk to it on another port, 10000 above its
-// own: both lie below the range from which the system takes the ports of outgoing connections.
-func startClusterNode(ctx context.Context) (node *backend.Server, err error) {
-	const lowest, highest = 10000, 22000
-	err = backend.OnFreePorts(ctx, 0, func([]string) (err error) {
-		node, err = backend.Local{Args: []string{
-			"--port", strconv.Itoa(lowest + rand.IntN(highest-lowest)), "--cluster-enabled", "yes",
-			"--cluster-node-timeout", clusterNodeTimeout, "--repl-diskless-sync-delay", "0",
-		}}.Start(ctx)
-		return err
-	})
-	return node, err
-}
+// Server is the cluster as a server of markets, which knows its slots and ends it.
+func (c *Cluster) Server() *backend.Server { return c.server }
 
 // join makes a cluster of the nodes and waits until all agree that it works.
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	create = append(create, "--cluster-replicas", "1", "--cluster-yes")
-	if out, err := exec.CommandContext(ctx, cli, create...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, cli, create...)
+	cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return fmt.Errorf("redis-cli --cluster create: %w; the end of what it said:\n%s", err,
 			strings.Join(lines[max(0, len(lines)-6):], "\n"))
@@ -96,26 +83,26 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	if !strings.Contains(info, "cluster_state:ok") {
 		return errors.New("its cluster_state is not ok")
 	}
-	replication, err := conn.Client.Info(ctx, "replication").Result()
+	is, err := conn.InfoFields(ctx, "replication")
 	if err != nil {
 		return err
 	}
-	if strings.Contains(replication, "role:slave") && !strings.Contains(replication, "master_link_status:up") ||
-		strings.Contains(replication, "role:master") && !strings.Contains(replication, "connected_slaves:1") {
+	if is["role"] == "slave" && is["master_link_status"] != "up" || is["role"] == "master" && is["connected_slaves"] != "1" {
 		return errors.New("replication has not begun")
 	}
 	return nil
 }
 
-// Master returns which node is the master of a key's slot now, as the first node says that answers.
+// Master returns which node is the master of a key's slot now, as the first node says that answers. It is an error that
+// no living node is.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
-	if err := c.known.Refresh(ctx); err != nil {
-		return 0, fmt.Errorf("%w of key %q: %w", ErrNoMaster, key, err)
+	if err := c.server.Cluster().Refresh(ctx); err != nil {
+		return 0, err
 	}
-	if i := slices.Index(c.Addrs(), c.known.Master(key).Addr); i >= 0 {
+	if i := slices.Index(c.Addrs(), c.server.Cluster().Master(key).Addr); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%w of key %q", ErrNoMaster, key)
+	return 0, fmt.Errorf("no node is the master of key %q", key)
 }
 
 // OtherMaster returns a master that does not serve a key's slot.
@@ -124,7 +111,7 @@ func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, master := range c.known.Masters() {
+	for _, master := range c.server.Cluster().Masters() {
 		if i := slices.Index(c.Addrs(), master.Addr); i >= 0 && i != at {
 			return i, nil
 		}
@@ -138,9 +125,9 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for n := range c.redises {
+	for n := range c.Redises {
 		var fields map[string]string
-		err := c.with(ctx, n, func(conn *backend.Conn) (err error) {
+		err := backend.With(ctx, c.Redises[n].Target, func(conn *backend.Conn) (err error) {
 			fields, err = conn.InfoFields(ctx, "replication")
 			return err
 		})
@@ -167,48 +154,116 @@ func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 // AwaitReady returns when every node serves and every replica follows its master. Without a bound in ctx it may wait for
 // ever.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
-	return each(len(c.redises), func(i int) error {
-		return c.with(ctx, i, func(conn *backend.Conn) error {
+	return each(len(c.Redises), func(i int) error {
+		return backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
 			return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
 		})
 	})
 }
 
-// Disconnect closes the connections of all clients: what they have sent and no node has read is lost.
-func (c *Cluster) Disconnect(ctx context.Context) error {
-	return each(len(c.redises), func(i int) error {
-		return c.with(ctx, i, func(conn *backend.Conn) error {
-			return conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
-		})
-	})
+// do sends a command to node i.
+func (c *Cluster) do(ctx context.Context, i int, args ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, args...)
+	if err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }); err != nil {
+		cmd.SetErr(err)
+	}
+	return cmd
 }
 
-// Configure sets a parameter of node i.
-func (c *Cluster) Configure(ctx context.Context, i int, name, value string) error {
-	err := c.with(ctx, i, func(conn *backend.Conn) error { return conn.ConfigSet(ctx, name, value).Err() })
+// ClusterStarter starts a private Redis Cluster for markets. The zero value is ready to use.
+type ClusterStarter struct{}
+
+// Name returns [backend.NameCluster].
+func (ClusterStarter) Name() backend.Name { return backend.NameCluster }
+
+// Start implements backend.Starter, as StartCluster does.
+func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
+	c, err := StartCluster(ctx)
 	if err != nil {
-		return fmt.Errorf("setting %s of %s: %w", name, c.Addrs()[i], err)
+		return nil, err
+	}
+	return c.Server(), nil
+}
+
+// migrateBatch is how many keys one MIGRATE takes along.
+const migrateBatch = 100
+
+// A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in steps,
+// between which a client meets ASK (the key has gone already) and TRYAGAIN (some of its keys have).
+//
+// Source: redis.io, cluster specification, "Live reconfiguration".
+type Move struct {
+	cluster  *Cluster
+	slot     int
+	from, to int
+	ids      []string // of the nodes
+}
+
+// BeginMove begins to move the slot of a key to node to, which must be a master, and moves no key yet. End ends it.
+func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, error) {
+	from, err := c.Master(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	m := &Move{cluster: c, slot: backend.Slot(key), from: from, to: to, ids: make([]string, len(c.Redises))}
+	for _, i := range []int{from, to} {
+		if m.ids[i], err = m.ask(ctx, i, "myid").Text(); err != nil {
+			return nil, m.failed(err)
+		}
+	}
+	err = m.ask(ctx, to, "setslot", m.slot, "importing", m.ids[from]).Err()
+	if err == nil {
+		err = m.ask(ctx, from, "setslot", m.slot, "migrating", m.ids[to]).Err()
+	}
+	return m, m.failed(err)
+}
+
+// Keys moves these keys, or all that the slot has if none are named.
+func (m *Move) Keys(ctx context.Context, keys ...string) (err error) {
+	for all := len(keys) == 0; ; {
+		if all {
+			keys, err = m.ask(ctx, m.from, "getkeysinslot", m.slot, migrateBatch).StringSlice()
+		}
+		if err == nil && len(keys) > 0 {
+			err = m.migrate(ctx, keys)
+		}
+		if err != nil || !all || len(keys) == 0 {
+			return m.failed(err)
+		}
+	}
+}
+
+// End makes the other node the slot's master. All keys must have moved.
+func (m *Move) End(ctx context.Context) error {
+	for _, i := range []int{m.to, m.from} { // in this order there is a master at all times
+		if err := m.ask(ctx, i, "setslot", m.slot, "node", m.ids[m.to]).Err(); err != nil {
+			return m.failed(err)
+		}
 	}
 	return nil
 }
 
-// Dial connects to the master of a key's slot. It is a plain connection: should the slot move to another node, its
-// commands fail and Dial has to be called again.
-func (c *Cluster) Dial(ctx context.Context, key string) (*backend.Conn, error) {
-	i, err := c.Master(ctx, key)
-	if err != nil {
-		return nil, err
+func (m *Move) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return c.redises[i].Dial(ctx)
+	return fmt.Errorf("moving slot %d from %s to %s: %w", m.slot, m.cluster.Addrs()[m.from], m.cluster.Addrs()[m.to], err)
 }
 
-// Dialer is Dial for lock.Env, for locks whose keys all lie on the slot of key.
-func (c *Cluster) Dialer(key string) func(context.Context) (*redis.Client, error) {
-	return func(ctx context.Context) (*redis.Client, error) {
-		conn, err := c.Dial(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
+// ask sends a CLUSTER command to a node.
+func (m *Move) ask(ctx context.Context, i int, args ...any) *redis.Cmd {
+	return m.cluster.do(ctx, i, append([]any{"cluster"}, args...)...)
+}
+
+func (m *Move) migrate(ctx context.Context, keys []string) error {
+	host, port, err := net.SplitHostPort(m.cluster.Addrs()[m.to])
+	if err != nil {
+		return err
 	}
+	password := m.cluster.Redises[m.to].Target.Password
+	args := []any{"migrate", host, port, "", 0, startTimeout.Milliseconds(), "auth", password, "keys"}
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return m.cluster.do(ctx, m.from, args...).Err()
 }

@@ -12,20 +12,28 @@ import (
 // is down. The servers write to disk as in production: each change is synced to the log before it is answered.
 // The methods are not safe for concurrent use.
 type Ensemble struct {
+	Members []*Member
+	Version string // as the first server says
+
 	product product
-	members []*member
-	version string
 }
 
 // A product is what an Ensemble runs.
 type product struct {
 	name  string
+	find  func() (program string, err error)
 	ports int // of each server; the first is for clients
 
 	// configure gives server i its arguments, and writes what it needs into its folder.
-	configure func(m *member, i int, ports []string) error
+	configure func(m *Member, i int, ports []string) error
 	// ask returns an error if the server at addr does not serve.
 	ask func(ctx context.Context, addr string) (status, error)
+}
+
+// A Member is a server. Its folder outlives its process: one that is started again finds its data.
+type Member struct {
+	*backend.Process
+	addr string // for clients, host:port
 }
 
 // status is what a server that serves says of itself.
@@ -35,58 +43,47 @@ type status struct {
 }
 
 // startEnsemble starts n servers of a product, and returns when each serves.
-func startEnsemble(ctx context.Context, p product, program string, n int) (*Ensemble, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	var e *Ensemble
-	err := backend.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
+func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err error) {
+	program, err := p.find()
+	if err != nil {
+		return nil, err
+	}
+	err = backend.OnFreePorts(ctx, n*p.ports, func(ports []string) error {
 		e = &Ensemble{product: p}
-		err := e.start(ctx, program, ports)
-		if err != nil {
-			err = errors.Join(err, e.Close())
+		if err := e.start(ctx, program, ports); err != nil {
+			return errors.Join(err, e.Close())
 		}
-		return err
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", p.name, backend.OfContext(ctx, err))
+		return nil, fmt.Errorf("starting %s: %w", p.name, err)
 	}
 	return e, nil
 }
 
 func (e *Ensemble) start(ctx context.Context, program string, ports []string) error {
 	for i := range len(ports) / e.product.ports {
-		m, err := newMember(program, e.product.name, local(ports[i*e.product.ports]))
-		if err != nil {
+		m := &Member{&backend.Process{Name: e.product.name, Program: program}, "127.0.0.1:" + ports[i*e.product.ports]}
+		m.Ready = func(ctx context.Context, _ int) error {
+			s, err := e.product.ask(ctx, m.addr)
+			if i == 0 && err == nil {
+				e.Version = s.version
+			}
 			return err
 		}
-		e.members = append(e.members, m)
-		if err := e.product.configure(m, i, ports); err != nil {
+		e.Members = append(e.Members, m)
+		if err := errors.Join(m.MakeFolder(), e.product.configure(m, i, ports)); err != nil {
 			return fmt.Errorf("configuring server %d: %w", i+1, err)
 		}
 	}
 	// At the same time, because none serves before a majority is there.
-	return each(len(e.members), func(i int) error { return e.startOne(ctx, i) })
+	return each(len(e.Members), func(i int) error { return e.Members[i].Start(ctx) })
 }
-
-// startOne starts server i and returns when it serves.
-func (e *Ensemble) startOne(ctx context.Context, i int) error {
-	m := e.members[i]
-	return m.start(ctx, func() error {
-		s, err := e.product.ask(ctx, m.addr)
-		if i == 0 && err == nil {
-			e.version = s.version
-		}
-		return err
-	})
-}
-
-// Version is what the first server says is its version.
-func (e *Ensemble) Version() string { return e.version }
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string {
-	addrs := make([]string, len(e.members))
-	for i, m := range e.members {
+	addrs := make([]string, len(e.Members))
+	for i, m := range e.Members {
 		addrs[i] = m.addr
 	}
 	return addrs
@@ -95,7 +92,7 @@ func (e *Ensemble) Addrs() []string {
 // Leader returns which server leads, and waits for an election if none does. A single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	err = backend.Await(ctx, pollEvery, func() error {
-		for i, m := range e.members {
+		for i, m := range e.Members {
 			if s, err := e.product.ask(ctx, m.addr); err == nil && s.leads {
 				leader = i
 				return nil
@@ -106,28 +103,7 @@ func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	return leader, err
 }
 
-// PID returns the process id of server i.
-func (e *Ensemble) PID(i int) int { return e.members[i].process.PID() }
-
-// Kill ends server i as a crash would.
-func (e *Ensemble) Kill(i int) error { return e.members[i].kill() }
-
-// Restart kills server i if it runs and starts it again, at the same address and with what it has on disk. It returns
-// when the server serves.
-func (e *Ensemble) Restart(ctx context.Context, i int) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err := e.Kill(i)
-	if err == nil {
-		err = e.startOne(ctx, i)
-	}
-	if err != nil {
-		return fmt.Errorf("starting %s server %d again: %w", e.product.name, i+1, err)
-	}
-	return nil
-}
-
 // Close ends all servers and removes their folders.
 func (e *Ensemble) Close() error {
-	return each(len(e.members), func(i int) error { return e.members[i].close() })
+	return each(len(e.Members), func(i int) error { return e.Members[i].Close() })
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // etcd makes no lease shorter than 1.5 times its election time-out, rounded up to whole seconds: two seconds with its
@@ -21,26 +22,22 @@ const (
 )
 
 // FindEtcd returns the path of etcd, if it is installed.
-func FindEtcd() (string, error) { return find("etcd-server", "etcd") }
+func FindEtcd() (string, error) { return backend.Find("etcd-server", "etcd") }
 
 // StartEtcd starts an etcd of n members, 3.4 or newer.
 func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
-	program, err := FindEtcd()
-	if err != nil {
-		return nil, err
-	}
-	return startEnsemble(ctx, product{name: "etcd", ports: 2, configure: configureEtcd, ask: askEtcd}, program, n)
+	return startEnsemble(ctx, product{name: "etcd", find: FindEtcd, ports: 2, configure: configureEtcd, ask: askEtcd}, n)
 }
 
 // configureEtcd gives a member its arguments. The ports are for clients and for the other members.
-func configureEtcd(m *member, i int, ports []string) error {
+func configureEtcd(m *Member, i int, ports []string) error {
 	var all []string
 	for j := range len(ports) / 2 {
-		all = append(all, fmt.Sprintf("member-%d=http://%s", j+1, local(ports[j*2+1])))
+		all = append(all, fmt.Sprintf("member-%d=http://127.0.0.1:%s", j+1, ports[j*2+1]))
 	}
-	client, peer := "http://"+m.addr, "http://"+local(ports[i*2+1])
-	m.args = []string{
-		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.folder, "data"),
+	client, peer := "http://"+m.addr, "http://127.0.0.1:"+ports[i*2+1]
+	m.Args = []string{
+		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.Folder, "data"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(all, ","),
@@ -50,8 +47,8 @@ func configureEtcd(m *member, i int, ports []string) error {
 	}
 	// etcd ends at once when an environment variable of the user sets what an argument sets. On ARM, etcd 3.4 starts
 	// only with the variable that is added here.
-	m.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
-	m.env = append(m.env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
+	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
+	m.Env = append(m.Env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
 	return nil
 }
 
@@ -85,6 +82,3 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 	}
 	return status{leads: said.Leader == said.Header.Member, version: said.Version}, nil
 }
-
-// local is the address of a port of this machine.
-func local(port string) string { return net.JoinHostPort("127.0.0.1", port) }

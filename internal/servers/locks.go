@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -26,7 +23,7 @@ type Locks struct {
 	Addresses // of what the locks need, and nothing else
 
 	// What was started for the locks; nil where the user's own servers are used, or none are needed.
-	PrivateMasters   *Masters
+	PrivateMasters   Redises
 	PrivateZooKeeper *Ensemble
 	PrivateEtcd      *Ensemble
 }
@@ -76,39 +73,32 @@ func ensembleAt(ctx context.Context, own []string, start func(context.Context, i
 	return private.Addrs(), private, nil
 }
 
-// Preflight asks each of the user's servers whether a lock can be kept there, in a key that nobody uses. Locks do
-// without a minority: missing says which servers cannot be used, and why. An error says that too many cannot.
-func (l *Locks) Preflight(ctx context.Context, key string) (missing []string, err error) {
-	type group struct {
-		what string
-		n    int
-		ask  func(i int) error
-	}
-	var groups []group
-	if l.PrivateMasters == nil {
-		groups = append(groups, group{"redlock", len(l.Masters), func(i int) error {
-			return tryMaster(ctx, l.Masters[i], key)
-		}})
-	}
-	for _, e := range []struct {
-		what    string
-		private *Ensemble
-		addrs   []string
-		ask     func(context.Context, string) (status, error)
-	}{{"zookeeper", l.PrivateZooKeeper, l.ZooKeeper, askZooKeeper}, {"etcd", l.PrivateEtcd, l.Etcd, askEtcd}} {
-		if e.private == nil {
-			groups = append(groups, group{e.what, len(e.addrs), func(i int) error {
-				_, err := e.ask(ctx, e.addrs[i])
-				if err != nil {
-					err = fmt.Errorf("%s: %w", e.addrs[i], err)
-				}
-				return err
-			}})
+// Preflight asks each of the user's servers whether a lock can be kept there. Locks do without a minority: missing says
+// which servers cannot be used, and why. An error says that too many cannot.
+func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
+	member := func(addrs []string, ask func(context.Context, string) (status, error)) func(int) error {
+		return func(i int) error {
+			if _, err := ask(ctx, addrs[i]); err != nil {
+				return fmt.Errorf("%s: %w", addrs[i], err)
+			}
+			return nil
 		}
 	}
-	for _, g := range groups {
+	for _, g := range []struct {
+		what    string
+		private bool
+		n       int
+		try     func(i int) error
+	}{
+		{"redlock", l.PrivateMasters != nil, len(l.Masters), func(i int) error { return tryMaster(ctx, l.Masters[i]) }},
+		{"zookeeper", l.PrivateZooKeeper != nil, len(l.ZooKeeper), member(l.ZooKeeper, askZooKeeper)},
+		{"etcd", l.PrivateEtcd != nil, len(l.Etcd), member(l.Etcd, askEtcd)},
+	} {
+		if g.private {
+			continue
+		}
 		failures := make([]error, g.n)
-		_ = each(g.n, func(i int) error { failures[i] = g.ask(i); return nil })
+		_ = each(g.n, func(i int) error { failures[i] = g.try(i); return nil })
 		failures = slices.DeleteFunc(failures, func(err error) bool { return err == nil })
 		if n := len(failures); n > (g.n-1)/2 {
 			return nil, fmt.Errorf("%s cannot work without %d of its %d servers: %w; repair them, or name others with --%[1]s",
@@ -121,44 +111,22 @@ func (l *Locks) Preflight(ctx context.Context, key string) (missing []string, er
 	return missing, nil
 }
 
-// tryMaster does on one master what Redlock will do: take a key, renew it and delete it.
-func tryMaster(ctx context.Context, target backend.Target, key string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", target, backend.Explain(err))
-		}
-	}()
-	conn, err := backend.Dial(ctx, target)
+// tryMaster connects to a master and checks that it takes writes.
+func tryMaster(ctx context.Context, target backend.Target) error {
+	err := backend.With(ctx, target, func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) })
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", target, err)
 	}
-	defer conn.Close()
-	if err := backend.Preflight(ctx, conn); err != nil {
-		return err
-	}
-	if err := conn.SetNX(ctx, key, "preflight", 10*time.Second).Err(); err != nil {
-		return err
-	}
-	return giveBack.Run(ctx, conn, []string{key}, "preflight", 1000).Err()
+	return nil
 }
-
-// giveBack uses the commands of Redlock's scripts.
-var giveBack = redis.NewScript(`
-if redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], ARGV[2]) then
-	return redis.call('DEL', KEYS[1])
-end
-return 0`)
 
 // Close ends what was started for the locks.
 func (l *Locks) Close() error {
-	var errs []error
-	if l.PrivateMasters != nil {
-		errs = append(errs, l.PrivateMasters.Close())
-	}
+	err := l.PrivateMasters.Close()
 	for _, e := range []*Ensemble{l.PrivateZooKeeper, l.PrivateEtcd} {
 		if e != nil {
-			errs = append(errs, e.Close())
+			err = errors.Join(err, e.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -79,12 +79,12 @@ func TestPreflight(t *testing.T) {
 	locks := func() *servers.Locks {
 		return &servers.Locks{Addresses: servers.Addresses{Masters: m.Targets(), Etcd: nil}}
 	}
-	missing, err := locks().Preflight(t.Context(), "test:preflight")
+	missing, err := locks().Preflight(t.Context())
 	if err != nil || len(missing) > 0 {
 		t.Errorf("five masters: %q, %v", missing, err)
 	}
 	for i := range 5 {
-		conn, err := m.Dial(t.Context(), i)
+		conn, err := m[i].Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,36 +103,24 @@ func TestPreflight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	missing, err = locks().Preflight(t.Context(), "test:preflight")
+	missing, err = locks().Preflight(t.Context())
 	if err != nil || len(missing) != 2 {
 		t.Fatalf("two of five cannot be used: %q, %v", missing, err)
 	}
-	for i, why := range []string{"read-only replica", "without a password"} {
+	for i, why := range []string{"read-only replica", "cannot log in"} {
 		if !strings.Contains(missing[i], m.Addrs()[i]) || !strings.Contains(missing[i], why) {
 			t.Errorf("%q does not say %s and %s", missing[i], m.Addrs()[i], why)
 		}
 	}
-	if err := m.Kill(2); err != nil {
+	if err := m[2].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = locks().Preflight(t.Context(), "test:preflight"); err == nil ||
+	if _, err = locks().Preflight(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "without 3 of its 5 servers") || !strings.Contains(err.Error(), m.Addrs()[2]) {
 		t.Errorf("three of five cannot be used: %v", err)
 	}
 	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: m.Addrs()[2:3], Etcd: m.Addrs()[2:3]}}
-	if _, err := dead.Preflight(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
+	if _, err := dead.Preflight(t.Context()); err == nil || !strings.Contains(err.Error(), "zookeeper cannot work") {
 		t.Errorf("nothing answers for ZooKeeper: %v", err)
-	}
-}
-
-func BenchmarkStartMasters(b *testing.B) {
-	for b.Loop() {
-		m, err := servers.StartMasters(b.Context(), 5)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := m.Close(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -32,7 +32,7 @@ var groups = []struct {
 }{
 	{"masters", "redis", "redis-server",
 		func(ctx context.Context) (io.Closer, error) { return servers.StartMasters(ctx, 3) },
-		func(c io.Closer) []string { return c.(*servers.Masters).Addrs() }},
+		func(c io.Closer) []string { return c.(servers.Redises).Addrs() }},
 	{"cluster", "redis", "redis-tools",
 		func(ctx context.Context) (io.Closer, error) { return servers.StartCluster(ctx) },
 		func(c io.Closer) []string { return c.(*servers.Cluster).Addrs() }},

@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -38,24 +38,21 @@ func FindZooKeeper() (java string, err error) {
 	if _, err := os.Stat(zooKeeperJar); err != nil {
 		return "", fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, backend.ErrUnavailable)
 	}
-	return find(pack, "java")
+	return backend.Find(pack, "java")
 }
 
 // StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.
 func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
-	java, err := FindZooKeeper()
-	if err != nil {
-		return nil, err
-	}
-	zooKeeper := product{name: "zookeeper", ports: 3, configure: configureZooKeeper, ask: askZooKeeper}
-	return startEnsemble(ctx, zooKeeper, java, n)
+	return startEnsemble(ctx, product{
+		name: "zookeeper", find: FindZooKeeper, ports: 3, configure: configureZooKeeper, ask: askZooKeeper,
+	}, n)
 }
 
 // configureZooKeeper writes zoo.cfg and, for an ensemble, myid. The ports are for clients, for the quorum and for
 // elections.
-func configureZooKeeper(m *member, i int, ports []string) error {
-	data, file := filepath.Join(m.folder, "data"), filepath.Join(m.folder, "zoo.cfg")
-	m.args = []string{
+func configureZooKeeper(m *Member, i int, ports []string) error {
+	data, file := filepath.Join(m.Folder, "data"), filepath.Join(m.Folder, "zoo.cfg")
+	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
@@ -79,35 +76,27 @@ func configureZooKeeper(m *member, i int, ports []string) error {
 	return os.WriteFile(file, []byte(text.String()), 0o600)
 }
 
-// askZooKeeper asks a server whether it is a leader, a follower or standalone. One that does not serve yet answers,
-// too, but has no mode.
-func askZooKeeper(ctx context.Context, addr string) (s status, err error) {
+// zooKeeperServes is the answer of a server that serves: one that does not yet has no mode.
+var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
+
+// askZooKeeper asks a server whether it is a leader, a follower or standalone.
+func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return status{}, err
 	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return status{}, err
+	_, err = io.WriteString(conn, "srvr")
+	answer, _ := io.ReadAll(conn) // what there is of it tells
+	said := zooKeeperServes.FindStringSubmatch(string(answer))
+	switch {
+	case strings.Contains(string(answer), "not in the whitelist"): // a user's server: it does not say more
+		return status{}, nil
+	case said == nil:
+		return status{}, errors.Join(err, errors.New("it does not serve yet"))
 	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return status{}, err
-	}
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if strings.Contains(lines.Text(), "not in the whitelist") { // a user's server: it does not say more
-			return s, nil
-		}
-		name, value, _ := strings.Cut(lines.Text(), ": ")
-		switch name {
-		case "Zookeeper version":
-			s.version, _, _ = strings.Cut(value, "-")
-		case "Mode":
-			s.leads = value == "leader" || value == "standalone"
-			return s, nil
-		}
-	}
-	return status{}, errors.New("it does not serve yet")
+	return status{leads: said[2] == "leader" || said[2] == "standalone", version: said[1]}, nil
 }

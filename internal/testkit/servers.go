@@ -10,7 +10,7 @@ import (
 )
 
 // Masters starts n independent Redis masters for the length of the test. It needs "redis", see [Require].
-func Masters(t testing.TB, n int) *servers.Masters {
+func Masters(t testing.TB, n int) servers.Redises {
 	t.Helper()
 	m, err := servers.StartMasters(t.Context(), n)
 	endWith(t, "redis", m, err)

@@ -3,15 +3,19 @@ package wire
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
+	"time"
 )
 
 const bufferSize = 32 << 10
 
+// errEnd is returned where a connection has passed all that it may.
+var errEnd = errors.New("the connection has passed all that it may")
+
 // conn is a client's connection and ours to the server for it.
 type conn struct {
 	proxy  *Proxy
-	number int // from 1
 	client net.Conn
 	done   chan struct{} // closed when it is cut
 
@@ -20,24 +24,19 @@ type conn struct {
 	up, down *stream
 }
 
-// traffic passes on what the two sides of a connection say, until it ends.
-type traffic interface {
-	passUp()
-	passDown()
-}
-
 // run passes on what both sides say until the server ends it, or it is cut.
 func (c *conn) run() {
 	if !c.connect() {
 		return
 	}
-	var t traffic = bytes{c}
+	nextUp, nextDown := c.nextPiece(), pieces(c.server)
 	if c.proxy.redis {
-		t = &redis{conn: c}
+		r := newRedis(c)
+		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
 	var up sync.WaitGroup
-	up.Go(t.passUp)
-	t.passDown()
+	up.Go(func() { c.passUp(nextUp) })
+	c.passDown(nextDown)
 	c.proxy.mu.Lock()
 	c.cut() // passUp may wait for the client
 	c.proxy.mu.Unlock()
@@ -47,7 +46,7 @@ func (c *conn) run() {
 // connect reports false when there is no server, or the connection was cut meanwhile. It waits while what clients send
 // is held back.
 func (c *conn) connect() bool {
-	if !(&stream{conn: c, direction: Up}).await() {
+	if !(&stream{conn: c}).await() {
 		return false
 	}
 	server, err := net.Dial(c.proxy.target.Network, c.proxy.target.Addr)
@@ -57,21 +56,12 @@ func (c *conn) connect() bool {
 	c.proxy.mu.Lock()
 	defer c.proxy.mu.Unlock()
 	c.server = server
-	c.up = &stream{conn: c, direction: Up, from: c.client, to: server}
-	c.down = &stream{conn: c, direction: Down, from: server, to: c.client}
+	c.up, c.down = &stream{conn: c, to: server}, &stream{conn: c, to: c.client, replies: true}
 	if c.isCut() {
 		server.Close()
 		return false
 	}
 	return true
-}
-
-// streams needs proxy.mu.
-func (c *conn) streams() []*stream {
-	if c.server == nil {
-		return nil
-	}
-	return []*stream{c.up, c.down}
 }
 
 // cut closes both sides. It needs proxy.mu.
@@ -95,34 +85,50 @@ func (c *conn) isCut() bool {
 	}
 }
 
-// hangUp tells the server that the client will say no more. The server executes what it was sent, answers, and hangs up
-// in its turn, which ends the connection.
-func (c *conn) hangUp() {
-	if half, ok := c.server.(interface{ CloseWrite() error }); c.up.await() && ok {
-		_ = half.CloseWrite() // it may have hung up already
+// pieces reads what one side says, in any protocol.
+func pieces(from net.Conn) func() ([]byte, error) {
+	buffer := make([]byte, bufferSize)
+	return func() ([]byte, error) {
+		n, err := from.Read(buffer)
+		return buffer[:n], err
 	}
 }
 
-// bytes is traffic in any protocol.
-type bytes struct{ *conn }
-
-func (c bytes) passUp() {
-	buffer := make([]byte, bufferSize)
-	for {
-		n, err := c.up.Read(buffer)
-		if c.up.pass(buffer[:n]) != nil || err != nil {
-			c.hangUp()
-			return
+// nextPiece reads what the client says at once, which may be several commands, and holds it where a trap says so.
+func (c *conn) nextPiece() func() ([]byte, error) {
+	next := pieces(c.client)
+	return func() ([]byte, error) {
+		said, err := next()
+		if len(said) > 0 {
+			if _, lost := c.trapped(namesOf(said)); lost != nil {
+				return nil, lost
+			}
 		}
+		return said, err
 	}
 }
 
-func (c bytes) passDown() {
-	buffer := make([]byte, bufferSize)
+// passUp passes on what the client says. When it says no more, the server is told so: it executes what it was sent,
+// answers, and hangs up in its turn, which ends the connection.
+func (c *conn) passUp(next func() ([]byte, error)) {
 	for {
-		n, err := c.down.Read(buffer)
-		// A client that has gone is no reason to stop: what it sent may still be on its way to the server.
-		if errors.Is(c.down.pass(buffer[:n]), errEnd) {
+		said, err := next()
+		if c.up.pass(said) == nil && err == nil {
+			continue
+		}
+		if half, ok := c.server.(interface{ CloseWrite() error }); c.up.await() && ok {
+			_ = half.CloseWrite() // it may have hung up already
+		}
+		return
+	}
+}
+
+// passDown passes on what the server says. A client that has gone is no reason to stop: what it sent may still be on its
+// way to the server.
+func (c *conn) passDown(next func() ([]byte, error)) {
+	for {
+		said, err := next()
+		if errors.Is(c.down.pass(said), errEnd) || errors.Is(err, errEnd) {
 			return
 		}
 		if err != nil {
@@ -130,4 +136,68 @@ func (c bytes) passDown() {
 			return
 		}
 	}
+}
+
+// stream is one direction of a connection.
+type stream struct {
+	conn    *conn
+	to      net.Conn
+	replies bool // it is what the server says
+
+	writing sync.Mutex
+}
+
+// holds reports whether a fault holds back what the stream carries.
+func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
+
+// pass does with b what the fault says. An error says that no more can pass, errEnd that this is because of the fault.
+func (s *stream) pass(b []byte) error {
+	for len(b) > 0 {
+		if !s.await() {
+			return net.ErrClosed
+		}
+		n, err := s.try(b)
+		if b = b[n:]; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when nothing is held back any more. It reports false when the connection was cut.
+func (s *stream) await() bool {
+	for {
+		fault, changed := s.conn.proxy.now()
+		if !s.holds(fault) {
+			return !s.conn.isCut()
+		}
+		select {
+		case <-changed:
+		case <-s.conn.done:
+			return false
+		}
+	}
+}
+
+// try deals with as much of b as the fault allows at this moment.
+func (s *stream) try(b []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	fault, _ := s.conn.proxy.now()
+	switch {
+	case s.holds(fault): // since await
+		return 0, nil
+	case fault == disconnect:
+		return 0, errEnd
+	}
+	return s.to.Write(b)
+}
+
+// settle returns when a write that had begun is over. One that waits for a peer which does not read is interrupted, and
+// reads the fault again before it goes on.
+func (s *stream) settle() {
+	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, which nothing passes
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_ = s.to.SetWriteDeadline(time.Time{})
 }

@@ -49,21 +49,6 @@ func (p *pair) connect() (client, server net.Conn) {
 	return client, server
 }
 
-// ends are the side that speaks in a direction and the side that listens.
-func (p *pair) ends(d wire.Direction) (from, to net.Conn) {
-	if d == wire.Up {
-		return p.client, p.server
-	}
-	return p.server, p.client
-}
-
-// bothWays runs f for each direction of a new connection.
-func bothWays(t *testing.T, f func(p *pair, d wire.Direction)) {
-	for d, name := range []string{"up", "down"} {
-		t.Run(name, func(t *testing.T) { f(newPair(t), wire.Direction(d)) })
-	}
-}
-
 // say sends text.
 func say(t testing.TB, c net.Conn, text string) {
 	t.Helper()
@@ -101,58 +86,74 @@ func hearNothing(t testing.TB, c net.Conn) {
 	}
 }
 
-func TestHoldDeliversLate(t *testing.T) {
-	bothWays(t, func(p *pair, d wire.Direction) {
-		p.proxy.SetFault(d, wire.Fault{Hold: true})
-		from, to := p.ends(d)
-		say(p, from, "held ")
-		say(p, to, "free")
-		hear(p, from, "free") // the other direction
-		hearNothing(p, to)
-		from.Close()
-		p.proxy.Heal()
-		hearEnd(p, to, "held ")
-	})
+// What a fault holds back arrives when it ends, and what it does not concern passes.
+func TestHeldIsDeliveredLate(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		begin    func(*wire.Proxy)
+		up, down bool // what is held
+	}{
+		{"partition", (*wire.Proxy).Partition, true, true},
+		{"hold replies", (*wire.Proxy).HoldReplies, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPair(t)
+			c.begin(p.proxy)
+			say(p, p.client, "up")
+			say(p, p.server, "down")
+			if !c.up {
+				hear(p, p.server, "up")
+			}
+			hearNothing(p, p.client)
+			hearNothing(p, p.server)
+			fresh, err := net.Dial("tcp", p.proxy.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			say(p, fresh, "further")
+			fresh.Close() // what it said is on its way
+			p.proxy.Heal()
+			if c.up {
+				hear(p, p.server, "up")
+			}
+			further, err := p.listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer further.Close()
+			hearEnd(p, further, "further")
+			hear(p, p.client, "down")
+			c.begin(p.proxy)
+			say(p, p.server, "last")
+			p.server.Close()
+			hearNothing(p, p.client)
+			p.proxy.Heal()
+			hearEnd(p, p.client, "last")
+		})
+	}
 }
 
-// A stream may not go on with a part of it missing.
-func TestDropEndsTheConnection(t *testing.T) {
-	bothWays(t, func(p *pair, d wire.Direction) {
-		p.proxy.SetFault(d, wire.Fault{Drop: true})
-		from, to := p.ends(d)
-		say(p, from, "lost")
-		say(p, to, "free")
-		hear(p, from, "free")
-		hearNothing(p, to)
-		p.proxy.SetFault(d, wire.Fault{})
-		hearEnd(p, to, "")
-		hearEnd(p, from, "")
-		p.connect()
-	})
-}
-
-// A client whose connection ends has all answered that passed.
-func TestEndOfWhatAClientSends(t *testing.T) {
+// While a proxy is disconnected, a new connection ends as soon as anything is said on it, and nothing passes.
+func TestDisconnectUntilHealed(t *testing.T) {
 	p := newPair(t)
-	p.proxy.SetFault(wire.Up, wire.Fault{End: true})
-	say(p, p.client, "lost")
-	hearEnd(p, p.server, "")
-	say(p, p.server, "answer")
-	p.server.Close()
-	hearEnd(p, p.client, "answer")
-	p.proxy.Heal()
-	p.connect()
-}
-
-// The server has what was sent before its answer was lost.
-func TestEndOfWhatAServerAnswers(t *testing.T) {
-	p := newPair(t)
-	p.proxy.SetFault(wire.Down, wire.Fault{End: true})
-	say(p, p.client, "question")
-	hear(p, p.server, "question")
-	say(p, p.server, "answer")
+	p.proxy.Disconnect()
 	hearEnd(p, p.client, "")
 	hearEnd(p, p.server, "")
+	client, err := net.Dial("tcp", p.proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	say(p, client, "lost")
+	server, err := p.listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hearEnd(p, server, "")
+	server.Close()
+	hearEnd(p, client, "")
+	p.proxy.Heal()
+	p.connect()
 }
 
 // Faults may come and go while much passes, and nothing of it is lost or out of order.
@@ -173,9 +174,8 @@ func TestFaultsWhileTrafficFlows(t *testing.T) {
 		}()
 	}
 	for range 2 * pieces {
-		for _, f := range []wire.Fault{{Hold: true}, {}} {
-			p.proxy.SetFault(wire.Up, f)
-			p.proxy.SetFault(wire.Down, f)
+		for _, change := range []func(){p.proxy.Partition, p.proxy.Heal, p.proxy.HoldReplies, p.proxy.Heal} {
+			change()
 		}
 		if got := <-came; got != text {
 			t.Errorf("%d bytes came, want %d as they were sent", len(got), len(text))

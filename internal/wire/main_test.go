@@ -66,22 +66,6 @@ func (b bench) wantCount(what string, want int64) {
 	}
 }
 
-// awaitCount waits until INCR was executed so often.
-func (b bench) awaitCount(what string, want int64) {
-	b.Helper()
-	deadline := time.Now().Add(soon)
-	for {
-		n, err := b.direct.IncrBy(b.Context(), b.key, 0).Result()
-		if err == nil && n == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%s: INCR was executed %d times, %v; want %d", what, n, err, want)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // within waits for a channel to be closed or to deliver.
 func within[T any](b bench, what string, c <-chan T) (v T) {
 	b.Helper()

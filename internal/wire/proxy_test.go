@@ -1,8 +1,6 @@
 package wire_test
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -13,120 +11,9 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-func TestPartitionDelaysWhatIsSent(t *testing.T) {
-	onEach(t, func(b bench) {
-		patient, hasty := b.dial(), b.dial()
-		b.proxy.Partition()
-		done := b.incr(patient)
-		ctx, cancel := context.WithTimeout(b.Context(), 50*time.Millisecond)
-		defer cancel()
-		if err := hasty.Incr(ctx, b.key).Err(); !isTimeout(err) {
-			b.Errorf("a client that waits 50 ms got %v", err)
-		}
-		hasty.Close()
-		fresh, err := net.Dial("tcp", b.proxy.Addr())
-		if err != nil {
-			b.Fatalf("a further connection: %v", err)
-		}
-		defer fresh.Close()
-		if _, err := io.WriteString(fresh, incrWords(b.key)); err != nil {
-			b.Fatal(err)
-		}
-		fresh.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		if _, err := fresh.Read(make([]byte, 1)); !isTimeout(err) {
-			b.Errorf("a further connection heard %v, want silence", err)
-		}
-		b.wantCount("partitioned", 0)
-		b.proxy.Heal()
-		if err := within(b, "healed", done); err != nil {
-			b.Errorf("a client that waited: %v", err)
-		}
-		fresh.SetReadDeadline(time.Now().Add(soon))
-		if line, err := bufio.NewReader(fresh).ReadString('\n'); err != nil || line[0] != ':' {
-			b.Errorf("a further connection heard %q, %v", line, err)
-		}
-		b.awaitCount("that of the client that had gone is delivered late, too", 3)
-	})
-}
-
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-func TestPartitionHoldsReplies(t *testing.T) {
-	onEach(t, func(b bench) {
-		through := b.dial()
-		trap := b.proxy.HoldReply(wire.Match{Command: "incr"})
-		done := b.incr(through)
-		within(b, "the reply", trap.Reached())
-		b.proxy.Partition()
-		trap.Open()
-		select {
-		case err := <-done:
-			b.Errorf("partitioned, but INCR returned %v", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-		b.proxy.Heal()
-		if err := within(b, "healed", done); err != nil {
-			b.Error(err)
-		}
-	})
-}
-
-func TestCut(t *testing.T) {
-	onEach(t, func(b bench) {
-		through := b.dial()
-		trap := b.proxy.Hold(wire.Match{Command: "incr"})
-		done := b.incr(through)
-		within(b, "the command", trap.Reached())
-		b.proxy.Cut()
-		if err := within(b, "cut", done); err == nil {
-			b.Error("a cut command was answered")
-		}
-		trap.Open()
-		if err := through.Incr(b.Context(), b.key).Err(); err != nil {
-			b.Errorf("a further connection: %v", err)
-		}
-		b.wantCount("after a cut", 1)
-	})
-}
-
-func TestDisconnectUntilHealed(t *testing.T) {
-	onEach(t, func(b bench) {
-		through := b.dial()
-		b.proxy.Disconnect()
-		if err := through.Incr(b.Context(), b.key).Err(); err == nil {
-			b.Error("a disconnected proxy passed a command")
-		}
-		if c, err := net.Dial("tcp", b.proxy.Addr()); err == nil {
-			io.WriteString(c, incrWords(b.key))
-			c.SetReadDeadline(time.Now().Add(soon))
-			if _, err := c.Read(make([]byte, 1)); err == nil || isTimeout(err) {
-				b.Errorf("a further connection is not closed at its first byte: %v", err)
-			}
-			c.Close()
-		}
-		b.proxy.Heal()
-		b.dial()
-		b.wantCount("disconnected", 0)
-	})
-}
-
-func TestDropUntilHealed(t *testing.T) {
-	onEach(t, func(b bench) {
-		through := b.dial()
-		b.proxy.SetFault(wire.Down, wire.Fault{Drop: true})
-		done := b.incr(through)
-		b.awaitCount("its reply is dropped", 1)
-		b.proxy.Heal()
-		if err := within(b, "healed", done); err == nil {
-			b.Error("a reply came that was dropped")
-		}
-		if err := through.Incr(b.Context(), b.key).Err(); err != nil {
-			b.Errorf("a further connection: %v", err)
-		}
-	})
 }
 
 // A client that does not read fills the connection; a partition has to begin all the same.
@@ -222,4 +109,28 @@ func forward(t *testing.T, server net.Listener) *wire.Proxy {
 		}
 	})
 	return p
+}
+
+// What a client of any protocol says in one piece can be held; pieces of Redis's are named by their commands.
+func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
+	proxy := forward(t, serve(t, func(c net.Conn) { io.Copy(c, c) }))
+	c, err := net.Dial("tcp", proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	proxy.Record()
+	trap := proxy.Hold(wire.Match{Nth: 2})
+	go func() { <-trap.Reached(); trap.Open() }()
+	for _, piece := range []string{"no RESP", "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nexec\r\n"} {
+		io.WriteString(c, piece)
+		c.SetReadDeadline(time.Now().Add(soon))
+		if _, err := io.ReadFull(c, make([]byte, len(piece))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-trap.Reached()
+	if got := proxy.Commands(); len(got) != 2 || got[0] != "" || got[1] != "ping exec" {
+		t.Errorf("it saw %q", got)
+	}
 }

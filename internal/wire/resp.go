@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -17,56 +18,56 @@ var errProtocol = errors.New("not the Redis protocol")
 
 // command is one request.
 type command struct {
-	name string   // in lower case; empty for a request that Redis ignores
+	name string   // in lower case
 	args []string // what follows the name
 	raw  []byte
 }
 
-// readCommand reads an array of bulk strings, or one line of words.
+// readCommand reads an array of bulk strings, as clients send it.
 func readCommand(in *bufio.Reader) (command, error) {
 	line, err := in.ReadString('\n')
 	if err != nil {
 		return command{}, err
 	}
-	c := command{raw: []byte(line)}
-	words := strings.Fields(line)
-	if line[0] == '*' {
-		words, err = c.readWords(in, line)
+	c, words := command{raw: []byte(line)}, []string(nil)
+	n, err := length(line)
+	if err != nil || line[0] != '*' || n < 1 {
+		return command{}, errProtocol
 	}
-	if err != nil {
-		return command{}, err
+	for range n {
+		if line, err = in.ReadString('\n'); err != nil {
+			return command{}, err
+		}
+		size, err := length(line)
+		if err != nil || line[0] != '$' || size < 0 {
+			return command{}, errProtocol
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return command{}, err
+		}
+		c.raw = append(append(c.raw, line...), text...)
+		words = append(words, string(text[:size]))
 	}
-	if len(words) > 0 {
-		c.name, c.args = strings.ToLower(words[0]), words[1:]
-	}
+	c.name, c.args = strings.ToLower(words[0]), words[1:]
 	return c, nil
 }
 
-func (c *command) readWords(in *bufio.Reader, line string) (words []string, err error) {
-	n, err := length(line)
-	for range n {
-		if line, err = in.ReadString('\n'); err != nil {
-			return nil, err
+// namesOf names the commands of Redis that a client said at once: "multi del exec". It is empty for other protocols.
+func namesOf(said []byte) string {
+	var names []string
+	for in := bufio.NewReader(bytes.NewReader(said)); ; {
+		c, err := readCommand(in)
+		if err != nil {
+			return strings.Join(names, " ")
 		}
-		var size int
-		if size, err = length(line); err != nil || line[0] != '$' || size < 0 {
-			return nil, errProtocol
-		}
-		c.raw = append(c.raw, line...)
-		text := make([]byte, size+2)
-		if _, err = io.ReadFull(in, text); err != nil {
-			return nil, err
-		}
-		c.raw = append(c.raw, text...)
-		words = append(words, string(text[:size]))
+		names = append(names, c.name)
 	}
-	return words, err
 }
 
 // reply is what a server says at once: the answer to a command, or a message that nobody asked for.
 type reply struct {
 	kind  byte   // its first byte: '*' an array, '>' a push, ...
-	size  int    // of an array or push: its elements
 	first string // of an array or push: the first of them, if it is a string
 	raw   []byte
 }
@@ -81,17 +82,14 @@ func readReply(in *bufio.Reader) (reply, error) {
 		}
 		r.raw = append(r.raw, line...)
 		n, body := 0, ""
-		switch line[0] {
-		case '+', '-', ':', '_', ',', '#', '(':
-		case '$', '=', '!', '*', '~', '>', '%', '|':
+		if strings.IndexByte("$=!*~>%|", line[0]) >= 0 {
 			if n, err = length(line); err != nil {
 				return reply{}, err
 			}
-		default:
-			return reply{}, errProtocol
 		}
 		left--
 		switch line[0] {
+		case '+', '-', ':', '_', ',', '#', '(':
 		case '$', '=', '!':
 			if body, err = r.readBody(in, n); err != nil {
 				return reply{}, err
@@ -102,10 +100,12 @@ func readReply(in *bufio.Reader) (reply, error) {
 			left += 2 * max(n, 0)
 		case '|': // attributes come before the value they belong to
 			left += 2*max(n, 0) + 1
+		default:
+			return reply{}, errProtocol
 		}
 		switch value {
 		case 0:
-			r.kind, r.size = line[0], n
+			r.kind = line[0]
 		case 1:
 			r.first = body
 		}
@@ -137,59 +137,46 @@ func length(line string) (int, error) {
 
 // answers knows which reply of a connection belongs to which command.
 type answers struct {
-	mu         sync.Mutex
-	queue      []*awaited
-	resp3      bool // the server speaks version 3, where a message has a kind of its own
-	subscribed bool // the client has subscribed to something
+	mu    sync.Mutex
+	queue []*awaited
 }
 
 // awaited is a command whose reply has not come.
 type awaited struct {
 	name    string
-	replies int // that belong to it
-	traps   []*Trap
+	replies int   // that belong to it
+	trap    *Trap // that has caught it; nil: none
 }
 
 // expect is called before the command is sent.
-func (a *answers) expect(c command, traps []*Trap) {
-	if c.name == "" {
-		return
-	}
+func (a *answers) expect(c command, trap *Trap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := &awaited{name: c.name, replies: 1, traps: traps}
+	w := &awaited{name: c.name, replies: 1, trap: trap}
 	if subscription(c.name) {
-		a.subscribed = true
 		w.replies = max(len(c.args), 1) // one for each channel
 	}
 	a.queue = append(a.queue, w)
 }
 
-// take returns the traps of the command that the reply belongs to, and whether the reply is a message of a
-// subscription or of client tracking.
-func (a *answers) take(r reply) (traps []*Trap, message bool) {
+// take returns the trap that has caught the command of the reply, if there is one, and whether the reply is a message of a
+// subscription.
+func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// In version 2 of the protocol what nobody asked for is an array like others, in version 3 a push.
-	unasked := r.kind == '>' || r.kind == '*' && a.subscribed && !a.resp3 && (isMessage(r) || subscription(r.first))
-	if unasked && isMessage(r) {
+	push := r.kind == '>'
+	if push && strings.HasSuffix(r.first, "message") { // of a channel, a pattern or a shard's channel
 		return nil, true
 	}
-	if len(a.queue) == 0 || unasked && !(subscription(r.first) && subscription(a.queue[0].name)) {
+	if len(a.queue) == 0 || push && !(subscription(r.first) && subscription(a.queue[0].name)) {
 		return nil, false // of another kind of push, or a farewell
 	}
 	w := a.queue[0]
-	if traps, w.traps = w.traps, nil; w.name == "hello" {
-		a.resp3 = r.kind == '%'
-	}
-	if w.replies--; w.replies == 0 || !unasked {
+	trap, w.trap = w.trap, nil
+	if w.replies--; w.replies == 0 || !push {
 		a.queue = a.queue[1:]
 	}
-	return traps, false
-}
-
-func isMessage(r reply) bool {
-	return r.kind == '>' && r.first == "invalidate" || r.size == 3 && (r.first == "message" || r.first == "smessage") || r.size == 4 && r.first == "pmessage"
+	return trap, false
 }
 
 func subscription(name string) bool {

@@ -15,10 +15,9 @@ func TestReadCommand(t *testing.T) {
 		err      error
 	}{
 		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", "get", []string{"a\r\n"}, nil},
-		{"PING  hello\r\n", "ping", []string{"hello"}, nil},
-		{"\r\n", "", nil, nil},
-		{"*0\r\n", "", nil, nil},
-		{"*-1\r\n", "", nil, nil},
+		{"PING  hello\r\n", "", nil, errProtocol},
+		{"\r\n", "", nil, errProtocol},
+		{"*0\r\n", "", nil, errProtocol},
 		{"*1\r\n$-1\r\n", "", nil, errProtocol},
 		{"*1\r\n:1\r\n", "", nil, errProtocol},
 		{"*x\r\n", "", nil, errProtocol},
@@ -65,25 +64,18 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	last := &Trap{}
 	a.expect(command{name: "subscribe", args: []string{"a", "b"}}, nil)
 	a.expect(command{name: "subscribe", args: []string{"c"}}, nil)
-	a.expect(command{name: "ping"}, []*Trap{last})
-	confirmation := reply{kind: '*', size: 3, first: "subscribe"}
-	for i, r := range []reply{confirmation, confirmation, {kind: '*', size: 3, first: "message"}, confirmation} {
-		if traps, message := a.take(r); len(traps) > 0 || message != (r.first == "message") {
-			t.Errorf("reply %d: traps %v, message %v", i, traps, message)
+	a.expect(command{name: "subscribe", args: []string{"refused", "once"}}, nil)
+	a.expect(command{name: "ping"}, last)
+	confirmation := reply{kind: '>', first: "subscribe"}
+	for i, r := range []reply{confirmation, confirmation, {kind: '>', first: "message"}, confirmation, {kind: '-'}} {
+		if lost, message := a.take(r); lost != nil || message != (r.first == "message") {
+			t.Errorf("reply %d: trap %v, message %v", i, lost, message)
 		}
-		if want := []int{3, 2, 2, 1}[i]; len(a.queue) != want {
+		if want := []int{4, 3, 3, 2, 1}[i]; len(a.queue) != want {
 			t.Errorf("after reply %d, %d commands wait, want %d", i, len(a.queue), want)
 		}
 	}
-	if traps, _ := a.take(reply{kind: '*', size: 2, first: "pong"}); len(traps) != 1 || traps[0] != last {
-		t.Errorf("the reply to PING belongs to %v", traps)
-	}
-}
-
-func TestRefusedSubscriptionIsAnsweredOnce(t *testing.T) {
-	var a answers
-	a.expect(command{name: "subscribe", args: []string{"a", "b"}}, nil)
-	if a.take(reply{kind: '-'}); len(a.queue) != 0 {
-		t.Errorf("%d commands wait after an error", len(a.queue))
+	if lost, _ := a.take(reply{kind: '*', first: "pong"}); lost != last {
+		t.Errorf("the reply to PING belongs to %v", lost)
 	}
 }

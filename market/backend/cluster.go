@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,11 +38,9 @@ func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 			"redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
 	}
 	for _, master := range c.Masters() {
-		conn, err := Dial(ctx, master)
-		if err != nil {
+		if err := With(ctx, master, func(*Conn) error { return nil }); err != nil {
 			return nil, fmt.Errorf("%w: a master of the cluster at %s cannot be reached: %w", ErrUnsuitable, entry.Addr, err)
 		}
-		conn.Close()
 	}
 	return c, nil
 }
@@ -108,18 +107,15 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	conn, err := Dial(ctx, c.target(addr))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	//lint:ignore SA1019 Redis 6.2 has no CLUSTER SHARDS
-	ranges, err := conn.ClusterSlots(ctx).Result()
-	if err != nil {
-		return fmt.Errorf("asking %s for the cluster's slots: %w", addr, Explain(err))
-	}
-	c.learn(addr, ranges)
-	return nil
+	return With(ctx, c.target(addr), func(conn *Conn) error {
+		//lint:ignore SA1019 Redis 6.2 has no CLUSTER SHARDS
+		ranges, err := conn.ClusterSlots(ctx).Result()
+		if err != nil {
+			return fmt.Errorf("asking %s for the cluster's slots: %w", addr, Explain(err))
+		}
+		c.learn(addr, ranges)
+		return nil
+	})
 }
 
 // learn takes the answer of the node at addr.
@@ -130,23 +126,19 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	for _, r := range ranges {
 		for i, node := range r.Nodes {
 			at := nodeAddr(node.Addr, addr)
-			if !slices.Contains(nodes, at) {
-				nodes = append(nodes, at)
-			}
-			if i > 0 { // a replica
-				continue
-			}
-			for slot := max(0, r.Start); slot <= min(r.End, slots-1); slot++ {
+			nodes = append(nodes, at)
+			for slot := max(0, r.Start); i == 0 && slot <= min(r.End, slots-1); slot++ { // the first is the master
 				c.serves[slot] = at
 			}
 		}
 	}
-	for _, known := range c.nodes { // one that is down may come back
-		if !slices.Contains(nodes, known) {
-			nodes = append(nodes, known)
+	nodes = append(nodes, c.nodes...) // one that is down may come back
+	c.nodes = nil
+	for _, node := range nodes {
+		if !slices.Contains(c.nodes, node) {
+			c.nodes = append(c.nodes, node)
 		}
 	}
-	c.nodes = nodes
 }
 
 // nodeAddr is the address of a node as another one tells it: without a host if it does not know one but its own.
@@ -164,4 +156,29 @@ func (c *Cluster) target(addr string) Target {
 	t := c.entry
 	t.Network, t.Addr = "tcp", addr
 	return t
+}
+
+// slots is how many hash slots a Redis Cluster has.
+const slots = 16384
+
+// Slot is the hash slot of a key on Redis Cluster: that of what stands between its first braces, if something does.
+//
+// Source: redis.io, cluster specification, "Key distribution model": CRC-16/XMODEM modulo 16384.
+func Slot(key string) int {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			high := crc&0x8000 != 0
+			if crc <<= 1; high {
+				crc ^= 0x1021
+			}
+		}
+	}
+	return int(crc) % slots
 }

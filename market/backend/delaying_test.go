@@ -58,7 +58,7 @@ func TestDelayIsExact(t *testing.T) {
 	}
 }
 
-// Every connection that belongs to a client has its delay: those that go-redis makes anew, those beside it, and
+// Every connection that belongs to a client has its delay: those that go-redis makes anew, and
 // subscriptions, which hear what others say.
 func TestDelayOfEveryConnection(t *testing.T) {
 	const delay = 20 * time.Millisecond
@@ -80,18 +80,6 @@ func TestDelayOfEveryConnection(t *testing.T) {
 			}
 		}
 		late("a command", func() error { return own.Ping(t.Context()).Err() })
-		beside, err := backend.DialBeside(t.Context(), own.Client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer beside.Close()
-		late("beside it", func() error {
-			if _, err := beside.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
-				return err
-			}
-			_, err := beside.Read(make([]byte, 100))
-			return err
-		})
 		sub := own.Subscribe(t.Context(), "news")
 		defer sub.Close()
 		if _, err := sub.Receive(t.Context()); err != nil {

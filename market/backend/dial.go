@@ -29,29 +29,20 @@
 // for itself and none can forget. Several connections count together where [CountInto] says so, and under [Delaying] they
 // are as slow as over a network.
 //
-// # Where the master changes
-//
 // On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used, because
 // it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
 //
-// # The one exception
-//
-// Under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline:
-//
-//   - PipelinePoolSize 1 in place of -1: without a pool for pipelines go-redis quietly turns FullDuplex off, and each
-//     batch waits for the one before it. [FullDuplex] makes the AutoPipeline, and fails where it is off. A client has
-//     one: whoever asks for it first chooses its options. Its Close does not close the client.
-//   - MaxRetries stays -1. A pipeline sends all that was not answered again otherwise, whole batches of purchases.
-//   - A batch does not end with the context of somebody whose command is in it. What was handed over is sent, though
-//     nobody may wait for it any more: its outcome is unknown.
-//   - When the connection breaks, the outcome of every command that was on its way is unknown, of all workers.
-//   - Commands are not counted, because go-redis starts a goroutine for each command that a hook sees. Bytes and round
-//     trips are, but nobody can say which worker they belong to.
+// The one exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline.
+// Its pool for pipelines has one connection, because without one go-redis quietly turns FullDuplex off. A batch does not end
+// with the context of somebody whose command is in it: what was handed over is sent, though nobody may wait for it any
+// more, and when the connection breaks, the outcome of all that was on its way is unknown, of all workers. Commands are not
+// counted, because go-redis starts a goroutine for each command that a hook sees; bytes and round trips are.
 package backend
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -82,7 +73,6 @@ type Conn struct {
 	*redis.Client
 	Stats *Stats
 
-	name   Name
 	meter  *meter
 	dialer *dialer
 }
@@ -96,21 +86,33 @@ func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
 // Addr is the address of the server that it was connected to last.
 func (c *Conn) Addr() string { return c.dialer.tried().Addr }
 
-// Awaits reports whether a reply is awaited: nothing was read since the last write.
-func (c *Conn) Awaits() bool { return c.meter.wrote.Load() }
-
 // Dial connects to t, logs in and PINGs, all within 4 seconds. It is the only constructor of a go-redis client
 // in marketsim; the package comment says why. Its errors say what to do next and wrap [ErrUnreachable],
-// [ErrAuth], [ErrTLS] or [ErrLoading] where one applies, or the context's error where the caller ended it.
+// [ErrAuth] or [ErrTLS] where one applies, or the context's error where the caller ended it.
 //
 // Should the connection break later, the command that noticed fails and the next one connects anew. While that
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, &dialer{target: t}) }
 
+// With calls do with a connection to t, which ends with it. The errors are those of [Dial] and of do.
+func With(ctx context.Context, t Target, do func(*Conn) error) error {
+	conn, err := Dial(ctx, t)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(conn), conn.Close())
+}
+
+// DialOver is Dial over connections that connect makes, such as those to a server in memory.
+func DialOver(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*Conn, error) {
+	return dial(ctx, &dialer{over: connect, target: Target{Network: "memory", Addr: "memory"}})
+}
+
 func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d.meter, d.delay, d.open = newMeter(ctx), delayOf(ctx), map[*countingConn]struct{}{}
+	d.meter, d.open = newMeter(ctx), map[*countingConn]struct{}{}
+	d.delay, _ = ctx.Value(contextKey("delay")).(time.Duration)
 	first, err := d.reach(bounded)
 	t := d.tried()
 	if err != nil {
@@ -138,8 +140,9 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 		first.Close()
 		return nil, explainDial(ctx, t, err)
 	}
-	d.meter.start()
-	return &Conn{Client: client, Stats: d.meter.Stats, name: NameURL, meter: d.meter, dialer: d}, nil
+	d.meter.started.Store(true)
+	d.meter.live.Store(true)
+	return &Conn{Client: client, Stats: d.meter.Stats, meter: d.meter, dialer: d}, nil
 }
 
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
@@ -152,13 +155,13 @@ func QuietLogs() { logging.Disable() }
 type dialer struct {
 	cluster *Cluster // whose slot's master it connects to; nil: to target
 	slot    int
+	over    func(context.Context) (net.Conn, error) // connects in place of the network; nil: nothing does
 
 	meter *meter
 	delay time.Duration // of what is received
 	first atomic.Pointer[net.Conn]
 
 	watching atomic.Bool // a WATCH is in force, which belongs to its connection
-	doubted  atomic.Bool // the last attempt to connect failed, or the last connection broke
 
 	mu     sync.Mutex
 	target Target                     // of the last connection
@@ -167,60 +170,35 @@ type dialer struct {
 
 // options is what the package comment explains.
 func (d *dialer) options(t Target) *redis.Options {
-	pipelines := -1
-	if d.meter.shared {
-		pipelines = 1
-	}
-	return &redis.Options{
+	o := &redis.Options{
 		Network: t.Network, Addr: t.Addr, Username: t.Username, Password: t.Password, DB: t.DB,
 		Dialer: d.dial,
 		OnConnect: func(context.Context, *redis.Conn) error {
 			d.meter.live.Store(d.meter.started.Load())
 			return nil
 		},
-		MaxRetries:            -1,
-		DialerRetries:         1,
-		PoolSize:              1,
-		PipelinePoolSize:      pipelines,
-		ReadBufferSize:        bufferSize,
-		WriteBufferSize:       bufferSize,
-		ConnMaxIdleTime:       -1,
-		DialTimeout:           dialTimeout,
-		ReadTimeout:           ioTimeout,
-		WriteTimeout:          ioTimeout,
-		ContextTimeoutEnabled: true,
-		DisableIdentity:       true,
-		MaintNotificationsConfig: &maintnotifications.Config{
-			Mode: maintnotifications.ModeDisabled,
-		},
+		MaxRetries:               -1,
+		DialerRetries:            1,
+		PoolSize:                 1,
+		PipelinePoolSize:         -1,
+		ReadBufferSize:           bufferSize,
+		WriteBufferSize:          bufferSize,
+		ConnMaxIdleTime:          -1,
+		DialTimeout:              dialTimeout,
+		ReadTimeout:              ioTimeout,
+		WriteTimeout:             ioTimeout,
+		ContextTimeoutEnabled:    true,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-}
-
-// besideKey is the key under which DialBeside tells dial that go-redis does not ask.
-type besideKey struct{}
-
-// DialBeside opens one more connection to the server of a client that Dial made, for a library that brings a client of
-// its own: TCP or a socket, and TLS where the server wants it. Logging in is left to the library (see the client's
-// Options), and is counted like all else: with what the client's own connection carries. Its errors are those of Dial.
-func DialBeside(ctx context.Context, client *redis.Client) (net.Conn, error) {
-	o := client.Options()
-	return o.Dialer(context.WithValue(ctx, besideKey{}, true), o.Network, o.Addr)
+	if d.meter.shared {
+		o.PipelinePoolSize = 1
+	}
+	return o
 }
 
 // dial is go-redis's Dialer. A handshake follows, which is not counted.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	if ctx.Value(besideKey{}) != nil {
-		beside := dialer{
-			cluster: d.cluster, slot: d.slot, target: d.tried(), meter: &meter{Stats: d.meter.Stats}, delay: d.delay,
-			open: map[*countingConn]struct{}{},
-		}
-		beside.meter.start()
-		conn, err := beside.reach(ctx)
-		if err != nil {
-			return nil, explainDial(ctx, beside.tried(), err)
-		}
-		return conn, nil
-	}
 	d.meter.live.Store(false)
 	if first := d.first.Swap(nil); first != nil {
 		return *first, nil
@@ -229,26 +207,56 @@ func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
-	plain, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, t.Network, t.Addr)
+	connect := d.over
+	if connect == nil {
+		connect = func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, t.Network, t.Addr)
+		}
+	}
+	conn, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if t.TLS == nil {
-		return d.wrap(plain), nil
+	if t.TLS != nil {
+		config := t.TLS.Clone()
+		if config.ServerName == "" {
+			config.ServerName, _, _ = net.SplitHostPort(t.Addr)
+		}
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, handshakeError{err}
+		}
+		conn = secure
 	}
-	config := t.TLS.Clone()
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(t.Addr)
-	}
-	secure := tls.Client(plain, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		plain.Close()
-		return nil, handshakeError{err}
-	}
-	return d.wrap(secure), nil
+	return count(delayed(conn, d.delay, alarm.New), d), nil
 }
 
-// wrap adds to a connection what the dialer wants of each.
-func (d *dialer) wrap(conn net.Conn) net.Conn {
-	return count(delayed(conn, d.delay, alarm.New), d)
+// contextKey is the key of what a context tells Dial.
+type contextKey string
+
+// Pipelining returns a context under which [Dial] makes a client that all workers of a process share: the one exception
+// to its rules, which the package comment explains. Such a client counts for itself whatever [CountInto] says.
+func Pipelining(ctx context.Context) context.Context {
+	return context.WithValue(ctx, contextKey("pipelining"), true)
+}
+
+// FullDuplex returns the AutoPipeline of a client that was dialled under [Pipelining], which many goroutines may use at
+// once. It sends their commands over one connection as they come, and does not wait for the replies to those before. A
+// command is handed over by Submit; the error of its WaitContext is the context's where that ended first, and the
+// command may be sent and executed all the same.
+//
+// Close it before the client: it waits for what was handed over. The error is that of a client whose pipeline would wait
+// for the replies to a batch before it sends the next one: it was not dialled under [Pipelining], or somebody made its
+// AutoPipeline with other options.
+func FullDuplex(rdb *redis.Client) (*redis.AutoPipeliner, error) {
+	pipeline, err := rdb.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
+	if err != nil {
+		return nil, err
+	}
+	if !pipeline.Config().FullDuplex {
+		return nil, errors.Join(errors.New("go-redis has turned full duplex off: the client needs a pool for pipelines, and the "+
+			"first to ask for its AutoPipeline chooses the options"), pipeline.Close())
+	}
+	return pipeline, nil
 }

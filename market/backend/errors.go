@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"regexp"
 	"strings"
@@ -33,24 +32,15 @@ var (
 	// other's certificates.
 	ErrTLS = errors.New("cannot agree on TLS with Redis")
 
-	// ErrLoading is returned by Dial and Preflight while the server reads its data from disk.
-	ErrLoading = errors.New("the server is still loading its data")
-
-	// ErrUnsuitable is returned by Preflight for a server that cannot hold a market: too old, or a replica.
+	// ErrUnsuitable is returned by Preflight for a server that cannot hold a market: too old, a replica, or still loading.
 	ErrUnsuitable = errors.New("this server cannot be used")
 
 	// ErrChoice is returned by Start for a name that is not a backend.
 	ErrChoice = errors.New("unknown backend")
 
-	// ErrUnavailable is returned by a Starter whose program or engine is not on this machine, by Start when no Starter
-	// succeeded, and for a command that a server lacks (see lock.Command).
+	// ErrUnavailable is returned by a Starter whose program or engine is not on this machine, and for a command that a
+	// server lacks (see lock.Command).
 	ErrUnavailable = errors.New("not available")
-
-	// ErrNotOurs is returned by Kill and Restart for a server that marketsim did not start as a process of its own.
-	ErrNotOurs = errors.New("not a process of ours")
-
-	// ErrClosed is returned by Restart for a server that was closed.
-	ErrClosed = errors.New("the server was closed")
 )
 
 // handshakeError marks an error of the TLS handshake, which by itself may be a mere EOF or time-out.
@@ -68,57 +58,52 @@ func explainDial(ctx context.Context, t Target, err error) error {
 			return explained
 		}
 	}
-	var reply redis.Error
 	switch {
 	case redis.IsAuthError(err), redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
 		return explainAuth(t, err)
-	case redis.IsLoadingError(err):
-		return fmt.Errorf("%w at %s: %w; try again when it is done", ErrLoading, t.Addr, err)
 	case redis.HasErrorPrefix(err, "SELECT is not allowed in cluster mode"):
 		return fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL", ErrURL, t.Addr,
 			t.DB)
 	case redis.IsMaxClientsError(err):
 		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers", ErrUnreachable, t.Addr, err)
-	case errors.As(err, &reply):
+	case is[redis.Error](err):
 		return fmt.Errorf("the server at %s refused the connection: %w", t.Addr, Explain(err))
 	}
 	return fmt.Errorf("%w at %s: %w; %s", ErrUnreachable, t.Addr, err, reachHint(t, err))
 }
 
 func explainAuth(t Target, err error) error {
-	who := "user " + t.Username
+	who, hint := "user "+t.Username, "check the user in the URL and the password in REDIS_PASSWORD, --password-file or the URL"
 	if t.Username == "" {
 		who = "the default user"
 	}
 	if t.Password == "" {
-		return fmt.Errorf("%w at %s as %s without a password: %w; give one in REDIS_PASSWORD, with --password-file "+
-			"or in the URL", ErrAuth, t.Addr, who, err)
+		who += " without a password"
+		hint = "give one in REDIS_PASSWORD, with --password-file or in the URL"
 	}
-	return fmt.Errorf("%w at %s as %s: %w; check the user in the URL and the password in REDIS_PASSWORD, "+
-		"--password-file or the URL", ErrAuth, t.Addr, who, err)
+	return fmt.Errorf("%w at %s as %s: %w; %s", ErrAuth, t.Addr, who, err, hint)
+}
+
+// is reports whether an error of type T is in err's chain.
+func is[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // explainTLS returns nil for an error that has nothing to do with TLS.
 func explainTLS(t Target, err error) error {
-	var (
-		plain     tls.RecordHeaderError
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		handshake handshakeError
-	)
 	hint := ""
 	switch {
-	case errors.As(err, &plain):
+	case is[tls.RecordHeaderError](err):
 		hint = "the server does not speak TLS on this port: use redis:// instead of rediss://"
-	case errors.As(err, &authority):
+	case is[x509.UnknownAuthorityError](err):
 		hint = "its certificate is signed by an authority this machine does not know: give the authority's file " +
 			"with --cacert"
-	case errors.As(err, &name):
+	case is[x509.HostnameError](err):
 		hint = "its certificate is for another name: connect by that name or give it with --sni"
-	case errors.As(err, &invalid):
+	case is[x509.CertificateInvalidError](err):
 		hint = "its certificate is not valid"
-	case errors.As(err, &handshake):
+	case is[handshakeError](err):
 		hint = "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
 			"certificate (--cert and --key)"
 	case hungUp(err): // after the handshake; whether its alert or the end of the connection is seen first is a race
@@ -131,44 +116,33 @@ func explainTLS(t Target, err error) error {
 
 // hungUp reports whether the server ended a connection it had accepted.
 func hungUp(err error) bool {
-	var op *net.OpError
+	op, _ := errors.AsType[*net.OpError](err)
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.As(err, &op) && op.Op == "remote error" // how crypto/tls reports an alert
+		op != nil && op.Op == "remote error" // how crypto/tls reports an alert
 }
 
 // Broken reports whether err says that a connection broke or could not be made, and is nothing that a server answered.
 func Broken(err error) bool {
-	var reply redis.Error
-	var op *net.OpError
-	return err != nil && !errors.As(err, &reply) &&
-		(hungUp(err) || errors.As(err, &op) || errors.Is(err, ErrUnreachable))
+	return err != nil && !is[redis.Error](err) && (hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
 }
 
 // reachHint turns a network error into a question the user can answer.
 func reachHint(t Target, err error) string {
-	var (
-		dns   *net.DNSError
-		op    *net.OpError
-		isNet net.Error
-	)
+	op, _ := errors.AsType[*net.OpError](err)
+	late, _ := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &dns):
+	case is[*net.DNSError](err):
 		return "is the host name right?"
 	case errors.Is(err, syscall.EMFILE):
 		return "raise this process's limit of open files (ulimit -n), or use fewer workers"
-	case t.Network == "unix" && errors.Is(err, fs.ErrNotExist):
-		return "is it running, and is this the path of its unixsocket?"
-	case t.Network == "unix" && errors.Is(err, fs.ErrPermission):
-		return "may this user open the socket? (see unixsocketperm)"
-	case errors.As(err, &op) && op.Op == "dial":
+	case op != nil && op.Op == "dial" && t.Network == "unix":
+		return "is it running, is this the path of its unixsocket, and may this user open it (unixsocketperm)?"
+	case op != nil && op.Op == "dial":
 		return "is it running, and is this its address?"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &isNet) && isNet.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), late != nil && late.Timeout():
 		return "something accepted the connection but did not answer: is it Redis, and is it not stopped?"
-	case t.TLS == nil && t.Network != "unix":
-		return "it hung up before it answered: are its maxclients in use? does it expect TLS? then use rediss:// " +
-			"instead of redis://"
 	}
-	return "it hung up before it answered: are its maxclients in use?"
+	return "it hung up before it answered: are its maxclients in use? does it expect TLS? then use rediss:// instead of redis://"
 }
 
 // Denied reports whether the server refused a command because the user's ACL forbids it, and which command:
@@ -176,8 +150,8 @@ func reachHint(t Target, err error) string {
 // channels instead, and where a script was stopped by a server that does not say at which command.
 func Denied(err error) (command string, ok bool) {
 	// Redis 7.0, in a script: ERR The user executing the script can't publish to the channel mentioned in the command
-	var reply redis.Error
-	inScript := errors.As(err, &reply) && strings.Contains(reply.Error(), "The user executing the script can't ")
+	reply, _ := errors.AsType[redis.Error](err)
+	inScript := reply != nil && strings.Contains(reply.Error(), "The user executing the script can't ")
 	if !answered(err, "NOPERM") && !inScript {
 		return "", false
 	}
@@ -227,12 +201,8 @@ func Explain(err error) error {
 
 // answered reports whether the server refused with an error code, at once or when it discarded a transaction for it.
 func answered(err error, code string) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return false
-	}
-	text := reply.Error()
-	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
+	reply, _ := errors.AsType[redis.Error](err)
+	return reply != nil && (strings.HasPrefix(reply.Error(), code+" ") || strings.Contains(reply.Error(), "because of: "+code+" "))
 }
 
 // OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns

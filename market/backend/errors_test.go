@@ -11,7 +11,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/redis/go-redis/v9"
 )
 
 // explained checks that Explain adds a next step and keeps the cause.
@@ -72,11 +71,11 @@ func TestDeniedSpellings(t *testing.T) {
 		"NOPERM No permissions to access a channel":                                                                "",
 		"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command": "zadd",
 	} {
-		if got, ok := backend.Denied(replyError(text)); got != want || !ok {
+		if got, ok := backend.Denied(answer(text)); got != want || !ok {
 			t.Errorf("%s: read as %q, %v", text, got, ok)
 		}
 	}
-	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), replyError("ERR x")} {
+	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")} {
 		if _, ok := backend.Denied(err); ok {
 			t.Errorf("%v is taken for a denial", err)
 		}
@@ -86,20 +85,12 @@ func TestDeniedSpellings(t *testing.T) {
 	}
 }
 
-// replyError is an error as a server sends it.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-func (replyError) RedisError()     {}
-
-var _ redis.Error = replyError("")
-
 func TestExplain(t *testing.T) {
 	conn := testkit.Dial(t, testkit.Local(t, "--maxmemory", "1mb"))
 	explained(t, conn.Set(t.Context(), "k", strings.Repeat("x", 1<<20), 0).Err(), "raise maxmemory")
-	explained(t, replyError("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
-	explained(t, replyError("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
-	explained(t, replyError("LOADING Redis is loading the dataset in memory"), "try again")
+	explained(t, answer("EXECABORT Transaction discarded because of: OOM command not allowed"), "raise maxmemory")
+	explained(t, answer("MISCONF Redis is configured to save RDB snapshots"), "CONFIG SET save")
+	explained(t, answer("LOADING Redis is loading the dataset in memory"), "try again")
 }
 
 // late is a context whose deadline has passed and that has not ended yet.

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"time"
@@ -20,50 +19,40 @@ const (
 // Redirected reports whether a server refused a command, or discarded a transaction, because another server is responsible
 // for its keys, or because none is at the moment. The command was certainly not executed. A connection of
 // [Cluster.Dialer] goes to whoever is responsible with its next command.
-func Redirected(err error) bool { return redirectOf(err).kind != notRedirected }
+func Redirected(err error) bool { return redirectOf(err) != (redirect{}) }
 
 // A redirect is what a refused command says about who would not refuse it.
 type redirect struct {
-	kind redirectKind
-	addr string // of who is responsible, host:port; empty: the server does not say
+	code string // of the refusal; empty: it is none
+	addr string // of who is responsible, host:port, with moved and ask
 }
 
-type redirectKind int
-
 const (
-	notRedirected redirectKind = iota
-	movedTo                    // another server is responsible from now on
-	askAt                      // another server is, for this command
-	notNow                     // it is this server, but not now: the keys are on their way
-	nobody                     // the server is no master, knows of none, or misses its replicas
+	moved    = "MOVED"    // another server is responsible from now on
+	ask      = "ASK"      // another server is, for this command
+	tryAgain = "TRYAGAIN" // it is this server, but not now: the keys are on their way
 )
 
-// redirectOf reads a server's refusal.
+// redirectOf reads a server's refusal. With the other codes the server is no master, knows of none, or misses its replicas.
 func redirectOf(err error) redirect {
-	if err == nil {
-		return redirect{}
-	}
 	if addr, ok := redis.IsMovedError(err); ok {
-		return redirect{movedTo, addr}
+		return redirect{moved, addr}
 	}
 	if addr, ok := redis.IsAskError(err); ok {
-		return redirect{askAt, addr}
+		return redirect{ask, addr}
 	}
-	if answered(err, "TRYAGAIN") {
-		return redirect{kind: notNow}
-	}
-	for _, code := range []string{"READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS"} {
+	for _, code := range []string{tryAgain, "READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS"} {
 		if answered(err, code) {
-			return redirect{kind: nobody}
+			return redirect{code: code}
 		}
 	}
 	return redirect{}
 }
 
-// redirectAmong is the redirect that one of a pipeline's commands, or the pipeline itself, got.
-func redirectAmong(cmds []redis.Cmder, err error) redirect {
+// firstRefused is the redirect that one of a pipeline's commands, or the pipeline itself, got.
+func firstRefused(cmds []redis.Cmder, err error) redirect {
 	for _, cmd := range cmds {
-		if to := redirectOf(cmd.Err()); to.kind != notRedirected {
+		if to := redirectOf(cmd.Err()); to.code != "" {
 			return to
 		}
 	}
@@ -82,7 +71,7 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		case "watch":
 			f.dialer.watching.Store(true)
 			err := next(ctx, cmd)
-			f.again(ctx, redirectOf(err), err, time.Time{})
+			f.again(ctx, redirectOf(err), time.Time{})
 			f.dialer.watching.Store(err == nil)
 			return err
 		case "unwatch":
@@ -90,16 +79,14 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		err := next(ctx, cmd)
-		for giveUp := time.Now().Add(moving); f.again(ctx, redirectOf(err), err, giveUp); {
-			to := redirectOf(err)
-			cmd.SetErr(nil)
-			if to.kind == askAt {
-				err = f.ask(ctx, to.addr, cmd)
-				continue
-			}
-			err = next(ctx, cmd)
+		if !Redirected(err) {
+			return err
 		}
-		return err
+		cmd.SetErr(err) // which it does not have yet, as those of a pipeline do
+		return f.follow(ctx, []redis.Cmder{cmd}, err, func([]redis.Cmder) error {
+			cmd.SetErr(next(ctx, cmd))
+			return cmd.Err()
+		})
 	}
 }
 
@@ -107,22 +94,37 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if len(cmds) > 0 && cmds[0].Name() == "multi" { // begun anew by who knows what it has read
-			f.again(ctx, redirectAmong(cmds, err), err, time.Time{})
+			f.again(ctx, firstRefused(cmds, err), time.Time{})
 			f.dialer.watching.Store(false)
 			tellWhyDiscarded(cmds)
 			return err
 		}
-		refused := cmds
-		for giveUp := time.Now().Add(moving); f.again(ctx, redirectAmong(refused, err), err, giveUp); {
-			to := redirectAmong(refused, err)
-			if refused = redirected(refused); to.kind == askAt {
-				err = f.ask(ctx, to.addr, refused...)
-				continue
-			}
-			err = next(ctx, refused)
-		}
-		return firstOf(cmds)
+		return f.follow(ctx, cmds, err, func(refused []redis.Cmder) error { return next(ctx, refused) })
 	}
+}
+
+// follow sends those of the commands that were refused because of a redirect again, and again. It returns the error of the
+// first command that has one, as a pipeline does; err is that of having sent them all.
+func (f follower) follow(ctx context.Context, cmds []redis.Cmder, err error, send func([]redis.Cmder) error) error {
+	giveUp := time.Now().Add(moving)
+	for to := firstRefused(cmds, err); f.again(ctx, to, giveUp); to = firstRefused(cmds, err) {
+		refused := slices.DeleteFunc(slices.Clone(cmds), func(cmd redis.Cmder) bool { return !Redirected(cmd.Err()) })
+		if to.code == ask {
+			f.ask(ctx, to.addr, refused)
+			err = nil // each command has its own
+			continue
+		}
+		for _, cmd := range refused {
+			cmd.SetErr(nil)
+		}
+		err = send(refused)
+	}
+	for _, cmd := range cmds {
+		if cmd.Err() != nil {
+			return cmd.Err()
+		}
+	}
+	return err
 }
 
 // tellWhyDiscarded gives those commands of a transaction that were discarded with it the redirect for which it was.
@@ -138,95 +140,49 @@ func tellWhyDiscarded(cmds []redis.Cmder) {
 	}
 }
 
-// redirected are the commands of a pipeline that were refused because of a redirect, ready to be sent again.
-func redirected(cmds []redis.Cmder) (refused []redis.Cmder) {
-	for _, cmd := range cmds {
-		if Redirected(cmd.Err()) {
-			cmd.SetErr(nil)
-			refused = append(refused, cmd)
-		}
-	}
-	return refused
-}
-
-// firstOf is the error of the first command that has one, as a pipeline returns it.
-func firstOf(cmds []redis.Cmder) error {
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// again reports whether a command that ended with err is to be sent again, and makes sure that it then goes to whoever is
+// again reports whether a command that was refused is to be sent again, and makes sure that it then goes to whoever is
 // responsible.
-func (f follower) again(ctx context.Context, to redirect, err error, giveUp time.Time) bool {
+func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool {
 	d := f.dialer
-	switch to.kind {
-	case notRedirected:
-		var refused redis.Error
-		if err != nil && !errors.As(err, &refused) { // the master may be dead
-			d.doubted.Store(true)
-		}
-		return false
-	case nobody:
-		return false
-	case movedTo:
+	switch to.code {
+	case moved:
 		d.cluster.moved(d.slot, to.addr)
 		d.leave()
+	case ask, tryAgain:
+	default:
+		return false
 	}
 	if d.watching.Load() || !time.Now().Before(giveUp) || ctx.Err() != nil {
 		return false
 	}
-	return to.kind != notNow || rest(ctx)
-}
-
-// rest waits a little, and reports whether ctx goes on.
-func rest(ctx context.Context) bool {
-	timer := time.NewTimer(lookAgain)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	if to.code == tryAgain {
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return false
+		}
 	}
+	return true
 }
 
 // ask sends commands to the server at addr, which takes over their slot, as commands of a slot that is not its own yet.
-// What the other server then refuses is refused.
-func (f follower) ask(ctx context.Context, addr string, cmds ...redis.Cmder) error {
+// Where it cannot be reached, they stay refused.
+func (f follower) ask(ctx context.Context, addr string, cmds []redis.Cmder) {
 	target := f.dialer.tried()
 	target.Addr = addr
 	conn, err := Dial(CountInto(ctx, f.dialer.meter.Stats), target)
-	if err != nil { // nothing was sent
-		for _, cmd := range cmds {
-			cmd.SetErr(errNotNow)
-		}
-		return errNotNow
+	if err != nil {
+		time.Sleep(lookAgain)
+		return
 	}
 	defer conn.Close()
 	for _, cmd := range cmds {
-		if conn.Do(ctx, "asking").Err() != nil {
-			cmd.SetErr(errNotNow)
-			continue
+		if conn.Do(ctx, "asking").Err() == nil {
+			cmd.SetErr(nil)
+			_ = conn.Process(ctx, cmd) // cmd has its error
 		}
-		_ = conn.Process(ctx, cmd) // cmd has its error
 	}
-	return firstOf(cmds)
 }
-
-// errNotNow stands for a refusal of a server that could not be asked.
-var errNotNow error = refusal("TRYAGAIN the server that takes over the slot cannot be reached")
-
-// refusal is an error as servers answer it.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-// RedisError implements redis.Error.
-func (refusal) RedisError() {}
 
 // leave closes the connections to the server that was tried, so that go-redis makes another, to the slot's master. It
 // notices before it writes a command to one that is closed.
@@ -239,33 +195,25 @@ func (d *dialer) leave() {
 	clear(d.open)
 }
 
-// opened notes a connection that go-redis uses, and closed that it does no more.
-func (d *dialer) opened(conn *countingConn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open[conn] = struct{}{}
-}
-
-func (d *dialer) closed(conn *countingConn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.open, conn)
-}
-
-// reach connects to the server, of a cluster to the slot's master: as the nodes say now, where the last attempt failed or the
-// last connection broke.
+// reach connects to the server, of a cluster to the slot's master. Where that one cannot be reached, the nodes say whether
+// another has taken its place.
 func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
-	if d.cluster != nil {
-		if d.doubted.Load() {
-			_ = d.cluster.Refresh(ctx) // the one that was known may serve again before anybody says so
-		}
-		d.mu.Lock()
-		d.target = d.cluster.master(d.slot)
-		d.mu.Unlock()
+	if d.cluster == nil {
+		return d.connect(ctx, d.tried())
 	}
-	conn, err := d.connect(ctx, d.tried())
-	d.doubted.Store(err != nil)
-	return conn, err
+	conn, err := d.connect(ctx, d.turn())
+	if err == nil || d.cluster.Refresh(ctx) != nil || d.cluster.master(d.slot).Addr == d.tried().Addr {
+		return conn, err
+	}
+	return d.connect(ctx, d.turn())
+}
+
+// turn makes the slot's master, as far as is known, the target.
+func (d *dialer) turn() Target {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.target = d.cluster.master(d.slot)
+	return d.target
 }
 
 // tried is the server to which the last connection was made.

@@ -124,7 +124,7 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	if n, err := f.conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
 		t.Fatalf("WAIT: %d, %v", n, err)
 	}
-	if err := f.Kill(at); err != nil {
+	if err := f.Redises[at].Kill(); err != nil {
 		t.Fatal(err)
 	}
 	var value string
@@ -159,6 +159,7 @@ func TestRedirected(t *testing.T) {
 	}
 }
 
+// answer is an error as a server sends it.
 type answer string
 
 func (a answer) Error() string { return string(a) }

@@ -1,22 +1,15 @@
 package backend
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"sync"
-	"time"
-)
-
-const (
-	readyTimeout = 20 * time.Second // a disk may be busy when the server reads what it wrote
-	readyPoll    = 5 * time.Millisecond
 )
 
 // Local starts a private redis-server or valkey-server of this machine: on a free port of 127.0.0.1, without
@@ -26,10 +19,12 @@ const (
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
 
+	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the Target has:
+	// other users of this machine can reach the port. The server reads it from its standard input, where nobody sees it.
+	Password string
+
 	// Args are added to the command line, for example "--maxmemory", "10mb". --port and --requirepass are
-	// understood and show in the Target. With Args of one's own the folder stays until Close, because the server
-	// may then write to it (as a replica, or to an append-only file); without, it is removed at once where the
-	// system allows that, so that even a SIGKILL leaves nothing behind.
+	// understood and show in the Target.
 	Args []string
 
 	// TLS, if not nil, is how to connect to a server whose Args name its certificates; its only port is then a
@@ -40,41 +35,22 @@ type Local struct {
 // Name returns [NameLocal].
 func (l Local) Name() Name { return NameLocal }
 
-// Start starts the server and returns when it answers, within 20 seconds. The error wraps [ErrUnavailable] when
+// Start starts the server and returns when it answers, within a minute. The error wraps [ErrUnavailable] when
 // no server is installed, and holds the last lines of the server's log when it ended at once.
-func (l Local) Start(ctx context.Context) (*Server, error) {
-	program, err := l.find()
+func (l Local) Start(ctx context.Context) (s *Server, err error) {
+	programs := []string{"redis-server", "valkey-server"}
+	if l.Program != "" {
+		programs = []string{l.Program}
+	}
+	program, err := Find("redis-server", programs...)
 	if err != nil {
 		return nil, err
 	}
-	if port := l.arg("--port"); port != "" {
-		return l.startOn(ctx, program, port)
-	}
-	var s *Server
 	err = OnFreePorts(ctx, 1, func(ports []string) (err error) {
-		s, err = l.startOn(ctx, program, ports[0])
+		s, err = l.startOn(ctx, program, cmp.Or(l.arg("--port"), ports[0]))
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (l Local) find() (string, error) {
-	candidates := []string{"redis-server", "valkey-server"}
-	if l.Program != "" {
-		candidates = []string{l.Program}
-	}
-	for _, name := range candidates {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	if l.Program != "" {
-		return "", fmt.Errorf("%s: %w", l.Program, ErrUnavailable)
-	}
-	return "", fmt.Errorf("no redis-server or valkey-server in PATH: %w", ErrUnavailable)
+	return s, err
 }
 
 // arg returns the value of an option among Args, or "".
@@ -86,12 +62,16 @@ func (l Local) arg(name string) string {
 }
 
 func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
-	addr := net.JoinHostPort("127.0.0.1", port)
-	target := Target{Network: "tcp", Addr: addr, Password: l.arg("--requirepass"), TLS: l.TLS}
-	own := &ownProcess{program: program, args: l.commandLine(port), writes: len(l.Args) > 0}
-	s := NewServer(NameLocal, target, "private "+program, own.close)
-	s.own = own
-	if err := own.start(ctx, s.ready); err != nil {
+	password := cmp.Or(l.Password, rand.Text())
+	if slices.Contains(l.Args, "--requirepass") {
+		password = l.arg("--requirepass")
+	}
+	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password, TLS: l.TLS}
+	p := &Process{Name: "redis", Program: program, Args: l.commandLine(port)}
+	p.Input = fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)
+	s := NewServer(NameLocal, target, "private "+program, p.Close)
+	s.Process, p.Ready = p, s.ready
+	if err := p.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -99,7 +79,7 @@ func (l Local) startOn(ctx context.Context, program, port string) (*Server, erro
 
 // commandLine puts the caller's arguments last, where they win.
 func (l Local) commandLine(port string) []string {
-	args := []string{"--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
+	args := []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
 	if l.TLS != nil {
 		args = append(args, "--port", "0", "--tls-port", port)
 	}
@@ -107,82 +87,19 @@ func (l Local) commandLine(port string) []string {
 }
 
 // ready reports whether our server, and not another one that took its port, answers.
-func (s *Server) ready(ctx context.Context, p *Process) error {
-	conn, err := s.Dial(ctx)
-	if errors.Is(err, ErrAuth) {
-		return nil // it answers; an ACL file keeps us out
-	}
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	fields, err := conn.InfoFields(ctx, "server")
-	if _, denied := Denied(err); denied {
-		return nil
-	}
-	if err == nil && fields["process_id"] != strconv.Itoa(p.PID()) {
-		<-p.exited // it cannot bind, so it ends
-		return p.ended()
-	}
-	return err
-}
-
-// ownProcess is the process of a server that [Local] started: another one after each restart.
-type ownProcess struct {
-	program string
-	args    []string
-	writes  bool // it may write to its folder, which then stays until close
-
-	mu      sync.Mutex
-	process *Process
-	folder  string // empty while there is none
-	closed  bool
-}
-
-// start starts the process and returns when it is ready.
-func (o *ownProcess) start(ctx context.Context, ready func(context.Context, *Process) error) (err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return ErrClosed
-	}
-	if o.folder == "" {
-		if o.folder, err = os.MkdirTemp("", "marketsim-redis-"); err != nil {
-			return fmt.Errorf("making the server's folder: %w", err)
+func (s *Server) ready(ctx context.Context, pid int) error {
+	err := With(ctx, s.Target, func(conn *Conn) error {
+		fields, err := conn.InfoFields(ctx, "server")
+		if _, denied := Denied(err); denied {
+			return nil
 		}
-	}
-	p, err := StartProcess(o.program, o.folder, o.args, nil)
-	if err != nil {
+		if err == nil && fields["process_id"] != strconv.Itoa(pid) {
+			return fmt.Errorf("another server answers at %s", s.Target.Addr)
+		}
 		return err
-	}
-	o.process = p
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := p.Await(ctx, readyPoll, func() error { return ready(ctx, p) }); err != nil {
-		return err
-	}
-	if !o.writes && os.RemoveAll(o.folder) == nil { // Windows keeps a folder in use, and close tries again
-		o.folder = ""
-	}
-	return nil
-}
-
-func (o *ownProcess) current() *Process {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.process
-}
-
-func (o *ownProcess) close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	var err error
-	if o.process != nil {
-		err = o.process.Close()
-	}
-	if o.folder != "" {
-		err = errors.Join(err, os.RemoveAll(o.folder))
+	})
+	if errors.Is(err, ErrAuth) { // ours cannot bind, and ends
+		return fmt.Errorf("another server answers at %s: %w", s.Target.Addr, err)
 	}
 	return err
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,11 +28,83 @@ func TestLocalHasItsOwnProcessGroup(t *testing.T) {
 	}
 }
 
+// Another user of the machine sees a server's arguments and its port, and does not get in. Nor do private servers that
+// do not belong together.
+func TestPrivateServersAskForAPassword(t *testing.T) {
+	other := testkit.Embedded(t)
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		strange, without := s.Target, s.Target
+		strange.Password, without.Password = other.Target.Password, ""
+		dialFails(t, strange, backend.ErrAuth, "the password")
+		dialFails(t, without, backend.ErrAuth, "without a password")
+		testkit.Dial(t, s)
+		seen := fmt.Sprintf("%+v %v %s", s.Target, s.Describe(), s.Passed)
+		if s.Name == backend.NameLocal {
+			for _, file := range []string{"cmdline", "environ"} {
+				text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(), file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen += string(text)
+			}
+			seen += s.Log()
+		}
+		if len(s.Target.Password) < 26 || strings.Contains(seen, s.Target.Password) {
+			t.Errorf("the password %q is seen in %q", s.Target.Password, seen)
+		}
+	})
+}
+
 // A killed marketsim cannot clean up, so the system has to.
 func TestLocalDiesWithItsParent(t *testing.T) {
 	testkit.Local(t) // or there is nothing to test
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMPDIR", t.TempDir())
+	killed := startParent(t)
+	dialFails(t, killed.target, nil, "") // it runs
+	killed.kill(t)
+}
+
+// The next start removes the folder of a server that was killed with its parent, and none else.
+func TestStartRemovesFoldersOfTheKilled(t *testing.T) {
+	testkit.Local(t) // or there is nothing to test
+	t.Setenv("TMPDIR", t.TempDir())
+	startParent(t)
+	alive := folders(t)
+	startParent(t).kill(t)
+	left := folders(t)
+	testkit.Local(t)
+	var gone int
+	for _, folder := range left {
+		if _, err := os.Stat(filepath.Join(os.TempDir(), folder)); err != nil {
+			gone++
+		}
+	}
+	if len(alive) != 1 || len(left) != 2 || gone != 1 || !slices.Contains(folders(t), alive[0]) {
+		t.Errorf("of %q, of which %q is in use, there are %q", left, alive, folders(t))
+	}
+	// As if it had been another user's.
+	startParent(t).kill(t)
+	for _, folder := range folders(t) {
+		if err := os.Chown(filepath.Join(os.TempDir(), folder), 1, -1); err != nil {
+			t.Skip("only root can make folders of another user: ", err)
+		}
+	}
+	before := len(folders(t))
+	testkit.Local(t)
+	if now := len(folders(t)); now != before+1 {
+		t.Errorf("%d folders of another user, with one more of ours there are %d", before, now)
+	}
+}
+
+// A parentProcess is a process that has started a server.
+type parentProcess struct {
+	*exec.Cmd
+	server int
+	target backend.Target
+}
+
+func startParent(t *testing.T) parentProcess {
+	t.Helper()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentEnv+"=1")
 	out, err := parent.StdoutPipe()
@@ -41,29 +116,32 @@ func TestLocalDiesWithItsParent(t *testing.T) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	var pid int
-	var addr string
-	if _, scanErr := fmt.Sscan(line, &pid, &addr); err != nil || scanErr != nil {
+	var addr, password string
+	if _, scanErr := fmt.Sscan(line, &pid, &addr, &password); err != nil || scanErr != nil {
 		t.Fatalf("the parent said %q: %v", line, errors.Join(err, scanErr))
 	}
-	target := backend.Target{Network: "tcp", Addr: addr}
-	dialFails(t, target, nil, "") // it runs
-	if err := parent.Process.Kill(); err != nil {
+	t.Cleanup(func() { _ = parent.Process.Kill(); _ = parent.Wait() })
+	return parentProcess{parent, pid, backend.Target{Network: "tcp", Addr: addr, Password: password}}
+}
+
+// kill returns when its server is gone, too.
+func (p parentProcess) kill(t *testing.T) {
+	t.Helper()
+	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait() // it was killed, and says so
-	for deadline := time.Now().Add(time.Minute); ; {
-		conn, err := backend.Dial(t.Context(), target)
-		if err != nil {
-			break
+	_ = p.Wait() // it was killed, and says so
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		// The threads of a process that has ended may hold its files for a moment longer.
+		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.server))
+		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.server))
+		if len(files) == 0 && len(threads) <= 1 {
+			return
 		}
-		conn.Close()
 		if time.Now().After(deadline) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = syscall.Kill(p.server, syscall.SIGKILL)
 			t.Fatal("the server outlived its parent")
 		}
-	}
-	if left := folders(t); len(left) > 0 {
-		t.Errorf("the killed parent left %v", left)
 	}
 }
 

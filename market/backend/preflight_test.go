@@ -12,14 +12,6 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-func TestPreflight(t *testing.T) {
-	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		if err := backend.Preflight(t.Context(), testkit.Dial(t, s)); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestPreflightVersions(t *testing.T) {
 	for _, tc := range []struct {
 		name, server, persistence string
@@ -31,13 +23,12 @@ func TestPreflightVersions(t *testing.T) {
 		{"oldest that will do", "redis_version:6.2.0", "loading:0", nil},
 		{"valkey", "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1", "", nil},
 		{"two digits", "redis_version:10.0.0", "", nil},
-		{"loading", "redis_version:7.0.15", "loading:1", backend.ErrLoading},
+		{"loading", "redis_version:7.0.15", "loading:1", backend.ErrUnsuitable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			target := fakeRedis(t, map[string]string{
-				"info server":      bulk("# Server\r\n" + tc.server + "\r\n"),
-				"info persistence": bulk(tc.persistence),
-				"info replication": bulk("role:master"),
+				"info server":  bulk("# Server\r\n" + tc.server + "\r\n"),
+				"info default": bulk("# Server\r\n" + tc.server + "\r\n" + tc.persistence + "\r\nrole:master"),
 			})
 			conn, err := backend.Dial(t.Context(), target)
 			if err != nil {
@@ -62,6 +53,9 @@ func TestReplica(t *testing.T) {
 	master := testkit.Local(t)
 	host, port, _ := strings.Cut(master.Target.Addr, ":")
 	replica := testkit.Local(t, "--replicaof", host+" "+port)
+	if err := backend.Preflight(t.Context(), testkit.Dial(t, master)); err != nil {
+		t.Error(err)
+	}
 	conn := testkit.Dial(t, replica)
 	err := backend.Preflight(t.Context(), conn)
 	if !errors.Is(err, backend.ErrUnsuitable) || !strings.Contains(err.Error(), "master at "+master.Target.Addr) {

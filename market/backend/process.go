@@ -4,114 +4,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	stopGrace = 2 * time.Second // how long a process may take to end on request before it is killed
-	portTries = 5
-	logBytes  = 2048
-	logLines  = 6
+	readyTimeout = time.Minute // a busy machine is slow, and so is a disk when a server reads what it wrote
+	readyPoll    = 5 * time.Millisecond
+	stopGrace    = 2 * time.Second // how long a process may take to end on request before it is killed
+	portTries    = 5
+	logBytes     = 2048
+	logLines     = 6
 )
 
-// errEnded is returned by [Process.Await] for a process that ended instead of serving.
+// errEnded is returned by [Process.Start] for a process that ended instead of serving.
 var errEnded = errors.New("the server ended as soon as it was started")
 
-// A Process is a child process in a process group of its own, so that the terminal's Ctrl-C does not reach it. On Linux
-// it dies with this process however that ends. The end of its output is kept for error messages.
+// A Process is a program that runs for this one, in a process group of its own, so that the terminal's Ctrl-C does not
+// reach it. On Linux it dies with this process however that ends. It may be started again, but not after Close. The
+// methods are safe for concurrent use; those for a process that runs may be called once Start has returned nil.
 type Process struct {
+	Name          string // of what it is, for its folder
+	Program       string
+	Args          []string
+	Env           []string // in place of this process's; nil: that
+	Input         string   // which it reads from its standard input each time it starts; nobody else sees it
+	Stdin, Stdout *os.File // nil: Input, and what Log keeps the end of
+	Folder        string   // in which it runs; empty: a temporary one of its own, which Close removes
+
+	// Ready says why the process with this id does not serve yet. If it is nil, it serves at once.
+	Ready func(ctx context.Context, pid int) error
+
+	mu  sync.Mutex
+	run *run     // the last one; nil: none
+	own *os.File // what marks Folder as a temporary one in use
+}
+
+// run is one execution of a program.
+type run struct {
 	cmd    *exec.Cmd
 	log    *tail
-	exited chan struct{}    // closed when the process has been reaped
-	state  *os.ProcessState // set before exited is closed
+	exited chan struct{} // closed when the process has been reaped
 }
 
-// StartProcess starts a program in a folder, which stays the caller's. If prepare is not nil, it may change the
-// process's environment, its input and its output, which is then not kept for error messages.
-func StartProcess(program, folder string, args []string, prepare func(*exec.Cmd)) (*Process, error) {
-	log := &tail{}
-	p := &Process{cmd: exec.Command(program, args...), log: log, exited: make(chan struct{})}
-	p.cmd.Dir = folder
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// A child that outlives its killer's pipe must not delay Wait.
-	p.cmd.WaitDelay = stopGrace
-	detach(p.cmd)
-	if prepare != nil {
-		prepare(p.cmd)
+// MakeFolder makes the temporary folder, if there is no folder yet. It first removes those of processes that were killed
+// before they could do so themselves.
+func (p *Process) MakeFolder() (err error) {
+	if p.Folder != "" {
+		return nil
 	}
-
-	started := make(chan error)
-	go p.run(started)
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", program, err)
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "marketsim-*-*", inUse)) // its pattern is right
+	for _, mark := range left {
+		removeUnused(mark)
 	}
-	return p, nil
-}
-
-// run starts the process and waits for it on one operating system thread. On Linux the child is killed when the
-// thread that started it ends, not when the process does, so the thread has to live as long as the child.
-func (p *Process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
+	if p.Folder, err = os.MkdirTemp("", "marketsim-"+p.Name+"-"); err == nil {
+		p.own, err = markInUse(p.Folder)
+	}
 	if err != nil {
-		return
+		return fmt.Errorf("making a folder for %s: %w", p.Program, err)
 	}
-	p.cmd.Wait() // how it ended matters only to ended, through state
-	p.state = p.cmd.ProcessState
-	close(p.exited)
-}
-
-// PID is its process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Kill ends the process as a crash would and returns when it is gone, so that its ports are free.
-func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	<-p.exited
 	return nil
 }
 
-// Pause stops the process where it is (SIGSTOP), until Resume. The error wraps [ErrUnavailable] where the operating
-// system cannot do that.
-func (p *Process) Pause() error { return pause(p.cmd.Process) }
+// inUse is a file in each temporary folder. On Unix it is locked by this process, and by the server that inherits it, until
+// both are gone.
+const inUse = "in-use"
 
-// Resume lets a paused process go on.
-func (p *Process) Resume() error { return resume(p.cmd.Process) }
-
-// Close asks the process to end, kills it after two seconds if it has not ended, and returns when it is gone.
-func (p *Process) Close() error {
-	if err := terminate(p.cmd.Process); err != nil {
-		return p.Kill()
+// Start starts the process and returns when it serves, within a minute. The error holds the last lines of its log if
+// it ends instead.
+func (p *Process) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.MakeFolder(); err != nil {
+		return err
 	}
-	select {
-	case <-p.exited:
-		return nil
-	case <-time.After(stopGrace):
-		return p.Kill()
+	if err := p.begin(); err != nil || p.Ready == nil {
+		return err
 	}
-}
-
-// Log is the end of its output, about 2 KB.
-func (p *Process) Log() string { return p.log.String() }
-
-// Await calls check again and again until it returns nil, which means that the process serves. It returns an error when
-// the process ends instead or when the context ends.
-func (p *Process) Await(ctx context.Context, every time.Duration, check func() error) error {
-	err := Await(ctx, every, func() error {
-		err := check()
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	err := Await(ctx, readyPoll, func() error {
+		err := p.Ready(ctx, p.run.cmd.Process.Pid)
 		select {
-		case <-p.exited:
-			return p.ended()
+		case <-p.run.exited:
+			return p.run.ended()
 		default:
 			return err
 		}
@@ -119,16 +104,132 @@ func (p *Process) Await(ctx context.Context, every time.Duration, check func() e
 	if err == nil || errors.Is(err, errEnded) {
 		return err
 	}
-	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.log.end())
+	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.run.log)
+}
+
+// begin starts the program.
+func (p *Process) begin() error {
+	r := &run{cmd: exec.Command(p.Program, p.Args...), log: &tail{}, exited: make(chan struct{})}
+	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = p.Folder, p.Env, r.log, r.log
+	r.cmd.Stdin = strings.NewReader(p.Input)
+	if p.Stdin != nil {
+		r.cmd.Stdin, r.cmd.Stdout = p.Stdin, p.Stdout
+	}
+	r.cmd.WaitDelay = stopGrace // a child that outlives its killer's pipe must not delay Wait
+	detach(r.cmd, p.own)
+	started := make(chan error)
+	go r.wait(started)
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting %s: %w", p.Program, err)
+	}
+	p.run = r
+	return nil
+}
+
+// wait starts the process and waits for it on one operating system thread. On Linux the child is killed when the
+// thread that started it ends, not when the process does, so the thread has to live as long as the child.
+func (r *run) wait(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := r.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = r.cmd.Wait() // how it ended matters only to ended, which asks cmd
+	close(r.exited)
+}
+
+// last is the last run.
+func (p *Process) last() *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.run
+}
+
+// PID is its process id.
+func (p *Process) PID() int { return p.last().cmd.Process.Pid }
+
+// Log is the end of its output: the last lines, of 2 KB at most.
+func (p *Process) Log() string { return p.last().log.String() }
+
+// Kill ends the process as a crash would and returns when it is gone, so that its ports are free. Close must still be
+// called.
+func (p *Process) Kill() error { return p.last().kill() }
+
+func (r *run) kill() error {
+	if err := r.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-r.exited
+	return nil
+}
+
+// Restart kills the process if it still runs and starts it again with the same arguments. A server finds what it wrote
+// to disk: a [Local] with "--appendonly", "yes" and "--appendfsync", "always" among its arguments all that it answered,
+// by default nothing.
+func (p *Process) Restart(ctx context.Context) error {
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	if err := p.Start(ctx); err != nil {
+		return fmt.Errorf("starting %s again: %w", p.Program, err)
+	}
+	return nil
+}
+
+// Pause stops the process where it is (SIGSTOP), until Resume. The error wraps [ErrUnavailable] where the operating
+// system cannot do that.
+func (p *Process) Pause() error { return pause(p.last().cmd.Process) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return resume(p.last().cmd.Process) }
+
+// Close asks the process to end, kills it after two seconds if it has not ended, and returns when it is gone and so is
+// its own folder.
+func (p *Process) Close() (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run != nil {
+		err = p.run.close()
+	}
+	if p.own != nil {
+		p.own.Close() // Windows removes no open file
+		err = errors.Join(err, os.RemoveAll(p.Folder))
+	}
+	return err
+}
+
+func (r *run) close() error {
+	if err := terminate(r.cmd.Process); err != nil {
+		return r.kill()
+	}
+	select {
+	case <-r.exited:
+		return nil
+	case <-time.After(stopGrace):
+		return r.kill()
+	}
 }
 
 // ended says why the process ended, in its own words.
-func (p *Process) ended() error {
-	log := p.log.end()
+func (r *run) ended() error {
+	log := r.log.String()
 	if strings.Contains(strings.ToLower(log), "address already in use") {
 		return fmt.Errorf("%w: its port was taken by another process", errEnded)
 	}
-	return fmt.Errorf("%w (%v); the end of its log:\n%s", errEnded, p.state, log)
+	return fmt.Errorf("%w (%v); the end of its log:\n%s", errEnded, r.cmd.ProcessState, log)
+}
+
+// Find finds the first of several programs in PATH. The error wraps [ErrUnavailable]; pack is the Debian package that
+// installs one.
+func Find(pack string, programs ...string) (string, error) {
+	for _, program := range programs {
+		if path, err := exec.LookPath(program); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no %s in PATH (apt-get install %s): %w", strings.Join(programs, " or "), pack, ErrUnavailable)
 }
 
 // Await calls check until it returns nil, and waits between two calls. When the context ends, the error wraps the
@@ -147,9 +248,9 @@ func Await(ctx context.Context, every time.Duration, check func() error) error {
 	}
 }
 
-// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens. Another process may take one
-// before it is used: when a server that start waited for with [Process.Await] has ended at once, OnFreePorts tries
-// again with other ports.
+// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range in which the
+// system gives ports to outgoing connections: one of these could take the port of a server that is being restarted. Another
+// server may take one before it is used: when a server has ended at once, OnFreePorts tries again with other ports.
 func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -165,20 +266,21 @@ func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) e
 	}
 }
 
-func freePorts(ctx context.Context, n int) ([]string, error) {
-	ports := make([]string, n)
-	for i := range ports {
-		// Each is held until all are found, or one could be found twice.
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+// freePorts also leaves room for the port 10000 above, where nodes of a cluster talk to each other.
+func freePorts(ctx context.Context, n int) (ports []string, err error) {
+	const lowest, highest, tries = 10000, 22000, 1000
+	for range tries {
+		if len(ports) == n {
+			return ports, nil
 		}
-		defer l.Close()
-		if _, ports[i], err = net.SplitHostPort(l.Addr().String()); err != nil {
-			return nil, err
+		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
+		l, failed := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+		if err = failed; err == nil {
+			defer l.Close() // not before all are found, or one could be found twice
+			ports = append(ports, port)
 		}
 	}
-	return ports, nil
+	return nil, err
 }
 
 // tail is an io.Writer that keeps the last lines written to it.
@@ -197,21 +299,11 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns what was kept, without Java's stack traces, which would fill the end of it.
+// String returns the last lines, without Java's stack traces, which would fill them.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var text strings.Builder
-	for line := range strings.Lines(string(t.kept)) {
-		if !strings.HasPrefix(line, "\tat ") {
-			text.WriteString(line)
-		}
-	}
-	return strings.TrimSpace(text.String())
-}
-
-// end returns the last lines.
-func (t *tail) end() string {
-	lines := strings.Split(t.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+	lines := slices.Collect(strings.Lines(strings.TrimSpace(string(t.kept))))
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "\tat ") })
+	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-logLines):], ""))
 }

@@ -1,11 +1,8 @@
 package backend
 
-import (
-	"os/exec"
-	"syscall"
-)
+import "syscall"
 
-// detach gives the child a process group of its own and lets it die with the thread that starts it.
-func detach(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attributes give a child a process group of its own and let it die with the thread that starts it.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -29,8 +30,9 @@ type Server struct {
 	Detail string   // what runs: a program's path, an image, ...
 	Passed []string // why Start passed over earlier backends, one short line each
 
-	own     *ownProcess // nil unless it is a process of ours
-	cluster *Cluster    // nil unless Discover found that it is one
+	*Process // nil unless it is a local process
+
+	cluster *Cluster // nil unless Discover found that it is one
 	stop    func() error
 }
 
@@ -44,20 +46,17 @@ func NewServer(name Name, target Target, detail string, stop func() error) *Serv
 }
 
 // Discover finds out whether the server is a Redis Cluster. The errors are those of [OpenCluster] and [Dial].
-func (s *Server) Discover(ctx context.Context) (err error) {
+func (s *Server) Discover(ctx context.Context) error {
 	if s.Name == NameEmbedded {
 		return nil
 	}
-	conn, err := s.Dial(ctx)
-	if err != nil {
+	return With(ctx, s.Target, func(conn *Conn) error {
+		fields, err := conn.InfoFields(ctx, "cluster")
+		if err == nil && fields["cluster_enabled"] == "1" {
+			s.cluster, err = OpenCluster(ctx, s.Target)
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	fields, err := conn.InfoFields(ctx, "cluster")
-	if err == nil && fields["cluster_enabled"] == "1" {
-		s.cluster, err = OpenCluster(ctx, s.Target)
-	}
-	return err
+	})
 }
 
 // Cluster is the Redis Cluster that the server is, if Discover found that; nil: it is none.
@@ -74,8 +73,12 @@ func (s *Server) Master(key string) Target {
 // Describe returns one line for users: where the market runs, and why there.
 func (s *Server) Describe() string {
 	line := s.Detail
-	if s.Name != NameEmbedded {
+	switch s.Name {
+	case NameEmbedded:
+	case NameURL:
 		line += " at " + s.Target.String()
+	default: // that it has a password is known
+		line += " at " + s.Target.WithoutPassword()
 	}
 	if len(s.Passed) > 0 {
 		line += " (" + strings.Join(s.Passed, "; ") + ")"
@@ -87,76 +90,19 @@ func (s *Server) Describe() string {
 }
 
 // Dial connects to the server, with the errors of the function [Dial]: to a cluster at the node that was named.
-func (s *Server) Dial(ctx context.Context) (*Conn, error) {
-	return s.named(Dial(ctx, s.Target))
-}
+func (s *Server) Dial(ctx context.Context) (*Conn, error) { return Dial(ctx, s.Target) }
 
 // Dialer returns what connects to the master of a key, on a cluster by [Cluster.Dialer].
 func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
 	if s.cluster == nil {
 		return s.Dial
 	}
-	dial := s.cluster.Dialer(key)
-	return func(ctx context.Context) (*Conn, error) { return s.named(dial(ctx)) }
-}
-
-func (s *Server) named(conn *Conn, err error) (*Conn, error) {
-	if err == nil {
-		conn.name = s.Name
-	}
-	return conn, err
+	return s.cluster.Dialer(key)
 }
 
 // Close ends a server that was started for this run and does nothing to one that was given by URL. The second
 // and later calls return what the first did.
 func (s *Server) Close() error { return s.stop() }
-
-// Kill ends the server as a crash would: at once, with no time to write or to answer. Close must still be called. The
-// error wraps [ErrNotOurs] unless the server is a local process.
-func (s *Server) Kill() error {
-	if s.own == nil {
-		return fmt.Errorf("killing the %s server: %w", s.Name, ErrNotOurs)
-	}
-	return s.own.current().Kill()
-}
-
-// Restart kills the server if it still runs and starts it again at the same address. It finds what it wrote to disk:
-// with "--appendonly", "yes" and "--appendfsync", "always" among [Local.Args] that is all it answered, by default
-// nothing. The error wraps [ErrNotOurs] unless the server is a local process, and [ErrClosed] after Close.
-func (s *Server) Restart(ctx context.Context) error {
-	if err := s.Kill(); err != nil {
-		return err
-	}
-	if err := s.own.start(ctx, s.ready); err != nil {
-		return fmt.Errorf("starting the server at %s again: %w", s.Target.Addr, err)
-	}
-	return nil
-}
-
-// Pause stops the server's process where it is, until Resume. The error wraps [ErrNotOurs] unless the server is a local
-// process, and [ErrUnavailable] where the operating system cannot do that.
-func (s *Server) Pause() error {
-	if s.own == nil {
-		return fmt.Errorf("pausing the %s server: %w", s.Name, ErrNotOurs)
-	}
-	return s.own.current().Pause()
-}
-
-// Resume lets a paused server go on.
-func (s *Server) Resume() error {
-	if s.own == nil {
-		return fmt.Errorf("resuming the %s server: %w", s.Name, ErrNotOurs)
-	}
-	return s.own.current().Resume()
-}
-
-// PID returns the process id of a local server, and 0 for any other.
-func (s *Server) PID() int {
-	if s.own == nil {
-		return 0
-	}
-	return s.own.current().PID()
-}
 
 // Info says which server a result was measured on.
 type Info struct {
@@ -170,47 +116,36 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	if s.Name == NameEmbedded {
 		return Info{Product: "miniredis", Version: miniredisVersion(), Config: map[string]string{}}, nil
 	}
-	conn, err := s.Dial(ctx)
-	if err != nil {
-		return Info{}, err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	fields, err := conn.InfoFields(ctx, "server")
-	if err != nil {
-		return Info{}, err
-	}
-	info = Info{Product: "redis", Version: fields["redis_version"], Config: conn.config(ctx)}
-	if v := fields["valkey_version"]; v != "" {
-		info.Product, info.Version = "valkey", v
-	}
-	return info, nil
+	err = With(ctx, s.Target, func(conn *Conn) error {
+		fields, err := conn.InfoFields(ctx, "server")
+		info = Info{Product: "redis", Version: fields["redis_version"], Config: conn.config(ctx)}
+		if v := fields["valkey_version"]; v != "" {
+			info.Product, info.Version = "valkey", v
+		}
+		return err
+	})
+	return info, err
 }
 
 // miniredisVersion is the version that was built in, or empty where the build does not know.
 func miniredisVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
 		return ""
 	}
-	for _, module := range info.Deps {
-		if module.Path == "github.com/alicebob/miniredis/v2" {
-			return strings.TrimPrefix(module.Version, "v")
-		}
+	is := func(m *debug.Module) bool { return m.Path == "github.com/alicebob/miniredis/v2" }
+	if i := slices.IndexFunc(info.Deps, is); i >= 0 {
+		return strings.TrimPrefix(info.Deps[i].Version, "v")
 	}
 	return ""
 }
 
-// config asks for one setting at a time, because Redis 6.2 takes no more.
+// config asks for one setting at a time, because Redis 6.2 takes no more. Managed servers often deny CONFIG; the result
+// then does not hold it.
 func (c *Conn) config(ctx context.Context) map[string]string {
 	config := map[string]string{}
 	for _, name := range []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"} {
-		got, err := c.ConfigGet(ctx, name).Result()
-		if err != nil {
-			continue // managed servers often deny CONFIG; the result then does not hold it
-		}
-		if value, ok := got[name]; ok {
-			config[name] = value
-		}
+		maps.Copy(config, c.ConfigGet(ctx, name).Val())
 	}
 	return config
 }
@@ -230,6 +165,29 @@ func (c *Conn) InfoFields(ctx context.Context, section string) (map[string]strin
 	return fields, nil
 }
 
+// Preflight checks that a market can live on the server at the other end: Redis 6.2 or newer (or Valkey, which reports the
+// version of Redis it is compatible with), done with loading, and not a replica that refuses writes. The error wraps
+// [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing to check, and does
+// not pass.
+func Preflight(ctx context.Context, c *Conn) error {
+	is, err := c.InfoFields(ctx, "default")
+	if err != nil {
+		return err
+	}
+	var major, minor int
+	_, _ = fmt.Sscanf(is["redis_version"], "%d.%d", &major, &minor) // one that cannot be read is too old
+	switch {
+	case major < 6 || major == 6 && minor < 2:
+		return fmt.Errorf("%w: it is Redis %s, and marketsim needs 6.2 or newer", ErrUnsuitable, is["redis_version"])
+	case is["loading"] == "1":
+		return fmt.Errorf("%w: it still loads its data; try again when it is done", ErrUnsuitable)
+	case is["role"] == "slave" && is["slave_read_only"] != "0":
+		return fmt.Errorf("%w: it is a read-only replica; connect to its master at %s:%s",
+			ErrUnsuitable, is["master_host"], is["master_port"])
+	}
+	return nil
+}
+
 // A Starter starts a private server. Its errors are short, fit on one line, and wrap [ErrUnavailable] if this
 // machine lacks what it needs.
 type Starter interface {
@@ -242,8 +200,7 @@ type Starter interface {
 // With choice empty it is the one at url if url is not nil, else the first of the starters that succeeds; the
 // reasons of those that did not are kept in [Server.Passed]. With a choice it is that one or an error: "url", or
 // a starter's name. A choice wins over a url, which may come from the environment. The error wraps [ErrChoice]
-// for an unknown choice, or for "url" without one; [ErrUnavailable] if no starter succeeded; or the context's
-// error.
+// for an unknown choice, or for "url" without one; the starters' errors if none succeeded; or the context's error.
 //
 // A server at url is not contacted here; Dial says whether it is there.
 func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
@@ -253,52 +210,31 @@ func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (
 		}
 		return NewServer(NameURL, *url, "the server", nil), nil
 	}
-	if choice == "" {
-		return startFirst(ctx, starters)
+	if choice != "" {
+		named := slices.IndexFunc(starters, func(s Starter) bool { return s.Name() == choice })
+		if named < 0 {
+			names := string(NameURL)
+			for _, s := range starters {
+				names += ", " + string(s.Name())
+			}
+			return nil, fmt.Errorf("%w %q: use one of %s", ErrChoice, choice, names)
+		}
+		starters = starters[named : named+1]
 	}
-	i := slices.IndexFunc(starters, func(s Starter) bool { return s.Name() == choice })
-	if i < 0 {
-		return nil, fmt.Errorf("%w %q: use one of %s", ErrChoice, choice, strings.Join(names(starters), ", "))
-	}
-	server, err := starters[i].Start(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("starting the %s backend: %w", choice, err)
-	}
-	return server, nil
-}
-
-func startFirst(ctx context.Context, starters []Starter) (*Server, error) {
-	var passed []string
-	var failures []error // the same with their causes, should all fail
+	var failures []error
 	for _, s := range starters {
 		server, err := s.Start(ctx)
 		if err == nil {
-			server.Passed = passed
+			for _, passed := range failures {
+				line, _, _ := strings.Cut(passed.Error(), "\n")
+				server.Passed = append(server.Passed, fmt.Sprintf("%.160s", line)) // what fits beside others
+			}
 			return server, nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		passed = append(passed, fmt.Sprintf("%s: %s", s.Name(), oneLine(err)))
 		failures = append(failures, fmt.Errorf("%s: %w", s.Name(), err))
 	}
-	return nil, fmt.Errorf("each backend is %w or failed:\n%w", ErrUnavailable, errors.Join(failures...))
-}
-
-func names(starters []Starter) []string {
-	all := []string{string(NameURL)}
-	for _, s := range starters {
-		all = append(all, string(s.Name()))
-	}
-	return all
-}
-
-// oneLine shortens an error to what fits beside others.
-func oneLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	const most = 160
-	if runes := []rune(line); len(runes) > most {
-		return string(runes[:most]) + "..."
-	}
-	return line
+	return nil, fmt.Errorf("no server could be started:\n%w", errors.Join(failures...))
 }

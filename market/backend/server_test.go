@@ -38,13 +38,13 @@ func TestStart(t *testing.T) {
 		is       error
 		says     string // the description, or part of the error
 	}{
-		{"url first", "", &url, []backend.Starter{works}, nil, "the server at redis://bob:***@there:6379"},
+		{"url first", "", &url, []backend.Starter{works}, nil, "the server at redis://bob:xxxxx@there:6379"},
 		{"else the first starter", "", nil, []backend.Starter{works, embedded}, nil, "a local at redis://here:1"},
 		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
 			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
 		{"none", "", nil, []backend.Starter{fails}, backend.ErrUnavailable, "local: no redis-server in PATH"},
 		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil, "a embedded: its numbers are not Redis's"},
-		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable, "starting the local backend"},
+		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable, "no server could be started"},
 		{"forced url", backend.NameURL, &url, []backend.Starter{works}, nil, "there:6379"},
 		{"forced url without one", backend.NameURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
 		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice, `"cloud": use one of url, local, embedded`},

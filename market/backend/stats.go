@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -17,22 +18,12 @@ type Counts struct {
 
 // Sub returns what was counted between the earlier counts b and c.
 func (c Counts) Sub(b Counts) Counts {
-	return Counts{
-		RoundTrips:    c.RoundTrips - b.RoundTrips,
-		Commands:      c.Commands - b.Commands,
-		BytesSent:     c.BytesSent - b.BytesSent,
-		BytesReceived: c.BytesReceived - b.BytesReceived,
-	}
+	return Counts{c.RoundTrips - b.RoundTrips, c.Commands - b.Commands, c.BytesSent - b.BytesSent, c.BytesReceived - b.BytesReceived}
 }
 
 // Add returns the sum of c and b.
 func (c Counts) Add(b Counts) Counts {
-	return Counts{
-		RoundTrips:    c.RoundTrips + b.RoundTrips,
-		Commands:      c.Commands + b.Commands,
-		BytesSent:     c.BytesSent + b.BytesSent,
-		BytesReceived: c.BytesReceived + b.BytesReceived,
-	}
+	return Counts{c.RoundTrips + b.RoundTrips, c.Commands + b.Commands, c.BytesSent + b.BytesSent, c.BytesReceived + b.BytesReceived}
 }
 
 // Stats counts what connections carry, for all strategies in the same way and without allocating. What a [Conn] carries
@@ -40,43 +31,29 @@ func (c Counts) Add(b Counts) Counts {
 // and so does each command between them; a command counts once it has ended. The zero value is ready, and several
 // connections may count into one.
 type Stats struct {
-	roundTrips, commands, sent, received atomic.Int64
+	mu     sync.Mutex
+	counts Counts
 }
-
-// statsKey is the key of CountInto's value.
-type statsKey struct{}
 
 // CountInto returns a context under which [Dial] makes connections that count into s, and not each into its own.
 func CountInto(ctx context.Context, s *Stats) context.Context {
-	return context.WithValue(ctx, statsKey{}, s)
-}
-
-func statsOf(ctx context.Context) *Stats {
-	if s, ok := ctx.Value(statsKey{}).(*Stats); ok && s != nil {
-		return s
-	}
-	return &Stats{}
+	return context.WithValue(ctx, contextKey("stats"), s)
 }
 
 // Snapshot returns the counts up to now. It is safe for concurrent use.
 func (s *Stats) Snapshot() Counts {
-	return Counts{
-		RoundTrips:    s.roundTrips.Load(),
-		Commands:      s.commands.Load(),
-		BytesSent:     s.sent.Load(),
-		BytesReceived: s.received.Load(),
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
 }
 
-// Count adds what was carried by a connection that is no [Conn]. If s is nil, nobody wants to know.
+// Count adds what was carried. If s is nil, nobody wants to know.
 func (s *Stats) Count(c Counts) {
-	if s == nil {
-		return
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.counts = s.counts.Add(c)
 	}
-	s.roundTrips.Add(c.RoundTrips)
-	s.commands.Add(c.Commands)
-	s.sent.Add(c.BytesSent)
-	s.received.Add(c.BytesReceived)
 }
 
 // meter is where one Conn counts.
@@ -91,20 +68,17 @@ type meter struct {
 
 // newMeter counts where the context of Dial says.
 func newMeter(ctx context.Context) *meter {
-	if pipelining(ctx) {
-		return &meter{Stats: &Stats{}, shared: true}
+	m := &meter{shared: ctx.Value(contextKey("pipelining")) != nil}
+	if m.Stats, _ = ctx.Value(contextKey("stats")).(*Stats); m.Stats == nil || m.shared {
+		m.Stats = &Stats{}
 	}
-	return &meter{Stats: statsOf(ctx)}
+	return m
 }
 
-func (m *meter) start() {
-	m.started.Store(true)
-	m.live.Store(true)
-}
-
-func (m *meter) addCommands(n int) {
-	if m.live.Load() {
-		m.commands.Add(int64(n))
+// ended counts so many commands that one call has sent.
+func (m *meter) ended(n int) {
+	if m.calls.Add(-1); m.live.Load() {
+		m.Count(Counts{Commands: int64(n)})
 	}
 }
 
@@ -117,20 +91,16 @@ func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c.meter.calls.Add(1)
-		err := next(ctx, cmd)
-		c.meter.calls.Add(-1)
-		c.meter.addCommands(1)
-		return err
+		defer c.meter.ended(1)
+		return next(ctx, cmd)
 	}
 }
 
 func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		c.meter.calls.Add(1)
-		err := next(ctx, cmds)
-		c.meter.calls.Add(-1)
-		c.meter.addCommands(len(cmds))
-		return err
+		defer c.meter.ended(len(cmds))
+		return next(ctx, cmds)
 	}
 }
 
@@ -138,13 +108,14 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // own at once.
 type countingConn struct {
 	net.Conn
-	meter  *meter
-	closed func(*countingConn)
+	*dialer
 }
 
 // Close implements net.Conn.
 func (c *countingConn) Close() error {
-	c.closed(c)
+	c.mu.Lock()
+	delete(c.open, c)
+	c.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -152,13 +123,14 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	turned := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
 	if c.meter.live.Load() {
+		sent := Counts{BytesSent: int64(n)}
 		if turned {
-			c.meter.roundTrips.Add(1)
+			sent.RoundTrips = 1
 		}
 		if !c.meter.shared && c.meter.calls.Load() == 0 {
-			c.meter.commands.Add(1)
+			sent.Commands = 1
 		}
-		c.meter.sent.Add(int64(n))
+		c.meter.Count(sent)
 	}
 	return n, err
 }
@@ -168,7 +140,7 @@ func (c *countingConn) Read(p []byte) (int, error) {
 	if n > 0 {
 		c.meter.wrote.Store(false)
 		if c.meter.live.Load() {
-			c.meter.received.Add(int64(n))
+			c.meter.Count(Counts{BytesReceived: int64(n)})
 		}
 	}
 	return n, err
@@ -182,10 +154,12 @@ type countingSyscallConn struct {
 	syscall.Conn
 }
 
-// count wraps conn so that the dialer's meter sees what passes, and the dialer that it is closed.
+// count wraps conn so that the dialer's meter sees what passes, and the dialer knows until when it is used.
 func count(conn net.Conn, d *dialer) net.Conn {
-	counting := &countingConn{Conn: conn, meter: d.meter, closed: d.closed}
-	d.opened(counting)
+	counting := &countingConn{conn, d}
+	d.mu.Lock()
+	d.open[counting] = struct{}{}
+	d.mu.Unlock()
 	if raw, ok := conn.(syscall.Conn); ok {
 		return countingSyscallConn{counting, raw}
 	}

@@ -4,238 +4,149 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 )
 
 const (
-	// grace is how long the suite waits for a worker to finish, to come to its write or to wait for a lock. The whole
-	// of it passes only where a worker waits without reporting the step.
-	grace = 10 * time.Second
-
 	// prompt is how soon after its context an operation must end, on a busy machine too, and before the time-out of a
 	// lock, 10 s, would end it.
 	prompt = 5 * time.Second
+
+	// meeting is how long an order waits for another one that is held, if it does not report that it waits.
+	meeting = 200 * time.Millisecond
 )
 
-// A call is an order under way in a goroutine of its own.
-type call struct {
-	cancel  context.CancelFunc
-	read    *step.Gate // open; reached when the worker has read
-	write   *step.Gate // holds the worker once, before its write
-	waiting *step.Gate // open; reached when the worker waits for a lock
-	done    chan struct{}
-	receipt market.Receipt // this and err are set when done is closed
-	err     error
-}
-
-// start makes an order with a worker of its own and returns when it has finished, is held before its write, or
-// waits.
-func (f *fixture) start(o market.Order) *call {
+// meet holds an order before each of its requests, while a worker makes another one, until that has ended or waits. It
+// calls judge with what became of both. What is given to spoil may then be cancelled, and the first order goes on.
+func (f *fixture) meet(orders func() [2]market.Order, spoil func(*suite.Call), judge func(h *suite.Hold, first, second error)) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(f.ctx)
-	c := &call{
-		cancel: cancel, read: step.Hold(step.Read), write: step.Hold(step.BeforeWrite), waiting: step.Hold(step.Waiting),
-		done: make(chan struct{}),
-	}
-	c.read.Open()
-	c.waiting.Open()
-	w := f.worker(func(ctx context.Context, at step.Name) {
-		c.read.Observe(ctx, at)
-		c.write.Observe(ctx, at)
-		c.waiting.Observe(ctx, at)
-	})
-	f.run(c, func() error {
-		err := w.purchase(ctx, o)
-		c.receipt = w.receipt
-		return err
-	})
-	select {
-	case <-c.write.Reached():
-	case <-c.waiting.Reached():
-	case <-c.done:
-	case <-time.After(grace):
-	}
-	return c
-}
-
-// run runs the call's operation. The test does not end before it has.
-func (f *fixture) run(c *call, operation func() error) {
-	go func() {
-		defer close(c.done)
-		c.err = operation()
-	}()
-	f.Cleanup(func() {
-		c.cancel()
-		c.write.Open()
-		<-c.done
-	})
-}
-
-// result lets the call go on and returns its outcome.
-func (c *call) result() error {
-	c.write.Open()
-	<-c.done
-	return c.err
-}
-
-// contest lets orders meet, each by a worker of its own, and returns how many were applied. An outcome that the
-// worker does not know is an error: nothing broke.
-func (f *fixture) contest(orders []market.Order) (applied int) {
-	f.Helper()
-	var calls []*call
-	for _, o := range orders {
-		calls = append(calls, f.start(o))
-	}
-	for _, c := range calls {
-		c.write.Open()
-	}
-	for _, c := range calls {
-		switch err := c.result(); {
-		case err == nil:
-			applied++
-		case !market.Refused(err):
-			f.Errorf("an order has an unknown outcome although nothing broke: %v", err)
+	f.AtEach("an order", func(h *suite.Hold) bool {
+		both, waiting := orders(), step.Hold(step.Waiting)
+		waiting.Open()
+		first, second := f.held(), f.worker(waiting.Observe)
+		if !h.Arm(first.proxies) {
+			return false
 		}
-	}
-	return applied
+		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
+		if !f.Comes(c, h) {
+			f.applied(c.Err)
+			return false
+		}
+		other := f.Start(f.Ctx, func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
+		select {
+		case <-waiting.Reached():
+		case <-other.Done:
+		case <-time.After(meeting):
+		}
+		spoil(other)
+		h.Open()
+		f.Ends(c, opTimeout, "an order that was held")
+		f.Ends(other, opTimeout, "an order that met another one")
+		judge(h, c.Err, other.Err)
+		return true
+	})
 }
 
-// contestants is how many workers meet.
-const contestants = 8
-
-func oneOrderIsApplied(f *fixture) {
-	order := f.worker(nil).lists(f.mint(seller), 30)
-	var orders []market.Order
-	for i := range contestants {
-		order.Buyer = buyer + market.UserID(i)
-		orders = append(orders, order)
-	}
-	if n := f.contest(orders); n != 1 {
-		f.Errorf("%d of %d orders of one item were applied, want 1", n, contestants)
+// one checks that one of two orders that met was applied, and the other one refused.
+func (f *fixture) one(h *suite.Hold, first, second error) {
+	f.Helper()
+	if (first == nil) == (second == nil) || !market.Refused(errors.Join(first, second)) {
+		f.Errorf("of two orders, the first held %s while the second was made, one is to be applied and one refused: %v; %v",
+			h, first, second)
 	}
 }
+
+// sameItem lists an item that two want to buy.
+func (f *fixture) sameItem() [2]market.Order {
+	first := f.worker(nil).lists(f.mint(seller), 1)
+	second := first
+	second.Buyer++
+	return [2]market.Order{first, second}
+}
+
+func oneOrderIsApplied(f *fixture) { f.meet(f.sameItem, func(*suite.Call) {}, f.one) }
 
 func accountIsNotOverdrawn(f *fixture) {
-	first := f.mint(seller)
-	w := f.worker(nil)
-	var orders []market.Order
-	for i := range contestants {
-		orders = append(orders, w.lists(first+market.ItemID(i), crowd.Funds*2/3))
-	}
-	if n := f.contest(orders); n != 1 {
-		f.Errorf("%d purchases were paid from an account that can pay 1", n)
-	}
-	if funds := f.snapshot().Funds[buyer]; funds < 0 {
-		f.Errorf("the account is overdrawn: %d coins", funds)
-	}
+	f.meet(func() [2]market.Order {
+		f.close() // in the next market the account is full again
+		f.seed(opening)
+		item, w := f.mint(seller), f.worker(nil)
+		return [2]market.Order{w.lists(item, opening.Funds*2/3), w.lists(item+1, opening.Funds*2/3)}
+	}, func(*suite.Call) {}, func(h *suite.Hold, first, second error) {
+		f.one(h, first, second)
+		if funds := f.snapshot().Funds[buyer]; funds < 0 {
+			f.Errorf("the account is overdrawn: %d coins, by an order that was held %s", funds, h)
+		}
+	})
 }
 
-// receiptSplitsTheTime keeps one order from going on while another of the same item is under way. What that costs is in
-// their receipts: of the first, which holds a lock if there is one, and of the second, which waits for it or is thrown
-// away and made again.
-func receiptSplitsTheTime(f *fixture) {
-	order := f.worker(nil).lists(f.mint(seller), 30)
-	first, second := f.start(order), f.start(order)
-	both := time.Now()
-	f.snapshot() // time passes
-	if reached(second.done) || reached(second.write.Reached()) && !reached(second.read.Reached()) {
-		return // it neither waits for the first nor can be thrown away: perhaps it reads and writes by one command
-	}
-	passed := time.Since(both)
-	f.applied(first.result())
-	if err := second.result(); !errors.Is(err, market.ErrNotListed) {
-		f.Errorf("the second order of an item returned %v, want %v", err, market.ErrNotListed)
-	}
-	r := second.receipt
-	if r.LockWait+r.LockHold+r.Thrown < passed {
-		f.Errorf("an order was kept waiting or made in vain for %s, and its receipt says %s waiting for locks, %s holding "+
-			"them and %s thrown away", passed, r.LockWait, r.LockHold, r.Thrown)
-	}
-	if r.LockWait >= passed && first.receipt.LockHold < passed {
-		f.Errorf("an order waited for a lock for %s while another was held for %s before its write, whose receipt says %s "+
-			"holding it", r.LockWait, passed, first.receipt.LockHold)
-	}
-	if (r.Thrown > 0) != (r.Retries > 0) {
-		f.Errorf("the receipt says %d retries, and %s thrown away", r.Retries, r.Thrown)
-	}
-}
-
-// reached reports whether a channel is closed.
-func reached(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+// cancellationEndsAWait cancels the second of two orders that meet.
+func cancellationEndsAWait(f *fixture) {
+	f.meet(f.sameItem, func(second *suite.Call) {
+		second.Cancel()
+		f.Ends(second, prompt, "an order whose context had ended")
+	}, func(h *suite.Hold, first, second error) {
+		switch {
+		case first == nil && second == nil:
+			f.Errorf("both orders of one item were applied; the first was held %s", h)
+		case market.Refused(first) && market.Refused(second):
+			f.Errorf("neither of two orders of one item was applied: %v; %v", first, second)
+		}
+	})
 }
 
 const (
 	tradeSellers = 3
 	tradeBuyers  = 4
 	tradeItems   = 25 // of each seller
-	tradePrice   = 1
 )
 
-// manyTrade lets sellers list while every buyer tries to buy every item. All can pay for all, so each item is sold,
-// once.
+// manyTrade lets sellers list while every buyer tries to buy every item, and once more when all are listed. All can pay
+// for all, so each item is sold, once.
 func manyTrade(f *fixture) {
-	feeds := make([]chan market.Order, tradeBuyers)
-	for i := range feeds {
-		feeds[i] = make(chan market.Order, tradeSellers*tradeItems)
-	}
+	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
 	for s := market.UserID(1); s <= tradeSellers; s++ {
 		w, first := f.worker(nil), f.mint(s)
-		sellers.Go(func() { w.sell(s, first, feeds) })
+		for item := first; item < first+tradeItems; item++ {
+			orders = append(orders, market.Order{Item: item, Seller: s, Price: 1})
+		}
+		mine := orders[len(orders)-tradeItems:]
+		sellers.Go(func() {
+			for _, o := range mine {
+				if err := w.list(f.Ctx, market.Listing{Item: o.Item, Seller: s, Price: 1}); err != nil {
+					f.Errorf("list item %d: %v", o.Item, err)
+				}
+			}
+		})
 	}
-	sold := make([]int, tradeBuyers)
-	for i, feed := range feeds {
+	var sold atomic.Int64
+	for b := market.UserID(tradeSellers + 1); b <= tradeSellers+tradeBuyers; b++ {
 		w := f.worker(nil)
-		buyers.Go(func() { sold[i] = w.buy(tradeSellers+market.UserID(i+1), feed) })
-	}
-	sellers.Wait()
-	for _, feed := range feeds {
-		close(feed)
+		buyers.Go(func() {
+			for range 2 {
+				for _, o := range orders {
+					o.Buyer = b
+					err := w.purchase(f.Ctx, o)
+					if err == nil {
+						sold.Add(1)
+					} else if !market.Refused(err) {
+						f.Errorf("order of item %d has an unknown outcome although nothing broke: %v", o.Item, err)
+					}
+				}
+				sellers.Wait()
+			}
+		})
 	}
 	buyers.Wait()
-	total := 0
-	for _, n := range sold {
-		total += n
+	if n := sold.Load(); n != int64(len(orders)) {
+		f.Errorf("%d purchases were applied, want %d: one an item", n, len(orders))
 	}
-	if want := tradeSellers * tradeItems; total != want {
-		f.Errorf("%d purchases were applied, want %d: one an item", total, want)
-	}
-}
-
-// sell lists items and sends an order of each to every buyer.
-func (w *worker) sell(as market.UserID, first market.ItemID, feeds []chan market.Order) {
-	for item := first; item < first+tradeItems; item++ {
-		if err := w.list(w.fixture.ctx, market.Listing{Item: item, Seller: as, Price: tradePrice}); err != nil {
-			w.fixture.Errorf("list item %d: %v", item, err)
-			continue
-		}
-		for _, feed := range feeds {
-			feed <- market.Order{Item: item, Seller: as, Price: tradePrice}
-		}
-	}
-}
-
-// buy makes all orders of a feed and returns how many were applied.
-func (w *worker) buy(as market.UserID, feed <-chan market.Order) (bought int) {
-	for o := range feed {
-		o.Buyer = as
-		switch err := w.purchase(w.fixture.ctx, o); {
-		case err == nil:
-			bought++
-		case !market.Refused(err):
-			w.fixture.Errorf("order of item %d has an unknown outcome although nothing broke: %v", o.Item, err)
-		}
-	}
-	return bought
 }
 
 func endedContextAppliesNothing(f *fixture) {
@@ -243,7 +154,7 @@ func endedContextAppliesNothing(f *fixture) {
 	w := f.worker(nil)
 	order := w.lists(item, 30)
 	before := f.snapshot()
-	ended, cancel := context.WithCancel(f.ctx)
+	ended, cancel := context.WithCancel(f.Ctx)
 	cancel()
 
 	for _, err := range []error{
@@ -256,7 +167,7 @@ func endedContextAppliesNothing(f *fixture) {
 	}
 	f.matches(before)
 	w.leftNothing("an operation whose context had ended")
-	f.applied(w.purchase(f.ctx, order))
+	f.applied(w.purchase(f.Ctx, order))
 	w.lists(item+1, 30)
 }
 
@@ -267,63 +178,29 @@ var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Writ
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)
+	held := false
 	for i, at := range allSteps {
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
-		err := f.cancelled(gate, func(ctx context.Context) error { return first.purchase(ctx, order) })
+		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, order) })
+		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order
+		c.Cancel()
+		f.Ends(c, prompt, "an operation whose context had ended")
+		err := c.Err
+		gate.Open()
 		first.leftNothing("an order cancelled at the step " + string(at))
 
-		again := second.purchase(f.ctx, order)
+		again := second.purchase(f.Ctx, order)
 		switch {
 		case err == nil && !errors.Is(again, market.ErrNotListed):
 			f.Fatalf("an order cancelled at %s was applied, and the next one of the item returned %v", at, again)
 		case market.Refused(err) && again != nil:
 			f.Fatalf("an order cancelled at %s was refused (%v), and so was the next one: %v", at, err, again)
 		}
-		f.applied(first.purchase(f.ctx, first.lists(order.Item+1, 1)))
+		f.applied(first.purchase(f.Ctx, first.lists(order.Item+1, 1)))
 	}
-}
-
-// cancelled cancels the operation's context while it is held at the gate, and returns its outcome. A worker without
-// this step finishes its operation.
-func (f *fixture) cancelled(gate *step.Gate, operation func(context.Context) error) error {
-	f.Helper()
-	ctx, cancel := context.WithCancel(f.ctx)
-	c := &call{cancel: cancel, write: gate, done: make(chan struct{})}
-	f.run(c, func() error { return operation(ctx) })
-	select {
-	case <-gate.Reached():
-	case <-c.done:
-	}
-	cancel()
-	f.endsPromptly(c)
-	return c.result()
-}
-
-func (f *fixture) endsPromptly(c *call) {
-	f.Helper()
-	select {
-	case <-c.done:
-	case <-time.After(prompt):
-		f.Errorf("the operation did not end within %s of its context", prompt)
-	}
-}
-
-// cancellationEndsAWait cancels an order that meets another one held before its write.
-func cancellationEndsAWait(f *fixture) {
-	order := f.worker(nil).lists(f.mint(seller), 30)
-	first := f.start(order)
-	second := f.start(order)
-	second.cancel()
-	f.endsPromptly(second)
-	err := first.result()
-	switch again := second.result(); {
-	case err == nil && again == nil:
-		f.Errorf("both orders of one item were applied")
-	case market.Refused(err) && market.Refused(again):
-		f.Errorf("neither of two orders of one item was applied: %v; %v", err, again)
-	case again != nil && !market.Refused(again):
-		f.Logf("the cancelled order's outcome is unknown: %v", again)
+	if !held {
+		f.Unchecked("it reports no step")
 	}
 }

@@ -1,12 +1,9 @@
 // Package markettest is the conformance suite for a market.Purchaser. A few lines run it:
 //
-//	markettest.Run(t, server, markettest.Factory{
-//		Open: func(t testing.TB, w markettest.Worker) market.Purchaser { return mine.New(w.Conn.Client, w.Keys) },
-//	})
+//	markettest.Check(t, func(t testing.TB, w markettest.Worker) market.Purchaser { return mine.New(w.Conn.Client, w.Keys) })
 //
 // Each test trades in a market of its own, audits it when the workers are done, removes it, and checks that nothing
-// is left under its prefix. The suite makes workers that report their steps (see package step) meet at chosen points;
-// others meet by chance. Package testkit has servers to run on.
+// is left under its prefix. Workers that meet are held at their connections, before each of their requests.
 package markettest
 
 import (
@@ -16,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -51,68 +49,52 @@ type Worker struct {
 	Steps step.Observer // may be nil
 }
 
-// Run tests the factory's Purchasers on a server, each behaviour as a subtest. It skips what they do not promise.
-func Run(t *testing.T, s *backend.Server, factory Factory) {
-	for _, c := range checks {
-		t.Run(c.name, func(t *testing.T) {
-			switch {
-			case c.together && factory.Unprotected:
-				t.Skip("it promises nothing to workers who trade at the same time")
-			case c.shared && !factory.SharedAccounts:
-				t.Skip("it does not protect an account that several workers spend from")
-			}
-			c.on(t, s, factory)
-		})
-	}
-}
+type check = suite.Check[*fixture]
 
-// A check is one behaviour.
-type check struct {
-	name     string
-	opening  market.Opening
-	together bool // several workers at the same time
-	shared   bool // several workers spend from one account
-	property bool // opens its markets itself
-	run      func(*fixture)
-}
-
-// on runs the check in a market of its own.
-func (c check) on(t testing.TB, s *backend.Server, factory Factory) {
+// Check is a first answer about a purchase of one's own, which it takes to be safe for workers at the same time who spend
+// from one account. It needs no server, because it starts one: a private redis-server where one is installed, else
+// miniredis. Purchasers with locks need [Run], and its Factory.
+func Check(t *testing.T, open func(t testing.TB, w Worker) market.Purchaser) {
 	t.Helper()
-	f := newFixture(t, s, factory, c.opening)
-	if !c.property {
-		f.seed()
-		t.Cleanup(f.close)
-	}
-	c.run(f)
+	Run(t, suite.Server(t), Factory{Open: open, SharedAccounts: true})
 }
+
+// Run tests the factory's Purchasers on a server, each behaviour as a subtest. It skips what they do not promise.
+func Run(t *testing.T, s *backend.Server, factory Factory) { newSuite(s, factory).Run(t) }
+
+// newSuite returns the checks of the factory's Purchasers, each in a market of its own.
+func newSuite(s *backend.Server, factory Factory) suite.Suite[*fixture] {
+	return suite.Suite[*fixture]{
+		Checks: checks, Patience: opTimeout,
+		Made: func(promise string) bool {
+			return !factory.Unprotected && (promise == together || factory.SharedAccounts)
+		},
+		Open: func(f *suite.Fixture, _ check) *fixture { return newFixture(f, s, factory) },
+	}
+}
+
+// What may be promised: that workers may trade at the same time, and also spend from one account.
+const (
+	together = "workers at the same time"
+	shared   = "a shared account"
+)
 
 const (
 	seller = market.UserID(1)
 	buyer  = market.UserID(2)
 )
 
-var (
-	couple = market.Opening{Accounts: 2, Funds: 100}
-	crowd  = market.Opening{Accounts: 1 + contestants, Funds: 100}
-)
+// opening is that of every check's market; most checks use two of its accounts.
+var opening = market.Opening{Accounts: 1 + tradeSellers + tradeBuyers, Funds: 100}
 
 var checks = []check{
-	{name: "listing moves the item to the market", opening: couple, run: listingMovesTheItem},
-	{name: "listing what one does not own is refused", opening: couple, run: listingUnownedIsRefused},
-	{name: "purchase moves the item and the coins", opening: couple, run: purchaseMovesItemAndCoins},
-	{name: "exact funds suffice", opening: couple, run: exactFundsSuffice},
-	{name: "order of what is not listed is refused", opening: couple, run: orderOfUnlistedIsRefused},
-	{name: "order at another price is refused", opening: couple, run: orderAtAnotherPriceIsRefused},
-	{name: "order beyond the funds is refused", opening: couple, run: orderBeyondFundsIsRefused},
-	{name: "own listing is given back for no coins", opening: couple, run: ownListingIsGivenBack},
-	{name: "operations leave no lock and no WATCH behind", opening: couple, run: operationsLeaveNothingBehind},
-	{name: "any sequence ends as in the reference", opening: trio, property: true, run: sequenceMatchesReference},
-	{name: "context that has ended applies nothing", opening: couple, run: endedContextAppliesNothing},
-	{name: "cancellation at any step keeps the market whole", opening: couple, run: cancellationAtAnyStep},
-	{name: "cancellation ends a wait", opening: couple, together: true, run: cancellationEndsAWait},
-	{name: "one of many orders of an item is applied", opening: crowd, together: true, run: oneOrderIsApplied},
-	{name: "receipt splits the time", opening: crowd, together: true, run: receiptSplitsTheTime},
-	{name: "many trade at the same time", opening: crowd, together: true, run: manyTrade},
-	{name: "shared account is not overdrawn", opening: crowd, together: true, shared: true, run: accountIsNotOverdrawn},
+	{Name: "purchase moves the item and the coins", Run: purchaseMovesItemAndCoins},
+	{Name: "operations leave no lock and no WATCH behind", Run: operationsLeaveNothingBehind},
+	{Name: "any sequence ends as in the reference", Run: sequenceMatchesReference},
+	{Name: "context that has ended applies nothing", Run: endedContextAppliesNothing},
+	{Name: "cancellation at any step keeps the market whole", Run: cancellationAtAnyStep},
+	{Name: "cancellation ends a wait", Promise: together, Run: cancellationEndsAWait},
+	{Name: "one of many orders of an item is applied", Promise: together, Run: oneOrderIsApplied},
+	{Name: "many trade at the same time", Promise: together, Run: manyTrade},
+	{Name: "shared account is not overdrawn", Promise: shared, Run: accountIsNotOverdrawn},
 }

@@ -42,18 +42,12 @@ type Row struct {
 	Confirmed string // the cells that a second copy of the text confirms, in words
 }
 
-// Mix is the row's load in the short form of the flags: 5x1 is five listers and one buyer.
-func (r Row) Mix() string { return fmt.Sprintf("%dx%d", r.Listers, r.Buyers) }
-
 // Value is a printed number.
 type Value struct {
 	Text   string // as printed, without thousands separators: "27000", "<200"
 	Number float64
 	Below  bool // printed as <Number: an upper bound, not the number
 }
-
-// String returns the text as printed.
-func (v Value) String() string { return v.Text }
 
 // Published returns every published row, in the order of published.csv.
 func Published() ([]Row, error) { return parse(published) }

@@ -58,20 +58,6 @@ func Table(name string) ([]Row, error) {
 	return rows, nil
 }
 
-// Find returns the book's row of a strategy under a number of listers and buyers.
-func Find(strategy string, listers, buyers int) (Row, bool) {
-	rows, err := Published()
-	if err != nil {
-		return Row{}, false // the tests parse the embedded file: this does not happen
-	}
-	for _, r := range rows {
-		if r.Source == Book && r.Locking == strategy && r.Listers == listers && r.Buyers == buyers {
-			return r, true
-		}
-	}
-	return Row{}, false
-}
-
 func lockingOf(table string) ([]string, error) {
 	for _, t := range shown {
 		if t.table == table {

@@ -4,22 +4,18 @@ package catalogue
 
 import (
 	"github.com/marketsim/marketsim/strategies"
-	"github.com/marketsim/marketsim/strategies/lock/etcdlock"
-	"github.com/marketsim/marketsim/strategies/lock/redislock"
-	"github.com/marketsim/marketsim/strategies/lock/redsync"
-	"github.com/marketsim/marketsim/strategies/lock/rueidislock"
-	"github.com/marketsim/marketsim/strategies/lock/zklock"
+	"github.com/marketsim/marketsim/strategies/lock/library"
+	"github.com/marketsim/marketsim/strategies/lock/session"
 )
 
 // Full returns everything that a spec may name.
 func Full() strategies.Catalogue {
 	c := strategies.Builtin()
 	c.Locks = append(c.Locks,
-		zklock.Kind(),
-		etcdlock.Kind(),
-		redsync.Kind(),
-		redislock.Kind(),
-		rueidislock.Kind(),
+		session.ZooKeeper(),
+		session.Etcd(),
+		library.Redsync(),
+		library.Redislock(),
 	)
 	return c
 }

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,7 +17,8 @@ import (
 //
 // What breaks it: it reads and takes in two commands, so two workers who read at the same time both find it free and
 // both hold it (scenario expired-race). The first of them to finish frees it for a third, because DEL does not check
-// whose lock it deletes. And it never expires: a holder that dies holds it for good.
+// whose lock it deletes. And it never expires: a holder that dies holds it for good, and so does one whose reply to SET
+// was lost (lost-acquire). lost-reply=released deletes the key then, whose ever it is.
 //
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
@@ -27,8 +27,22 @@ func existsSet() Kind {
 		Summary:  "WRONG: EXISTS, then SET, then DEL; two who look at the same time both hold it",
 		Source:   "the first idea; SETNX was made to replace it",
 		Promises: Promises{ClockIndependent: true},
-		Params:   []param.Param{PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &existsSetLease{deleted{l}} })
+		Params:   []param.Param{keptParam, PollParam, TimeoutParam},
+	}, func(h *hold) {
+		h.Release = h.del
+		h.take = func(ctx context.Context) (bool, error) {
+			held, err := h.rdb.Exists(ctx, h.key).Result()
+			if err != nil || held > 0 {
+				return false, err
+			}
+			h.env.Steps.At(ctx, step.Looked)
+			if err := h.rdb.Set(ctx, h.key, anybody, 0).Err(); err != nil {
+				// If someone else took the lock meanwhile, this frees theirs. Without it, our own stays for good.
+				return false, h.abandon(ctx, err, h.del)
+			}
+			return true, nil
+		}
+	})
 }
 
 // setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles whoever does not win gives up at once;
@@ -48,7 +62,10 @@ func setNXFixed() Kind {
 		Source:   "articles that explain SETNX by a lock",
 		Promises: Promises{Exclusive: true, ClockIndependent: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &setNXFixedLease{deleted{l}} })
+	}, func(h *hold) {
+		h.Release = h.del
+		h.take = func(ctx context.Context) (bool, error) { return h.setNX(ctx, anybody) }
+	})
 }
 
 // setExFixed is the short form of SET's page: SET key 1 EX NX (PX for a TTL that is not whole seconds), released by
@@ -67,7 +84,10 @@ func setExFixed() Kind {
 		Source:   "redis.io/commands/set, the form without a token",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &setExFixedLease{deleted{l}} })
+	}, func(h *hold) {
+		h.Release = h.del
+		h.take = func(ctx context.Context) (bool, error) { return h.setEXNX(ctx, anybody) }
+	})
 }
 
 // setExCompare is set-ex-fixed with a random token in the key (SET EX NX; PX for a TTL that is not whole seconds). Its
@@ -76,7 +96,7 @@ func setExFixed() Kind {
 //
 // What breaks it: comparing and deleting are two commands. If the lease expires between them and the next worker takes
 // the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in one script, setnx under
-// WATCH.
+// WATCH. An acquisition whose reply was lost keeps the lock until it expires (lost-acquire), unless lost-reply=released.
 //
 // Source: articles that stop one step before the script of redis.io/commands/set.
 func setExCompare() Kind {
@@ -85,88 +105,121 @@ func setExCompare() Kind {
 		Summary:  "WRONG: SET EX NX with a token, released by GET, compare, DEL; it can expire in between",
 		Source:   "articles that stop before the release script",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &setExCompareLease{deleted{l}} })
+		Params:   []param.Param{TTLParam, keptParam, PollParam, TimeoutParam},
+	}, func(h *hold) {
+		h.Release, h.undo = h.compareThenDelete, h.compareThenDelete
+		h.take = func(ctx context.Context) (bool, error) { return h.setEXNX(ctx, h.token) }
+	})
+}
+
+// getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter who
+// finds the time past replaces it with a time of its own by GETSET, and holds the lock if GETSET returns the time that
+// it had read. Whoever was holder once releases by DEL, without reading the clock; with release=in-time a holder
+// whose time is past, by its own clock, leaves the key alone. It promises that a crashed holder does not hold it for
+// good.
+//
+// What breaks it:
+//   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
+//   - Of several waiters one takes it, but the GETSET of the others replaces its time by theirs. If theirs is earlier,
+//     because of a clock again, the holder loses the lock before its time.
+//   - A waiter that finds the time past just when the lock is released puts its time into a free lock: nobody holds it,
+//     and everybody waits for that time.
+//   - No owner. A late holder deletes the lock of the next one (pause-release); with release=in-time it does so if it
+//     is paused between reading its clock and DEL (pause-in-release). And an acquisition whose reply was lost gives
+//     nothing back, because the lock might be another's (lost-acquire).
+//
+// Source: articles that follow redis.io/commands/setnx, "Design pattern: locking with SETNX"; the page itself asks the
+// holder to read the clock before DEL.
+func getSet() Kind {
+	return polling(Kind{
+		Name:     "getset",
+		Summary:  "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
+		Source:   "redis.io/commands/setnx",
+		Promises: Promises{Exclusive: true, SurvivesCrash: true},
+		PromisesWith: func(v param.Values) Promises {
+			return Promises{Exclusive: v.Text(getSetTakeoverParam) != takeoverDel, SurvivesCrash: true}
+		},
+		Params:   []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
+		Variants: []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
+	}, getSetHold)
+}
+
+const (
+	releaseInTime = "in-time"
+	takeoverDel   = "del"
+)
+
+var getSetTakeoverParam = param.Choice("takeover",
+	"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)", "getset", takeoverDel)
+
+var getSetReleaseParam = param.Choice("release",
+	"who deletes the key: a holder that is late too (always), or only one whose time is not past (in-time)",
+	"always", releaseInTime)
+
+func getSetHold(h *hold) {
+	var end int64 // in ms, by this client's clock
+	h.take = func(ctx context.Context) (bool, error) {
+		now := h.env.now()
+		end = now.Add(h.ttl()).UnixMilli()
+		if taken, err := h.setNX(ctx, end); taken || err != nil {
+			return taken, err
+		}
+		held, err := h.rdb.Get(ctx, h.key).Int64()
+		if errors.Is(err, redis.Nil) || err == nil && held > now.UnixMilli() {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		h.env.Steps.At(ctx, step.Looked)
+		if h.env.Params.Text(getSetTakeoverParam) == takeoverDel {
+			if err := h.rdb.Del(ctx, h.key).Err(); err != nil {
+				return false, err
+			}
+			return h.setNX(ctx, end)
+		}
+		cmd := redis.NewStringCmd(ctx, "getset", h.key, end)
+		if err := h.rdb.Process(ctx, cmd); errors.Is(err, redis.Nil) {
+			return false, nil // it was released meanwhile; now the key holds a time, and nobody holds the lock
+		}
+		replaced, err := cmd.Int64()
+		return err == nil && replaced == held, err // if it replaced another time, another waiter was faster
+	}
+	h.Release = func(ctx context.Context) error {
+		if h.env.Params.Text(getSetReleaseParam) == releaseInTime {
+			if h.env.now().UnixMilli() >= end {
+				return h.releases(0, nil)
+			}
+			h.env.Steps.At(ctx, step.Looked)
+		}
+		return h.del(ctx)
+	}
 }
 
 // anybody is what the key of a lock without an owner holds.
 const anybody = "1"
 
-// deleted is a lease that is released by DEL.
-type deleted struct{ redisLease }
+// del is a release by DEL, whoever holds the lock.
+func (h *hold) del(ctx context.Context) error { return h.releases(h.rdb.Del(ctx, h.key).Result()) }
 
-// Release implements Lease.
-func (l *deleted) Release(ctx context.Context) error {
-	return l.releases(l.rdb.Del(ctx, l.key).Result())
-}
-
-type existsSetLease struct{ deleted }
-
-// take implements grant.
-func (l *existsSetLease) take(ctx context.Context) (bool, error) {
-	held, err := l.rdb.Exists(ctx, l.key).Result()
-	if err != nil || held > 0 {
-		return false, err
+// compareThenDelete is a release by GET and DEL, which deletes another's lock if this one expires in between.
+func (h *hold) compareThenDelete(ctx context.Context) error {
+	if err := h.mine(ctx, h.rdb); err != nil {
+		return h.releases(0, err)
 	}
-	l.env.Steps.At(ctx, step.Looked)
-	if err := l.rdb.Set(ctx, l.key, anybody, 0).Err(); err != nil {
-		// If someone else took the lock meanwhile, this frees theirs. Without it, our own would stay for good.
-		return false, Abandon(ctx, err, l.Release)
-	}
-	return true, nil
-}
-
-type setNXFixedLease struct{ deleted }
-
-// take implements grant.
-func (l *setNXFixedLease) take(ctx context.Context) (bool, error) { return l.setNX(ctx, anybody) }
-
-type setExFixedLease struct{ deleted }
-
-// take implements grant.
-func (l *setExFixedLease) take(ctx context.Context) (bool, error) { return l.setEXNX(ctx, anybody) }
-
-type setExCompareLease struct{ deleted }
-
-// take implements grant.
-func (l *setExCompareLease) take(ctx context.Context) (bool, error) {
-	taken, err := l.setEXNX(ctx, l.token)
-	if err != nil {
-		return false, Abandon(ctx, err, l.Release)
-	}
-	return taken, nil
-}
-
-// Release implements Lease.
-func (l *setExCompareLease) Release(ctx context.Context) error {
-	token, err := l.rdb.Get(ctx, l.key).Result()
-	if errors.Is(err, redis.Nil) || err == nil && token != l.token {
-		err = ErrLost
-	}
-	if err != nil {
-		return l.releases(0, err)
-	}
-	l.env.Steps.At(ctx, step.Looked)
-	return l.deleted.Release(ctx)
+	h.env.Steps.At(ctx, step.Looked)
+	return h.del(ctx)
 }
 
 // setNX is SETNX.
-func (l *redisLease) setNX(ctx context.Context, value any) (bool, error) {
-	cmd := redis.NewBoolCmd(ctx, "setnx", l.key, value)
-	err := l.rdb.Process(ctx, cmd)
+func (h *hold) setNX(ctx context.Context, value any) (bool, error) {
+	cmd := redis.NewBoolCmd(ctx, "setnx", h.key, value)
+	err := h.rdb.Process(ctx, cmd)
 	return cmd.Val(), err
 }
 
 // setEXNX is SET EX NX, or SET PX NX for a TTL that is not whole seconds.
-func (l *redisLease) setEXNX(ctx context.Context, value string) (bool, error) {
-	ttl := l.ttl()
-	unit, n := "px", ttl.Milliseconds()
-	if wholeSeconds(ttl) {
-		unit, n = "ex", int64(ttl/time.Second)
-	}
-	err := l.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", l.key, value, unit, n, "nx"))
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
-	return err == nil, err
+func (h *hold) setEXNX(ctx context.Context, value string) (bool, error) {
+	unit, n := h.expiry()
+	return given(h.rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", h.key, value, unit, n, "nx")))
 }

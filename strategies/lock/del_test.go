@@ -9,7 +9,6 @@ import (
 )
 
 func TestExistsSetLetsInTwoWhoLookAtTheSameTime(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		gateA, gateB := step.Hold(step.Looked), step.Hold(step.Looked)
 		tryA := b.trying(b.worker("exists-set", setting{steps: gateA.Observe}), gateA)
@@ -30,20 +29,8 @@ func TestExistsSetLetsInTwoWhoLookAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestExistsSetExcludesWhoLooksLater(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		lease := b.try(b.worker("exists-set", setting{}))
-		_, err := b.worker("exists-set", setting{}).Try(t.Context(), name)
-		wants(t, "Try of a held lock", err, lock.ErrHeld)
-		wants(t, "release", lease.Release(t.Context()), nil)
-		b.free()
-	})
-}
-
 // The key does not say whose it is: whoever believes the holder dead frees a lock that is held.
 func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		holder := b.try(b.worker("setnx-fixed", setting{}))
 		_, err := b.worker("setnx-fixed", setting{}).Try(t.Context(), name)
@@ -57,7 +44,6 @@ func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 }
 
 func TestSetExFixedLateHolderDeletesTheNextOnesLock(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		late := b.try(b.worker("set-ex-fixed", setting{}))
 		b.expire()
@@ -74,7 +60,6 @@ func TestSetExFixedLateHolderDeletesTheNextOnesLock(t *testing.T) {
 // Without a token they cannot know whose the lock is: they leave their own, to expire if it does, rather than free
 // another's.
 func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
-	t.Parallel()
 	for lockName, command := range map[string]string{"setnx-fixed": "setnx", "set-ex-fixed": "set"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -100,7 +85,6 @@ func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 }
 
 func TestSetExCompareDeletesALockTakenAfterTheComparison(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Looked)
 		released := b.releasing(b.try(b.worker("set-ex-compare", setting{steps: gate.Observe})), gate)
@@ -118,7 +102,6 @@ func TestSetExCompareDeletesALockTakenAfterTheComparison(t *testing.T) {
 
 // Without a pause between the two it does what it is meant to.
 func TestSetExCompareLeavesALockTakenBeforeTheComparison(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		late := b.try(b.worker("set-ex-compare", setting{}))
 		b.expire()

@@ -17,8 +17,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Ten instances of a service wake up to run today's draw. The one that gets the lock runs it, and keeps the lock for
-// longer than the others may be late; the rest see that they are not needed.
+// Ten instances of a service come at the same moment to run today's draw, and one comes late. Whatever the lock, the late
+// one draws again where the winner releases the lock, or where its draw outlasts the lease. What helps is a key that is
+// named by the day, outlives the day and is never released.
 func ExampleLocker_try() {
 	ctx := context.Background()
 	server, err := embedded.Starter{}.Start(ctx)
@@ -27,47 +28,62 @@ func ExampleLocker_try() {
 	}
 	defer server.Close()
 
-	var draws, refused atomic.Int64
-	var instances sync.WaitGroup
-	for range 10 {
-		instances.Go(func() {
-			conn, locker := instance(ctx, server)
+	for _, way := range []struct {
+		name, key string
+		ttl       time.Duration
+		draw      func(*lock.Lease) error
+	}{
+		{"released", "draw", time.Hour, func(l *lock.Lease) error { return l.Release(ctx) }},
+		{"outlasts its lease", "long", 10 * time.Millisecond, func(*lock.Lease) error { time.Sleep(20 * time.Millisecond); return nil }},
+		{"named by the day", "2026-11-23", 48 * time.Hour, func(*lock.Lease) error { return nil }},
+	} {
+		var draws atomic.Int64
+		come := func() {
+			conn, locker := instance(ctx, server, "set-px", way.ttl)
 			defer conn.Close()
-			switch _, err := locker.Try(ctx, "draw"); {
-			case err == nil:
-				draws.Add(1) // run it
-			case errors.Is(err, lock.ErrHeld):
-				refused.Add(1)
-			default:
+			lease, err := locker.Try(ctx, way.key)
+			if err == nil {
+				draws.Add(1)
+				err = way.draw(lease)
+			}
+			if err != nil && !errors.Is(err, lock.ErrHeld) {
 				log.Print(err)
 			}
-		})
+		}
+		var instances sync.WaitGroup
+		for range 10 {
+			instances.Go(come)
+		}
+		instances.Wait()
+		come() // late
+		fmt.Printf("%s: drawn again: %v\n", way.name, draws.Load() > 1)
 	}
-	instances.Wait()
-	fmt.Printf("%d ran the draw, %d found it taken\n", draws.Load(), refused.Load())
-	// Output: 1 ran the draw, 9 found it taken
+	// Output:
+	// released: drawn again: true
+	// outlasts its lease: drawn again: true
+	// named by the day: drawn again: false
 }
 
-// instance connects one instance, which takes locks by set-px for an hour.
-func instance(ctx context.Context, server *backend.Server) (*backend.Conn, lock.Locker) {
+// instance connects one instance, which takes locks of a kind.
+func instance(ctx context.Context, server *backend.Server, name string, ttl time.Duration) (*backend.Conn, lock.Locker) {
 	conn, err := server.Dial(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, kind := range lock.All() {
-		if kind.Name != "set-px" {
+		if kind.Name != name {
 			continue
 		}
 		locker, err := kind.New(lock.Env{
 			Redis:  conn.Client,
 			Dial:   func(context.Context) (*redis.Client, error) { return nil, errors.New("nothing is renewed here") },
 			Key:    func(name string) string { return "lottery:lock:" + name },
-			Params: param.Values{"ttl": time.Hour.String()},
+			Params: param.Values{"ttl": ttl.String()},
 		})
 		if err != nil {
 			log.Fatal(err)
 		}
 		return conn, locker
 	}
-	panic("there is no set-px")
+	panic("there is no " + name)
 }

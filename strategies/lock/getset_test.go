@@ -34,7 +34,6 @@ func (b takers) at(offset time.Duration, steps step.Observer) *worker {
 var inTime = param.Values{"release": "in-time"}
 
 func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
-	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		dead := b.try(b.at(-hour, nil))
 		gate1, gate2 := step.Hold(step.Looked), step.Hold(step.Looked)
@@ -50,26 +49,42 @@ func TestGetSetTakesOverALockWhoseTimeIsPast(t *testing.T) {
 	})
 }
 
+// With takeover=del the second waiter deletes the first one's lock.
+func TestGetSetTakeoverByDelLetsTwoIn(t *testing.T) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		b.try(b.at(-hour, nil))
+		waiter := func() (*step.Gate, <-chan acquisition) {
+			gate := step.Hold(step.Looked)
+			params := param.Values{"takeover": "del"}
+			return gate, b.trying(b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: params}), gate)
+		}
+		gate1, try1 := waiter()
+		gate2, try2 := waiter()
+		gate1.Open()
+		wants(t, "the first waiter's Try", (<-try1).err, nil)
+		gate2.Open()
+		wants(t, "the second waiter's Try", (<-try2).err, nil)
+	})
+}
+
 // As published, whoever was holder once releases. Only with release=in-time a late holder looks at its clock first.
 func TestGetSetReleaseAfterItsTime(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		params     param.Values
-		late, next error
-	}{{nil, nil, lock.ErrLost}, {inTime, lock.ErrLost, nil}} {
-		eachTakers(t, func(t *testing.T, b takers) {
+	eachTakers(t, func(t *testing.T, b takers) {
+		for _, c := range []struct {
+			params     param.Values
+			late, next error
+		}{{nil, nil, lock.ErrLost}, {inTime, lock.ErrLost, nil}} {
 			now := b.noon
 			late := b.try(b.worker("getset", setting{now: func() time.Time { return now }, params: c.params}))
 			now = now.Add(hour)
 			next := b.try(b.at(hour, nil))
 			wants(t, "the late release", late.Release(t.Context()), c.late)
 			wants(t, "the next one's release", next.Release(t.Context()), c.next)
-		})
-	}
+		}
+	})
 }
 
 func TestGetSetClockAheadStealsALiveLock(t *testing.T) {
-	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		holder := b.try(b.at(0, nil))
 		_, err := b.at(0, nil).Try(t.Context(), name)
@@ -82,7 +97,6 @@ func TestGetSetClockAheadStealsALiveLock(t *testing.T) {
 }
 
 func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
-	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		b.try(b.at(-2*hour, nil)) // and dies
 		loses := step.Hold(step.Looked)
@@ -98,7 +112,6 @@ func TestGetSetLoserReplacesTheWinnersTime(t *testing.T) {
 }
 
 func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
-	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		holder := b.try(b.at(-hour, nil)) // to its own clock it is in time
 		gate := step.Hold(step.Looked)
@@ -112,7 +125,6 @@ func TestGetSetLateWaiterLocksAFreeLockForNobody(t *testing.T) {
 }
 
 func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
-	t.Parallel()
 	eachTakers(t, func(t *testing.T, b takers) {
 		gate := step.Hold(step.Looked)
 		holder := b.worker("getset", setting{now: showing(b.noon), steps: gate.Observe, params: inTime})

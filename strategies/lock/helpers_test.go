@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.MaxParallel(4)
+	testkit.MaxParallel(8) // they mostly wait
 	testkit.VerifyNoLeaks(m)
 }
 
@@ -34,24 +34,14 @@ type bench struct {
 
 const name = "item"
 
+// eachServer runs a parallel test on each kind of server.
 func eachServer(t *testing.T, f func(t *testing.T, b *bench)) {
+	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) { f(t, newBench(t, s)) })
 }
 
 func newBench(t testing.TB, s *backend.Server) *bench {
 	return &bench{TB: t, server: s, conn: testkit.Dial(t, s), keys: testkit.Keys(t)}
-}
-
-// locker opens a setnx that reaches the server through another one, which may be a proxy.
-func (b *bench) locker(through *backend.Server, steps step.Observer, params param.Values) lock.Locker {
-	b.Helper()
-	l, err := kind(b, "setnx").New(lock.Env{
-		Redis: testkit.Dial(b, through).Client, Key: b.keys.Lock, Params: unhurried(params), Steps: steps,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
 }
 
 // unhurried lets acquisitions take as long as a busy machine needs, unless the test says how long.
@@ -72,7 +62,7 @@ func kind(t testing.TB, name string) lock.Kind {
 	return lock.Kind{}
 }
 
-func (b *bench) acquire(l lock.Locker) lock.Lease {
+func (b *bench) acquire(l lock.Locker) *lock.Lease {
 	b.Helper()
 	lease, err := l.Acquire(b.Context(), name)
 	if err != nil {
@@ -104,6 +94,7 @@ type setting struct {
 	params  param.Values
 	now     func() time.Time
 	dial    func(context.Context) (*redis.Client, error) // for its connection in the background
+	process *lock.Process
 }
 
 // worker opens a lock, with "+watchdog" behind its name for one that is renewed in the background.
@@ -116,27 +107,39 @@ func (b *bench) worker(lockName string, s setting) *worker {
 		k, err = lock.WithWatchdog(k)
 		b.must(err)
 	}
+	return b.open(k, s)
+}
+
+// open opens a lock, with connections that end with the test.
+func (b *bench) open(k lock.Kind, s setting) *worker {
+	b.Helper()
 	if s.through == nil {
 		s.through = b.server
 	}
 	if s.dial == nil {
-		s.dial = func(ctx context.Context) (*redis.Client, error) {
-			c, err := s.through.Dial(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return c.Client, nil
-		}
+		s.dial = dialer(s.through)
 	}
 	conn := testkit.Dial(b, s.through)
 	l, err := k.New(lock.Env{
 		Redis: conn.Client, Dial: s.dial, Key: b.keys.Lock, Params: unhurried(s.params), Steps: s.steps, Now: s.now,
+		Process: s.process,
 	})
 	b.must(err)
 	if c, ok := l.(io.Closer); ok {
 		b.Cleanup(func() { _ = c.Close() })
 	}
 	return &worker{l, conn}
+}
+
+// dialer opens connections to a server.
+func dialer(s *backend.Server) func(context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*redis.Client, error) {
+		c, err := s.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c.Client, nil
+	}
 }
 
 func (b *bench) must(err error) {
@@ -147,7 +150,7 @@ func (b *bench) must(err error) {
 }
 
 // try takes a lock that has to be free, or seems to be.
-func (b *bench) try(w *worker) lock.Lease {
+func (b *bench) try(w *worker) *lock.Lease {
 	b.Helper()
 	lease, err := w.Try(b.Context(), name)
 	b.must(err)
@@ -186,7 +189,7 @@ func (b *bench) free() {
 
 // acquisition is what became of a Try in a goroutine of its own.
 type acquisition struct {
-	lease lock.Lease
+	lease *lock.Lease
 	err   error
 }
 
@@ -208,7 +211,7 @@ func (b *bench) trying(w *worker, gate *step.Gate) <-chan acquisition {
 }
 
 // releasing starts to release a lease and returns when that is held at the gate.
-func (b *bench) releasing(lease lock.Lease, gate *step.Gate) <-chan error {
+func (b *bench) releasing(lease *lock.Lease, gate *step.Gate) <-chan error {
 	b.Helper()
 	result := make(chan error, 1)
 	b.Cleanup(gate.Open)
@@ -219,19 +222,6 @@ func (b *bench) releasing(lease lock.Lease, gate *step.Gate) <-chan error {
 		b.Fatalf("the release did not come to the gate: %v", err)
 	}
 	return result
-}
-
-// cancelled waits until a lease knows that it is lost.
-func (b *bench) cancelled(lease lock.Lease) {
-	b.Helper()
-	select {
-	case <-lease.Context().Done():
-	case <-time.After(soon):
-		b.Fatal("the lease does not notice that it is lost")
-	}
-	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
-		b.Errorf("the lease ended because of %v, want %v", cause, lock.ErrLost)
-	}
 }
 
 // wants checks an error.
@@ -245,14 +235,14 @@ func wants(t testing.TB, what string, got, want error) {
 // soon is how long a test waits for what should happen at once, on a busy machine too.
 const soon = time.Minute
 
-func release(t testing.TB, lease lock.Lease) {
+func release(t testing.TB, lease *lock.Lease) {
 	t.Helper()
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func releaseFindsItLost(t testing.TB, lease lock.Lease) {
+func releaseFindsItLost(t testing.TB, lease *lock.Lease) {
 	t.Helper()
 	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("release: %v, want %v", err, lock.ErrLost)

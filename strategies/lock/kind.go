@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -63,9 +62,12 @@ func (k Kind) NewerCommands(v param.Values) []Command {
 	return k.Commands(v)
 }
 
-// takes reports whether the lock has a parameter.
-func (k Kind) takes(name string) bool {
-	return slices.ContainsFunc(k.Params, func(p param.Param) bool { return p.Name == name })
+// PromisesOf is what the lock promises with these parameters.
+func (k Kind) PromisesOf(v param.Values) Promises {
+	if k.PromisesWith == nil {
+		return k.Promises
+	}
+	return k.PromisesWith(v)
 }
 
 // All lists the locks of this package in the order in which they are shown.
@@ -80,7 +82,6 @@ func All() []Kind {
 		setNX(),
 		setNXExpire(),
 		setPX(),
-		hashField(),
 		reentrant(),
 		reentrantLocal(),
 		redisson(),

@@ -22,13 +22,9 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:set-px+watchdog:ttl=1500ms:expiry=exat", "expiry=exat counts whole seconds, and ttl is 1.5s"},
 		{"fine:set-px:expiry=never", `parameter expiry: "never" is not one of px, ex, pxat, exat`},
 		{"fine:set-ex-fixed:expiry=px", `unknown parameter "expiry"; known: fencing, write, idempotent, ttl, poll, backoff, cap, jitter, tries, timeout`},
-		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; known: fencing, write, idempotent, poll, backoff, cap, jitter, tries, timeout`},
-		{"fine:set-px:take=msetex:get=on", "take=msetex goes with neither get=on nor wait"},
-		{"fine:set-px:take=msetex:wait=1", "take=msetex goes with neither get=on nor wait"},
-		{"fine-wallet:set-px+watchdog:take=msetex", "leave it out (fine-wallet:set-px:take=msetex)"},
+		{"fine:exists-set:ttl=1s", `unknown parameter "ttl"; known: fencing, write, idempotent, lost-reply, poll, backoff, cap, jitter, tries, timeout`},
 		{"fine:set-px:release=xyz", `parameter release: "xyz" is not one of script, watch, delex, delifeq`},
-		{"fine:hash-field:release=watch", `unknown parameter "release"`},
-		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, idempotent, ttl, expiry, take, get, release, renew-by, wait, wait-timeout, poll, backoff, cap, jitter, tries, timeout`},
+		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, idempotent, ttl, expiry, get, release, renew-by, lost-reply, poll, backoff, cap, jitter, tries, timeout`},
 		{"fine:reentrant-local:renewals=5", `parameter renewals: "5" is not one of 0, 1, 2, 3, 4`},
 		{"fine:reentrant-local:renew=1s", "renew=1s is of no use without renewals: add renewals=4"},
 		{"fine:reentrant-local:renew-by=xx", "renew-by=xx is of no use without renewals: add renewals=4"},
@@ -36,7 +32,7 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:set-px+watchdog:renew=1m", "renew=1m0s is too late for a lock that expires after 10s"},
 		{"fine:set-px+watchdog:renew=often", `parameter renew: "often" is not a duration such as 500ms or 10s`},
 		{"fine:set-px+watchdog:renew=1us", "parameter renew: 1µs is too short: at least 1ms"},
-		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog, local`},
+		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog`},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)
 		if !errors.Is(err, strategies.ErrSpec) || !strings.Contains(err.Error(), c.says) {
@@ -63,21 +59,17 @@ func TestParamsHaveACanonicalForm(t *testing.T) {
 
 // A watchdog can be put over the locks that can be renewed, and a sentence says that it cannot over the others.
 func TestParamsWatchdogGoesOverWhatRenews(t *testing.T) {
-	renews := map[string]bool{"set-px": true, "reentrant": true, "fenced": true}
-	for _, lockName := range []string{
-		"exists-set", "setnx-fixed", "setnx-expire-naive", "set-ex-fixed", "set-ex-compare", "getset", "setnx", "setnx-expire",
-		"set-px", "reentrant", "reentrant-local", "fenced",
-	} {
-		spec, err := strategies.Builtin().Parse("coarse:" + lockName + "+watchdog")
+	for _, k := range lock.All() {
+		spec, err := strategies.Builtin().Parse("coarse:" + k.Name + "+watchdog")
 		switch {
-		case renews[lockName] && err != nil:
+		case k.Renews && err != nil:
 			t.Error(err)
-		case renews[lockName]:
-			if k, _ := spec.Lock(); k.Name != lockName+"+watchdog" || !k.Promises.NoticesLoss {
-				t.Errorf("%s+watchdog is called %s and promises %+v", lockName, k.Name, k.Promises)
+		case k.Renews:
+			if w, _ := spec.Lock(); w.Name != k.Name+"+watchdog" || !w.Promises.NoticesLoss || !spec.Promises().NoticesLoss {
+				t.Errorf("%s+watchdog is called %s and promises %+v", k.Name, w.Name, w.Promises)
 			}
-		case !errors.Is(err, lock.ErrNoRenewal) || !strings.Contains(err.Error(), "cannot be renewed: "+lockName):
-			t.Errorf("%s+watchdog: %v, want %v", lockName, err, lock.ErrNoRenewal)
+		case !errors.Is(err, lock.ErrNoRenewal) || !strings.Contains(err.Error(), "cannot be renewed: "+k.Name):
+			t.Errorf("%s+watchdog: %v, want %v", k.Name, err, lock.ErrNoRenewal)
 		}
 	}
 }

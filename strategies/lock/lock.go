@@ -3,16 +3,16 @@
 //
 // A lock is a [Kind]: its name, its source, its promises, its parameters and a constructor of a [Locker] for one
 // worker. [All] lists the kinds of this package. A lock with a dependency of its own lives in a package of its own
-// (zklock, etcdlock, ...).
+// (session, library).
 //
 // A new lock here is one file and one line in All. The file holds:
 //   - a function that returns the Kind. Its doc comment has three parts: how the lock works and what it promises,
 //     "What breaks it:", and "Source:".
-//   - the lease: a struct that embeds [redisLease] and has the methods take and Release (see [grant]).
+//   - a function that says how one acquisition takes the lock and what its Lease can do: it sets the fields of a [hold].
 //
-// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. A lock whose waiters are
-// notified uses [subscribed] (see queue and redisson). Lua scripts are files beside the lock, embedded. Package
-// locktest then checks each promise.
+// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. [subscribing] does so for a lock
+// whose waiters are notified (see queue and redisson). Lua scripts are files beside the lock, embedded. Package locktest
+// then checks each promise.
 package lock
 
 import (
@@ -51,65 +51,62 @@ type Locker interface {
 	// acquisition only. It returns ErrTimeout when it gave up in time, and ctx's error when ctx ended first. Any other
 	// error comes from the environment; the lock is then not held, as far as the Locker could make sure, unless its
 	// published flaw is that it does not try (see setNX).
-	Acquire(ctx context.Context, name string) (Lease, error)
+	Acquire(ctx context.Context, name string) (*Lease, error)
 
 	// Try takes the lock if it is free, and returns ErrHeld at once if it is not.
-	Try(ctx context.Context, name string) (Lease, error)
+	Try(ctx context.Context, name string) (*Lease, error)
 
 	// Promises says what this lock claims with these parameters. Package locktest checks the claims, and reports
 	// those that it could not check.
 	Promises() Promises
 }
 
-// A Lease is a lock that is held.
-type Lease interface {
-	// Context is cancelled, with cause ErrLost, when the lock is known to be lost. A lock that cannot notice a loss
-	// never cancels it.
-	Context() context.Context
-
+// A Lease is a lock that is held. What a lock cannot do is nil in its leases. A copy of a Lease with some functions
+// replaced stands for the same holding: see WithWatchdog.
+type Lease struct {
 	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
-	Release(ctx context.Context) error
+	Release func(context.Context) error
+
+	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free. Nil: always 0.
+	Left func() int
+
+	// Noticed is cancelled, with cause ErrLost, when the lock is known to be lost; nil: a loss goes unnoticed.
+	Noticed context.Context
+
+	// Renew puts the end of the lock off. It may be called while the worker works, because it uses a connection of its
+	// own. It returns ErrLost when the lock is no longer held, and any other error when that is not known.
+	Renew func(context.Context) error
+
+	// Reenter takes the lock once more for its holder. The lock is free when each entry has been released. It returns
+	// ErrLost when the lock is no longer held, unless it starts afresh then (see reentrant).
+	Reenter func(context.Context) (*Lease, error)
+
+	// StillMine asks the server whether the lock is still held. The answer may be out of date when it comes, and nothing
+	// here asks.
+	StillMine func(context.Context) (bool, error)
+
+	// Fence is the fencing token: larger than that of every earlier holder of the lock. 0: there is none.
+	Fence int64
+
+	// Asked is when the request that took the lock was about to be sent; zero: not known. A lock that expires can expire
+	// as soon as its TTL has passed since then, however late the reply came and however long others held the lock before.
+	Asked time.Time
+}
+
+// Context is cancelled, with cause ErrLost, when the lock is known to be lost. A lock that cannot notice a loss never
+// cancels it.
+func (l *Lease) Context() context.Context {
+	if l.Noticed == nil {
+		return context.Background()
+	}
+	return l.Noticed
 }
 
 // A SharedLocker can be held by many readers or by one writer. Acquire and Try take it exclusively.
 type SharedLocker interface {
 	Locker
 	// AcquireShared is Acquire for a reader.
-	AcquireShared(ctx context.Context, name string) (Lease, error)
-}
-
-// A Reentrant lease can be taken again by its holder. The lock is free when each entry has been released.
-type Reentrant interface {
-	Lease
-	Reenter(ctx context.Context) (Lease, error)
-}
-
-// A Renewer is a lease whose end can be put off. Renew may be called while the worker works, because it uses a
-// connection of its own. It returns ErrLost when the lock is no longer held, and any other error when that is not
-// known.
-type Renewer interface {
-	Lease
-	Renew(ctx context.Context) error
-}
-
-// An Inquirer is a lease that can ask the server whether it is still held. The answer may be out of date when it comes,
-// and nothing here asks.
-type Inquirer interface {
-	Lease
-	StillMine(ctx context.Context) (bool, error)
-}
-
-// A Fencer is a lease with a fencing token: a number larger than that of every earlier holder of the lock.
-type Fencer interface {
-	Lease
-	Fence() int64
-}
-
-// An Asker is a Locker that knows when it sent the request that took a lock. A lock that expires can expire as soon as
-// its TTL has passed since then, however late the reply came and however long others held the lock before.
-type Asker interface {
-	// Asked is when the last attempt of the last acquisition was about to be sent.
-	Asked() time.Time
+	AcquireShared(ctx context.Context, name string) (*Lease, error)
 }
 
 // A Poller is a Locker that waits by trying again and again.

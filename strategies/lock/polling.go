@@ -5,97 +5,41 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// A grant is one acquisition of a lock. After take has returned true it is the lease.
-type grant interface {
+// A hold is one acquisition of a lock in Redis, by Acquire or by Try. The function of a Kind sets how it is taken and
+// what its Lease can do. Once it is taken, its Lease is what the holder gets.
+type hold struct {
 	Lease
+	locker     *locker
+	env        Env
+	rdb        *redis.Client // the worker's own connection
+	background *Background
+	key        string
+	token      string // 128 random bits or more: no two holders have the same
+	how        mode
+	waits      bool // it is Acquire, and not Try
+
 	// take makes one attempt: true means held, false means that someone else holds the lock. It may be called again
-	// after false. Before it returns an error it gives back what it may have taken (see Abandon), unless the key does
-	// not say whose it is, or the published code does not do it.
-	take(ctx context.Context) (bool, error)
-}
+	// after false. True with an error means that the lock is held, but a later command of taking it failed.
+	take func(context.Context) (bool, error)
 
-// polling completes the kind of a lock that waits by trying again. grants makes the grant of one acquisition.
-func polling(k Kind, grants func(redisLease) grant) Kind {
-	k = Polls(k)
-	k.New = func(env Env) (Locker, error) { return newPolled(env, k.promises(env.Params), grants), nil }
-	return k
-}
+	// undo gives back what an attempt may have taken that failed (see Abandon and GiveBack). It is nil if the key does
+	// not say whose it is. Where lost-reply=kept nothing is given back.
+	undo func(context.Context) error
 
-// promises is what a lock promises with these parameters.
-func (k Kind) promises(v param.Values) Promises {
-	if k.PromisesWith == nil {
-		return k.Promises
-	}
-	return k.PromisesWith(v)
-}
-
-// polled is the Locker of every lock that waits by trying again.
-type polled struct {
-	locker
-	retries *Retries
-	grants  func(redisLease) grant
-}
-
-func newPolled(env Env, promises Promises, grants func(redisLease) grant) *polled {
-	return &polled{locker: newLocker(env, promises), retries: NewRetries(env), grants: grants}
-}
-
-// Spend tells the Retries.
-func (l *polled) Spend(d time.Duration) { l.retries.Spend(d) }
-
-// Polls implements Poller.
-func (l *polled) Polls() int64 { return l.retries.Polls() }
-
-// Acquire implements Locker.
-func (l *polled) Acquire(ctx context.Context, name string) (Lease, error) {
-	return l.acquire(ctx, name, l.grants(l.lease(name)))
-}
-
-func (l *polled) acquire(ctx context.Context, name string, g grant) (Lease, error) {
-	if err := l.until(ctx, g.take); err != nil {
-		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
-	}
-	return g, nil
-}
-
-// Try implements Locker.
-func (l *polled) Try(ctx context.Context, name string) (Lease, error) {
-	g := l.grants(l.lease(name))
-	l.asked = time.Now()
-	taken, err := g.take(ctx)
-	if err == nil && !taken {
-		err = ErrHeld
-	}
-	if err != nil {
-		return nil, fmt.Errorf("try lock %s: %w", name, backend.OfContext(ctx, err))
-	}
-	return g, nil
-}
-
-// until calls attempt until it returns true or an error, at least once. It returns ErrTimeout when its Retries give up,
-// and ctx's error when ctx ended first.
-func (l *polled) until(ctx context.Context, attempt func(context.Context) (bool, error)) error {
-	for l.retries.Begin(); ; {
-		l.asked = time.Now()
-		if taken, err := attempt(ctx); taken || err != nil {
-			return backend.OfContext(ctx, err)
-		}
-		wait, err := l.retries.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if err := l.sleep(ctx, wait, nil); err != nil {
-			return err
-		}
-	}
+	queues  bool          // who waits has a place, which undo gives up
+	channel string        // where a waiter is notified
+	again   time.Duration // how long a waiter that is not notified waits; set by take
 }
 
 // mode is how a read-write lock is taken; it is an argument of the scripts.
@@ -106,56 +50,237 @@ const (
 	exclusive mode = "exclusive"
 )
 
-// pollingShared is polling for a read-write lock. grants makes the grant of a reader or a writer.
-func pollingShared(k Kind, grants func(redisLease, mode) grant) Kind {
-	k = Polls(k)
-	k.Shares = true
+func (h *hold) ttl() time.Duration { return h.env.Params.Duration(TTLParam) }
+
+// expiry is the TTL as SET and EXPIRE take it: in seconds, the unit that articles and books use, or in milliseconds if
+// it is not whole seconds, so that tests can be short.
+func (h *hold) expiry() (unit string, n int64) {
+	if ttl := h.ttl(); wholeSeconds(ttl) {
+		return "ex", int64(ttl / time.Second)
+	}
+	return "px", h.ttl().Milliseconds()
+}
+
+func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
+
+// releases returns what Release returns, given how many keys or entries the release found to be its own. ErrLost stays
+// recognizable.
+func (h *hold) releases(found int64, err error) error {
+	if err = lost(found, err); err != nil {
+		return fmt.Errorf("release %s: %w", h.key, err)
+	}
+	return nil
+}
+
+// releasedBy completes a lock that a script releases, or undoes. It answers how many keys or entries were the holder's.
+func (h *hold) releasedBy(script *redis.Script, keys []string, args ...any) {
+	h.Release = func(ctx context.Context) error { return h.releases(script.Run(ctx, h.rdb, keys, args...).Int64()) }
+	h.undo = h.Release
+}
+
+// renewedBy completes a lock that a script renews, which answers 0 if the lock was lost.
+func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
+	h.Renew = func(ctx context.Context) error {
+		rdb, err := h.background.Connection(ctx)
+		if err != nil {
+			return err
+		}
+		return lost(script.Run(ctx, rdb, keys, args...).Int64())
+	}
+}
+
+// mine is ErrLost if the key does not hold the token.
+func (h *hold) mine(ctx context.Context, rdb redis.Cmdable) error {
+	token, err := rdb.Get(ctx, h.key).Result()
+	if errors.Is(err, redis.Nil) || err == nil && token != h.token {
+		return ErrLost
+	}
+	return err
+}
+
+// given is what SET NX answers: nil is no.
+func given(err error) (bool, error) {
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// lost is ErrLost if a release or renewal found nothing of its own.
+func lost(found int64, err error) error {
+	if err == nil && found == 0 {
+		return ErrLost
+	}
+	return err
+}
+
+// polling completes the kind of a lock that waits by trying again. fill completes one acquisition.
+func polling(k Kind, fill func(*hold)) Kind {
+	return opening(Polls(k), func(l *locker) error {
+		l.fill = fill
+		return nil
+	})
+}
+
+// opening completes a kind whose Lockers have something of their own: open completes a Locker.
+func opening(k Kind, open func(*locker) error) Kind {
 	k.New = func(env Env) (Locker, error) {
-		writer := func(l redisLease) grant { return grants(l, exclusive) }
-		return &rwPolled{polled: newPolled(env, k.promises(env.Params), writer), grants: grants}, nil
+		l := &locker{
+			env: env, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), background: NewBackground(env),
+			Retries: NewRetries(env), in: map[string]*stay{},
+		}
+		if err := open(l); err != nil {
+			return nil, err
+		}
+		if k.Shares {
+			return sharedLocker{l}, nil
+		}
+		return l, nil
 	}
 	return k
 }
 
-// rwPolled is the Locker of a read-write lock. Acquire and Try take it for a writer.
-type rwPolled struct {
-	*polled
-	grants func(redisLease, mode) grant
+const (
+	lostReplyKept     = "kept"
+	lostReplyReleased = "released"
+	lostReplySummary  = "a lock that may be held although its reply was lost is kept or released"
+)
+
+// What an acquisition does that fails after it may have taken the lock: by default what was published, or what mends it.
+var (
+	keptParam     = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
+	releasedParam = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
+)
+
+// keeps reports whether an acquisition that fails keeps what it may have taken.
+func (k Kind) keeps(v param.Values) bool {
+	return slices.ContainsFunc(k.Params, func(p param.Param) bool {
+		return p.Name == keptParam.Name && v.Text(p) == lostReplyKept
+	})
 }
 
-// AcquireShared implements SharedLocker.
-func (l *rwPolled) AcquireShared(ctx context.Context, name string) (Lease, error) {
-	return l.acquire(ctx, name, l.grants(l.lease(name), shared))
-}
-
-// locker is what the Locker of one worker has, whether it polls or is notified.
+// locker is the Locker of every lock in Redis, whether its waiters try again by themselves or are notified.
 type locker struct {
+	*Retries
 	env        Env
 	made       Promises
+	keeps      bool // after a failed acquisition, what it may have taken
+	fill       func(*hold)
 	background *Background
-	timeout    time.Duration
-	polls      int64
-	asked      time.Time
+	hub        *hub             // notifies waiters; nil: they poll
+	in         map[string]*stay // where this worker can enter again, by key
+	close      func() error     // closes what this lock has besides; nil: nothing
 	timer      *time.Timer
-}
-
-func newLocker(env Env, promises Promises) locker {
-	return locker{
-		env: env, made: promises, background: NewBackground(env), timeout: env.Params.Duration(TimeoutParam),
-	}
 }
 
 // Promises implements Locker.
 func (l *locker) Promises() Promises { return l.made }
 
-// Polls implements Poller.
-func (l *locker) Polls() int64 { return l.polls }
-
-// Asked implements Asker.
-func (l *locker) Asked() time.Time { return l.asked }
-
 // Close implements io.Closer.
-func (l *locker) Close() error { return l.background.Close() }
+func (l *locker) Close() error {
+	var err error
+	if l.close != nil {
+		err = l.close()
+	}
+	return errors.Join(err, l.background.Close())
+}
+
+// Acquire implements Locker.
+func (l *locker) Acquire(ctx context.Context, name string) (*Lease, error) {
+	return l.acquire(ctx, name, exclusive)
+}
+
+// Try implements Locker.
+func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
+	h := l.hold(name, exclusive, false)
+	taken, err := l.attempt(ctx, h)
+	if err == nil && !taken {
+		err = ErrHeld
+	}
+	if err != nil {
+		return nil, fmt.Errorf("try lock %s: %w", name, err)
+	}
+	return &h.Lease, nil
+}
+
+// sharedLocker is the Locker of a read-write lock. Acquire and Try take it for a writer.
+type sharedLocker struct{ *locker }
+
+// AcquireShared implements SharedLocker.
+func (l sharedLocker) AcquireShared(ctx context.Context, name string) (*Lease, error) {
+	return l.acquire(ctx, name, shared)
+}
+
+func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, error) {
+	h := l.hold(name, how, true)
+	if err := l.until(ctx, h); err != nil {
+		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
+	}
+	return &h.Lease, nil
+}
+
+// hold begins an acquisition.
+func (l *locker) hold(name string, how mode, waits bool) *hold {
+	h := &hold{
+		locker: l, env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text(),
+		how: how, waits: waits,
+	}
+	l.fill(h)
+	return h
+}
+
+// attempt makes one attempt. After an error the lock is not held, as far as that could be made sure.
+func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
+	asked := time.Now()
+	taken, err := h.take(ctx)
+	h.Asked = asked
+	switch {
+	case err == nil:
+		return taken, nil
+	case h.undo == nil || l.keeps:
+	case taken:
+		err = GiveBack(ctx, err, h.undo)
+	default:
+		err = Abandon(ctx, err, h.undo)
+	}
+	return false, backend.OfContext(ctx, err)
+}
+
+// abandon is Abandon, unless lost-reply=kept.
+func (h *hold) abandon(ctx context.Context, cause error, release func(context.Context) error) error {
+	if h.locker.keeps {
+		return cause
+	}
+	return Abandon(ctx, cause, release)
+}
+
+// until makes attempts until one takes the lock or fails, at least one. It returns ErrTimeout when its Retries give up,
+// and ctx's error when ctx ended first.
+func (l *locker) until(ctx context.Context, h *hold) (err error) {
+	var w *waiter
+	if l.hub != nil {
+		w = l.hub.join(h.channel, h.token)
+		defer func() { w.leave(err == nil) }()
+	}
+	for l.Begin(); ; {
+		if taken, err := l.attempt(ctx, h); taken || err != nil {
+			return err
+		}
+		wait, err := l.Next(ctx)
+		switch {
+		case err == nil && w == nil:
+			err = l.sleep(ctx, wait, nil)
+		case err == nil:
+			err = l.notified(ctx, w, h.again)
+		}
+		if err != nil && h.queues {
+			return GiveBack(ctx, err, h.undo)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
 // sleep returns when d has passed or the worker is woken. It returns ctx's error when ctx ended first. woken may be
 // nil.
@@ -175,46 +300,6 @@ func (l *locker) sleep(ctx context.Context, d time.Duration, woken <-chan struct
 		return ctx.Err()
 	}
 }
-
-// lease returns the parts that the leases of locks in Redis have in common.
-func (l *locker) lease(name string) redisLease {
-	return redisLease{env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text()}
-}
-
-// redisLease is what the leases of locks in Redis have in common. Such a lease does not notice that it is lost.
-type redisLease struct {
-	env        Env
-	rdb        *redis.Client // the worker's own connection
-	background *Background
-	key        string
-	token      string // 128 random bits or more: no two holders have the same
-}
-
-// Context implements Lease.
-func (redisLease) Context() context.Context { return context.Background() }
-
-func (l *redisLease) ttl() time.Duration { return l.env.Params.Duration(TTLParam) }
-
-// releases returns what Release returns, given how many keys or entries the release found to be its own. ErrLost stays
-// recognizable.
-func (l *redisLease) releases(found int64, err error) error {
-	if err = lost(found, err); err != nil {
-		return fmt.Errorf("release %s: %w", l.key, err)
-	}
-	return nil
-}
-
-// lost is ErrLost if a release or renewal found nothing of its own.
-func lost(found int64, err error) error {
-	if err == nil && found == 0 {
-		return ErrLost
-	}
-	return err
-}
-
-// wholeSeconds reports whether a TTL can be given in seconds, the unit that articles and books use. Any other TTL is
-// given in milliseconds, so that tests can be short.
-func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
 
 // abandonTimeout bounds the attempt to give back a lock that may have been taken.
 const abandonTimeout = 2 * time.Second
@@ -240,3 +325,87 @@ func GiveBack(ctx context.Context, cause error, release func(context.Context) er
 	}
 	return cause
 }
+
+// wakesByPoll is Kind.Wakes of a lock whose waiters try again.
+const wakesByPoll = "poll"
+
+// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
+// backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
+// number of them. Its Lockers wait as [Retries] says.
+func Polls(k Kind) Kind {
+	k.Wakes = wakesByPoll
+	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
+	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
+	added = slices.DeleteFunc(added, func(p param.Param) bool {
+		return slices.ContainsFunc(k.Params, func(own param.Param) bool { return own.Name == p.Name })
+	})
+	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
+	k.Check = also(k.Check, backoff.Check)
+	return k
+}
+
+// also is a check of parameters and another one after it. The first may be nil.
+func also(first, then func(param.Values) error) func(param.Values) error {
+	if first == nil {
+		return then
+	}
+	return func(v param.Values) error {
+		if err := first(v); err != nil {
+			return err
+		}
+		return then(v)
+	}
+}
+
+// Retries says when the acquisitions of one Locker try again, and when they give up. By default they wait for the same
+// time after each attempt, and give up when the time-out has passed. It is not safe for concurrent use.
+type Retries struct {
+	steps         step.Observer
+	waits         *backoff.Waits
+	poll, timeout time.Duration
+	deadline      time.Time
+	polls         int64
+}
+
+// NewRetries returns what the parameters that Polls adds ask for.
+func NewRetries(env Env) *Retries {
+	poll := env.Params.Duration(PollParam)
+	return &Retries{
+		steps: env.Steps, waits: backoff.New(env.Params, poll), poll: poll, timeout: env.Params.Duration(TimeoutParam),
+	}
+}
+
+// Begin begins an acquisition, before its first attempt.
+func (r *Retries) Begin() {
+	r.deadline = time.Now().Add(r.timeout)
+	r.waits.Reset()
+}
+
+// Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait before the next
+// one: more than nothing. It returns ErrTimeout when the time-out has passed or there were as many tries as may be.
+func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
+	r.polls++
+	r.steps.At(ctx, step.Waiting)
+	left := time.Until(r.deadline)
+	if left <= 0 {
+		return 0, ErrTimeout
+	}
+	wait, more := r.waits.Next()
+	if !more {
+		return 0, triesError(r.waits.Tries())
+	}
+	return max(1, min(wait, max(left, r.poll))), nil // a wait that has grown does not outlast the time-out
+}
+
+// Polls implements Poller.
+func (r *Retries) Polls() int64 { return r.polls }
+
+// triesError is ErrTimeout where a number of tries ended the acquisition, and not the time-out.
+type triesError int
+
+func (n triesError) Error() string {
+	return fmt.Sprintf("lock was held at each of as many tries as there may be, %d", int(n))
+}
+
+// Is makes errors.Is find ErrTimeout.
+func (triesError) Is(target error) bool { return target == ErrTimeout }

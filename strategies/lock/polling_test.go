@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,35 +11,45 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// An acquisition whose reply is lost gives back what it has taken. The locks of the book do so if they are told to;
-// setnx-fixed, set-ex-fixed and getset cannot know whose the lock is.
-func TestLostReplyLeavesNoLock(t *testing.T) {
+// An acquisition whose reply is lost keeps what it has taken, as published, or gives it back, as it says; setnx-fixed,
+// set-ex-fixed and getset cannot know whose the lock is. What it keeps is kept from its own worker too.
+func TestLostReplyIsKeptOrReleased(t *testing.T) {
 	t.Parallel()
 	server := testkit.Local(t)
-	for _, c := range []struct{ lock, command string }{
-		{"exists-set", "exists"}, {"exists-set", "set"},
-		{"setnx", "setnx"}, {"setnx-expire-naive", "setnx"}, {"setnx-expire-naive", "expire"},
-		{"set-ex-compare", "set"},
-		{"setnx-expire", "setnx"}, {"setnx-expire", "expire"},
-		{"set-px", "set"},
-		{"reentrant", "evalsha"}, {"reentrant-local", "set"}, {"fenced", "evalsha"},
+	for _, c := range []struct{ lock, command, by string }{ // by: the default
+		{"exists-set", "exists", ""}, {"exists-set", "set", "kept"},
+		{"setnx", "setnx", "kept"}, {"setnx-expire-naive", "setnx", "kept"}, {"setnx-expire-naive", "expire", "kept"},
+		{"set-ex-compare", "set", "kept"},
+		{"setnx-expire", "setnx", "kept"}, {"setnx-expire", "expire", "kept"},
+		{"set-px", "set", "released"},
+		{"reentrant", "evalsha", "kept"}, {"reentrant-local", "set", "kept"}, {"fenced", "evalsha", ""},
 	} {
-		t.Run(c.lock+"/"+c.command, func(t *testing.T) {
-			b := newBench(t, server)
-			proxy := testkit.StartProxy(t, server)
-			s := setting{through: proxy.Server()}
-			if strings.HasPrefix(c.lock, "setnx") {
-				s.params = released
+		for _, how := range []string{"", "kept", "released"} {
+			if c.by == "" && how != "" {
+				continue
 			}
-			w := b.worker(c.lock, s)
-			wants(t, "first release", b.try(w).Release(t.Context()), nil) // its scripts are known now
-			proxy.LoseReply(c.command)
-			if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
-				t.Errorf("Try without a reply: %v", err)
-			}
-			b.free()
-			wants(t, "next release", b.try(w).Release(t.Context()), nil)
-		})
+			t.Run(c.lock+"/"+c.command+"/"+how, func(t *testing.T) {
+				b, kept := newBench(t, server), how == "kept" || how == "" && c.by == "kept"
+				proxy := testkit.StartProxy(t, server)
+				s := setting{through: proxy.Server(), params: param.Values{}}
+				if how != "" {
+					s.params["lost-reply"] = how
+				}
+				w := b.worker(c.lock, s)
+				wants(t, "first release", b.try(w).Release(t.Context()), nil) // its scripts are known now
+				proxy.LoseReply(c.command)
+				if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
+					t.Errorf("Try without a reply: %v", err)
+				}
+				if kept {
+					_, err := w.Try(t.Context(), name)
+					wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
+					return
+				}
+				b.free()
+				wants(t, "next release", b.try(w).Release(t.Context()), nil)
+			})
+		}
 	}
 }
 
@@ -93,7 +102,6 @@ func TestTTLIsWhatWasAskedFor(t *testing.T) {
 
 // A lock without an expiry is held by a dead holder for good.
 func TestDeadHolderHoldsALockThatNeverExpires(t *testing.T) {
-	t.Parallel()
 	for _, lockName := range []string{"exists-set", "setnx-fixed", "setnx"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -117,7 +125,7 @@ const atOnce = "0s"
 
 var rwKinds = []string{"rw-naive", "rw-keys", "rw-hash", "rw-safe"}
 
-func read(t testing.TB, l lock.Locker) lock.Lease {
+func read(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
 	lease, err := l.(lock.SharedLocker).AcquireShared(t.Context(), name)
 	if err != nil {
@@ -126,7 +134,7 @@ func read(t testing.TB, l lock.Locker) lock.Lease {
 	return lease
 }
 
-func write(t testing.TB, l lock.Locker) lock.Lease {
+func write(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
 	lease, err := l.Acquire(t.Context(), name)
 	if err != nil {
@@ -153,7 +161,6 @@ func noWriter(t testing.TB, l lock.Locker, why string) {
 }
 
 func TestRWLocksLetReadersInTogetherAndWritersAlone(t *testing.T) {
-	t.Parallel()
 	for _, kindName := range rwKinds {
 		t.Run(kindName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -184,12 +191,12 @@ func TestRWLocksLostReplyLeavesNothing(t *testing.T) {
 		t.Run(kindName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
 				proxy := testkit.StartProxy(t, b.server)
-				c := b.workers(kind(t, kindName), nil)
+				c := b.workers(kind(t, kindName), released)
 				release(t, read(t, c.worker(nil, nil)))
 				release(t, write(t, c.worker(nil, nil))) // the server knows the scripts from here on
 				c.through = proxy.Server()
 				l := c.worker(nil, nil)
-				for what, take := range map[string]func(context.Context, string) (lock.Lease, error){
+				for what, take := range map[string]func(context.Context, string) (*lock.Lease, error){
 					"Acquire": l.Acquire, "Try": l.Try, "AcquireShared": l.(lock.SharedLocker).AcquireShared,
 				} {
 					proxy.LoseReply("evalsha")
@@ -198,27 +205,6 @@ func TestRWLocksLostReplyLeavesNothing(t *testing.T) {
 					}
 					c.leavesNothing()
 				}
-			})
-		})
-	}
-}
-
-func TestRWLocksContextEndsTheWait(t *testing.T) {
-	t.Parallel()
-	for _, kindName := range rwKinds {
-		t.Run(kindName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				c := b.workers(kind(t, kindName), param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"})
-				lease := read(t, c.worker(nil, nil))
-				ctx, cancel := context.WithCancel(t.Context())
-				writer := c.wait(ctx)
-				cancel()
-				<-writer.done
-				if !errors.Is(writer.err, context.Canceled) {
-					t.Errorf("Acquire: %v, want %v", writer.err, context.Canceled)
-				}
-				release(t, lease)
-				c.leavesNothing()
 			})
 		})
 	}

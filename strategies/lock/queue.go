@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,24 +26,16 @@ import (
 // Source: queue locks, where whoever leaves wakes the next; Redisson's RFairLock is the closest library; Redis in
 // Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
-	promises := Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true}
-	return Kind{
+	return subscribing(Kind{
 		Name:     "queue",
 		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
 		Source:   "queue locks; Redisson RFairLock",
 		Wakes:    "handed over in order by pub/sub, looks every 100ms",
-		Promises: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
 		Keys:     queueKeys,
 		Renews:   true,
-		New: func(env Env) (Locker, error) {
-			s, err := newSubscribed(env, promises)
-			if err != nil {
-				return nil, err
-			}
-			return &queueLocker{s}, nil
-		},
-	}
+	}, queueHold)
 }
 
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
@@ -67,55 +58,18 @@ var (
 	queueRelease = redis.NewScript(queueLineText + queueReleaseText)
 )
 
-type queueLocker struct{ subscribed }
-
-// Acquire implements Locker.
-func (l *queueLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	lease := &queueLease{l.lease(name)}
-	err := l.until(ctx, lease.channel(), lease.token, func(ctx context.Context) (time.Duration, error) {
-		return lease.take(ctx, "join")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("acquire lock %s: %w", name, Abandon(ctx, err, lease.Release))
+func queueHold(h *hold) {
+	h.compared()
+	h.channel, h.queues = h.key+":handed", true
+	look, how := h.env.Params.Duration(lookParam), "try"
+	if h.waits {
+		how = "join"
 	}
-	return lease, nil
-}
-
-// Try implements Locker.
-func (l *queueLocker) Try(ctx context.Context, name string) (Lease, error) {
-	lease := &queueLease{l.lease(name)}
-	l.asked = time.Now()
-	wait, err := lease.take(ctx, "try")
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("try lock %s: %w", name, Abandon(ctx, err, lease.Release))
-	case wait > 0:
-		return nil, fmt.Errorf("try lock %s: %w", name, ErrHeld)
+	patience := (queuePatience * look).Milliseconds()
+	h.take = func(ctx context.Context) (bool, error) {
+		left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, h.ttl().Milliseconds(), how).Int64()
+		h.again = min(time.Duration(left)*time.Millisecond, look)
+		return err == nil && left == 0, err
 	}
-	return lease, nil
-}
-
-type queueLease struct{ redisLease }
-
-func (l *queueLease) channel() string { return l.key + ":handed" }
-
-func (l *queueLease) look() time.Duration { return l.env.Params.Duration(lookParam) }
-
-func (l *queueLease) patience() int64 { return (queuePatience * l.look()).Milliseconds() }
-
-// take makes one attempt and returns how long to wait for the next one, 0 when the lock is taken.
-func (l *queueLease) take(ctx context.Context, how string) (time.Duration, error) {
-	left, err := queueTake.Run(ctx, l.rdb, queueKeys(l.key), l.token, l.patience(), l.channel(),
-		l.ttl().Milliseconds(), how).Int64()
-	return min(time.Duration(left)*time.Millisecond, l.look()), err
-}
-
-// Release implements Lease. It also gives up a place in line.
-func (l *queueLease) Release(ctx context.Context) error {
-	return l.releases(queueRelease.Run(ctx, l.rdb, queueKeys(l.key), l.token, l.patience(), l.channel()).Int64())
-}
-
-// Renew implements Renewer.
-func (l *queueLease) Renew(ctx context.Context) error {
-	return l.background.renew(ctx, compareExpire, []string{l.key}, l.token, l.ttl().Milliseconds())
+	h.releasedBy(queueRelease, queueKeys(h.key), h.token, patience, h.channel) // it also gives up a place in line
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,7 +27,6 @@ func inLine(c *workers) int64 {
 }
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		processes := []*workers{b.workers(kind(t, "queue"), patient), b.workers(kind(t, "queue"), patient)}
 		lease := b.acquire(processes[0].worker(nil, nil))
@@ -49,7 +47,6 @@ func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
 }
 
 func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		l, conn := b.workers(kind(t, "queue"), nil).connected(nil, nil)
 		release(t, b.acquire(l)) // the server knows the scripts from here on
@@ -62,7 +59,6 @@ func TestQueueTakesOneRoundTripEachWay(t *testing.T) {
 }
 
 func TestQueueNewcomersDoNotOvertake(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), patient)
 		lease := b.acquire(c.worker(nil, nil))
@@ -93,7 +89,6 @@ func now(c *workers) int64 {
 
 // A waiter that shows no sign of life for five looks loses its place, and comes back at the end of the line.
 func TestQueueSkipsTheDeadInLine(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
@@ -118,7 +113,6 @@ func TestQueueSkipsTheDeadInLine(t *testing.T) {
 
 // A waiter that died just before it was handed the lock does not confirm, and must not believe that it holds it.
 func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "20ms"})
 		lease := b.acquire(c.worker(nil, nil))
@@ -133,31 +127,8 @@ func TestQueuePassesOverWhoeverDoesNotConfirm(t *testing.T) {
 	})
 }
 
-func TestQueueWhoGivesUpLeavesTheLine(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "queue"), patient)
-		lease := b.acquire(c.worker(nil, nil))
-		ctx, cancel := context.WithCancel(t.Context())
-		first, second := c.wait(ctx), c.wait(t.Context())
-		cancel()
-		<-first.done
-		if !errors.Is(first.err, context.Canceled) || inLine(c) != 1 {
-			t.Errorf("Acquire: %v, want %v; in line: %d, want 1", first.err, context.Canceled, inLine(c))
-		}
-		impatient := b.workers(kind(t, "queue"), param.Values{"timeout": "0s"}).worker(nil, nil)
-		if _, err := impatient.Acquire(t.Context(), name); !errors.Is(err, lock.ErrTimeout) || inLine(c) != 1 {
-			t.Errorf("Acquire: %v, want %v; in line: %d, want 1", err, lock.ErrTimeout, inLine(c))
-		}
-		release(t, lease)
-		release(t, c.taken(second))
-		c.leavesNothing()
-	})
-}
-
 // The one who gives up was handed the lock a moment ago, and the next would sleep for an hour.
 func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), patient)
 		lease := b.acquire(c.worker(nil, nil))
@@ -177,24 +148,7 @@ func TestQueueWhoGivesUpPassesTheLockOn(t *testing.T) {
 	})
 }
 
-func TestQueueHolderCrashes(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		// Nobody counts as dead before five looks, however busy the machine is.
-		c := b.workers(kind(t, "queue"), param.Values{"look": "2s"})
-		b.acquire(c.worker(nil, nil))
-		first := c.wait(t.Context())
-		second := c.wait(t.Context())
-		b.expire()
-		lease := c.taken(first)
-		c.waits(second, "the first holds it")
-		release(t, lease)
-		release(t, c.taken(second))
-	})
-}
-
 func TestQueueWorksWithoutMessages(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "queue"), param.Values{"look": "10ms"})
 		lease := b.acquire(c.worker(nil, nil))
@@ -206,7 +160,6 @@ func TestQueueWorksWithoutMessages(t *testing.T) {
 }
 
 func TestQueueLostReplyLeavesNothing(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
 		c := b.workers(kind(t, "queue"), nil)
@@ -214,9 +167,9 @@ func TestQueueLostReplyLeavesNothing(t *testing.T) {
 		lost := b.workers(kind(t, "queue"), nil)
 		lost.through = proxy.Server()
 		l := lost.worker(nil, nil)
-		for _, take := range []func() (lock.Lease, error){
-			func() (lock.Lease, error) { return l.Acquire(t.Context(), name) },
-			func() (lock.Lease, error) { return l.Try(t.Context(), name) },
+		for _, take := range []func() (*lock.Lease, error){
+			func() (*lock.Lease, error) { return l.Acquire(t.Context(), name) },
+			func() (*lock.Lease, error) { return l.Try(t.Context(), name) },
 		} {
 			proxy.LoseReply("evalsha")
 			if _, err := take(); err == nil || errors.Is(err, lock.ErrHeld) {
@@ -231,23 +184,5 @@ func TestQueueLostReplyLeavesNothing(t *testing.T) {
 		}
 		release(t, lease)
 		c.leavesNothing()
-	})
-}
-
-func TestQueueIsRenewed(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "queue"), nil)
-		lease := b.acquire(c.worker(nil, nil))
-		key := c.keys.Lock(name)
-		b.conn.PExpire(t.Context(), key, 5*time.Second)
-		if err := lease.(lock.Renewer).Renew(t.Context()); err != nil || b.conn.PTTL(t.Context(), key).Val() <= 5*time.Second {
-			t.Errorf("renewal: %v, then %s are left", err, b.conn.PTTL(t.Context(), key).Val())
-		}
-		b.conn.Del(t.Context(), key)
-		if err := lease.(lock.Renewer).Renew(t.Context()); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("renewal of a lost lock: %v, want %v", err, lock.ErrLost)
-		}
-		releaseFindsItLost(t, lease)
 	})
 }

@@ -3,13 +3,10 @@ package lock
 import (
 	"context"
 	_ "embed"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -36,7 +33,7 @@ func redisson() Kind {
 			NoticesLoss: v.Text(leaseParam) == noLease,
 		}
 	}
-	return Kind{
+	return subscribing(Kind{
 		Name:     "redisson",
 		Summary:  "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
 		Source:   "Redisson RLock; its wiki, \"Distributed locks\"",
@@ -44,20 +41,7 @@ func redisson() Kind {
 		Promises: promises(nil), PromisesWith: promises,
 		Params:   []param.Param{redissonTTLParam, leaseParam, TimeoutParam},
 		Variants: []string{":lease=1s"}, // not renewed
-		New: func(env Env) (Locker, error) {
-			s, err := newSubscribed(env, promises(env.Params))
-			if err != nil {
-				return nil, err
-			}
-			l := &redissonLocker{
-				subscribed: s, life: env.Params.Duration(redissonTTLParam), watched: true, in: map[string]*redissonStay{},
-			}
-			if env.Params.Text(leaseParam) != noLease {
-				l.life, l.watched = env.Params.Duration(leaseParam), false
-			}
-			return l, nil
-		},
-	}
+	}, redissonHold)
 }
 
 // redissonTTLParam is not TTLParam because its default is Redisson's lockWatchdogTimeout.
@@ -79,161 +63,41 @@ var (
 	redissonRelease = redis.NewScript(redissonReleaseText)
 )
 
-type redissonLocker struct {
-	subscribed
-	life    time.Duration // what its leases have instead of TTLParam
-	watched bool
-	in      map[string]*redissonStay // the locks that this worker holds, by key
-}
-
-// Acquire implements Locker.
-func (l *redissonLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	s, err := l.again(ctx, name)
-	if s == nil {
-		s = &redissonStay{redisLease: l.lease(name), locker: l}
-		err = l.until(ctx, s.channel(), s.token, s.take)
+func redissonHold(h *hold) {
+	h.channel = h.key + ":freed"
+	life, watched := h.env.Params.Duration(redissonTTLParam), h.env.Params.Text(leaseParam) == noLease
+	if !watched {
+		life = h.env.Params.Duration(leaseParam)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
+	leave := func(ctx context.Context, n int) error {
+		return h.releases(redissonRelease.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds(), n, h.channel,
+			freed).Int64())
 	}
-	return s.enter(), nil
-}
-
-// Try implements Locker.
-func (l *redissonLocker) Try(ctx context.Context, name string) (Lease, error) {
-	s, err := l.again(ctx, name)
-	if s == nil {
-		s = &redissonStay{redisLease: l.lease(name), locker: l}
-		var left time.Duration
-		if left, err = s.take(ctx); err == nil && left > 0 {
-			err = ErrHeld
+	h.Release = func(ctx context.Context) error { return leave(ctx, 0) }
+	h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
+	s := &stay{hold: h, repeats: true}
+	s.again = func(ctx context.Context) (bool, error) {
+		left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds(), s.entries).Int64()
+		if err != nil {
+			return false, Abandon(ctx, err, func(ctx context.Context) error { return leave(ctx, s.entries) })
 		}
+		h.again = time.Duration(left) * time.Millisecond
+		return left == 0, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("try lock %s: %w", name, err)
-	}
-	return s.enter(), nil
-}
-
-// again enters the lock once more if this worker holds it. It returns nil if it does not, or not any more.
-func (l *redissonLocker) again(ctx context.Context, name string) (*redissonStay, error) {
-	key := l.env.Key(name)
-	s := l.in[key]
-	if s == nil {
-		return nil, nil
-	}
-	err := s.again(ctx)
-	if errors.Is(err, ErrLost) {
-		delete(l.in, key)
-		return nil, nil
-	}
-	return s, backend.OfContext(ctx, err)
-}
-
-// redissonStay is one holder's time with the lock, from its first entry to its last release. As a Lease it is the whole
-// stay: the watchdog renews it, and the last release ends it.
-type redissonStay struct {
-	redisLease
-	locker  *redissonLocker
-	entries int       // as far as this side knows
-	asked   time.Time // when the last attempt to enter was sent
-	whole   Lease     // the stay itself, renewed if there is a watchdog
-}
-
-func (s *redissonStay) channel() string { return s.key + ":freed" }
-
-func (s *redissonStay) life() int64 { return s.locker.life.Milliseconds() }
-
-// take makes one attempt to enter and returns how long to wait for the next one, 0 when the lock is taken.
-func (s *redissonStay) take(ctx context.Context) (time.Duration, error) {
-	s.asked = time.Now()
-	left, err := redissonTake.Run(ctx, s.rdb, []string{s.key}, s.token, s.life(), s.entries).Int64()
-	if err != nil {
-		return 0, Abandon(ctx, err, func(ctx context.Context) error { return s.leave(ctx, s.entries) })
-	}
-	return time.Duration(left) * time.Millisecond, nil
-}
-
-// again enters once more. It returns ErrLost when the holder that entered before does not hold the lock any more.
-func (s *redissonStay) again(ctx context.Context) error {
-	if s.entries == 0 || s.whole.Context().Err() != nil {
-		return ErrLost
-	}
-	left, err := s.take(ctx)
-	if err == nil && left > 0 { // someone else holds it
-		err = ErrLost
-	}
-	return err
-}
-
-// enter makes a lease of an entry.
-func (s *redissonStay) enter() *redissonLease {
-	if s.entries++; s.entries == 1 {
-		s.locker.in[s.key] = s
-		s.whole = s
-		if s.locker.watched {
-			s.whole = keepRenewing(s, s.asked, s.locker.life/3, s.locker.life, s.env.Steps)
+	s.first = func(ctx context.Context) (bool, error) {
+		asked := time.Now()
+		taken, err := s.again(ctx)
+		if taken && watched {
+			whole := h.Lease
+			h.Lease = *keepRenewing(&whole, asked, life/3, life, h.env.Steps)
 		}
+		return taken, err
 	}
-	return &redissonLease{stay: s}
-}
-
-// leave reduces the entries to so many.
-func (s *redissonStay) leave(ctx context.Context, remain int) error {
-	return s.releases(redissonRelease.Run(ctx, s.rdb, []string{s.key}, s.token, s.life(), remain, s.channel(),
-		freed).Int64())
-}
-
-// Release implements Lease: it frees the lock.
-func (s *redissonStay) Release(ctx context.Context) error { return s.leave(ctx, 0) }
-
-// Renew implements Renewer.
-func (s *redissonStay) Renew(ctx context.Context) error {
-	return s.background.renew(ctx, reentrantRenew, []string{s.key}, s.token, s.life())
-}
-
-// redissonLease is one entry.
-type redissonLease struct {
-	stay     *redissonStay
-	released bool
-}
-
-// Context implements Lease.
-func (l *redissonLease) Context() context.Context { return l.stay.whole.Context() }
-
-// Release implements Lease. The lock is free when each entry has been released.
-func (l *redissonLease) Release(ctx context.Context) error {
-	s := l.stay
-	if l.released {
-		return s.releases(0, nil)
-	}
-	var err error
-	if s.entries == 1 {
-		if s.locker.in[s.key] == s { // nobody enters this stay again, even if the release fails
-			delete(s.locker.in, s.key)
+	s.leave = func(ctx context.Context, n int) (int, error) {
+		if n == 0 {
+			return 0, s.whole.Release(ctx) // ends the watchdog
 		}
-		err = s.whole.Release(ctx)
-	} else {
-		err = s.leave(ctx, s.entries-1)
+		return n, leave(ctx, n)
 	}
-	if err == nil || errors.Is(err, ErrLost) {
-		l.released = true
-		s.entries--
-	}
-	return err
+	h.take = s.reentrantly
 }
-
-// Reenter implements Reentrant.
-func (l *redissonLease) Reenter(ctx context.Context) (Lease, error) {
-	s := l.stay
-	if l.released {
-		return nil, fmt.Errorf("reenter %s: %w", s.key, ErrLost)
-	}
-	if err := s.again(ctx); err != nil {
-		return nil, fmt.Errorf("reenter %s: %w", s.key, err)
-	}
-	return s.enter(), nil
-}
-
-// Renew implements Renewer.
-func (l *redissonLease) Renew(ctx context.Context) error { return l.stay.Renew(ctx) }

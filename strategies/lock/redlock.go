@@ -30,33 +30,48 @@ import (
 // token to stop it. A command that timed out may still run when its node wakes up; the key then stays for a TTL. Two
 // clients who come at once can split the nodes between them, and none gets the lock.
 //
+// With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
+// published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much longer,
+// and its holder works on beside the next one; if it is set ahead, a lock that was granted is given back.
+//
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
-	promises := Promises{
-		Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true,
-		SurvivesNodeLoss: true, NoticesLoss: true,
+	promises := func(v param.Values) Promises {
+		return Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: v.Text(clockParam) != wallClock,
+			SurvivesNodeLoss: true, NoticesLoss: true,
+		}
 	}
-	return Polls(Kind{
+	return opening(Polls(Kind{
 		Name:     "redlock",
 		Summary:  "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:   `redis.io, "Distributed Locks with Redis"`,
-		Promises: promises,
-		Params:   []param.Param{TTLParam, nodeTimeoutParam, PollParam, redlockJitterParam, TimeoutParam},
-		Check:    checkNodeTimeout,
-		Needs:    NeedsMasters,
-		Renews:   true,
-		New: func(env Env) (Locker, error) {
-			if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {
-				return nil, fmt.Errorf(
-					"%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
-					ErrServers, n)
-			}
-			return newRedlockLocker(env, promises), nil
-		},
+		Promises: promises(nil), PromisesWith: promises,
+		Params: []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
+		Check:  checkNodeTimeout,
+		Needs:  NeedsMasters,
+		Renews: true,
+	}), func(l *locker) error {
+		env := l.env
+		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {
+			return fmt.Errorf("%w: redlock needs an odd number of independent Redis masters, three or more, and there are %d",
+				ErrServers, n)
+		}
+		timeout := env.Params.Duration(nodeTimeoutParam)
+		nodes := newMasters(env.Servers.Masters, timeout, env.Traffic.Servers)
+		background := newMasters(env.Servers.Masters, timeout, env.Traffic.Background) // for renewals
+		l.fill = func(h *hold) { redlockHold(h, nodes, background) }
+		l.waits.Jitter(env.Params.Fraction(redlockJitterParam))
+		l.close = func() error { return errors.Join(nodes.Close(), background.Close()) }
+		return nil
 	})
 }
 
+const wallClock = "wall"
+
 var (
+	clockParam = param.Choice("clock", "what measures the time taken: the monotonic clock, drift deducted, or the wall clock",
+		"monotonic", wallClock)
 	nodeTimeoutParam = param.Duration("node-timeout", 50*time.Millisecond, time.Millisecond,
 		"how long one master may take to answer, at most a quarter of ttl")
 	redlockJitterParam = param.Param{
@@ -73,78 +88,49 @@ func checkNodeTimeout(v param.Values) error {
 	return nil
 }
 
-type redlockLocker struct {
-	*polled
-	nodes      masters // for the worker
-	background masters // for renewals
-}
-
-func newRedlockLocker(env Env, promises Promises) *redlockLocker {
-	timeout := env.Params.Duration(nodeTimeoutParam)
-	l := &redlockLocker{
-		nodes:      newMasters(env.Servers.Masters, timeout, env.Traffic.Servers),
-		background: newMasters(env.Servers.Masters, timeout, env.Traffic.Background),
+func redlockHold(h *hold, nodes, background masters) {
+	ttl, now := h.ttl(), time.Now
+	life := ttl - drift(ttl)
+	if h.env.Params.Text(clockParam) == wallClock {
+		life, now = ttl, func() time.Time { return h.env.now().Round(0) } // without its monotonic reading
 	}
-	l.polled = newPolled(env, promises, func(lease redisLease) grant {
-		return &redlockLease{nodes: l.nodes, background: l.background, key: lease.key, token: lease.token, ttl: lease.ttl()}
-	})
-	l.retries.waits.Jitter(env.Params.Fraction(redlockJitterParam))
-	return l
-}
-
-// Close implements io.Closer.
-func (l *redlockLocker) Close() error { return errors.Join(l.nodes.Close(), l.background.Close()) }
-
-type redlockLease struct {
-	nodes, background masters
-	key, token        string
-	ttl               time.Duration
-	valid             *validity
-}
-
-// take implements grant.
-func (l *redlockLease) take(ctx context.Context) (bool, error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
+	var valid *validity
+	h.take = func(ctx context.Context) (bool, error) {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		start := now()
+		votes := nodes.each(ctx, askSet(h.key, h.token, ttl))
+		if left := life - now().Sub(start); ctx.Err() == nil && votes.majority() && left > 0 {
+			valid = newValidity(left)
+			h.Noticed = valid.ctx
+			return true, nil
+		}
+		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this. A key on a
+		// node that does not answer expires.
+		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		return false, votes.quorumError("answered")
 	}
-	start := time.Now()
-	votes := l.nodes.each(ctx, askSet(l.key, l.token, l.ttl))
-	end := start.Add(l.ttl - drift(l.ttl))
-	if ctx.Err() == nil && votes.majority() && time.Now().Before(end) {
-		l.valid = newValidity(end)
-		return true, nil
+	// The lock was lost if there was no majority, even with the nodes that did not answer.
+	h.Release = func(ctx context.Context) error {
+		valid.timer.Stop()
+		if err := nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld(); err != nil {
+			return fmt.Errorf("release %s: %w", h.key, err)
+		}
+		return nil
 	}
-	// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this. A key on a node
-	// that does not answer expires.
-	l.nodes.each(context.WithoutCancel(ctx), askDelete(l.key, l.token))
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	return false, votes.quorumError("answered")
-}
-
-// Context implements Lease: it ends with the validity.
-func (l *redlockLease) Context() context.Context { return l.valid.ctx }
-
-// Release implements Lease. The lock was lost if there was no majority, even with the nodes that did not answer.
-func (l *redlockLease) Release(ctx context.Context) error {
-	l.valid.stop()
-	if err := l.nodes.each(ctx, askDelete(l.key, l.token)).stillHeld(); err != nil {
-		return fmt.Errorf("release %s: %w", l.key, err)
-	}
-	return nil
-}
-
-// Renew implements Renewer: a majority has to agree, as when the lock was taken.
-func (l *redlockLease) Renew(ctx context.Context) error {
-	start := time.Now()
-	if err := l.background.each(ctx, askExpire(l.key, l.token, l.ttl)).stillHeld(); err != nil {
+	// A majority has to agree, as when the lock was taken.
+	h.Renew = func(ctx context.Context) error {
+		start := now()
+		err := background.each(ctx, askScript(compareExpire, h.key, h.token, ttl.Milliseconds())).stillHeld()
+		if err == nil && !valid.extend(life-now().Sub(start)) {
+			err = ErrLost
+		}
 		return err
 	}
-	if !l.valid.extend(start.Add(l.ttl - drift(l.ttl))) {
-		return ErrLost
-	}
-	return nil
 }
 
 // drift is how much shorter the TTL may be by the clock of another machine.
@@ -158,26 +144,23 @@ type validity struct {
 	timer  *time.Timer
 }
 
-func newValidity(end time.Time) *validity {
+func newValidity(left time.Duration) *validity {
 	v := &validity{}
 	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.timer = time.AfterFunc(time.Until(end), func() { v.cancel(ErrLost) })
+	v.timer = time.AfterFunc(left, func() { v.cancel(ErrLost) })
 	return v
 }
 
 // extend puts the end off. It returns false when the end has come already.
-func (v *validity) extend(end time.Time) bool {
+func (v *validity) extend(left time.Duration) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.ctx.Err() != nil || !v.timer.Stop() {
 		return false
 	}
-	v.timer.Reset(time.Until(end))
+	v.timer.Reset(left)
 	return true
 }
-
-// stop prevents the end, because the lock is given back.
-func (v *validity) stop() { v.timer.Stop() }
 
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
@@ -187,7 +170,9 @@ func newMasters(
 ) masters {
 	all := make(masters, len(dialers))
 	for i, dial := range dialers {
-		all[i] = &master{dial: dial, timeout: timeout, stats: stats}
+		all[i] = &master{timeout: timeout, Background: &Background{dial: func(ctx context.Context) (*redis.Client, error) {
+			return dial(backend.CountInto(ctx, stats))
+		}}}
 	}
 	return all
 }
@@ -214,7 +199,7 @@ func (m masters) each(ctx context.Context, question ask) votes {
 func (m masters) Close() error {
 	var errs []error
 	for _, node := range m {
-		errs = append(errs, node.close())
+		errs = append(errs, node.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -252,66 +237,38 @@ func (v votes) stillHeld() error {
 // master is a connection that opens when it is first needed, and again after a failure. A node that is down costs at
 // most the time-out each time, and is used again as soon as it is back.
 type master struct {
-	dial    func(context.Context) (*redis.Client, error)
+	*Background
 	timeout time.Duration
-	stats   *backend.Stats
-	mu      sync.Mutex
-	rdb     *redis.Client
+	asking  sync.Mutex
 }
 
 func (m *master) do(ctx context.Context, question ask) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.asking.Lock()
+	defer m.asking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	if m.rdb == nil {
-		rdb, err := m.dial(backend.CountInto(ctx, m.stats))
-		if err != nil {
-			return false, err
-		}
-		m.rdb = rdb
+	rdb, err := m.Connection(ctx)
+	if err != nil {
+		return false, err
 	}
-	yes, err := question(ctx, m.rdb)
+	yes, err := question(ctx, rdb)
 	var answered redis.Error
 	if err != nil && !errors.As(err, &answered) {
-		// Closing discards a late reply with its connection. An error of Close changes nothing.
-		_ = m.rdb.Close()
-		m.rdb = nil
+		_ = m.Close() // discards a late reply with its connection; an error of it changes nothing
 	}
 	return yes, err
 }
 
-func (m *master) close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.rdb == nil {
-		return nil
-	}
-	err := m.rdb.Close()
-	m.rdb = nil
-	return err
-}
-
 func askSet(key, token string, ttl time.Duration) ask {
 	return func(ctx context.Context, rdb *redis.Client) (bool, error) {
-		err := rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", key, token, "nx", "px", ttl.Milliseconds()))
-		if errors.Is(err, redis.Nil) {
-			return false, nil
-		}
-		return err == nil, err
+		return given(rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", key, token, "nx", "px", ttl.Milliseconds())))
 	}
 }
 
-func askDelete(key, token string) ask {
+// askScript asks for what a script does with the key if it holds the token.
+func askScript(script *redis.Script, key string, args ...any) ask {
 	return func(ctx context.Context, rdb *redis.Client) (bool, error) {
-		found, err := compareDelete.Run(ctx, rdb, []string{key}, token).Int64()
-		return found == 1, err
-	}
-}
-
-func askExpire(key, token string, ttl time.Duration) ask {
-	return func(ctx context.Context, rdb *redis.Client) (bool, error) {
-		found, err := compareExpire.Run(ctx, rdb, []string{key}, token, ttl.Milliseconds()).Int64()
+		found, err := script.Run(ctx, rdb, []string{key}, args...).Int64()
 		return found == 1, err
 	}
 }

@@ -8,16 +8,17 @@ import (
 
 // A master that hangs costs its time-out, and no more.
 func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
+	t.Parallel() // most of it waits
 	q := newQuorum(t)
 	l := q.open(q.env())
 	if err := q.acquire(l).Release(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for _, i := range []int{1, 2} {
-		if err := syscall.Kill(q.nodes.PID(i), syscall.SIGSTOP); err != nil {
+		if err := syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = syscall.Kill(q.nodes.PID(i), syscall.SIGCONT) }) // otherwise Close waits for it
+		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) }) // otherwise Close waits for it
 	}
 	start := time.Now()
 	lease := q.acquire(l)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -25,7 +23,7 @@ import (
 // quorum is five masters and the keys of one market.
 type quorum struct {
 	testing.TB
-	nodes *servers.Masters
+	nodes servers.Redises
 	keys  market.Keys
 }
 
@@ -59,7 +57,7 @@ func closeLocker(t testing.TB, l lock.Locker) {
 	}
 }
 
-func (q *quorum) acquire(l lock.Locker) lock.Lease {
+func (q *quorum) acquire(l lock.Locker) *lock.Lease {
 	q.Helper()
 	lease, err := l.Acquire(q.Context(), name)
 	if err != nil {
@@ -71,7 +69,7 @@ func (q *quorum) acquire(l lock.Locker) lock.Lease {
 // on runs a command on one master.
 func (q *quorum) on(i int, f func(rdb *redis.Client)) {
 	q.Helper()
-	conn, err := q.nodes.Dial(q.Context(), i)
+	conn, err := q.nodes[i].Dial(q.Context())
 	if err != nil {
 		q.Fatal(err)
 	}
@@ -106,7 +104,7 @@ func (q *quorum) hold(nodes ...int) {
 func (q *quorum) kill(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		if err := q.nodes.Kill(i); err != nil {
+		if err := q.nodes[i].Kill(); err != nil {
 			q.Fatal(err)
 		}
 	}
@@ -115,7 +113,7 @@ func (q *quorum) kill(nodes ...int) {
 func (q *quorum) restart(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		if err := q.nodes.Restart(q.Context(), i); err != nil {
+		if err := q.nodes[i].Restart(q.Context()); err != nil {
 			q.Fatal(err)
 		}
 	}
@@ -138,35 +136,13 @@ func TestRedlockHoldsEveryMaster(t *testing.T) {
 	}
 }
 
-func TestRedlockWorksWithTwoOfFiveDown(t *testing.T) {
-	q := newQuorum(t)
-	l := q.open(q.env())
-	if err := q.acquire(l).Release(t.Context()); err != nil { // the connections are open
-		t.Error(err)
-	}
-	q.kill(0, 3)
-	lease := q.acquire(l)
-	if err := lease.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
-	q.restart(0, 3)
-	lease = q.acquire(l)
-	if tokens := slices.Compact(q.holders(0, 1, 2, 3, 4)); len(tokens) != 1 {
-		t.Errorf("after two masters came back, they hold %q", tokens)
-	}
-	q.kill(1, 2)
-	if err := lease.Release(t.Context()); err != nil {
-		t.Errorf("release with two of five down: %v", err)
-	}
-}
-
 func TestRedlockFailsWithThreeOfFiveDown(t *testing.T) {
 	q := newQuorum(t)
 	q.kill(0, 1, 4)
 	env := q.env()
 	env.Params["poll"], env.Params["timeout"] = "1h0m0s", "2h0m0s" // whoever tried again would not come back
 	l := q.open(env)
-	takes := map[string]func(context.Context, string) (lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
+	takes := map[string]func(context.Context, string) (*lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
 	for what, take := range takes {
 		_, err := take(t.Context(), name)
 		if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrTimeout) ||
@@ -213,37 +189,6 @@ func TestRedlockGivesBackAMinority(t *testing.T) {
 	}
 }
 
-func TestRedlockContention(t *testing.T) {
-	q := newQuorum(t)
-	const workers, rounds = 5, 20
-	var inside, most, total atomic.Int64
-	var running sync.WaitGroup
-	for range workers {
-		l := q.open(q.env())
-		running.Go(func() {
-			for range rounds {
-				lease, err := l.Acquire(t.Context(), name)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := inside.Add(1); n > 1 {
-					most.Store(n)
-				}
-				total.Add(1)
-				inside.Add(-1)
-				if err := lease.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	running.Wait()
-	if most.Load() > 0 || total.Load() != workers*rounds {
-		t.Errorf("%d acquisitions, up to %d at once; want %d, one at once", total.Load(), most.Load(), workers*rounds)
-	}
-}
-
 func TestRedlockNeedsAnOddNumberOfMasters(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 4, 6} {
 		env := lock.Env{Servers: lock.Servers{Masters: make([]func(context.Context) (*redis.Client, error), n)}}
@@ -279,81 +224,16 @@ func TestRedlockHasTwoHoldersWhenAMasterForgets(t *testing.T) {
 	}
 }
 
-func TestRedlockLeaseEndsWithItsValidity(t *testing.T) {
-	q := newQuorum(t)
-	env := q.env()
-	env.Params = param.Values{"ttl": "2s", "node-timeout": "500ms"}
-	lease := q.acquire(q.open(env))
-	select {
-	case <-lease.Context().Done():
-	case <-time.After(soon):
-		t.Fatal("the lease's context does not end")
-	}
-	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
-		t.Errorf("it ended because of %v, want %v", cause, lock.ErrLost)
-	}
-	if err := lease.(lock.Renewer).Renew(t.Context()); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("Renew says %v, want %v", err, lock.ErrLost)
-	}
-}
-
-func TestRedlockIsRenewed(t *testing.T) {
-	q := newQuorum(t)
-	lease := q.outlives(500 * time.Millisecond)
-	q.hold(0, 1, 2)
-	<-lease.Context().Done()
-	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
-		t.Errorf("after a majority was taken away it ended because of %v, want %v", cause, lock.ErrLost)
-	}
-	if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("release: %v, want %v", err, lock.ErrLost)
-	}
-}
-
-// outlives returns a lease that was renewed for longer than its TTL. One that ended is tried again with a longer TTL,
-// because the machine may stop for about as long.
-func (q *quorum) outlives(ttl time.Duration) lock.Lease {
-	q.Helper()
-	watched, err := lock.WithWatchdog(kind(q, "redlock"))
-	if err != nil {
-		q.Fatal(err)
-	}
-	env := q.env()
-	env.Params = param.Values{"ttl": ttl.String(), "node-timeout": (ttl / 4).String(), "renew": "20ms"}
-	l := q.openKind(watched, env)
-	lease := q.acquire(l)
-	select {
-	case <-time.After(ttl * 6 / 5):
-		return lease
-	case <-lease.Context().Done():
-	}
-	if ttl > 10*time.Second {
-		q.Fatalf("it ended: %v", context.Cause(lease.Context()))
-	}
-	_ = lease.Release(q.Context()) // it may be lost
-	return q.outlives(4 * ttl)
-}
-
-func TestRedlockContextEndsTheWait(t *testing.T) {
-	q := newQuorum(t)
-	q.hold(0, 1, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	env := q.env()
-	env.Steps = whenever(step.Waiting, cancel)
-	env.Params = param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"}
-	if _, err := q.open(env).Acquire(ctx, name); !errors.Is(err, context.Canceled) {
-		t.Errorf("Acquire: %v, want %v", err, context.Canceled)
-	}
-	if tokens := q.holders(3, 4); tokens[0] != "" || tokens[1] != "" {
-		t.Errorf("the masters hold %q, want nothing", tokens)
-	}
-}
-
 func TestRedlockConforms(t *testing.T) {
+	t.Parallel()
 	q := newQuorum(t)
 	checked(t, locktest.Run(t, locktest.Factory{
 		Open: func(t testing.TB, w locktest.Worker) lock.Locker {
-			env := q.env()
+			env, targets := q.env(), q.nodes.Targets()
+			for i := range targets {
+				targets[i].Addr = w.Through(t, targets[i].Addr)
+			}
+			env.Servers.Masters = servers.Dialers(targets)
 			env.Steps, env.Now = w.Steps, w.Now
 			env.Params = param.Values{
 				"ttl": w.TTL.String(), "timeout": w.Timeout.String(),
@@ -379,14 +259,4 @@ func TestRedlockConforms(t *testing.T) {
 		Parallel: true,
 		TTL:      4 * time.Second, // a quarter is what a master may take to answer
 	}))
-}
-
-func BenchmarkRedlockAcquireRelease(b *testing.B) {
-	q := newQuorum(b)
-	l := q.open(q.env())
-	for b.Loop() {
-		if err := q.acquire(l).Release(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

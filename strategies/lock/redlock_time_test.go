@@ -14,9 +14,12 @@ import (
 )
 
 // answeringMasters opens a redlock over five masters that are functions, for tests on synctest's clock.
-func answeringMasters(t testing.TB, params param.Values, master func(i int) answers) lock.Locker {
+func answeringMasters(t testing.TB, params param.Values, master func(i int) answers, now ...func() time.Time) lock.Locker {
 	t.Helper()
 	env := lock.Env{Key: func(name string) string { return name }, Params: params}
+	if len(now) > 0 {
+		env.Now = now[0]
+	}
 	for i := range 5 {
 		a := master(i)
 		dial := func(context.Context) (*redis.Client, error) { return a.client(), nil }
@@ -79,6 +82,57 @@ func TestRedlockCountsTheTimeTakenAndDrift(t *testing.T) {
 	}
 }
 
+// A client whose wall clock is set while it asks the masters. If that is what it reads, it works on beside the next holder
+// after a step back, and gives back what it was granted after a step ahead.
+func TestRedlockByTheWallClockBelievesAStep(t *testing.T) {
+	const ttl = time.Second
+	for _, c := range []struct {
+		clock       string
+		set         time.Duration
+		held, aware bool // aware: it knows that its lock has expired
+	}{
+		{"monotonic", -time.Hour, true, true}, {"monotonic", time.Hour, true, true},
+		{"wall", 0, true, true}, {"wall", -time.Hour, true, false}, {"wall", time.Hour, false, false},
+	} {
+		t.Run(c.clock+c.set.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ends [5]time.Time // of the key on each master
+				master := func(i int) answers {
+					return func(cmd redis.Cmder) bool {
+						free := !time.Now().Before(ends[i])
+						if free && cmd.Name() == "set" {
+							ends[i] = time.Now().Add(ttl)
+						}
+						return free
+					}
+				}
+				readings := 0
+				set := func() time.Time {
+					if readings++; readings > 1 {
+						return time.Now().Add(c.set)
+					}
+					return time.Now()
+				}
+				params := param.Values{"ttl": ttl.String(), "clock": c.clock}
+				lease, err := answeringMasters(t, params, master, set).Try(t.Context(), name)
+				if !c.held {
+					wants(t, "Try", err, lock.ErrHeld)
+					return
+				}
+				wants(t, "Try", err, nil)
+				time.Sleep(ttl)
+				if _, err := answeringMasters(t, nil, master).Try(t.Context(), name); err != nil {
+					t.Errorf("Try when the lock has expired: %v", err)
+				}
+				synctest.Wait()
+				if aware := lease.Context().Err() != nil; aware != c.aware {
+					t.Errorf("when another holds its lock, it knows: %t, want %t", aware, c.aware)
+				}
+			})
+		})
+	}
+}
+
 func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := answeringMasters(t, param.Values{"ttl": "1s"}, func(int) answers {
@@ -95,7 +149,7 @@ func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		start := time.Now()
-		if err := lease.(lock.Renewer).Renew(t.Context()); err != nil {
+		if err := lease.Renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if lasted, want := ends(t, lease, start), 988*time.Millisecond; lasted != want {

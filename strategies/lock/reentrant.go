@@ -5,45 +5,64 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// reentrant is a hash of its holder to how often that has entered, with an expiry that each entry renews. One script
-// enters; one leaves, and answers: not yours, still held, or freed. It promises that only its holder releases it, that
-// a crashed holder does not hold it for good, and that its holder can enter again.
+// reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One script
+// enters; one leaves, and answers: not yours, still held, or freed (see Lease.Left). It promises that only its holder
+// releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
 //
-// The holder is a random token that a worker makes when it enters a free lock, and drops when it has left it. While it
-// is in, Acquire and Try of the same name by the same Locker enter again, just as Reenter does. Once the lock has
-// expired, Reenter returns ErrLost, and Acquire and Try start with another token, so that an older lease can neither
-// release nor renew what is held now.
+// The holder is a random name that a worker makes when it enters a free lock, and drops when it has left it. While it
+// is in, Acquire and Try of the same name by the same Locker enter again, just as Reenter does.
 //
-// What breaks it: a holder that is paused for longer than the expiry, as with set-px. And if one worker does two things
-// at a time, the lock does not separate them: it lets both in.
+// What breaks it:
+//   - A holder that is paused for longer than the expiry, as with set-px.
+//   - If one worker does two things at a time, the lock does not separate them: it lets both in. With owner=fixed, the
+//     name of a thread for example, two processes of that name are one holder: both get in, and a late release by one
+//     leaves the lock of the other (pause-release).
+//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry then
+//     frees it, while whoever entered last is still at work.
+//   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
 // Source: Redisson, RedissonLock (the hash and the scripts); java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
-	k := Kind{
-		Name:    "reentrant",
-		Summary: "a hash of owner to entries, by script; each entry renews the expiry",
-		Source:  "Redisson, RedissonLock",
-		Promises: Promises{
+	promises := func(v param.Values) Promises {
+		if v.Text(ownerParam) == ownerFixed {
+			return Promises{Reentrant: true}
+		}
+		return Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
-		},
-		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
-		Renews: true,
+		}
 	}
-	k = Polls(k)
-	k.New = func(env Env) (Locker, error) {
-		in := map[string]*stay{}
-		return newPolled(env, k.Promises, func(l redisLease) grant {
-			return &reentrantLease{stay: &stay{redisLease: l}, in: in}
-		}), nil
-	}
-	return k
+	return polling(Kind{
+		Name:     "reentrant",
+		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
+		Source:   "Redisson, RedissonLock",
+		Promises: promises(nil), PromisesWith: promises,
+		Params:   []param.Param{TTLParam, ownerParam, keptParam, PollParam, TimeoutParam},
+		Renews:   true,
+		Variants: []string{":owner=" + ownerFixed},
+	}, func(h *hold) {
+		if h.env.Params.Text(ownerParam) == ownerFixed {
+			h.token = "thread-1"
+		}
+		h.renewedBy(reentrantRenew, []string{h.key}, h.token, h.ttl().Milliseconds())
+		s := &stay{hold: h}
+		s.first, s.again, s.leave = s.enterByScript, s.enterByScript, s.leaveByScript
+		h.take = s.reentrantly
+	})
 }
+
+const ownerFixed = "fixed"
+
+var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
 var (
 	//go:embed reentrant_enter.lua
@@ -58,87 +77,17 @@ var (
 	reentrantRenew = redis.NewScript(reentrantRenewText)
 )
 
-// reentrantLease is one entry.
-type reentrantLease struct {
-	*stay
-	in   map[string]*stay // the locks that this worker holds, by key
-	left bool
-}
-
-// take implements grant.
-func (l *reentrantLease) take(ctx context.Context) (bool, error) {
-	if in := l.in[l.key]; in != nil {
-		err := in.enter(ctx)
-		if err == nil {
-			l.stay = in
-		}
-		if !errors.Is(err, ErrLost) {
-			return err == nil, err
-		}
-		delete(l.in, l.key)
-	}
-	err := l.enter(ctx)
-	if err == nil {
-		l.in[l.key] = l.stay
-	}
-	if errors.Is(err, ErrHeld) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// Reenter implements Reentrant.
-func (l *reentrantLease) Reenter(ctx context.Context) (Lease, error) {
-	err := ErrLost
-	if !l.left {
-		err = l.enter(ctx)
-	}
+// enterByScript enters if nobody else is in.
+func (s *stay) enterByScript(ctx context.Context) (bool, error) {
+	n, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, s.ttl().Milliseconds()).Int()
 	if err != nil {
-		return nil, fmt.Errorf("enter %s again: %w", l.key, err)
+		return false, s.abandon(ctx, err, s.undoByScript)
 	}
-	return &reentrantLease{stay: l.stay, in: l.in}, nil
+	return n > 0, nil
 }
 
-// Release implements Lease. Whether a release that failed has left the entry is not known. Another one might leave the
-// entry around this one, so it is not sent.
-func (l *reentrantLease) Release(ctx context.Context) error {
-	if l.left {
-		return l.releases(0, nil)
-	}
-	l.left = true
-	err := l.leave(ctx)
-	if l.entries == 0 && l.in[l.key] == l.stay {
-		delete(l.in, l.key)
-	}
-	return l.releases(1, err)
-}
-
-// stay is one holder's time with the lock, from its first entry to its last release.
-type stay struct {
-	redisLease
-	entries int
-}
-
-// enter enters once more. It returns ErrHeld when someone else holds the lock, and ErrLost when the holder that entered
-// before does not hold it any more.
-func (s *stay) enter(ctx context.Context) error {
-	which, refusal := "first", ErrHeld
-	if s.entries > 0 {
-		which, refusal = "again", ErrLost
-	}
-	n, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, s.ttl().Milliseconds(), which).Int()
-	switch {
-	case err != nil:
-		return Abandon(ctx, err, s.undo)
-	case n == 0:
-		return refusal
-	}
-	s.entries++
-	return nil
-}
-
-// undo leaves once if the server has counted an entry whose reply was lost.
-func (s *stay) undo(ctx context.Context) error {
+// undoByScript leaves once if the server has counted an entry whose reply was lost.
+func (s *stay) undoByScript(ctx context.Context) error {
 	n, err := s.rdb.HGet(ctx, s.key, s.token).Int()
 	if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
 		return nil
@@ -149,16 +98,293 @@ func (s *stay) undo(ctx context.Context) error {
 	return reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Err()
 }
 
-func (s *stay) leave(ctx context.Context) error {
-	s.entries--
+func (s *stay) leaveByScript(ctx context.Context, _ int) (int, error) {
 	n, err := reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Int()
 	if err == nil && n < 0 {
-		return ErrLost
+		err = ErrLost
 	}
-	return err
+	return n, s.releases(1, err)
 }
 
-// Renew implements Renewer, for all entries.
-func (s *stay) Renew(ctx context.Context) error {
-	return s.background.renew(ctx, reentrantRenew, []string{s.key}, s.token, s.ttl().Milliseconds())
+// stay is one holder's time with a reentrant lock, from its first entry to its last release.
+type stay struct {
+	*hold
+	whole   Lease // what its entries have in common
+	entries int
+
+	first func(context.Context) (bool, error) // enters a free lock
+	again func(context.Context) (bool, error) // enters once more; false: the holder does not hold it any more
+	// leave leaves once, so that n entries remain by the holder's own count. It returns how many do.
+	leave func(ctx context.Context, n int) (int, error)
+	// repeats says that leave may be called again after it failed. Otherwise whether it has left is not known, and
+	// another one might leave the entry around this one.
+	repeats bool
+}
+
+// reentrantly takes the lock for a stay. A worker that holds it enters again; if it was lost, it starts as another
+// holder.
+func (s *stay) reentrantly(ctx context.Context) (bool, error) {
+	if in := s.locker.in[s.key]; in != nil {
+		again, err := in.reenter(ctx)
+		if err == nil {
+			s.Lease = *again
+		}
+		if !errors.Is(err, ErrLost) {
+			return err == nil, err
+		}
+		delete(s.locker.in, s.key)
+	}
+	taken, err := s.first(ctx)
+	if err != nil || !taken {
+		return false, err
+	}
+	s.locker.in[s.key] = s
+	s.whole = s.Lease
+	s.Lease = *s.entry()
+	return true, nil
+}
+
+// reenter enters once more. It returns ErrLost when the holder does not hold the lock any more.
+func (s *stay) reenter(ctx context.Context) (*Lease, error) {
+	err := ErrLost
+	if s.entries > 0 && s.whole.Context().Err() == nil {
+		var in bool
+		if in, err = s.again(ctx); err == nil && !in {
+			err = ErrLost
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("enter %s again: %w", s.key, err)
+	}
+	return s.entry(), nil
+}
+
+// entry is the lease of one more entry.
+func (s *stay) entry() *Lease {
+	s.entries++
+	left, remain, lease := false, 0, s.whole
+	lease.Left = func() int { return remain }
+	lease.Release = func(ctx context.Context) error {
+		if left {
+			return s.releases(0, nil)
+		}
+		left = true
+		if s.entries--; s.entries == 0 && s.locker.in[s.key] == s {
+			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
+		}
+		var err error
+		remain, err = s.leave(ctx, s.entries)
+		if s.repeats && err != nil && !errors.Is(err, ErrLost) {
+			left = false
+			s.entries++
+		}
+		return err
+	}
+	lease.Reenter = func(ctx context.Context) (*Lease, error) {
+		if left {
+			return nil, fmt.Errorf("enter %s again: %w", s.key, ErrLost)
+		}
+		return s.reenter(ctx)
+	}
+	return &lease
+}
+
+// reentrantLocal is SET EX NX with a token (PX for a TTL that is not whole seconds). The holder counts its entries
+// itself, so entering again sends nothing, and releases it by a compare-and-delete script. Acquire and Try by the
+// Locker that holds it enter again, just as Reenter does. It promises that a crashed holder does not hold it for good,
+// and that its holder can enter again.
+//
+// As published it is not renewed unless that is asked for (renewals=4), and then at most four times, by one of ten
+// goroutines beside the holder: a script that compares the token and sets the expiry, then sleep for the whole TTL
+// (renew=ttl). The first renewal comes at once, and is of no use. With renew-by=xx it does not compare: SET XX PX.
+//
+// What breaks it:
+//   - It expires whatever its holder does, at the latest after its last renewal, and the holder does not notice
+//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock. The lease can be
+//     asked whether it is still held (see Lease.StillMine), and nobody asks.
+//   - It is renewed when it is just about to expire, and often that is too late. A shorter renew corrects it. A renewal
+//     that failed is made again at once, again and again, and is not counted.
+//   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
+//     taken before the renewer that sleeps looks at the flag again. They also share ten renewers: while ten sleep, an
+//     eleventh lock is not renewed, not even where the others have been released.
+//   - Entering again sends nothing, and succeeds although someone else holds the lock by then. If it writes the token once
+//     more by SET (reenter=set), the expiry is gone: after a crash the lock is held for good. SET KEEPTTL
+//     (reenter=keepttl) keeps the expiry; like any SET without a condition it overwrites what another holds.
+//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
+//     holder then deletes the lock of that one (pause-release).
+//   - The lock whose reply was lost is kept (lost-acquire), unless lost-reply=released.
+//
+// reentrant+watchdog and redisson correct all of this but the lost reply, and redisson that too.
+//
+// Source: tutorials that put a ThreadLocal count over a lock that is not reentrant, and a pool thread beside it; for
+// KEEPTTL, redis.io/commands/set.
+func reentrantLocal() Kind {
+	promises := func(v param.Values) Promises {
+		return Promises{
+			Exclusive: true, SurvivesCrash: v.Text(reenterParam) != bySet, ClockIndependent: true, Reentrant: true,
+		}
+	}
+	return opening(Polls(Kind{
+		Name:     "reentrant-local",
+		Summary:  "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
+		Source:   "tutorials: ThreadLocal count and pool thread",
+		Promises: promises(nil), PromisesWith: promises,
+		Params: []param.Param{
+			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, keptParam, PollParam, TimeoutParam,
+		},
+		Check: checkLocalRenewal,
+		Variants: []string{
+			":renewals=4",
+			":renewals=4:renew-by=" + renewByXX,
+		},
+	}), func(l *locker) error {
+		v := l.env.Params
+		r := &localRenewals{
+			steps: l.env.Steps, times: v.Count(renewalsParam), between: orDefault(v, localRenewParam, v.Duration(TTLParam)),
+		}
+		r.open, r.end = context.WithCancel(context.Background())
+		l.fill, l.close = r.fill, r.Close
+		return nil
+	})
+}
+
+// Words of renewByParam and reenterParam.
+const (
+	renewByXX = "xx"
+	bySet     = "set"
+	byKeepTTL = "keepttl"
+)
+
+var (
+	renewalsParam   = param.Choice("renewals", "how often the lock is renewed before it runs out", "0", "1", "2", "3", "4")
+	localRenewParam = param.DurationOr("renew", "ttl", time.Millisecond,
+		"wait after each renewal; ttl: until the lock is about to expire")
+	renewByParam = param.Choice("renew-by",
+		"what renews: a script that compares the token, or SET XX, which overwrites another holder's", "script", renewByXX)
+	reenterParam = param.Choice("reenter",
+		"what entering again sends: nothing, SET, which drops the expiry, or SET KEEPTTL", "nothing", bySet, byKeepTTL)
+)
+
+// checkLocalRenewal refuses a wait after which the lock has certainly expired, and what only renewals need.
+func checkLocalRenewal(v param.Values) error {
+	if v.Count(renewalsParam) == 0 {
+		for _, p := range []param.Param{localRenewParam, renewByParam} {
+			if value := v.Text(p); value != p.Default {
+				return fmt.Errorf("%s=%s is of no use without renewals: add renewals=4", p.Name, value)
+			}
+		}
+	}
+	ttl := v.Duration(TTLParam)
+	if every := orDefault(v, localRenewParam, ttl); every > ttl {
+		return fmt.Errorf("renew=%s is too late for a lock that expires after %s", every, ttl)
+	}
+	return nil
+}
+
+// renewers is how many locks of one worker are renewed at the same time.
+const renewers = 10
+
+// localRenewals is what all locks of a worker have in common: the flag that ends their renewals, and who renews.
+type localRenewals struct {
+	steps   step.Observer
+	times   int           // how often each lock is renewed
+	between time.Duration // after each renewal
+
+	flag    atomic.Bool     // raised whenever a lock is taken, lowered whenever one is released
+	open    context.Context // ends with the Locker
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	busy   int                           // renewers at work
+	queued []func(context.Context) error // renewals of locks that wait for a renewer
+}
+
+func (r *localRenewals) fill(h *hold) {
+	h.compared()
+	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
+	if h.env.Params.Text(renewByParam) == renewByXX {
+		renew = func(ctx context.Context) error { return h.setAgain(ctx, "xx") }
+	}
+	h.Renew = nil
+	h.StillMine = func(ctx context.Context) (bool, error) {
+		err := h.mine(ctx, h.rdb)
+		if errors.Is(err, ErrLost) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	s := &stay{hold: h}
+	s.again = func(ctx context.Context) (bool, error) {
+		args := map[string][]any{bySet: {"set", h.key, h.token}, byKeepTTL: {"set", h.key, h.token, "keepttl"}}[reenter]
+		if args == nil {
+			return true, nil
+		}
+		return true, h.rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
+	}
+	s.first = func(ctx context.Context) (bool, error) {
+		taken, err := h.setEXNX(ctx, h.token)
+		if taken && r.times > 0 {
+			r.begin(renew)
+		}
+		return taken, err
+	}
+	byScript := h.Release
+	s.leave = func(ctx context.Context, n int) (int, error) {
+		if n > 0 {
+			return n, nil
+		}
+		r.flag.Store(false)
+		err := byScript(ctx)
+		if errors.Is(err, ErrLost) {
+			err = nil // as published
+		}
+		return 0, err
+	}
+	h.take = s.reentrantly
+}
+
+// begin has a lease renewed beside its holder, who learns nothing of it.
+func (r *localRenewals) begin(renew func(context.Context) error) {
+	r.flag.Store(true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queued = append(r.queued, renew)
+	if r.busy < renewers {
+		r.busy++
+		r.running.Go(r.work)
+	}
+}
+
+// work renews one lock after the other, until none waits for a renewer.
+func (r *localRenewals) work() {
+	for {
+		r.mu.Lock()
+		if len(r.queued) == 0 || r.open.Err() != nil {
+			r.busy--
+			r.mu.Unlock()
+			return
+		}
+		renew := r.queued[0]
+		r.queued = r.queued[1:]
+		r.mu.Unlock()
+		for done := 0; done < r.times && r.flag.Load() && r.open.Err() == nil; {
+			if renew(r.open) != nil {
+				continue // at once, and not counted
+			}
+			done++
+			r.steps.At(r.open, step.Renewed)
+			select {
+			case <-time.After(r.between):
+			case <-r.open.Done():
+			}
+		}
+	}
+}
+
+// Close ends the renewals, and returns when none is under way.
+func (r *localRenewals) Close() error {
+	r.end()
+	r.running.Wait()
+	return nil
 }

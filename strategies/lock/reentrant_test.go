@@ -6,6 +6,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // eachReentrant runs f on each of the locks whose holder can enter again.
@@ -17,26 +18,20 @@ func eachReentrant(t *testing.T, f func(t *testing.T, b *bench, lockName string)
 	}
 }
 
-func reenter(t testing.TB, lease lock.Lease) (lock.Lease, error) {
-	t.Helper()
-	return lease.(lock.Reentrant).Reenter(t.Context())
-}
-
 func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
-	t.Parallel()
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder, other := b.worker(lockName, setting{}), b.worker(lockName, setting{})
 		first, second, third := b.try(holder), b.acquire(holder), b.try(holder)
-		fourth, err := reenter(t, second)
+		fourth, err := second.Reenter(t.Context())
 		b.must(err)
-		for _, lease := range []lock.Lease{first, third, fourth, second} { // in any order
+		for _, lease := range []*lock.Lease{first, third, fourth, second} { // in any order
 			_, err := other.Try(t.Context(), name)
 			wants(t, "another's Try", err, lock.ErrHeld)
 			wants(t, "release", lease.Release(t.Context()), nil)
 			wants(t, "release of what was released", lease.Release(t.Context()), lock.ErrLost)
 		}
 		b.free()
-		if _, err := reenter(t, first); err == nil {
+		if _, err := first.Reenter(t.Context()); err == nil {
 			t.Error("it was entered again after its release")
 		}
 		wants(t, "another's release", b.try(other).Release(t.Context()), nil)
@@ -44,7 +39,6 @@ func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
 }
 
 func TestReentrantNamesAreCountedApart(t *testing.T) {
-	t.Parallel()
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder := b.worker(lockName, setting{})
 		lease := b.try(holder)
@@ -59,11 +53,10 @@ func TestReentrantNamesAreCountedApart(t *testing.T) {
 }
 
 func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		lease := b.try(b.worker("reentrant", setting{}))
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), 5*time.Second).Err())
-		_, err := reenter(t, lease)
+		_, err := lease.Reenter(t.Context())
 		b.must(err)
 		if ttl := b.ttl(); ttl <= 5*time.Second {
 			t.Errorf("after the second entry it expires in %s, want about 10s", ttl)
@@ -71,52 +64,76 @@ func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
 	})
 }
 
+// The script of a release answers whether the lock is free, still held, or not the caller's, and each answer reaches the
+// caller: by its own count, and where another process counts under the same name.
 func TestReentrantReleaseAnswersWhatIsLeft(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
-		holder := b.worker("reentrant", setting{})
-		leases := []lock.Lease{b.try(holder), b.try(holder)}
-		for i, want := range []string{"2", "1"} {
-			entries, err := b.conn.HVals(t.Context(), b.keys.Lock(name)).Result()
-			if err != nil || len(entries) != 1 || entries[0] != want {
-				t.Errorf("before release %d the hash counts %v, %v; want [%s]", i+1, entries, err, want)
+		leaves := func(what string, lease *lock.Lease, err error, left int) {
+			t.Helper()
+			wants(t, what, lease.Release(t.Context()), err)
+			if n := lease.Left(); err == nil && n != left {
+				t.Errorf("%s: %d entries are left, want %d", what, n, left)
 			}
-			b.must(leases[i].Release(t.Context()))
 		}
-		b.free()
+		w := b.worker("reentrant", setting{})
+		one, two, three := b.try(w), b.try(w), b.try(w)
+		leaves("third release", three, nil, 2)
+		leaves("second release", two, nil, 1)
+		b.expire()
+		leaves("release of an expired lock", one, lock.ErrLost, 0)
+
+		b.try(b.worker("reentrant", setting{params: fixedOwner}))
+		leaves("release beside another process of the same name", b.try(b.worker("reentrant", setting{params: fixedOwner})), nil, 1)
 	})
 }
 
-// What was acquired before the lock expired has no part in what the same worker acquires after.
+var fixedOwner = param.Values{"owner": "fixed"}
+
+// What is entered again after it has expired is a new lock to the server: the release of the older entry frees it.
 func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		holder := b.worker("reentrant", setting{})
-		old := b.try(holder)
+		for by, enter := range map[string]func(old *lock.Lease) (*lock.Lease, error){
+			"Try":     func(*lock.Lease) (*lock.Lease, error) { return holder.Try(t.Context(), name) },
+			"Reenter": func(old *lock.Lease) (*lock.Lease, error) { return old.Reenter(t.Context()) },
+		} {
+			old := b.try(holder)
+			b.expire()
+			lease, err := enter(old)
+			wants(t, by, err, nil)
+			wants(t, "release of the older entry", old.Release(t.Context()), nil)
+			b.free()
+			wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)
+		}
+	})
+}
+
+// Two processes that give the same name are one holder: both get in, and a late release frees what the other has.
+func TestReentrantOfOneNameLetsTwoIn(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		one, other := b.worker("reentrant", setting{params: fixedOwner}), b.worker("reentrant", setting{params: fixedOwner})
+		if p := one.Promises(); p.Exclusive || p.OwnerRelease {
+			t.Errorf("it promises %+v", p)
+		}
+		b.try(one)
+		b.try(other)
 		b.expire()
-		_, err := reenter(t, old)
-		wants(t, "entering an expired lock again", err, lock.ErrLost)
-		lease := b.try(holder)
-		_, err = reenter(t, old)
-		wants(t, "entering it again by the old lease", err, lock.ErrLost)
-		wants(t, "renewal of the old lease", old.(lock.Renewer).Renew(t.Context()), lock.ErrLost)
-		wants(t, "release of the old lease", old.Release(t.Context()), lock.ErrLost)
-		again := b.try(holder)
-		wants(t, "renewal", lease.(lock.Renewer).Renew(t.Context()), nil)
-		wants(t, "release", lease.Release(t.Context()), nil)
-		wants(t, "last release", again.Release(t.Context()), nil)
+		late := b.try(one)
+		b.expire()
+		next := b.try(other)
+		wants(t, "the late release", late.Release(t.Context()), nil)
 		b.free()
+		wants(t, "release of the next", next.Release(t.Context()), lock.ErrLost)
 	})
 }
 
 func TestReentrantIsLostToWhoTookItAfterItExpired(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		holder := b.worker("reentrant", setting{})
 		old := b.try(holder)
 		b.expire()
 		next := b.try(b.worker("reentrant", setting{}))
-		_, err := reenter(t, old)
+		_, err := old.Reenter(t.Context())
 		wants(t, "entering another's lock again", err, lock.ErrLost)
 		_, err = holder.Try(t.Context(), name)
 		wants(t, "Try of another's lock", err, lock.ErrHeld)
@@ -135,10 +152,10 @@ func TestReentrantLostReplyKeepsTheCount(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			b := newBench(t, server)
 			proxy := testkit.StartProxy(t, server)
-			w := b.worker("reentrant", setting{through: proxy.Server()})
+			w := b.worker("reentrant", setting{through: proxy.Server(), params: released})
 			lease := b.try(w)
 			cut(proxy, "evalsha")
-			if _, err := reenter(t, lease); err == nil {
+			if _, err := lease.Reenter(t.Context()); err == nil {
 				t.Error("it was entered without a reply")
 			}
 			again := b.try(w)

@@ -14,7 +14,6 @@ import (
 
 // The first reader who leaves frees all, and the second is told that it has lost what the first deleted.
 func TestRWNaiveOneReaderFreesAll(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
 		first, second, writer := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), c.worker(nil, nil)
@@ -29,7 +28,6 @@ func TestRWNaiveOneReaderFreesAll(t *testing.T) {
 
 // A late writer deletes the lock of the next one.
 func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})
 		late := write(t, c.worker(nil, nil))
@@ -43,7 +41,6 @@ func TestRWNaiveLateWriterFreesTheNextOne(t *testing.T) {
 
 // The first reader outlives the expiry and counts down the second: a writer enters while that one reads.
 func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-keys"), param.Values{"timeout": atOnce})
 		one, other, writer := c.worker(nil, nil), c.worker(nil, nil), c.worker(nil, nil)
@@ -62,19 +59,21 @@ func TestRWKeysOneReaderFreesAnothers(t *testing.T) {
 func TestRWKeysCrashedReaderKeepsWritersOut(t *testing.T) {
 	t.Parallel()
 	for _, kindName := range rwKinds[:2] {
-		eachServer(t, func(t *testing.T, b *bench) {
-			c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
-			read(t, c.worker(nil, nil)) // and crashes
-			readers := c.keys.Lock(name) + ":readers"
-			b.conn.PExpire(t.Context(), readers, 5*time.Second)
-			lease := read(t, c.worker(nil, nil))
-			if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
-				t.Errorf("%s are left, want most of the TTL again", left)
-			}
-			if kindName == "rw-keys" {
-				release(t, lease)
-			}
-			noWriter(t, c.worker(nil, nil), "the crashed reader counts")
+		t.Run(kindName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				c := b.workers(kind(t, kindName), param.Values{"timeout": atOnce})
+				read(t, c.worker(nil, nil)) // and crashes
+				readers := c.keys.Lock(name) + ":readers"
+				b.conn.PExpire(t.Context(), readers, 5*time.Second)
+				lease := read(t, c.worker(nil, nil))
+				if left := b.conn.PTTL(t.Context(), readers).Val(); left <= 5*time.Second {
+					t.Errorf("%s are left, want most of the TTL again", left)
+				}
+				if kindName == "rw-keys" {
+					release(t, lease)
+				}
+				noWriter(t, c.worker(nil, nil), "the crashed reader counts")
+			})
 		})
 	}
 }
@@ -98,7 +97,7 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 		l, conn := b.workers(kind(t, "rw-keys"), param.Values{"ttl": c.ttl}).connected(nil, nil)
 		var sent []any
 		conn.AddHook(sees(func(cmd redis.Cmder) { sent = cmd.Args() }))
-		for how, take := range map[string]func(testing.TB, lock.Locker) lock.Lease{":readers": read, ":writer": write} {
+		for how, take := range map[string]func(testing.TB, lock.Locker) *lock.Lease{":readers": read, ":writer": write} {
 			before := calls(c.command)
 			lease := take(t, l)
 			if unit := sent[len(sent)-1]; unit != c.unit {
@@ -117,7 +116,6 @@ func TestRWKeysCountsSecondsWhereItCan(t *testing.T) {
 }
 
 func TestRWKeysExpire(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-keys"), param.Values{"ttl": "50ms"})
 		c := b.workers(kind(t, "rw-keys"), nil)

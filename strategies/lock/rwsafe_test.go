@@ -4,36 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// What breaks rw-keys and rw-hash: readers that leave in any order, and twice.
-func TestRWSafeReaderFreesOnlyItself(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
-		writer := c.worker(nil, nil)
-		first, second, third := read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil)), read(t, c.worker(nil, nil))
-		for _, lease := range []lock.Lease{second, first} {
-			release(t, lease)
-			releaseFindsItLost(t, lease)
-			if _, err := writer.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("Try while a reader remains: %v, want %v", err, lock.ErrHeld)
-			}
-		}
-		release(t, third)
-		release(t, write(t, writer))
-		c.leavesNothing()
-	})
-}
-
 // Each reader's entry expires by itself, although others come and put the expiry of the key off.
 func TestRWSafeCrashedReaderExpires(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		crashed := b.workers(kind(t, "rw-safe"), param.Values{"ttl": "50ms"})
 		c := b.workers(kind(t, "rw-safe"), nil)
@@ -50,7 +28,6 @@ func TestRWSafeCrashedReaderExpires(t *testing.T) {
 }
 
 func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms"})
 		reader := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce}).worker(nil, nil)
@@ -79,7 +56,6 @@ func TestRWSafeWaitingWriterBarsNewReaders(t *testing.T) {
 
 // A writer whose readers do not finish keeps others out for no longer than bar, though it waits on.
 func TestRWSafeBarIsBounded(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "5ms", "bar": "50ms"})
 		lease := read(t, c.worker(nil, nil))
@@ -93,7 +69,6 @@ func TestRWSafeBarIsBounded(t *testing.T) {
 
 // A writer who dies while it waits does not keep readers out for good.
 func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
 		lease := read(t, c.worker(nil, nil))
@@ -129,7 +104,6 @@ func (c *workers) reads(ctx context.Context, params param.Values) *taking {
 // Readers who wait when a writer leaves get in before the next writer, who bars those that come later. A place is
 // kept for three polls, so these are long: a busy machine does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"poll": "1s"})
 		first := write(t, c.worker(nil, nil))
@@ -158,7 +132,6 @@ func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 
 // A reader who gives up when its turn has come does not keep writers out.
 func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
 		first, writer := write(t, c.worker(nil, nil)), c.worker(nil, nil)
@@ -175,7 +148,6 @@ func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
 
 // A reader who dies before its turn keeps writers out for a moment only.
 func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
 		first := write(t, c.worker(nil, nil))
@@ -189,52 +161,18 @@ func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
 	})
 }
 
-func TestRWSafeIsRenewed(t *testing.T) {
-	t.Parallel()
+// A reader is renewed by a script of its own; the suite renews a writer.
+func TestRWSafeReaderIsRenewed(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		for _, what := range []string{"a writer", "a reader"} {
-			c, l := b.outlivesRWSafe(what, 600)
-			lease, err := takeAs(what, l)(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.conn.Del(t.Context(), c.kind.AllKeys(c.keys.Lock(name))...)
-			select {
-			case <-lease.Context().Done():
-			case <-time.After(soon):
-				t.Fatalf("%s does not notice that the lock is gone", what)
-			}
-			releaseFindsItLost(t, lease)
+		c := b.workers(kind(t, "rw-safe"), nil)
+		lease, readers := read(t, c.worker(nil, nil)), c.kind.AllKeys(c.keys.Lock(name))[1]
+		before := b.conn.ZRangeWithScores(t.Context(), readers, 0, -1).Val()[0].Score
+		until(t, "the clock has moved on", func() bool { return now(c) > int64(before)-9_990 })
+		wants(t, "renewal", lease.Renew(t.Context()), nil)
+		if after := b.conn.ZRangeWithScores(t.Context(), readers, 0, -1).Val()[0].Score; after <= before {
+			t.Errorf("it ends at %.0f, and before the renewal at %.0f", after, before)
 		}
+		b.conn.Del(t.Context(), readers)
+		wants(t, "renewal of a lost lock", lease.Renew(t.Context()), lock.ErrLost)
 	})
-}
-
-// takeAs is how a writer or a reader takes a read-write lock.
-func takeAs(what string, l lock.Locker) func(context.Context, string) (lock.Lease, error) {
-	if what == "a reader" {
-		return l.(lock.SharedLocker).AcquireShared
-	}
-	return l.Acquire
-}
-
-// outlivesRWSafe holds a lock that is renewed for longer than its TTL, given in ms of the server. Where it is lost it
-// tries again with a longer TTL, because the machine may stop for about as long.
-func (b *bench) outlivesRWSafe(what string, ttl int64) (*workers, lock.Locker) {
-	b.Helper()
-	kind, err := lock.WithWatchdog(kind(b, "rw-safe"))
-	b.must(err)
-	c := b.workers(kind, param.Values{"ttl": (time.Duration(ttl) * time.Millisecond).String()})
-	l := c.worker(nil, nil)
-	lease, err := takeAs(what, l)(b.Context(), name)
-	b.must(err)
-	start := now(c)
-	until(b, "more than a TTL has passed", func() bool { return now(c) > start+ttl*3/2 })
-	if cause := context.Cause(lease.Context()); cause != nil && ttl < 10_000 {
-		_ = lease.Release(b.Context()) // it may be lost
-		return b.outlivesRWSafe(what, 4*ttl)
-	} else if cause != nil {
-		b.Errorf("%s lost it: %v", what, cause)
-	}
-	release(b, lease)
-	return c, l
 }

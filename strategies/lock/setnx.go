@@ -26,7 +26,8 @@ import (
 // What breaks it: it never expires. A holder that dies holds it for good, and everybody else times out (scenario
 // crash-holding). The same happens when the reply to SETNX is lost, because the published code does not delete the
 // token that it may have set (lost-acquire); lost-reply=released is the correction. It also happens when a holder
-// releases it while the server is out of memory, because Redis then queues nothing in a MULTI, not even a DEL.
+// releases it while the server is out of memory, because Redis then queues nothing in a MULTI, not even a DEL
+// (oom).
 //
 // Source: Redis in Action, section 6.2.3, acquire_lock and release_lock.
 func setNX() Kind {
@@ -34,15 +35,18 @@ func setNX() Kind {
 		Name:     "setnx",
 		Summary:  "SETNX with a random token, never expires; a dead holder holds it for good",
 		Source:   "Redis in Action, section 6.2.3",
-		Params:   []param.Param{lostReplyParam, PollParam, TimeoutParam},
+		Params:   []param.Param{keptParam, PollParam, TimeoutParam},
 		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
 		Variants: []string{":lost-reply=" + lostReplyReleased},
-	}, func(l redisLease) grant { return &setNXLease{l} })
+	}, func(h *hold) {
+		h.bySetNX(func(ctx context.Context) (bool, error) { return h.setNX(ctx, h.token) })
+	})
 }
 
 // setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command (PEXPIRE for a TTL that is not whole
 // seconds, so that tests can be short). It is released as setnx is, so that its flaw stands alone. It promises that
-// only its holder releases it, and looks as if a crashed holder did not hold it for good.
+// only its holder releases it, and looks as if a crashed holder did not hold it for good. With release=del it is as the
+// articles have it: SETNX key 1, and DEL, so that a late holder also deletes the lock of the next (pause-release).
 //
 // What breaks it: a holder that dies between the two commands (scenario crash-half-taken). The key then has no TTL,
 // nobody gives it one, and everybody else times out for good. A lost reply to SETNX does the same (lost-acquire). The
@@ -50,14 +54,36 @@ func setNX() Kind {
 //
 // Source: articles from before Redis 2.6.12 (2013), whose SET can do both at once, and many since.
 func setNXExpireNaive() Kind {
+	promises := func(v param.Values) Promises {
+		return Promises{Exclusive: true, OwnerRelease: v.Text(naiveReleaseParam) != byDel, ClockIndependent: true}
+	}
 	return polling(Kind{
 		Name:     "setnx-expire-naive",
 		Summary:  "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
 		Source:   "articles from before Redis 2.6.12",
-		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, lostReplyParam, PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &setNXExpireLease{setNXLease{l}} })
+		Promises: promises(nil), PromisesWith: promises,
+		Params:   []param.Param{TTLParam, expireParam, naiveReleaseParam, keptParam, PollParam, TimeoutParam},
+		Variants: []string{":release=" + byDel},
+	}, func(h *hold) {
+		h.bySetNX(h.setNXThenExpire)
+		if h.env.Params.Text(naiveReleaseParam) == byDel {
+			h.token, h.Release, h.undo = anybody, h.del, nil
+		}
+	})
 }
+
+const (
+	byDel         = "del"
+	expireSeconds = "seconds"
+)
+
+var (
+	naiveReleaseParam = param.Choice("release", "compares a token under WATCH (watch), or deletes the key of anybody (del)",
+		byWatch, byDel)
+	expireParam = param.Choice("expire",
+		"EXPIRE or PEXPIRE, as ttl needs (exact), or EXPIRE in seconds rounded down, of which 0 deletes the lock",
+		"exact", expireSeconds)
+)
 
 // setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE for a TTL that is not whole seconds). A waiter who
 // finds the lock without a TTL sets one, because its holder may have died between the two commands, or does not know
@@ -66,7 +92,10 @@ func setNXExpireNaive() Kind {
 //
 // What breaks it: a holder that is paused for longer than the TTL, as with set-px. A holder that is paused between its
 // two commands is overtaken too, before it has worked at all: the TTL that a waiter set passes, the next worker takes
-// the lock, and the holder's EXPIRE succeeds on a lock that is not its own. The book does not check this.
+// the lock, and the holder's EXPIRE succeeds on a lock that is not its own (pause-half-taken). The book does not check this.
+//
+// A rendering of the book in Java divides milliseconds by 1000 for EXPIRE (expire=seconds): with a TTL below one second
+// EXPIRE 0 deletes the lock that was just taken. It polls every second (poll=1s).
 //
 // Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
 func setNXExpire() Kind {
@@ -75,108 +104,78 @@ func setNXExpire() Kind {
 		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, lostReplyParam, PollParam, TimeoutParam},
-	}, func(l redisLease) grant { return &repairingLease{setNXExpireLease{setNXLease{l}}} })
+		Params:   []param.Param{TTLParam, expireParam, keptParam, PollParam, TimeoutParam},
+	}, func(h *hold) {
+		h.bySetNX(func(ctx context.Context) (bool, error) {
+			taken, err := h.setNXThenExpire(ctx)
+			if !taken && err == nil {
+				err = h.repair(ctx)
+			}
+			return taken, err
+		})
+	})
 }
 
-const lostReplyReleased = "released"
-
-// lostReplyParam is what an acquisition does that fails after it may have taken the lock.
-var lostReplyParam = param.Choice("lost-reply",
-	"a lock that may be held although its reply was lost: kept, as published, or released", "kept", lostReplyReleased)
-
-type setNXLease struct{ redisLease }
-
-// take implements grant.
-func (l *setNXLease) take(ctx context.Context) (bool, error) {
-	taken, err := l.setNX(ctx, l.token)
-	return taken, l.failed(ctx, err, Abandon)
+// bySetNX completes a lock that is taken by SETNX and released as the book releases it.
+func (h *hold) bySetNX(take func(context.Context) (bool, error)) {
+	h.take, h.Release, h.undo = take, h.deleteWatched, h.deleteWatched
 }
 
-// failed returns the error of an acquisition. It first gives back what may be held, if the lock is to do so.
-func (l *setNXLease) failed(ctx context.Context, err error,
-	abandon func(context.Context, error, func(context.Context) error) error,
-) error {
-	if err == nil || l.env.Params.Text(lostReplyParam) != lostReplyReleased {
-		return err
-	}
-	return abandon(ctx, err, l.Release)
-}
-
-// Release implements Lease.
-func (l *setNXLease) Release(ctx context.Context) error {
+// deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
+func (h *hold) deleteWatched(ctx context.Context) error {
 	for {
-		err := l.rdb.Watch(ctx, func(tx *redis.Tx) error { return l.deleteIfMine(ctx, tx) }, l.key)
+		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error { return h.deleteIfMine(ctx, tx) }, h.key)
 		switch {
 		case errors.Is(err, redis.TxFailedErr):
 		case backend.Redirected(err) && ctx.Err() == nil: // its slot moves, and nothing was deleted
-			time.Sleep(l.env.Params.Duration(PollParam))
+			time.Sleep(h.env.Params.Duration(PollParam))
 		default:
-			return l.releases(1, err)
+			return h.releases(1, err)
 		}
 	}
 }
 
-func (l *setNXLease) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
-	token, err := tx.Get(ctx, l.key).Result()
-	if err == redis.Nil || err == nil && token != l.token {
-		return ErrLost
-	}
-	if err != nil {
+func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
+	if err := h.mine(ctx, tx); err != nil {
 		return err
 	}
-	l.env.Steps.At(ctx, step.Looked)
-	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, l.key).Err() })
+	h.env.Steps.At(ctx, step.Looked)
+	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
 	return err
 }
 
-type setNXExpireLease struct{ setNXLease }
-
-// take implements grant.
-func (l *setNXExpireLease) take(ctx context.Context) (bool, error) {
-	if taken, err := l.setNXLease.take(ctx); !taken {
+// setNXThenExpire takes the lock by two commands.
+func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
+	if taken, err := h.setNX(ctx, h.token); !taken || err != nil {
 		return false, err
 	}
-	l.env.Steps.At(ctx, step.Half)
-	if err := l.expire(ctx); err != nil {
-		return false, l.failed(ctx, err, GiveBack)
-	}
-	return true, nil
+	h.env.Steps.At(ctx, step.Half)
+	return true, h.expire(ctx)
 }
 
 // expire gives the lock its TTL, whoever holds it.
-func (l *setNXExpireLease) expire(ctx context.Context) error {
-	ttl := l.ttl()
-	cmd := redis.NewBoolCmd(ctx, "pexpire", l.key, ttl.Milliseconds())
-	if wholeSeconds(ttl) {
-		cmd = redis.NewBoolCmd(ctx, "expire", l.key, int64(ttl/time.Second))
+func (h *hold) expire(ctx context.Context) error {
+	command := "pexpire"
+	unit, n := h.expiry()
+	if whole := h.env.Params.Text(expireParam) == expireSeconds; whole || unit == "ex" {
+		command, n = "expire", int64(h.ttl()/time.Second)
 	}
-	if err := l.rdb.Process(ctx, cmd); err != nil {
-		return fmt.Errorf("let %s expire: %w", l.key, err)
+	if err := h.rdb.Process(ctx, redis.NewBoolCmd(ctx, command, h.key, n)); err != nil {
+		return fmt.Errorf("let %s expire: %w", h.key, err)
 	}
 	return nil
 }
 
-// repairingLease sets the TTL that the holder did not set.
-type repairingLease struct{ setNXExpireLease }
-
-// take implements grant.
-func (l *repairingLease) take(ctx context.Context) (bool, error) {
-	if taken, err := l.setNXExpireLease.take(ctx); taken || err != nil {
-		return taken, err
-	}
-	return false, l.repair(ctx)
-}
-
-func (l *repairingLease) repair(ctx context.Context) error {
+// repair sets the TTL that the holder did not set.
+func (h *hold) repair(ctx context.Context) error {
 	const endless = -1 // what PTTL answers about a key without one
-	ttl, err := l.rdb.PTTL(ctx, l.key).Result()
+	ttl, err := h.rdb.PTTL(ctx, h.key).Result()
 	if err != nil {
-		return fmt.Errorf("read the TTL of %s: %w", l.key, err)
+		return fmt.Errorf("read the TTL of %s: %w", h.key, err)
 	}
 	if ttl != endless {
 		return nil
 	}
-	l.env.Steps.At(ctx, step.Looked)
-	return l.expire(ctx)
+	h.env.Steps.At(ctx, step.Looked)
+	return h.expire(ctx)
 }

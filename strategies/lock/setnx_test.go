@@ -1,9 +1,9 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,77 +13,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-func TestSetNXSecondAcquirerWaits(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		first := b.acquire(b.locker(b.server, nil, nil))
-		waits := step.Hold(step.Waiting)
-		locker := b.locker(b.server, waits.Observe, nil)
-		acquired := make(chan lock.Lease, 1)
-		go func() {
-			lease, err := locker.Acquire(t.Context(), name)
-			if err != nil {
-				t.Errorf("second acquisition: %v", err)
-			}
-			acquired <- lease
-		}()
-		<-waits.Reached()
-		if err := first.Release(t.Context()); err != nil {
-			t.Errorf("release: %v", err)
-		}
-		waits.Open()
-		second := <-acquired
-		if polls := locker.(lock.Poller).Polls(); polls != 1 {
-			t.Errorf("it polled %d times, want 1", polls)
-		}
-		if err := second.Release(t.Context()); err != nil || b.holder() != "" {
-			t.Errorf("second release: %v; then the lock is held by %q", err, b.holder())
-		}
-	})
-}
-
-func TestSetNXTryAndTimeoutReportAHeldLock(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		holder := b.locker(b.server, nil, nil)
-		lease := b.acquire(holder)
-		other := b.locker(b.server, nil, param.Values{"timeout": "0s"})
-		if _, err := other.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("Try: %v, want %v", err, lock.ErrHeld)
-		}
-		if _, err := other.Acquire(t.Context(), name); !errors.Is(err, lock.ErrTimeout) {
-			t.Errorf("Acquire: %v, want %v", err, lock.ErrTimeout)
-		}
-		if _, err := holder.Try(t.Context(), name); !errors.Is(err, lock.ErrHeld) || holder.Promises().Reentrant {
-			t.Errorf("the holder's Try: %v, want %v: it is not reentrant", err, lock.ErrHeld)
-		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if lease, err := other.Try(t.Context(), name); err != nil || lease.Context().Err() != nil {
-			t.Errorf("Try of a free lock: %v", err)
-		}
-	})
-}
-
-func TestSetNXReleaseLeavesAnothersLock(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		lease := b.acquire(b.locker(b.server, nil, nil))
-		b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0)
-		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) || b.holder() != "another" {
-			t.Errorf("release: %v, want %v; then held by %q, want another", err, lock.ErrLost, b.holder())
-		}
-		b.conn.Del(t.Context(), b.keys.Lock(name))
-		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("release of a lock that is gone: %v, want %v", err, lock.ErrLost)
-		}
-	})
-}
-
 // A lock that is taken over between the comparison and the deletion is not deleted.
 func TestSetNXReleaseIsAtomic(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		rdb := testkit.Dial(t, b.server)
 		rdb.AddHook(before{"multi", func() { b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0) }})
@@ -99,7 +30,6 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 
 // The published code does not delete the token that it may have set: nobody knows that it holds the lock.
 func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
-	t.Parallel()
 	for _, lockName := range []string{"setnx", "setnx-expire-naive", "setnx-expire"} {
 		t.Run(lockName, func(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
@@ -122,22 +52,21 @@ func TestSetNXLostReplyLeavesALockThatNobodyKnowsOf(t *testing.T) {
 // The version without and the one with an expiry, mixed on one name: a waiter of the second gives the lock of the first
 // an expiry. That aborts a release that has looked already, which is then made again; and the lock can be lost.
 func TestSetNXMixedWithAnExpiry(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		waiter := b.worker("setnx-expire", setting{})
 		looks := 0
-		lease := b.acquire(b.locker(b.server, whenever(step.Looked, func() {
+		lease := b.acquire(b.worker("setnx", setting{steps: whenever(step.Looked, func() {
 			if looks++; looks == 1 {
 				_, err := waiter.Try(t.Context(), name)
 				wants(t, "Try of a held lock", err, lock.ErrHeld)
 			}
-		}), nil))
+		})}))
 		wants(t, "the release that was aborted", lease.Release(t.Context()), nil)
 		if looks != 2 {
 			t.Errorf("the release looked %d times whose the lock is, want 2", looks)
 		}
 
-		lease = b.acquire(b.locker(b.server, nil, nil))
+		lease = b.acquire(b.worker("setnx", setting{}))
 		_, err := waiter.Try(t.Context(), name)
 		wants(t, "Try of a held lock", err, lock.ErrHeld)
 		b.expire()
@@ -147,24 +76,11 @@ func TestSetNXMixedWithAnExpiry(t *testing.T) {
 	})
 }
 
-func TestSetNXContextEndsTheWait(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		b.acquire(b.locker(b.server, nil, nil))
-		ctx, cancel := context.WithCancel(t.Context())
-		// It would poll once an hour: only the context can end the wait in time.
-		l := b.locker(b.server, whenever(step.Waiting, cancel), param.Values{"poll": "1h0m0s", "timeout": "2h0m0s"})
-		if _, err := l.Acquire(ctx, name); !errors.Is(err, context.Canceled) {
-			t.Errorf("Acquire: %v, want %v", err, context.Canceled)
-		}
-	})
-}
-
 // The flaw that the doc comment admits: a full server refuses to queue the DEL.
 func TestSetNXStaysHeldWhenTheServerIsFull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Local(t))
-	lease := b.acquire(b.locker(b.server, nil, nil))
+	lease := b.acquire(b.worker("setnx", setting{}))
 	if err := b.conn.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +106,6 @@ func (b *bench) diesHalfway(lockName string) {
 }
 
 func TestSetNXExpireNaiveIsHeldForGoodByWhoDiesHalfway(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		b.diesHalfway("setnx-expire-naive")
 		other := b.worker("setnx-expire-naive", setting{params: param.Values{"timeout": "20ms"}})
@@ -202,17 +117,42 @@ func TestSetNXExpireNaiveIsHeldForGoodByWhoDiesHalfway(t *testing.T) {
 	})
 }
 
-func TestSetNXExpireNaiveGivesBackWhatItCannotLetExpire(t *testing.T) {
-	t.Parallel()
+// As the articles have it: value 1, and a DEL by whoever was holder once.
+func TestSetNXExpireNaiveReleasedByDelFreesTheNextOnesLock(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		proxy := testkit.StartProxy(t, b.server)
-		w := b.worker("setnx-expire-naive", setting{through: proxy.Server(), params: released})
-		proxy.LoseCommand("expire")
-		if _, err := w.Try(t.Context(), name); err == nil {
-			t.Error("Try succeeded without EXPIRE")
+		w := b.worker("setnx-expire-naive", setting{params: param.Values{"release": "del"}})
+		if w.Promises().OwnerRelease {
+			t.Errorf("it promises %+v", w.Promises())
 		}
+		late := b.try(w)
+		if b.holder() != "1" {
+			t.Errorf("the key holds %q, want 1", b.holder())
+		}
+		b.expire()
+		next := b.try(b.worker("setnx-expire-naive", setting{params: param.Values{"release": "del"}}))
+		wants(t, "the late release", late.Release(t.Context()), nil)
 		b.free()
+		wants(t, "the next one's release", next.Release(t.Context()), lock.ErrLost)
 	})
+}
+
+// EXPIRE in whole seconds, rounded down: with a TTL below one second it deletes the lock that was just taken.
+func TestSetNXExpireInWholeSeconds(t *testing.T) {
+	for _, lockName := range []string{"setnx-expire-naive", "setnx-expire"} {
+		t.Run(lockName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) {
+				w := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "999ms"}})
+				first := b.try(w)
+				second := b.try(w) // beside the first
+				wants(t, "release", first.Release(t.Context()), lock.ErrLost)
+				wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
+				long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
+				if b.try(long); b.ttl() > time.Minute || b.ttl() < time.Second {
+					t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
+				}
+			})
+		})
+	}
 }
 
 // The server has given the lock away when it refuses to let it expire.
@@ -228,7 +168,6 @@ func TestSetNXExpireNaiveGivesBackWhatTheServerWillNotLetExpire(t *testing.T) {
 }
 
 func TestSetNXExpireWaiterRepairsALockWithoutTTL(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		b.diesHalfway("setnx-expire")
 		waiter := b.worker("setnx-expire", setting{})
@@ -241,7 +180,6 @@ func TestSetNXExpireWaiterRepairsALockWithoutTTL(t *testing.T) {
 }
 
 func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		b.try(b.worker("setnx-expire", setting{}))
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), hour).Err())
@@ -255,7 +193,6 @@ func TestSetNXExpireWaiterLeavesATTLAlone(t *testing.T) {
 
 // The flaw that its doc comment admits: the waiter's repair makes a paused acquisition lose the lock before it has it.
 func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Half)
 		paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)

@@ -7,37 +7,37 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
 // deletes the key only if it still holds the token (compare-and-delete). The expiry is relative (px, ex) or a time by
 // the client's clock (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds: a client whose library
-// sent the command twice finds its own token, and holds the lock. With wait=N it is held only once N replicas have it
-// too; if fewer have it in time it is given back, and tried again. It promises that only its holder releases it and that
-// a crashed holder does not hold it for good.
+// sent the command twice finds its own token, and holds the lock. It promises that only its holder releases it and that a
+// crashed holder does not hold it for good.
 //
 // Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one command
-// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). With take=msetex (Redis 8.4, Valkey 9.1) one
-// command takes both locks of fine-wallet. A server that lacks the command is refused before a run. release=watch is the
-// transaction by which the book releases setnx. What happens in a failure is the same with each. DELEX is tested on
-// miniredis alone.
+// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). A server that lacks the command is refused before
+// a run. release=watch is the transaction by which the book releases setnx. What happens in a failure is the same with
+// each. DELEX is tested on miniredis alone.
 //
 // What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
 // the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
 // holder only a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for
 // too long or hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost
-// reply takes its own token for another's (resent-acquire). Its master may die before a replica has it (failover). wait=N
-// narrows that window and does not close it: another replica than those N may be promoted (failover-wait), unless N is
-// all of them, and then one that is down keeps everybody out. Nor does anybody wait for renewals to be replicated.
+// reply takes its own token for another's (resent-acquire). The published code does not give back the lock whose reply was
+// lost; with lost-reply=kept it is so here (lost-acquire). Its master may die before a replica has it (failover); to wait
+// for replicas (WAIT) narrows that window and does not close it.
 //
 // Of the other options of SET, XX is for a renewal that does not compare (see reentrantLocal), and KEEPTTL for a value
 // that changes while the lock is held, which that of no lock here does.
 //
-// Source: redis.io/commands/set, "Patterns"; for wait, redis.io/commands/wait.
+// Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	promises := func(v param.Values) Promises {
 		expiry := v.Text(expiryParam)
@@ -46,14 +46,13 @@ func setPX() Kind {
 			ClockIndependent: expiry != "pxat" && expiry != "exat",
 		}
 	}
-	k := polling(Kind{
+	return polling(Kind{
 		Name:     "set-px",
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Promises: promises(nil), PromisesWith: promises,
 		Params: []param.Param{
-			TTLParam, expiryParam, takeParam, getParam, releaseParam, ifEqParam, waitParam, waitTimeoutParam, PollParam,
-			TimeoutParam,
+			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},
 		Check:    checkSetPX,
 		Renews:   true,
@@ -61,25 +60,10 @@ func setPX() Kind {
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
-			":wait=1",      // a replica has it too
 			"+watchdog",    // renewed as long as its process lives
+			":lost-reply=" + lostReplyKept,
 		},
-	}, func(l redisLease) grant {
-		v := l.env.Params
-		return &setPXLease{
-			redisLease: l, expiry: v.Text(expiryParam), get: v.Text(getParam) == "on", replicas: v.Count(waitParam),
-			release: v.Text(releaseParam), renewBy: v.Text(ifEqParam), together: v.Text(takeParam) == byMSetEx,
-		}
-	})
-	open := k.New
-	k.New = func(env Env) (Locker, error) {
-		l, err := open(env)
-		if err == nil && env.Params.Text(takeParam) == byMSetEx {
-			return together{l.(*polled)}, nil
-		}
-		return l, err
-	}
-	return k
+	}, setPXHold)
 }
 
 var expiryParam = param.Choice("expiry",
@@ -108,28 +92,24 @@ var (
 
 // setPXCommands are the commands that replace a script.
 func setPXCommands(v param.Values) (commands []Command) {
-	switch v.Text(releaseParam) {
-	case byDelEx:
-		commands = append(commands, delEx)
-	case byDelIfEq:
-		commands = append(commands, delIfEq)
+	for choice, c := range map[string]Command{byDelEx: delEx, byDelIfEq: delIfEq} {
+		if v.Text(releaseParam) == choice {
+			commands = append(commands, c)
+		}
 	}
 	if v.Text(ifEqParam) == byIfEq {
 		commands = append(commands, setIfEq)
 	}
-	if v.Text(takeParam) == byMSetEx {
-		commands = append(commands, mSetEx)
-	}
 	return commands
 }
 
-// checkSetPX refuses an expiry in seconds that is not whole seconds, and what checkWait and checkTogether refuse.
+// checkSetPX refuses an expiry in seconds that is not whole seconds.
 func checkSetPX(v param.Values) error {
 	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
 	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
 		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
 	}
-	return errors.Join(checkWait(v), checkTogether(v))
+	return nil
 }
 
 //go:embed compare_delete.lua
@@ -143,70 +123,91 @@ var (
 	compareExpire = redis.NewScript(compareExpireText)
 )
 
-type setPXLease struct {
-	redisLease
-	expiry   string
-	get      bool   // SET answers what the key held
-	replicas int    // that must have it
-	release  string // what deletes the key; empty: a script
-	renewBy  string // what renews it; empty: a script
-	together bool   // it is taken by MSETEX
+// compared completes a lock whose key holds its token: scripts that compare it release and renew the lock.
+func (h *hold) compared() {
+	h.releasedBy(compareDelete, []string{h.key}, h.token)
+	h.renewedBy(compareExpire, []string{h.key}, h.token, h.ttl().Milliseconds())
 }
 
-// take implements grant.
-func (l *setPXLease) take(ctx context.Context) (bool, error) {
-	switch {
-	case l.together:
-		return takeTogether(ctx, l)
-	case l.replicas > 0:
-		return l.takeReplicated(ctx)
-	}
-	taken, err := l.ask(ctx, l.rdb)
-	if err != nil {
-		return false, Abandon(ctx, err, l.Release)
-	}
-	return taken, nil
+// CompareAndDelete deletes the key of a lock of the kind set-px if it still holds the token, and returns ErrLost, wrapped,
+// if it does not.
+func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
+	h := hold{key: key}
+	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
 }
 
-// ask sends SET, and says whether the lock is taken.
-func (l *setPXLease) ask(ctx context.Context, conn interface {
-	Process(context.Context, redis.Cmder) error
-}) (bool, error) {
-	cmd := l.set(ctx)
-	err := conn.Process(ctx, cmd)
+func setPXHold(h *hold) {
+	h.compared()
+	v := h.env.Params
+	switch v.Text(releaseParam) {
+	case byWatch:
+		h.Release = h.deleteWatched
+	case byDelEx:
+		h.Release = func(ctx context.Context) error { return h.releaseByCommand(ctx, "delex", h.key, "ifeq", h.token) }
+	case byDelIfEq:
+		h.Release = func(ctx context.Context) error { return h.releaseByCommand(ctx, "delifeq", h.key, h.token) }
+	}
+	if v.Text(ifEqParam) == byIfEq {
+		h.Renew = func(ctx context.Context) error { return h.setAgain(ctx, "ifeq", h.token) }
+	}
+	h.undo = h.Release
+	h.take = h.set
+}
+
+// releaseByCommand releases the lock by one command of a newer server.
+func (h *hold) releaseByCommand(ctx context.Context, command ...any) error {
+	cmd := redis.NewIntCmd(ctx, command...)
+	err := h.rdb.Process(ctx, cmd)
+	return h.releases(cmd.Val(), err)
+}
+
+// set sends SET NX with the parameters of set-px, and says whether the lock is taken.
+func (h *hold) set(ctx context.Context) (bool, error) {
+	get := h.env.Params.Text(getParam) == "on"
+	args := []any{"set", h.key, h.token, "nx"}
+	if get {
+		args = append(args, "get")
+	}
+	expiry := h.env.Params.Text(expiryParam)
+	cmd := redis.NewStatusCmd(ctx, append(args, expiry, h.when(expiry))...)
+	err := h.rdb.Process(ctx, cmd)
 	var refused redis.Error
 	switch none := errors.Is(err, redis.Nil); {
-	case l.get && none:
+	case get && none:
 		return true, nil
-	case l.get && errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+	case get && errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
 		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	case none:
 		return false, nil
 	case err != nil:
 		return false, err
-	case l.get:
-		return cmd.Val() == l.token, nil // it was sent twice
+	case get:
+		return cmd.Val() == h.token, nil // it was sent twice
 	}
 	return true, nil
 }
 
-func (l *setPXLease) set(ctx context.Context) *redis.StatusCmd {
-	if l.get {
-		return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", "get", l.expiry, l.when())
+// when is the TTL as an argument after expiry, in the unit of that word.
+func (h *hold) when(expiry string) int64 {
+	switch ttl := h.ttl(); expiry {
+	case "ex":
+		return int64(ttl / time.Second)
+	case "pxat":
+		return h.env.now().Add(ttl).UnixMilli()
+	case "exat":
+		return h.env.now().Add(ttl).Unix()
+	default: // px
+		return ttl.Milliseconds()
 	}
-	return redis.NewStatusCmd(ctx, "set", l.key, l.token, "nx", l.expiry, l.when())
 }
 
-// overwrite is a renewal that does not ask whose the lock is, if only somebody holds it.
-func (l *setPXLease) overwrite(ctx context.Context) error { return l.setAgain(ctx, "xx") }
-
 // setAgain is a renewal by SET under a condition.
-func (l *setPXLease) setAgain(ctx context.Context, condition ...any) error {
-	rdb, err := l.background.Connection(ctx)
+func (h *hold) setAgain(ctx context.Context, condition ...any) error {
+	rdb, err := h.background.Connection(ctx)
 	if err != nil {
 		return err
 	}
-	args := slices.Concat([]any{"set", l.key, l.token}, condition, []any{"px", l.ttl().Milliseconds()})
+	args := slices.Concat([]any{"set", h.key, h.token}, condition, []any{"px", h.ttl().Milliseconds()})
 	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
 	if errors.Is(err, redis.Nil) {
 		return ErrLost
@@ -214,35 +215,75 @@ func (l *setPXLease) setAgain(ctx context.Context, condition ...any) error {
 	return err
 }
 
-// Release implements Lease.
-func (l *setPXLease) Release(ctx context.Context) error {
-	var native *redis.IntCmd
-	switch l.release {
-	case byWatch:
-		return (&setNXLease{l.redisLease}).Release(ctx)
-	case byDelEx:
-		native = redis.NewIntCmd(ctx, "delex", l.key, "ifeq", l.token)
-	case byDelIfEq:
-		native = redis.NewIntCmd(ctx, "delifeq", l.key, l.token)
-	}
-	if native != nil {
-		err := l.rdb.Process(ctx, native)
-		return l.releases(native.Val(), err)
-	}
-	return l.releases(compareDelete.Run(ctx, l.rdb, []string{l.key}, l.token).Int64())
+// fenced is set-px with a counter: the script that takes the lock increments a second key, which never expires, and the
+// holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer whose number is smaller than
+// one that it has seen. It promises what set-px promises, and that each holder gets a larger number than all before.
+//
+// What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers start again when the counter
+// is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
+//
+// Source: M. Kleppmann, "How to do distributed locking", 2016.
+func fenced() Kind {
+	return polling(Kind{
+		Name:    "fenced",
+		Summary: "set-px, with a counter that gives each holder a larger number",
+		Source:  "Kleppmann, How to do distributed locking",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true,
+		},
+		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
+		Keys:   fencedKeys,
+		Renews: true,
+	}, fencedHold)
 }
 
-// CompareAndDelete deletes the key of a lock of the kind set-px if it still holds the token, and returns ErrLost, wrapped,
-// if it does not.
-func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
-	l := redisLease{key: key}
-	return l.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
+// fencedKeys are the lock's key and the counter of its holders.
+func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
+
+//go:embed fenced_take.lua
+var fencedTakeText string
+
+var fencedTake = redis.NewScript(fencedTakeText)
+
+func fencedHold(h *hold) {
+	h.compared()
+	h.take = func(ctx context.Context) (bool, error) {
+		number, err := fencedTake.Run(ctx, h.rdb, fencedKeys(h.key), h.token, h.ttl().Milliseconds()).Int64()
+		h.Fence = number
+		return err == nil && number > 0, err
+	}
 }
 
-// Renew implements Renewer.
-func (l *setPXLease) Renew(ctx context.Context) error {
-	if l.renewBy == byIfEq {
-		return l.setAgain(ctx, "ifeq", l.token)
-	}
-	return l.background.renew(ctx, compareExpire, []string{l.key}, l.token, l.ttl().Milliseconds())
+// A Command is one that not every server has on which marketsim runs.
+type Command struct {
+	Name  string // with the option in question: "SET IFEQ"
+	Since string // the versions that have it: "Redis 8.4, Valkey 8.1"
+	// what is sent to try it: the command's word and what follows the key. It does nothing if there is no such key.
+	word  string
+	after []any
 }
+
+// Check tries the command on a key that does not exist, and leaves none. It returns backend.ErrUnavailable, wrapped, if
+// the server lacks the command, and any other error explained. COMMAND INFO is not asked: it does not tell the options of
+// SET, it needs a permission of its own, and miniredis answers what Redis 5 had.
+func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error {
+	err := rdb.Do(ctx, append([]any{c.word, key}, c.after...)...).Err()
+	var refused redis.Error
+	switch {
+	case err == nil || errors.Is(err, redis.Nil):
+		return nil
+	case errors.As(err, &refused) &&
+		(strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), "syntax error")):
+		answer, _, _ := strings.Cut(refused.Error(), ", with args")
+		return fmt.Errorf("%s is %w on this server, which answers %q: it needs %s", c.Name, backend.ErrUnavailable, answer,
+			c.Since)
+	}
+	return fmt.Errorf("try %s: %w", c.Name, backend.Explain(err))
+}
+
+// Commands that locks send if they are told to.
+var (
+	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}}
+	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}}
+	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}}
+)

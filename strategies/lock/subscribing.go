@@ -13,57 +13,27 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/step"
 )
 
-// subscribed is the base of a Locker whose waiters are notified: a message tells them when to try again.
-type subscribed struct {
-	locker
-	hub *hub
-	own io.Closer // the hub if this worker is alone in its process
+// subscribing completes the kind of a lock whose waiters are notified: a message tells them when to try again.
+func subscribing(k Kind, fill func(*hold)) Kind {
+	return opening(k, func(l *locker) (err error) {
+		l.fill = fill
+		l.hub, l.close, err = openHub(l.env)
+		return err
+	})
 }
 
-func newSubscribed(env Env, promises Promises) (subscribed, error) {
-	hub, own, err := openHub(env)
-	return subscribed{locker: newLocker(env, promises), hub: hub, own: own}, err
-}
-
-// Close implements io.Closer.
-func (l *subscribed) Close() error {
-	if l.own != nil {
-		l.own.Close() // never fails
+// notified waits for a message, or until again has passed or the time-out. It returns an error if there will be no
+// messages.
+func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
+	w.listen()
+	if err := l.sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
+		return err
 	}
-	return l.locker.Close()
-}
-
-// until calls attempt until it returns 0, which means that the lock is taken, or an error. Any other duration is how
-// long to wait for a message before the next attempt. until returns ErrTimeout when the time-out has passed, and ctx's
-// error when ctx ended first.
-func (l *subscribed) until(ctx context.Context, channel, token string,
-	attempt func(context.Context) (time.Duration, error),
-) (err error) {
-	w := l.hub.join(channel, token)
-	defer func() { w.leave(err == nil) }()
-	for deadline := time.Now().Add(l.timeout); ; {
-		l.asked = time.Now()
-		again, err := attempt(ctx)
-		if err != nil || again == 0 {
-			return err
-		}
-		l.polls++
-		l.env.Steps.At(ctx, step.Waiting)
-		left := time.Until(deadline)
-		if left <= 0 {
-			return ErrTimeout
-		}
-		w.listen()
-		if err := l.sleep(ctx, min(again, left), w.woken); err != nil {
-			return err
-		}
-		if err := l.hub.refusal(); err != nil {
-			return err
-		}
-	}
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	return l.hub.refused
 }
 
 const (
@@ -95,10 +65,10 @@ type hub struct {
 }
 
 // openHub returns the hub of the worker's process. If the worker is alone, it also returns what closes the hub.
-func openHub(env Env) (*hub, io.Closer, error) {
+func openHub(env Env) (*hub, func() error, error) {
 	if env.Process == nil {
 		h := newHub(env.Dial)
-		return h, h, nil
+		return h, h.Close, nil
 	}
 	shared, err := env.Process.Share("subscription", func() (io.Closer, error) { return newHub(env.Dial), nil })
 	if err != nil {
@@ -150,7 +120,7 @@ func (w *waiter) listen() {
 		w.hub.started = true
 		w.hub.done.Go(w.hub.run)
 	}
-	w.hub.change()
+	signal(w.hub.changed)
 }
 
 // leave removes the waiter. If it did not take the lock, a message may have reached it in vain: it wakes another.
@@ -162,35 +132,27 @@ func (w *waiter) leave(taken bool) {
 	h.waiters[w.channel] = rest
 	if len(rest) == 0 {
 		delete(h.waiters, w.channel)
-		h.change()
+		signal(h.changed)
 	}
 	if !taken {
 		h.wakeOne(w.channel)
 	}
 }
 
-// wake reports whether the waiter had not been woken already.
-func (w *waiter) wake() bool {
+// signal puts a value into a channel that holds one, and reports whether there was none.
+func signal(c chan struct{}) bool {
 	select {
-	case w.woken <- struct{}{}:
+	case c <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-// change tells the subscription that the set of wanted channels may have changed.
-func (h *hub) change() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
-}
-
 // wakeOne wakes the first waiter at a channel that has not been woken yet.
 func (h *hub) wakeOne(channel string) {
 	for _, w := range h.waiters[channel] {
-		if w.wake() {
+		if signal(w.woken) {
 			return
 		}
 	}
@@ -204,7 +166,7 @@ func (h *hub) receive(message any) {
 	case *redis.Subscription:
 		if m.Kind == "subscribe" {
 			for _, w := range h.waiters[m.Channel] {
-				w.wake()
+				signal(w.woken)
 			}
 		}
 	case *redis.Message:
@@ -214,17 +176,10 @@ func (h *hub) receive(message any) {
 		}
 		for _, w := range h.waiters[m.Channel] {
 			if w.token == m.Payload {
-				w.wake()
+				signal(w.woken)
 			}
 		}
 	}
-}
-
-// refusal is why there will be no messages; nil while there may be some.
-func (h *hub) refusal() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.refused
 }
 
 // refuse wakes everybody to return err.
@@ -234,7 +189,7 @@ func (h *hub) refuse(err error) {
 	h.refused = fmt.Errorf("subscribe: %w", err)
 	for _, waiters := range h.waiters {
 		for _, w := range waiters {
-			w.wake()
+			signal(w.woken)
 		}
 	}
 }

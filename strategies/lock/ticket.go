@@ -5,11 +5,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -32,23 +30,14 @@ import (
 // Source: J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", 1991,
 // section 2.2: fetch-and-increment of next-ticket, and a poll of now-serving.
 func ticket() Kind {
-	k := polling(Kind{
+	return polling(Kind{
 		Name:     "ticket",
 		Summary:  "INCR takes a number, and whoever is served holds it; a crash, of a waiter too, blocks all behind it",
 		Source:   "ticket lock; Mellor-Crummey and Scott, 1991",
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
 		Keys:     ticketKeys,
-	}, func(l redisLease) grant { return &ticketLease{redisLease: l} })
-	open := k.New
-	k.New = func(env Env) (Locker, error) {
-		l, err := open(env)
-		if err != nil {
-			return nil, err
-		}
-		return &ticketLocker{l.(*polled)}, nil
-	}
-	return k
+	}, ticketHold)
 }
 
 // ticketKeys are the counter of the numbers that are done, the counter of those that are taken, and the set of those
@@ -65,61 +54,46 @@ var (
 	ticketLeave = redis.NewScript(ticketLeaveText)
 )
 
-type ticketLocker struct{ *polled }
-
-// Acquire implements Locker. A number that is not served in time is given up.
-func (l *ticketLocker) Acquire(ctx context.Context, name string) (Lease, error) {
-	g := &ticketLease{redisLease: l.lease(name)}
-	lease, err := l.acquire(ctx, name, g)
-	if err != nil && g.number > 0 {
-		err = GiveBack(ctx, err, g.Release)
+func ticketHold(h *hold) {
+	var number int64 // 0: none was taken, as far as is known
+	h.queues = true
+	h.Release = func(ctx context.Context) error {
+		return h.releases(ticketLeave.Run(ctx, h.rdb, ticketKeys(h.key), number).Int64())
 	}
-	return lease, err
+	h.undo = func(ctx context.Context) error {
+		if number == 0 {
+			return nil
+		}
+		return h.Release(ctx)
+	}
+	h.take = func(ctx context.Context) (served bool, err error) {
+		if !h.waits {
+			number, err = ticketTry.Run(ctx, h.rdb, ticketKeys(h.key)[:2]).Int64()
+			return number > 0, err
+		}
+		served, err = h.ask(ctx, &number)
+		return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
+	}
 }
 
-// Try implements Locker.
-func (l *ticketLocker) Try(ctx context.Context, name string) (Lease, error) {
-	g := &ticketLease{redisLease: l.lease(name)}
-	l.asked = time.Now()
-	number, err := ticketTry.Run(ctx, g.rdb, ticketKeys(g.key)[:2]).Int64()
-	if err == nil && number == 0 {
-		err = ErrHeld
-	}
-	if err != nil {
-		return nil, fmt.Errorf("try lock %s: %w", name, backend.OfContext(ctx, err))
-	}
-	g.number = number
-	return g, nil
-}
-
-type ticketLease struct {
-	redisLease
-	number int64 // 0: none was taken, as far as is known
-}
-
-// take implements grant. The first attempt takes a number.
-func (l *ticketLease) take(ctx context.Context) (bool, error) {
-	p := l.rdb.Pipeline()
+// ask takes a number, if there is none yet, and reports whether it is served.
+func (h *hold) ask(ctx context.Context, number *int64) (bool, error) {
+	p := h.rdb.Pipeline()
 	var taken *redis.IntCmd
-	if l.number == 0 {
-		taken = p.Incr(ctx, ticketKeys(l.key)[1])
+	if *number == 0 {
+		taken = p.Incr(ctx, ticketKeys(h.key)[1])
 	}
-	done := p.Get(ctx, l.key)
+	done := p.Get(ctx, h.key)
 	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one
 	if taken != nil {
 		if err := taken.Err(); err != nil {
-			return false, fmt.Errorf("take a number for %s: %w", l.key, err)
+			return false, fmt.Errorf("take a number for %s: %w", h.key, err)
 		}
-		l.number = taken.Val()
+		*number = taken.Val()
 	}
 	n, err := done.Int64()
 	if err != nil && !errors.Is(err, redis.Nil) { // no number is done yet
-		return false, fmt.Errorf("ask which number of %s is served: %w", l.key, err)
+		return false, fmt.Errorf("ask which number of %s is served: %w", h.key, err)
 	}
-	return l.number == n+1, nil
-}
-
-// Release implements Lease. It also gives up a number that is not served yet.
-func (l *ticketLease) Release(ctx context.Context) error {
-	return l.releases(ticketLeave.Run(ctx, l.rdb, ticketKeys(l.key), l.number).Int64())
+	return *number == n+1, nil
 }

@@ -13,7 +13,6 @@ import (
 
 // Numbers that were given up are skipped, several in a row too, and one whose turn has come is passed on.
 func TestTicketSkipsNumbersThatWereGivenUp(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "ticket"), nil)
 		first := b.acquire(c.worker(nil, nil))
@@ -78,7 +77,6 @@ func TestTicketOfADeadClientBlocksAll(t *testing.T) {
 
 // The flaw that its doc comment admits: a former holder's number is that of the next one.
 func TestTicketNumbersRepeatWhenTheServerForgets(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		former := b.acquire(b.worker("ticket", setting{}))
 		b.must(b.conn.Del(t.Context(), kind(t, "ticket").AllKeys(b.keys.Lock(name))...).Err())

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -40,17 +42,17 @@ func (b *bench) renewals(c *counter, n int) {
 // often is a watchdog with nothing to wait for.
 var often = param.Values{"renew": "5ms"}
 
+// eachWatched runs tests that are not parallel: some look for goroutines that are left.
 func eachWatched(t *testing.T, f func(t *testing.T, b *bench, lockName string)) {
 	for _, lockName := range []string{"set-px+watchdog", "reentrant+watchdog", "fenced+watchdog"} {
 		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) { f(t, b, lockName) })
+			testkit.Each(t, func(t *testing.T, s *backend.Server) { f(t, newBench(t, s), lockName) })
 		})
 	}
 }
 
 // The watchdog renews for a stuck holder too: the flaw that the doc comment admits.
 func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
-	t.Parallel()
 	eachWatched(t, func(t *testing.T, b *bench, lockName string) {
 		renewals := counter{}
 		stuck := b.worker(lockName, setting{steps: renewals.observe, params: often})
@@ -68,18 +70,6 @@ func TestWatchdogRenewsForAHolderThatIsStuck(t *testing.T) {
 			t.Errorf("the lease ended: %v; notices loss: %v", err, stuck.Promises().NoticesLoss)
 		}
 		wants(t, "release", lease.Release(t.Context()), nil)
-	})
-}
-
-func TestWatchdogNoticesALoss(t *testing.T) {
-	t.Parallel()
-	eachWatched(t, func(t *testing.T, b *bench, lockName string) {
-		lease := b.try(b.worker(lockName, setting{params: often}))
-		b.expire()
-		next := b.try(b.worker(lockName, setting{}))
-		b.cancelled(lease)
-		wants(t, "release of a lost lock", lease.Release(t.Context()), lock.ErrLost)
-		wants(t, "the next one's release", next.Release(t.Context()), nil)
 	})
 }
 
@@ -109,7 +99,6 @@ func TestWatchdogStopsAtRelease(t *testing.T) {
 
 // A renewal that is under way when the release begins is waited for before the lock is given back.
 func TestWatchdogReleaseWaitsForARenewal(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewing, waited := make(chan struct{}), atomic.Bool{}
 		lease := b.try(b.worker("set-px+watchdog", setting{params: often, steps: func(ctx context.Context, at step.Name) {
@@ -166,18 +155,13 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 
 // Renewals do not wait for the worker's connection, and all of a worker's leases share one.
 func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
-	t.Parallel()
 	eachServer(t, func(t *testing.T, b *bench) {
 		renewals, dials := counter{}, atomic.Int64{}
 		w := b.worker("set-px+watchdog", setting{
 			steps: renewals.observe, params: often,
 			dial: func(ctx context.Context) (*redis.Client, error) {
 				dials.Add(1)
-				c, err := b.server.Dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return c.Client, nil
+				return dialer(b.server)(ctx)
 			},
 		})
 		one, err := w.Try(t.Context(), "one")
@@ -196,16 +180,6 @@ func TestWatchdogRenewsOnAConnectionOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestWatchdogLeavesANonReentrantLockAlone(t *testing.T) {
-	t.Parallel()
-	eachServer(t, func(t *testing.T, b *bench) {
-		lease := b.try(b.worker("set-px+watchdog", setting{}))
-		_, err := reenter(t, lease)
-		wants(t, "entering a lock again that is not reentrant", err, lock.ErrHeld)
-		wants(t, "release", lease.Release(t.Context()), nil)
-	})
-}
-
 // renewedKind is a lock by name, and "+watchdog" over one that does not renew itself.
 func renewedKind(t testing.TB, lockName string) lock.Kind {
 	t.Helper()
@@ -221,7 +195,7 @@ func renewedKind(t testing.TB, lockName string) lock.Kind {
 }
 
 // ends waits until a lease knows that it is lost, and returns how long after start that was.
-func ends(t testing.TB, lease lock.Lease, start time.Time) time.Duration {
+func ends(t testing.TB, lease *lock.Lease, start time.Time) time.Duration {
 	t.Helper()
 	<-lease.Context().Done()
 	if cause := context.Cause(lease.Context()); cause != lock.ErrLost {
@@ -293,35 +267,32 @@ func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 	}
 }
 
-// silent is a Locker that does not say when it asked: it takes three TTLs. Its lease can be renewed so often.
+// silent is a Locker that does not say when it asked: it takes three TTLs.
 type silent struct {
 	lock.Locker
-	renewals int
+	lease lock.Lease
 }
 
 const silentTTL = time.Second
 
-func (s *silent) Acquire(context.Context, string) (lock.Lease, error) {
+func (s silent) Acquire(context.Context, string) (*lock.Lease, error) {
 	time.Sleep(3 * silentTTL)
-	return s, nil
-}
-
-func (s *silent) Context() context.Context      { return context.Background() }
-func (s *silent) Release(context.Context) error { return nil }
-func (s *silent) Renew(context.Context) error {
-	if s.renewals--; s.renewals < 0 {
-		return errNoServer
-	}
-	return nil
+	return &s.lease, nil
 }
 
 func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
 	t.Parallel()
-	open := func(t testing.TB, renewals int) lock.Locker {
-		k, err := lock.WithWatchdog(lock.Kind{
-			Name: "silent", Renews: true,
-			New: func(lock.Env) (lock.Locker, error) { return &silent{renewals: renewals}, nil },
-		})
+	acquire := func(t testing.TB, renewals int) (*lock.Lease, error) {
+		released := func(context.Context) error { return nil }
+		renewed := func(context.Context) error {
+			if renewals--; renewals < 0 {
+				return errNoServer
+			}
+			return nil
+		}
+		k, err := lock.WithWatchdog(lock.Kind{Name: "silent", Renews: true, New: func(lock.Env) (lock.Locker, error) {
+			return silent{lease: lock.Lease{Release: released, Renew: renewed}}, nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,11 +300,11 @@ func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return l
+		return l.Acquire(t.Context(), name)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		lease, err := open(t, 1).Acquire(t.Context(), name)
+		lease, err := acquire(t, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +313,7 @@ func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
 		}
 		_ = lease.Release(t.Context())
 
-		if _, err := open(t, 0).Acquire(t.Context(), name); !errors.Is(err, errNoServer) {
+		if _, err := acquire(t, 0); !errors.Is(err, errNoServer) {
 			t.Errorf("without that renewal: %v, want %v", err, errNoServer)
 		}
 	})

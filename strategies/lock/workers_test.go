@@ -2,12 +2,10 @@ package lock_test
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -21,18 +19,11 @@ type workers struct {
 	process *lock.Process
 	params  param.Values
 	through *backend.Server
-	dial    func(context.Context) (*redis.Client, error)
+	dial    func(context.Context) (*redis.Client, error) // nil: to through
 }
 
 func (b *bench) workers(kind lock.Kind, params param.Values) *workers {
 	c := &workers{bench: b, kind: kind, process: &lock.Process{}, params: params, through: b.server}
-	c.dial = func(ctx context.Context) (*redis.Client, error) {
-		conn, err := c.through.Dial(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
-	}
 	b.Cleanup(func() {
 		if err := c.process.Close(); err != nil {
 			b.Errorf("closing the process: %v", err)
@@ -50,28 +41,17 @@ func (c *workers) worker(steps step.Observer, now func() time.Time) lock.Locker 
 
 func (c *workers) connected(steps step.Observer, now func() time.Time) (lock.Locker, *backend.Conn) {
 	c.Helper()
-	conn := testkit.Dial(c, c.through)
-	l, err := c.kind.New(lock.Env{
-		Redis: conn.Client, Dial: c.dial, Key: c.keys.Lock, Params: unhurried(c.params), Steps: steps, Now: now, Process: c.process,
+	l := c.open(c.kind, setting{
+		through: c.through, steps: steps, params: c.params, now: now, dial: c.dial, process: c.process,
 	})
-	if err != nil {
-		c.Fatal(err)
-	}
-	c.Cleanup(func() {
-		if closer, ok := l.(io.Closer); ok {
-			if err := closer.Close(); err != nil {
-				c.Errorf("closing the locker: %v", err)
-			}
-		}
-	})
-	return l, conn
+	return l.Locker, l.conn
 }
 
 // taking is an acquisition that goes on.
 type taking struct {
 	waits *step.Gate
 	done  chan struct{}
-	lease lock.Lease
+	lease *lock.Lease
 	err   error
 }
 
@@ -105,7 +85,7 @@ func (c *workers) hold(ctx context.Context) *taking {
 }
 
 // taken returns the lease of an acquisition that must end soon.
-func (c *workers) taken(w *taking) lock.Lease {
+func (c *workers) taken(w *taking) *lock.Lease {
 	c.Helper()
 	select {
 	case <-w.done:

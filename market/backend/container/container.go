@@ -5,10 +5,15 @@ package container
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/modules/redis"
@@ -21,6 +26,8 @@ const (
 	startTimeout  = 30 * time.Second // to pull the image and start it
 	stopTimeout   = 10 * time.Second
 )
+
+const config = "/etc/marketsim.conf" // in the container
 
 // DefaultImage is what a zero Starter runs.
 const DefaultImage = "redis:7-alpine"
@@ -47,20 +54,25 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	image := cmp.Or(s.Image, DefaultImage)
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	password := rand.Text()
 	c, err := redis.Run(starting, image,
-		testcontainers.WithCmdArgs("--save", "", "--appendonly", "no"))
+		// In a file, because the engine shows arguments and variables to all its users, and the machine the arguments.
+		testcontainers.WithFiles(testcontainers.ContainerFile{
+			Reader: strings.NewReader("requirepass " + password), ContainerFilePath: config, FileMode: 0o644,
+		}),
+		testcontainers.WithCmdArgs(config, "--save", "", "--appendonly", "no"),
+		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
+			c.PortBindings = network.PortMap{network.MustParsePort("6379/tcp"): {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}}}
+		}))
 	if err != nil {
 		// Mostly an image that is not here and cannot be pulled.
 		return nil, errors.Join(fmt.Errorf("%s in Docker is %w: %w", image, backend.ErrUnavailable, err), remove(c))
 	}
-	endpoint, err := c.ConnectionString(starting)
+	addr, err := c.PortEndpoint(starting, "6379/tcp", "")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("asking Docker for the port of %s: %w", image, err), remove(c))
 	}
-	target, err := backend.ParseURL(endpoint)
-	if err != nil {
-		return nil, errors.Join(err, remove(c))
-	}
+	target := backend.Target{Network: "tcp", Addr: addr, Password: password}
 	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 

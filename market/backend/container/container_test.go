@@ -24,6 +24,19 @@ func TestContainer(t *testing.T) {
 	if got := s.Describe(); !strings.Contains(got, "in Docker at redis://") {
 		t.Errorf("described as %q", got)
 	}
+	_, port, _ := strings.Cut(s.Target.Addr, ":")
+	says := inspected(t, port)
+	if !strings.Contains(says, `"HostIp": "127.0.0.1"`) || strings.Contains(says, `"HostIp": "0.0.0.0"`) {
+		t.Errorf("the container listens beside 127.0.0.1:\n%s", says)
+	}
+	if strings.Contains(says, s.Target.Password) {
+		t.Error("the engine shows the password")
+	}
+	without := s.Target
+	without.Password = ""
+	if _, err := backend.Dial(t.Context(), without); !errors.Is(err, backend.ErrAuth) {
+		t.Errorf("without the password: %v", err)
+	}
 	info, err := s.Info(t.Context())
 	if err != nil || info.Config["save"] != "" || info.Config["appendonly"] != "no" {
 		t.Errorf("Info says %+v, %v; want no persistence", info, err)
@@ -34,6 +47,20 @@ func TestContainer(t *testing.T) {
 	if _, err := s.Dial(t.Context()); !errors.Is(err, backend.ErrUnreachable) {
 		t.Errorf("after Close, Dial says %v", err)
 	}
+}
+
+// inspected is all that the engine says of the container whose port is bound to this one of the machine.
+func inspected(t *testing.T, port string) string {
+	t.Helper()
+	id, err := exec.CommandContext(t.Context(), "docker", "ps", "--quiet", "--filter", "publish="+port).Output()
+	if err != nil {
+		testkit.Require(t, "docker", err.Error())
+	}
+	all, err := exec.CommandContext(t.Context(), "docker", "inspect", strings.TrimSpace(string(id))).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
 }
 
 // An engine that accepts and never answers must not stop a run from going on to the next backend. testcontainers

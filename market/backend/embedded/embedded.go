@@ -5,6 +5,7 @@ package embedded
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"strconv"
@@ -22,26 +23,33 @@ type Starter struct{}
 // Name returns [backend.NameEmbedded].
 func (Starter) Name() backend.Name { return backend.NameEmbedded }
 
-// Start starts miniredis on a free port of 127.0.0.1. Time-outs of keys follow the clock, as Redis's do; by
+// Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs of keys follow the clock, as Redis's do; by
 // default miniredis's never pass, and a lock that nobody released would be held for ever.
 func (Starter) Start(context.Context) (*backend.Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
+	password := rand.Text()
+	m.RequireAuth(password)
 	if err := m.Start(); err != nil {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
 	}
-	zrem := touchingZREM{server: m.Server(), clients: map[*server.Peer]bool{}}
-	m.Server().SetPreHook(zrem.hook)
-	target := backend.Target{Network: "tcp", Addr: m.Addr()}
+	m.Server().SetPreHook(TouchingZREM(m.Server()))
+	target := backend.Target{Network: "tcp", Addr: m.Addr(), Password: password}
 	return backend.NewServer(backend.NameEmbedded, target, "embedded miniredis", func() error {
 		m.Close()
 		return nil
 	}), nil
 }
 
-// touchingZREM makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40 the removal of
-// one member of several leaves the key's version as it is, so that under WATCH an item could be sold twice. ZADD does
-// change the version, so the hook puts one before the removal.
+// TouchingZREM returns a hook that makes ZREM abort the transactions that watch its key, as Redis's does. Whoever runs a
+// miniredis of its own sets it by SetPreHook. In miniredis 2.40 the removal of one member of several leaves the key's
+// version as it is, so that under WATCH an item could be sold twice. ZADD does change the version, so the hook puts one
+// before the removal.
+func TouchingZREM(s *server.Server) server.Hook {
+	return (&touchingZREM{server: s, clients: map[*server.Peer]bool{}}).hook
+}
+
+// touchingZREM is what the hook of TouchingZREM knows.
 type touchingZREM struct {
 	server  *server.Server
 	mu      sync.Mutex

@@ -1,193 +1,116 @@
 package locktest
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
-	"runtime/pprof"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 func tryTakesAFreeLock(f *fixture) {
-	name, l, other := f.name(), f.worker(), f.worker()
-	lease := f.try(l, name, "a free lock")
-	f.held(other, name, "a lock that was taken by Try")
+	other := f.worker()
+	lease := f.try(f.worker(), "a free lock")
+	start := time.Now()
+	f.held(other, "a lock that was taken by Try")
+	if took := time.Since(start); took > f.Patience {
+		f.Errorf("Try of a held lock took %s", took)
+	}
 	if err := lease.Context().Err(); err != nil {
 		f.Errorf("the context of a held lease has ended: %v", err)
 	}
 	f.release(lease)
-	f.free(other, name, "after its release")
-}
-
-func tryOfAHeldLockAnswersAtOnce(f *fixture) {
-	name, other := f.name(), f.worker()
-	lease := f.acquire(f.worker(), name)
-	start := time.Now()
-	f.held(other, name, "a held lock")
-	if took := time.Since(start); took > f.patience() {
-		f.Errorf("Try of a held lock took %s", took)
-	}
-	f.release(lease)
+	f.free(other, "after its release")
 }
 
 func waiterGetsIt(f *fixture) {
-	name := f.name()
-	lease := f.acquire(f.worker(), name)
-	c := f.waiter(f.ctx, name, Worker{}, exclusively)
+	lease := f.acquire(f.worker())
+	w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
 	f.release(lease)
-	f.ends(c, f.patience(), "a waiter after the release")
-	if c.err != nil {
-		f.Fatalf("a waiter after the release: %v", c.err)
-	}
-	f.held(f.worker(), name, "held by the waiter")
+	f.gets(w, "a waiter after the release")
+	f.held(f.worker(), "held by the waiter")
 }
 
 func namesDoNotExcludeEachOther(f *fixture) {
-	one, other, l := f.name(), f.name(), f.worker()
-	first := f.acquire(f.worker(), one)
-	second := f.try(l, other, "while another name is held")
+	l := f.worker()
+	first := f.acquire(f.worker())
+	f.name = newName()
+	second := f.try(l, "while another name is held")
 	f.release(first)
-	f.held(f.worker(), other, "after the release of another name")
+	f.held(f.worker(), "after the release of another name")
 	f.release(second)
 }
 
 func acquisitionEndsAtItsTimeout(f *fixture) {
-	if f.factory.Untimed {
-		f.skip("its acquisitions have no time-out of their own")
-	}
-	f.givesUp(lock.ErrTimeout, func(name string, after time.Duration) *call {
-		return f.waiter(f.ctx, name, Worker{Timeout: after}, exclusively)
+	f.givesUp(lock.ErrTimeout, func(after time.Duration) *waiter {
+		return f.waiter(f.Ctx, Worker{Timeout: after}, lock.Locker.Acquire)
 	})
 }
 
 func endedContextTakesNothing(f *fixture) {
-	name, l := f.name(), f.worker()
-	ctx, cancel := context.WithCancel(f.ctx)
+	l := f.worker()
+	ctx, cancel := context.WithCancel(f.Ctx)
 	cancel()
-	takes := map[string]func(context.Context, string) (lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
+	takes := map[string]func(context.Context, string) (*lock.Lease, error){"Acquire": l.Acquire, "Try": l.Try}
 	for what, take := range takes {
-		if lease, err := take(ctx, name); !errors.Is(err, context.Canceled) {
+		if lease, err := take(ctx, f.name); !errors.Is(err, context.Canceled) {
 			f.Errorf("%s under a context that has ended: %v, want context.Canceled", what, err)
 			if lease != nil {
-				_ = lease.Release(f.ctx)
+				_ = lease.Release(f.Ctx)
 			}
 		}
-		f.free(f.worker(), name, "after an acquisition that was cancelled before it began")
+		f.free(f.worker(), "after an acquisition that was cancelled before it began")
 	}
 }
 
 func cancellationEndsAWait(f *fixture) {
-	name := f.name()
-	lease := f.acquire(f.worker(), name)
-	c := f.waiter(f.ctx, name, Worker{}, exclusively)
-	c.cancel()
-	f.ends(c, f.patience(), "a waiter that was cancelled")
-	if !errors.Is(c.err, context.Canceled) {
-		f.Errorf("a waiter that was cancelled: %v, want context.Canceled", c.err)
-	}
-	f.leftNothing(lease, name)
+	f.givesUp(context.Canceled, func(time.Duration) *waiter {
+		w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+		w.Cancel()
+		return w
+	})
 }
 
 // deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it is
 // under way then: a server may execute such a command later, when nobody can take it back.
 func deadlineEndsAWait(f *fixture) {
-	f.givesUp(context.DeadlineExceeded, func(name string, after time.Duration) *call {
-		ctx, cancel := context.WithTimeout(f.ctx, after)
+	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
+		ctx, cancel := context.WithTimeout(f.Ctx, after)
 		f.Cleanup(cancel)
-		return f.waiter(ctx, name, Worker{Steps: step.Hold(step.Waiting).Observe}, exclusively)
+		return f.waiter(ctx, Worker{Steps: step.Hold(step.Waiting).Observe}, lock.Locker.Acquire)
 	})
 }
 
-// givesUp has a worker wait for a while, and give up with an error. Where the time has passed before the worker waited,
-// because the machine is busy, it tries again with a longer one.
-func (f *fixture) givesUp(with error, waiter func(name string, after time.Duration) *call) {
+// givesUp has a worker wait for a while, and give up with an error.
+func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.Helper()
-	for after := 30 * time.Millisecond; ; after *= 10 {
-		name := f.name()
-		lease := f.acquire(f.worker(), name)
-		c := waiter(name, after)
-		f.ends(c, after+f.patience(), "a waiter that gives up after "+after.String())
-		if !errors.Is(c.err, with) {
-			f.Fatalf("a waiter that gives up after %s: %v, want %v", after, c.err, with)
-		}
-		if c.known || after >= f.patience() {
-			f.leftNothing(lease, name)
-			return
-		}
-		f.release(lease)
+	const after = 100 * time.Millisecond
+	lease := f.acquire(f.worker())
+	w := wait(after)
+	f.Ends(w.Call, after+f.Patience, "a waiter that gives up after "+after.String())
+	if !errors.Is(w.Err, with) {
+		f.Fatalf("a waiter that gives up after %s: %v, want %v", after, w.Err, with)
 	}
+	f.leftNothing(lease)
 }
 
 // leftNothing checks that a waiter who gave up has not freed the lock, keeps no place in line, and does not take the
 // lock later. The place may still be there for a moment, where the server is slow to answer.
-func (f *fixture) leftNothing(lease lock.Lease, name string) {
+func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()
-	f.held(l, name, "a waiter gave up: the lock is still held")
+	f.held(l, "a waiter gave up: the lock is still held")
 	f.release(lease)
-	next := f.within(f.patience(), l, name)
-	if next == nil {
-		f.Fatalf("a waiter gave up, then the lock was released: it is not free after %s", f.patience())
-	}
-	f.release(next)
+	f.release(f.expired(l, "a waiter gave up, then the lock was released"))
 	for range 3 {
-		f.free(l, name, "a waiter gave up, then the lock was released")
+		f.free(l, "a waiter gave up, then the lock was released")
 	}
-}
-
-// noGoroutineIsLeftBehind does a little of everything, and then looks for goroutines that it started. They inherit a
-// label from it, so the check ignores those of other tests. Its cleanup runs after the fixture's.
-func noGoroutineIsLeftBehind(f *fixture) {
-	name := f.name()
-	pprof.SetGoroutineLabels(pprof.WithLabels(f.ctx, pprof.Labels("locktest", name)))
-	f.Cleanup(func() {
-		pprof.SetGoroutineLabels(context.Background())
-		var left string
-		for deadline := time.Now().Add(f.patience()); ; time.Sleep(time.Millisecond) {
-			if left = goroutines(name); left == "" {
-				return
-			}
-			if time.Now().After(deadline) {
-				break
-			}
-		}
-		f.Errorf("after all Lockers were closed:\n%s", left)
-	})
-	l := f.worker()
-	for range 3 {
-		f.free(l, name, "a free lock")
-	}
-	lease := f.acquire(f.worker(), name)
-	c := f.waiter(f.ctx, name, Worker{}, exclusively)
-	c.cancel()
-	f.ends(c, f.patience(), "a waiter that was cancelled")
-	f.held(l, name, "a held lock")
-	f.release(lease)
-	lease = f.acquire(l, name)
-	if f.factory.Lose != nil {
-		f.factory.Lose(f.TB, name)
-	}
-	_ = lease.Release(f.ctx) // it may be lost
-}
-
-// goroutines returns the stacks of the goroutines that have a label.
-func goroutines(label string) string {
-	var all bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a Buffer does not fail
-	var left []string
-	for stack := range strings.SplitSeq(all.String(), "\n\n") {
-		if strings.Contains(stack, `"`+label+`"`) {
-			left = append(left, stack)
-		}
-	}
-	return strings.Join(left, "\n\n")
 }
 
 const (
@@ -195,20 +118,18 @@ const (
 	rounds     = 20 // of each contender
 )
 
-// workersExcludeEachOther has workers add to a counter by reading and writing it. The counter is atomic only because
-// the race detector does not see the lock.
+// workersExcludeEachOther counts how often a worker finds another inside.
 func workersExcludeEachOther(f *fixture) {
-	name := f.name()
-	var inside, overlaps, counter atomic.Int64
+	var inside, overlaps atomic.Int64
+	var workers sync.WaitGroup
 	lockers := make([]lock.Locker, contenders) // opened first: a worker that cannot be opened ends the check
 	for i := range lockers {
 		lockers[i] = f.worker()
 	}
-	var workers sync.WaitGroup
 	for _, l := range lockers {
 		workers.Go(func() {
 			for range rounds {
-				lease, err := l.Acquire(f.ctx, name)
+				lease, err := l.Acquire(f.Ctx, f.name)
 				if err != nil {
 					f.Errorf("acquiring a contended lock: %v", err)
 					return
@@ -216,11 +137,9 @@ func workersExcludeEachOther(f *fixture) {
 				if inside.Add(1) > 1 {
 					overlaps.Add(1)
 				}
-				n := counter.Load()
 				runtime.Gosched()
-				counter.Store(n + 1)
 				inside.Add(-1)
-				if err := lease.Release(f.ctx); err != nil {
+				if err := lease.Release(f.Ctx); err != nil {
 					f.Errorf("releasing a contended lock: %v", err)
 				}
 			}
@@ -230,28 +149,151 @@ func workersExcludeEachOther(f *fixture) {
 	if n := overlaps.Load(); n > 0 {
 		f.Errorf("a worker found another inside %d times", n)
 	}
-	if n := counter.Load(); n != contenders*rounds {
-		f.Errorf("%d workers added 1 %d times each, and the sum is %d", contenders, rounds, n)
-	}
 }
 
-// lookersExcludeEachOther holds a worker that has found the lock free, or has half taken it, while another one comes.
+// lookersExcludeEachOther holds a worker that takes the lock at each point, while another one comes.
 func lookersExcludeEachOther(f *fixture) {
-	for _, at := range []step.Name{step.Looked, step.Half} {
-		name, gate, second := f.name(), step.Hold(at), f.worker()
-		first := f.open(Worker{Steps: gate.Observe})
-		c, held := f.untilHeldAt(gate, func(ctx context.Context) (lock.Lease, error) { return first.Try(ctx, name) })
-		if !held {
-			continue
+	f.proxied = true
+	f.AtEach("its acquisition", func(h *suite.Hold) bool {
+		f.name = newName()
+		first, second := f.worker(), f.worker()
+		f.free(first, "a free lock") // it has connected then
+		if !h.Arm(first.proxies) {
+			return false
 		}
-		lease, err := second.Try(f.ctx, name)
-		gate.Open()
-		f.ends(c, f.patience(), "a worker that was held at "+string(at))
-		if err == nil && c.err == nil {
-			f.Errorf("a worker held at %s and one who came meanwhile both have the lock", at)
+		c := f.start(f.Ctx, func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
+		if !f.Comes(c, h) {
+			return false
+		}
+		lease, err := second.Try(f.Ctx, f.name)
+		h.Open()
+		f.Ends(c, f.Patience, "a worker that was held")
+		if err == nil && c.Err == nil {
+			f.Errorf("a worker that was held %s and one who came meanwhile both have the lock", h)
 		}
 		if err == nil {
-			_ = lease.Release(f.ctx)
+			_ = lease.Release(f.Ctx)
 		}
+		return true
+	})
+}
+
+func secondReleaseFreesNothing(f *fixture) {
+	first := f.acquire(f.worker())
+	f.release(first)
+	next := f.acquire(f.worker())
+	f.lost(first, "a second release")
+	f.held(f.worker(), "after someone else's second release")
+	f.release(next)
+}
+
+func lostReleaseFreesNothing(f *fixture) {
+	lease := f.acquire(f.brief())
+	next := f.takeAway()
+	f.lost(lease, "the release of a lock that someone else has")
+	f.held(f.worker(), "after the release by its earlier holder")
+	f.release(next)
+}
+
+// overtakenReleaseFreesNothing holds a worker that releases the lock at each point, until someone else has it.
+func overtakenReleaseFreesNothing(f *fixture) {
+	f.proxied = true
+	f.AtEach("its release", func(h *suite.Hold) bool {
+		f.name = newName()
+		holder := f.brief()
+		lease := f.acquire(holder)
+		if !h.Arm(holder.proxies) {
+			return false
+		}
+		c := f.Start(f.Ctx, lease.Release)
+		if !f.Comes(c, h) {
+			return false
+		}
+		since := time.Now()
+		next, err := f.worker().Try(f.Ctx, f.name)
+		released := err == nil
+		if !released {
+			h.Pause()
+			next = f.takeAway()
+		}
+		if time.Since(since) > suite.LongestHold {
+			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have sent its release again", suite.LongestHold))
+		}
+		h.Open()
+		f.Ends(c, f.Patience, "a release that was overtaken")
+		if !released && !errors.Is(c.Err, lock.ErrLost) && !f.factory.plain {
+			f.Errorf("a release held %s until someone else had the lock: %v, want ErrLost", h, c.Err)
+		}
+		if f.keptOut(f.worker()) == errTaken {
+			f.Fatalf("a release was held %s until someone else had the lock; it then freed the lock of the other", h)
+		}
+		f.release(next)
+		return true
+	})
+}
+
+func readerFreesOnlyItself(f *fixture) {
+	if !f.promises.Shared {
+		f.Needless("it has no readers")
 	}
+	one, other := f.read(f.worker()), f.read(f.worker())
+	f.release(one)
+	f.lost(one, "a reader's second release")
+	f.held(f.worker(), "while another reader holds it")
+	f.release(other)
+}
+
+func renewalKeepsTheLock(f *fixture) {
+	f.outlives(func(lease *lock.Lease) error {
+		if lease.Renew == nil {
+			f.Needless("its leases cannot be renewed")
+		}
+		return lease.Renew(f.Ctx)
+	})
+}
+
+func leaseRenewsItself(f *fixture) {
+	if !f.factory.Renewing {
+		f.Needless("its leases do not renew themselves")
+	}
+	f.outlives(func(*lock.Lease) error { return nil })
+}
+
+// attempts is how often a check of a short TTL is made, each time with twice the TTL, because the machine may stop for
+// about as long.
+const attempts = 7
+
+// outlives checks that a lock is still held after three times its TTL, and can be released then.
+func (f *fixture) outlives(keep func(*lock.Lease) error) {
+	f.Helper()
+	ttl := f.factory.TTL
+	var err error
+	for range attempts {
+		f.name = newName()
+		other, lease := f.worker(), f.acquire(f.open(Worker{TTL: ttl}))
+		err = nil
+		for end := time.Now().Add(3 * ttl); err == nil && time.Now().Before(end); time.Sleep(ttl / 16) {
+			if err = keep(lease); err == nil {
+				err = f.keptOut(other)
+			}
+		}
+		if err = errors.Join(err, lease.Release(f.Ctx)); err == nil {
+			f.free(other, "released")
+			return
+		}
+		ttl *= 2
+	}
+	f.Fatalf("a lock that is renewed, in each of %d attempts: %v", attempts, err)
+}
+
+func renewalOfALostLockFails(f *fixture) {
+	lease := f.acquire(f.brief())
+	if lease.Renew == nil {
+		f.Needless("its leases cannot be renewed")
+	}
+	next := f.takeAway()
+	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
+		f.Errorf("renewing a lock that someone else has: %v, want ErrLost", err)
+	}
+	f.release(next)
 }

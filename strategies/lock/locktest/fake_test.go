@@ -26,12 +26,22 @@ func try(t *testing.T, f func(t testing.TB)) (messages string) {
 	fake := &fakeTB{TB: t, ctx: ctx}
 	fake.untilExit(func() { f(fake) })
 	cancel()
-	for len(fake.cleanups) > 0 {
-		last := fake.cleanups[len(fake.cleanups)-1]
-		fake.cleanups = fake.cleanups[:len(fake.cleanups)-1]
+	for last := fake.lastCleanup(); last != nil; last = fake.lastCleanup() {
 		fake.untilExit(last)
 	}
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
 	return strings.Join(fake.errors, "\n")
+}
+
+// lastCleanup takes the last cleanup that is left; nil: there is none.
+func (f *fakeTB) lastCleanup() (last func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := len(f.cleanups); n > 0 {
+		f.cleanups, last = f.cleanups[:n-1], f.cleanups[n-1]
+	}
+	return last
 }
 
 // untilExit runs what may end its goroutine, as FailNow does.
@@ -46,8 +56,13 @@ func (*fakeTB) untilExit(f func()) {
 
 func (f *fakeTB) Unwrap() testing.TB       { return f.TB }
 func (f *fakeTB) Context() context.Context { return f.ctx }
-func (f *fakeTB) Cleanup(c func())         { f.cleanups = append(f.cleanups, c) }
 func (f *fakeTB) Helper()                  {}
+
+func (f *fakeTB) Cleanup(c func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cleanups = append(f.cleanups, c)
+}
 
 func (f *fakeTB) Failed() bool {
 	f.mu.Lock()

@@ -1,14 +1,14 @@
-// Package locktest is the conformance suite for a lock. A few lines run it:
+// Package locktest is the conformance suite for a lock. [Check] gives a first answer about any lock in Redis, in about 15
+// lines (see the example). [Run] checks all that a lock.Locker promises:
 //
-//	locktest.Run(t, locktest.Factory{
-//		Open: func(t testing.TB, w locktest.Worker) lock.Locker { return mine.New(dial(t), w.TTL, w.Timeout) },
-//	})
+//	locktest.Run(t, locktest.Factory{Open: func(t testing.TB, w locktest.Worker) lock.Locker {
+//		return mine.New(w.Through(t, "localhost:6379"), w.TTL, w.Timeout)
+//	}})
 //
 // Some checks hold for every lock; the others belong to what the Locker's Promises claim. A lock that breaks a promise
-// that it made fails the test. If a check needs a hook that the Factory lacks, it is skipped, and its promise is
-// reported as unchecked, never as kept. Workers meet at chosen points: at the steps that the lock reports (see
-// lock.Locker), or where a hook brings them. The suite takes about two seconds, most of it waiting, so tests of several
-// locks may run in parallel.
+// that it made fails the test. A promise is unchecked, never kept, where a check needs a hook that the Factory lacks, or
+// cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite takes
+// about two seconds, most of it waiting, so tests of several locks may run in parallel.
 //
 // [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock that
 // needs other servers, a test writes a Factory of its own, because it starts those servers: Crash ends the lock's
@@ -16,10 +16,16 @@
 package locktest
 
 import (
-	"sync"
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -35,11 +41,8 @@ type Factory struct {
 	Lose func(t testing.TB, name string)
 
 	// Crash ends a worker as kill -9 does: it closes the worker's connections and releases nothing. The worker may be in
-	// the middle of an acquisition.
+	// the middle of an acquisition. By default the connections through Worker.Through and Worker.Dial are cut.
 	Crash func(t testing.TB, l lock.Locker)
-
-	// Expire makes the TTL of the lock called name pass. By default the suite waits until it has passed.
-	Expire func(t testing.TB, name string)
 
 	// StopNode stops a minority of the lock's servers, and returns a function that starts them again.
 	StopNode func(t testing.TB) (start func())
@@ -58,19 +61,14 @@ type Factory struct {
 	// Clock says that Open honours Worker.Now.
 	Clock bool
 
-	// Bubble says that Open and its Lockers work in a bubble of package testing/synctest, whose clock is decades slow. It
-	// is for a lock that reads the time itself. What such Lockers share with others must not contain channels or timers.
-	Bubble bool
-
-	// Untimed says that Open cannot honour Worker.Timeout: only the context ends an acquisition.
-	Untimed bool
-
 	// Renewing says that leases renew themselves until they are released.
 	Renewing bool
 
 	// Parallel says that several tests may call the hooks at a time. All checks but the one that stops a server then run
 	// as parallel tests: for a lock whose checks mostly wait.
 	Parallel bool
+
+	plain bool // it is a Lock: it reports no steps, and not what it has lost
 }
 
 // A Worker is what one Locker is made with.
@@ -79,98 +77,166 @@ type Worker struct {
 	Timeout time.Duration    // how long an acquisition may take
 	Steps   step.Observer    // may be nil
 	Now     func() time.Time // the worker's wall clock; nil means the true one
+
+	proxies *suite.Proxies
+	dial    func(ctx context.Context) (net.Conn, error) // to the server of Check; nil: the author's Open knows the server
 }
+
+// Through returns the address, host:port, at which the worker reaches the server at addr. Only a worker that connects
+// there can be held before each of its requests, and can crash without a hook. Bytes of any protocol pass.
+func (w Worker) Through(t testing.TB, addr string) string {
+	t.Helper()
+	through, err := w.proxies.Through(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return through
+}
+
+// Dial connects the worker to the server at addr as Through says. Under [Check] it connects to the package's server,
+// whatever the address, and has said the password. It is what client libraries take as a dialer.
+func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if w.dial != nil {
+		return w.dial(ctx)
+	}
+	through, err := w.proxies.Through(addr)
+	if err != nil {
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, network, through)
+}
+
+type check = suite.Check[*fixture]
 
 // Run tests the lock, each behaviour as a subtest. It logs what became of each promise, and returns it.
 func Run(t *testing.T, factory Factory) Report {
-	promises := newFixture(t, factory).worker().Promises()
-	var mu sync.Mutex
-	results := map[string]checkResult{}
-	run := func(t *testing.T, parallel bool) {
-		for _, c := range checks {
-			if parallel != (factory.Parallel && c.name != stopsAServer) {
-				continue
-			}
-			t.Run(c.name, func(t *testing.T) {
-				if parallel {
-					t.Parallel()
-				}
-				c.on(t, factory, promises, func(r checkResult) {
-					mu.Lock()
-					defer mu.Unlock()
-					results[c.name] = r
-				})
-			})
-		}
-	}
-	if factory.Parallel {
-		t.Run("parallel", func(t *testing.T) { run(t, true) })
-	}
-	run(t, false)
-	report := judge(promises, results)
+	s := newSuite(factory, lock.Promises{})
+	promises := s.Open(suite.New(t, s.Patience), check{}).worker().Promises()
+	report := judge(promises, newSuite(factory, promises).Run(t))
 	t.Logf("promises of this lock:\n%s", report)
 	return report
 }
 
-// on runs the check, unless it belongs to a promise that was not made, and passes its result to done after the check's
-// cleanups.
-func (c check) on(t testing.TB, factory Factory, promises lock.Promises, done func(checkResult)) {
-	t.Helper()
-	f := newFixture(t, factory)
-	f.promises = promises
-	t.Cleanup(func() {
-		if t.Skipped() && f.missing == "" && !f.needless {
-			f.missing = "a hook skipped it"
-		}
-		done(checkResult{ran: true, failed: t.Failed(), missing: f.missing})
-	})
-	for _, p := range promises.List() {
-		if p.Name == c.promise && !p.Made {
-			f.skip("it does not promise this")
-		}
+// newSuite returns the checks of a lock that makes promises.
+func newSuite(factory Factory, promises lock.Promises) suite.Suite[*fixture] {
+	factory.TTL = cmp.Or(factory.TTL, 200*time.Millisecond)
+	factory.Patience = cmp.Or(factory.Patience, 30*time.Second)
+	return suite.Suite[*fixture]{
+		Checks: checks, Patience: factory.Patience, Parallel: factory.Parallel,
+		Made: func(promise string) bool {
+			return slices.Contains(promises.List(), lock.Promise{Name: promise, Made: true})
+		},
+		Open: func(f *suite.Fixture, _ check) *fixture {
+			return &fixture{Fixture: f, factory: factory, promises: promises, name: newName()}
+		},
 	}
-	c.run(f)
 }
-
-// A check is one behaviour. promise is the name, as in Promises.List, of the promise that the check belongs to; if it
-// is empty, every lock has to behave so.
-type check struct {
-	name    string
-	promise string
-	run     func(*fixture)
-}
-
-// stopsAServer disturbs the other checks.
-const stopsAServer = "works while a minority is down"
 
 var checks = []check{
-	{"try takes a free lock", "", tryTakesAFreeLock},
-	{"try of a held lock answers at once", "", tryOfAHeldLockAnswersAtOnce},
-	{"waiter gets the lock when it is released", "", waiterGetsIt},
-	{"names do not exclude each other", "", namesDoNotExcludeEachOther},
-	{"acquisition ends at its time-out", "", acquisitionEndsAtItsTimeout},
-	{"context that has ended takes nothing", "", endedContextTakesNothing},
-	{"cancellation ends a wait and leaves nothing behind", "", cancellationEndsAWait},
-	{"deadline ends a wait and leaves nothing behind", "", deadlineEndsAWait},
-	{"renewal keeps the lock", "", renewalKeepsTheLock},
-	{"renewal of a lost lock fails", "", renewalOfALostLockFails},
-	{"lease that renews itself outlives its TTL", "", leaseRenewsItself},
-	{"no goroutine is left behind", "", noGoroutineIsLeftBehind},
-	{"workers exclude each other", "exclusive", workersExcludeEachOther},
-	{"two who look at the same time exclude each other", "exclusive", lookersExcludeEachOther},
-	{"second release frees nothing", "owner-only release", secondReleaseFreesNothing},
-	{"release of a lost lock frees nothing", "owner-only release", lostReleaseFreesNothing},
-	{"release that was overtaken frees nothing", "owner-only release", overtakenReleaseFreesNothing},
-	{"reader frees only itself", "owner-only release", readerFreesOnlyItself},
-	{"lease that nobody releases expires", "survives a crash", abandonedLeaseExpires},
-	{"crashed holder is succeeded", "survives a crash", crashedHolderIsSucceeded},
-	{"crashed waiter is passed over", "survives a crash", crashedWaiterIsPassedOver},
-	{"wrong clocks neither steal nor are locked out", "clock-independent", wrongClocksDoNoHarm},
-	{"holder enters again", "reentrant", holderEntersAgain},
-	{"waiters get it in order", "fair", waitersGetItInOrder},
-	{"fences grow", "fenced", fencesGrow},
-	{stopsAServer, "survives node loss", worksWhileAMinorityIsDown},
-	{"lost lease is cancelled", "notices loss", lostLeaseIsCancelled},
-	{"readers share, writers do not", "shared", readersShareWritersDoNot},
-	{"waiting writer is served", "serves writers", waitingWriterIsServed},
+	{Name: "try takes a free lock, and answers at once that it is held", Run: tryTakesAFreeLock},
+	{Name: "waiter gets the lock when it is released", Run: waiterGetsIt},
+	{Name: "names do not exclude each other", Run: namesDoNotExcludeEachOther},
+	{Name: "acquisition ends at its time-out", Run: acquisitionEndsAtItsTimeout},
+	{Name: "context that has ended takes nothing", Run: endedContextTakesNothing},
+	{Name: "cancellation ends a wait and leaves nothing behind", Run: cancellationEndsAWait},
+	{Name: "deadline ends a wait and leaves nothing behind", Run: deadlineEndsAWait},
+	{Name: "renewal keeps the lock", Run: renewalKeepsTheLock},
+	{Name: "renewal of a lost lock fails", Run: renewalOfALostLockFails},
+	{Name: "lease that renews itself outlives its TTL", Run: leaseRenewsItself},
+	{Name: "workers exclude each other", Promise: "exclusive", Run: workersExcludeEachOther},
+	{Name: "two who look at the same time exclude each other", Promise: "exclusive", Run: lookersExcludeEachOther},
+	{Name: "second release frees nothing", Promise: "owner-only release", Run: secondReleaseFreesNothing},
+	{Name: "release of a lost lock frees nothing", Promise: "owner-only release", Run: lostReleaseFreesNothing},
+	{Name: "release that was overtaken frees nothing", Promise: "owner-only release", Run: overtakenReleaseFreesNothing},
+	{Name: "reader frees only itself", Promise: "owner-only release", Run: readerFreesOnlyItself},
+	{Name: "lease that nobody releases expires", Promise: "survives a crash", Run: abandonedLeaseExpires},
+	{Name: "crashed holder is succeeded", Promise: "survives a crash", Run: crashedHolderIsSucceeded},
+	{Name: "crashed waiter is passed over", Promise: "survives a crash", Run: crashedWaiterIsPassedOver},
+	{Name: "wrong clocks neither steal nor are locked out", Promise: "clock-independent", Run: wrongClocksDoNoHarm},
+	{Name: "holder enters again", Promise: "reentrant", Run: holderEntersAgain},
+	{Name: "waiters get it in order", Promise: "fair", Run: waitersGetItInOrder},
+	{Name: "fences grow", Promise: "fenced", Run: fencesGrow},
+	{Name: "works while a minority is down", Promise: "survives node loss", Alone: true, Run: worksWhileAMinorityIsDown},
+	{Name: "lost lease is cancelled", Promise: "notices loss", Run: lostLeaseIsCancelled},
+	{Name: "readers share, writers do not", Promise: "shared", Run: readersShareWritersDoNot},
+	{Name: "waiting writer is served", Promise: "serves writers", Run: waitingWriterIsServed},
+}
+
+// A State is what became of a promise.
+type State string
+
+// The states.
+const (
+	Kept      State = "kept"      // all its checks passed
+	Broken    State = "broken"    // a check failed
+	Unchecked State = "unchecked" // a check could not be made
+	NotRun    State = "not run"   // a check was not asked for: see go test -run
+	NotMade   State = "not made"
+)
+
+// A PromiseState is what became of one promise.
+type PromiseState struct {
+	Promise string // as in lock.Promises.List
+	State   State
+	Why     string // the check that failed, or what a check lacks; empty if the promise was kept or not made
+}
+
+// A Report has a PromiseState for each promise, in the order of lock.Promises.List.
+type Report []PromiseState
+
+// Unchecked lists the promises that were made and could not be checked. A test compares the list with what it expects,
+// so that it notices when a promise becomes unchecked.
+func (r Report) Unchecked() []string {
+	var names []string
+	for _, p := range r {
+		if p.State == Unchecked {
+			names = append(names, p.Promise)
+		}
+	}
+	return names
+}
+
+// String has a line for each promise.
+func (r Report) String() string {
+	var b strings.Builder
+	for _, p := range r {
+		fmt.Fprintf(&b, "  %-20s %s", p.Promise, p.State)
+		if p.Why != "" {
+			fmt.Fprintf(&b, ": %s", p.Why)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// judge makes a report of the results of checks, given by their names.
+func judge(promises lock.Promises, results map[string]suite.Result) Report {
+	var r Report
+	for _, p := range promises.List() {
+		s := PromiseState{Promise: p.Name, State: NotMade}
+		if p.Made {
+			s.State, s.Why = state(p.Name, results)
+		}
+		r = append(r, s)
+	}
+	return r
+}
+
+// state judges one promise. A check that failed breaks it, whatever the other checks found.
+func state(promise string, results map[string]suite.Result) (s State, why string) {
+	s = Kept
+	for _, c := range checks {
+		if c.Promise != promise {
+			continue
+		}
+		switch r, ran := results[c.Name]; {
+		case r.Failed:
+			return Broken, c.Name
+		case !ran:
+			s, why = NotRun, c.Name
+		case r.Missing != "":
+			s, why = Unchecked, r.Missing
+		}
+	}
+	return s, why
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -31,10 +30,7 @@ func (l *memoryLease) end() {
 	}
 }
 
-func (l *memoryLease) Context() context.Context { return l.ctx }
-func (l *memoryLease) Fence() int64             { return l.fence }
-
-func (l *memoryLease) Release(ctx context.Context) error {
+func (l *memoryLease) Release(context.Context) error {
 	m := l.locker.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,14 +43,6 @@ func (l *memoryLease) Release(ctx context.Context) error {
 	case freesAReader:
 		if at < 0 && len(r.holders) > 0 && l.reading && r.holders[0].reading {
 			at = 0
-		}
-	case comparesThenFrees:
-		if at >= 0 {
-			m.mu.Unlock()
-			l.locker.Steps.At(ctx, step.Looked)
-			m.mu.Lock()
-			r.holders = nil
-			return nil
 		}
 	case forgetsEntries:
 		if at >= 0 {

@@ -130,7 +130,7 @@ func (l *memoryLocker) now() time.Time {
 	return l.Now()
 }
 
-func (l *memoryLocker) Try(ctx context.Context, name string) (lock.Lease, error) {
+func (l *memoryLocker) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	if l.m.fault == tryIsSlow {
 		<-time.After(l.m.factory().Patience + 50*time.Millisecond)
 	}
@@ -141,17 +141,17 @@ func (l *memoryLocker) Try(ctx context.Context, name string) (lock.Lease, error)
 	return l.attempt(ctx, name, false)
 }
 
-func (l *memoryLocker) Acquire(ctx context.Context, name string) (lock.Lease, error) {
+func (l *memoryLocker) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	l.reading = false
 	return l.wait(ctx, name)
 }
 
-func (l *memoryLocker) AcquireShared(ctx context.Context, name string) (lock.Lease, error) {
+func (l *memoryLocker) AcquireShared(ctx context.Context, name string) (*lock.Lease, error) {
 	l.reading = l.m.fault != readersExclude
 	return l.wait(ctx, name)
 }
 
-func (l *memoryLocker) wait(ctx context.Context, name string) (lock.Lease, error) {
+func (l *memoryLocker) wait(ctx context.Context, name string) (*lock.Lease, error) {
 	every := time.Millisecond
 	if l.m.fault == sleepsOn {
 		every = time.Minute
@@ -198,15 +198,13 @@ func (l *memoryLocker) giveUp(name string, err error) error {
 		l.m.room(name).holders = nil
 	case flattensErrors:
 		err = errors.New("failed")
-	case leaksGoroutine:
-		go func() { <-l.m.over }()
 	}
 	l.m.room(name).leave(l)
 	return err
 }
 
 // attempt takes the lock if it can.
-func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (lock.Lease, error) {
+func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (*lock.Lease, error) {
 	if err := ctx.Err(); err != nil && l.m.fault != deafToContext {
 		return nil, err
 	}
@@ -225,11 +223,6 @@ func (l *memoryLocker) attempt(ctx context.Context, name string, queue bool) (lo
 			r.line = append(r.line, l)
 		}
 		return nil, lock.ErrHeld
-	}
-	if l.m.fault == looksThenTakes {
-		l.m.mu.Unlock()
-		l.Steps.At(ctx, step.Looked)
-		l.m.mu.Lock()
 	}
 	return l.take(name, r), nil
 }
@@ -258,16 +251,13 @@ func (l *memoryLocker) may(r *room) bool {
 	return free && turn
 }
 
-func (l *memoryLocker) take(name string, r *room) lock.Lease {
+func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 	r.leave(l)
 	if l.m.fault != repeatsFences {
 		r.fence++
 	}
 	lease := &memoryLease{locker: l, name: name, reading: l.reading, fence: r.fence, expires: l.now().Add(l.TTL)}
 	lease.ctx, lease.cancel = context.WithCancelCause(context.Background())
-	if l.m.fault == looksThenTakes {
-		r.holders = nil
-	}
 	r.holders = append(r.holders, lease)
-	return lease
+	return &lock.Lease{Noticed: lease.ctx, Fence: lease.fence, Release: lease.Release, Renew: lease.Renew}
 }

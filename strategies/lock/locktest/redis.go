@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ import (
 )
 
 // Redis makes the Factory, with all hooks, of a lock.Kind that needs one Redis and nothing else. A holder crashes when
-// its connections are closed, and a lock is lost when its keys are deleted.
+// its connections are cut, and a lock is lost when its keys are deleted.
 type Redis struct {
 	Server *backend.Server
 	Kind   lock.Kind
@@ -26,9 +25,6 @@ type Redis struct {
 
 	// Process is shared by all workers. By default each worker is alone in its process; only then can it crash.
 	Process *lock.Process
-
-	// OwnClock says that the lock does not use Env.Now: its clock can be set wrong only in a bubble (see Factory.Bubble).
-	OwnClock bool
 
 	TTL      time.Duration // as in Factory
 	Renewing bool          // as in Factory
@@ -49,18 +45,18 @@ func (r Redis) Factory(t testing.TB) Factory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = admin.Close() })
-	m := &redisMaker{Redis: r, keys: keys, made: map[lock.Locker]*connections{}, declared: map[string]bool{}}
+	m := &redisMaker{Redis: r, keys: keys, declared: map[string]bool{}}
 	t.Cleanup(func() { m.findUndeclared(t, admin.Client, own) })
 	f := Factory{
-		Open: m.open, TTL: r.TTL, Renewing: r.Renewing, Parallel: r.Parallel, Clock: !r.OwnClock, Bubble: r.OwnClock,
+		Open: m.open, TTL: r.TTL, Renewing: r.Renewing, Parallel: r.Parallel, Clock: !r.Kind.OwnClock,
 		Lose: func(t testing.TB, name string) {
 			if err := admin.Del(context.WithoutCancel(t.Context()), r.Kind.AllKeys(keys.Lock(name))...).Err(); err != nil {
 				t.Fatal(err)
 			}
 		},
 	}
-	if r.Process == nil {
-		f.Crash = func(_ testing.TB, l lock.Locker) { m.of(l).close() }
+	if r.Process != nil {
+		f.Crash = func(t testing.TB, _ lock.Locker) { t.Skip("a worker that shares its process cannot crash alone") }
 	}
 	return f
 }
@@ -70,7 +66,6 @@ type redisMaker struct {
 	Redis
 	keys     market.Keys
 	mu       sync.Mutex
-	made     map[lock.Locker]*connections
 	declared map[string]bool // the keys of all locks that were named
 }
 
@@ -100,34 +95,36 @@ func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own strin
 	}
 }
 
-func (m *redisMaker) of(l lock.Locker) *connections {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.made[l]
-}
-
 // open implements Factory.Open.
 func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 	t.Helper()
-	c := &connections{server: m.Server}
-	t.Cleanup(c.close)
-	rdb, err := c.dial(t.Context())
+	dial := func(ctx context.Context, w Worker) (*redis.Client, error) {
+		target := m.Server.Target
+		if target.Network == "tcp" {
+			target.Addr = w.Through(t, target.Addr)
+		}
+		conn, err := backend.Dial(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		return conn.Client, nil
+	}
+	rdb, err := dial(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := c.dial
+	t.Cleanup(func() { _ = rdb.Close() })
+	more := w
 	if m.Process != nil { // what the process shares has to outlive the worker that happens to dial
-		dial = (&connections{server: m.Server}).dial
+		more = Worker{}
 	}
 	l, err := m.Kind.New(lock.Env{
-		Redis: rdb, Dial: dial, Key: m.key, Params: m.params(t, w), Steps: w.Steps, Now: w.Now, Process: m.Process,
+		Redis: rdb, Dial: func(ctx context.Context) (*redis.Client, error) { return dial(ctx, more) },
+		Key: m.key, Params: m.params(t, w), Steps: w.Steps, Now: w.Now, Process: m.Process,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.made[l] = c
 	return l
 }
 
@@ -157,40 +154,4 @@ func (m *redisMaker) params(t testing.TB, w Worker) param.Values {
 		}
 	}
 	return values
-}
-
-// connections are those of one worker. After close there are no more.
-type connections struct {
-	server *backend.Server
-	mu     sync.Mutex
-	closed bool
-	open   []*backend.Conn
-}
-
-var errClosed = errors.New("the worker has crashed or ended")
-
-// dial is lock.Env's Dial.
-func (c *connections) dial(ctx context.Context) (*redis.Client, error) {
-	conn, err := c.server.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		_ = conn.Close()
-		return nil, errClosed
-	}
-	c.open = append(c.open, conn)
-	return conn.Client, nil
-}
-
-func (c *connections) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	for _, conn := range c.open {
-		_ = conn.Close()
-	}
-	c.open = nil
 }

@@ -1,0 +1,207 @@
+// Package compare says what is known about the difference between rows, and no more: medians with intervals, and one of
+// the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
+//
+// In a round every row is measured once, in an order of its own, so what slows the machine down for a while hits both
+// rows of a pair alike. [Of] therefore divides inside a round, and takes the median of these ratios. The interval of
+// that median assumes only that rounds are independent of each other. With m pairs it has a confidence of 1-0.05/m, so
+// that with 95% all of them hold at once (Bonferroni).
+//
+// A strategy that stands in a run twice is compared with itself. Where that says faster or slower, nothing in the run is decided:
+// whatever made that difference may have made the others.
+//
+// The number of rounds is fixed before the first. Who measures until a difference appears will find one: rounds that
+// were cut short decide nothing, and more rounds are a new run.
+//
+// How much that finds, tried on testdata/rounds.csv: 60 rounds of a strategy against itself, with rows of 1 s, on 2 CPUs
+// that other programs kept busy, so that the ratio varies by 13%. Of 1,000 random splits, at most 5% are called faster or
+// slower, whatever the number of rounds. A slowdown of 10% is found in 47% by 9 rounds, in 80% by 18 and in 86% by 21.
+// Longer rows on a quiet machine need fewer.
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// A Comparison is what is known about the purchases/s of A over those of B, in one place.
+type Comparison struct {
+	A, B  string
+	Place string // as result.Point.Place
+
+	Rounds                 int     // how many stand behind it
+	PerSecondA, PerSecondB float64 // medians; NaN: there are none
+	Ratio, Low, High       float64 // of A's to B's, and its interval; NaN: there is none, or one of them bought nothing
+	Confidence             float64 // of the interval, 0 to 1
+	Verdict                Verdict
+	Reason                 string // why it is not decided ("4 of 9 rounds"); empty: the interval is too wide
+}
+
+// Verdict is what a comparison says.
+type Verdict string
+
+// The verdicts.
+const (
+	Faster       Verdict = "faster"        // A: its interval lies above 1
+	Slower       Verdict = "slower"        // A: its interval lies below 1
+	NoDifference Verdict = "no difference" // the interval lies inside 1 +- the margin
+	Undecided    Verdict = "not decided"
+)
+
+// Reversed compares B with A.
+func (c Comparison) Reversed() Comparison {
+	c.A, c.B, c.PerSecondA, c.PerSecondB = c.B, c.A, c.PerSecondB, c.PerSecondA
+	c.Ratio, c.Low, c.High = 1/c.Ratio, 1/c.High, 1/c.Low
+	switch c.Verdict {
+	case Faster:
+		c.Verdict = Slower
+	case Slower:
+		c.Verdict = Faster
+	}
+	return c
+}
+
+// confidence is that of each interval, so that with [Confidence] those of all pairs hold.
+func confidence(pairs int) float64 { return 1 - (1-Confidence)/float64(max(1, pairs)) }
+
+// Fewest is how many rounds give an interval for so many pairs.
+func Fewest(pairs int) int {
+	n := 2
+	for !median(make([]float64, n), confidence(pairs)).Known() {
+		n++
+	}
+	return n
+}
+
+// Pairs are the strategies that a plan compares, in each place: all others with the first one, and in a sweep, which says who
+// is the best, each two.
+func Pairs(plan result.Config) (all [][2]string) {
+	strategies := plan.Strategies()
+	for i, a := range strategies {
+		switch {
+		case len(plan.Axes) > 0:
+			for _, b := range strategies[i+1:] {
+				all = append(all, [2]string{a, b})
+			}
+		case i > 0:
+			all = append(all, [2]string{a, strategies[0]})
+		}
+	}
+	return all
+}
+
+// Of compares the pairs of a run in each place, place by place, as the plan has them. It returns nil if the run was not made to
+// compare.
+func Of(run *result.Run) []Comparison {
+	c := run.Manifest.Config
+	if c.Margin == nil {
+		return nil
+	}
+	type measured struct {
+		strategy, place string
+		round           int
+	}
+	rows := map[measured]*result.Row{}
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		rows[measured{r.Strategy, r.Place(), r.Trial}] = r
+	}
+	pairs, places := Pairs(c), c.Places()
+	var all []Comparison
+	for _, place := range places {
+		for _, ab := range pairs {
+			p := pair{Comparison: Comparison{A: ab[0], B: ab[1], Place: place, Confidence: confidence(len(pairs) * len(places))}}
+			for round := 1; round <= c.Trials; round++ {
+				p.add(rows[measured{p.A, place, round}], rows[measured{p.B, place, round}])
+			}
+			all = append(all, p.judge(c.Trials, *c.Margin))
+		}
+	}
+	doubt(all)
+	return all
+}
+
+// doubt decides nothing where a strategy differs from itself.
+func doubt(all []Comparison) {
+	for _, c := range all {
+		same := result.Point{Strategy: c.A}.Spec() == result.Point{Strategy: c.B}.Spec()
+		if same && (c.Verdict == Faster || c.Verdict == Slower) {
+			reason := fmt.Sprintf("%s was %s than %s, which is the same, at %s", c.A, c.Verdict, c.B, c.Place)
+			for i := range all {
+				all[i].Verdict, all[i].Reason = Undecided, reason
+			}
+			return
+		}
+	}
+}
+
+// pair is two strategies in a place, round by round.
+type pair struct {
+	Comparison
+	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: that of b to a is the negative one
+}
+
+// leastRate stands for the rate of a row without a purchase, which is slower than any other.
+const leastRate = 1e-6
+
+// add adds a round; nil: a row is missing.
+func (p *pair) add(a, b *result.Row) {
+	if a == nil || b == nil || a.Status != result.Complete || b.Status != result.Complete {
+		return
+	}
+	for _, r := range []*result.Row{a, b} {
+		if problem := r.Problem(); problem != "" && p.Reason == "" {
+			p.Reason = fmt.Sprintf("%s %s in round %d", r.Strategy, problem, r.Trial)
+		}
+	}
+	p.ofA, p.ofB = append(p.ofA, a.PerSecond()), append(p.ofB, b.PerSecond())
+	p.logs = append(p.logs, math.Log(max(a.PerSecond(), leastRate))-math.Log(max(b.PerSecond(), leastRate)))
+}
+
+// judge is what the rounds say, of which so many were planned.
+func (p *pair) judge(planned int, margin float64) Comparison {
+	c, nan := p.Comparison, math.NaN()
+	c.PerSecondA, c.PerSecondB, c.Ratio, c.Low, c.High, c.Verdict = nan, nan, nan, nan, nan, Undecided
+	if c.Reason != "" {
+		return c
+	}
+	i := median(p.logs, c.Confidence)
+	if c.Rounds = i.N; i.N > 0 {
+		c.PerSecondA, c.PerSecondB, c.Ratio = Median(p.ofA).Center, Median(p.ofB).Center, math.Exp(i.Center)
+	}
+	if i.Known() {
+		c.Low, c.High = math.Exp(i.Low), math.Exp(i.High)
+	}
+	switch {
+	case i.N < planned:
+		c.Reason = fmt.Sprintf("%d of %d rounds", i.N, planned)
+	case !i.Known():
+		c.Reason = fmt.Sprintf("%d rounds give no interval at %.4g%%", i.N, 100*c.Confidence)
+	default:
+		c.Verdict = word(c.Low, c.High, margin)
+	}
+	if c.PerSecondA == 0 || c.PerSecondB == 0 {
+		c.Ratio, c.Low, c.High = nan, nan, nan
+	}
+	return c
+}
+
+// word says what the interval of a ratio means. Ratios inside 1 +- the margin are no difference.
+func word(low, high, margin float64) Verdict {
+	switch {
+	case low >= 1/(1+margin) && high <= 1+margin:
+		return NoDifference
+	case low > 1:
+		return Faster
+	case high < 1:
+		return Slower
+	}
+	return Undecided
+}
+
+// Rate is the median of a group's purchases/s.
+func Rate(g result.Group) Interval {
+	perSecond, _ := result.MetricNamed("purchases_per_second")
+	return Median(g.Values(perSecond))
+}

@@ -1,0 +1,248 @@
+package explore_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/bench/fault"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+var (
+	update = flag.Bool("update", false, "explore the whole catalogue, and store what is found in results/explored and docs/explored.md")
+	part   = flag.String("part", "", "i/n: of the catalogue every n-th scheme from the i-th, written to the file of -part-to")
+	partTo = flag.String("part-to", "", "a file")
+)
+
+const (
+	stored = "../../results/explored/explored.json"
+	page   = "../../docs/explored.md"
+)
+
+// An explored is what was found of a scheme in a program.
+type explored struct {
+	Scheme, Program string
+	Why             string `json:",omitempty"` // it was not explored
+	Preemptions     int    // of the shortest harm, or the last bounds
+	Faults          int
+	Schedules       int    `json:",omitempty"` // with these bounds
+	Harmful         int    `json:",omitempty"`
+	Harm            string `json:",omitempty"` // empty: nothing was found
+	Token           string `json:",omitempty"`
+}
+
+// exploreScheme explores a scheme of the table of faults in the programs of two clients that can show something of it, and
+// returns the diagram of the first harm, too.
+func exploreScheme(t *testing.T, name string) (all []explored, diagram string) {
+	scheme, err := fault.Of(catalogue.Full(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range explore.Markets() {
+		protects := scheme.Strategy().Protects
+		if len(m.Trades) > 2 || m.Apart && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
+			continue
+		}
+		e := explored{Scheme: name, Program: m.Name}
+		spec, err := parse(catalogue.Full(), scheme.Spec.String())
+		if errors.Is(err, errElsewhere) {
+			return []explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, ""
+		}
+		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.Apart)), explore.Bounds{Preemptions: 2, Faults: 1})
+		if err != nil {
+			return []explored{{Scheme: name, Why: err.Error()}}, ""
+		}
+		e.Preemptions, e.Faults, e.Schedules, e.Harmful = r.Preemptions, r.Faults, r.Schedules, r.Harmful
+		if len(r.Found) > 0 {
+			f := r.Found[0]
+			e.Preemptions, e.Faults, e.Harm, e.Token = f.Preemptions, f.Faults, f.Text, f.Token
+			if diagram == "" {
+				diagram = f.Diagram.String()
+			}
+		}
+		all = append(all, e)
+	}
+	return all, diagram
+}
+
+// TestPart explores a part of the catalogue, for TestCatalogue in another process.
+func TestPart(t *testing.T) {
+	if *part == "" {
+		t.Skip("TestCatalogue starts it")
+	}
+	var i, n int
+	if _, err := fmt.Sscanf(*part, "%d/%d", &i, &n); err != nil {
+		t.Fatal(err)
+	}
+	var all []explored
+	for k, name := range fault.Names(catalogue.Full()) {
+		if k%n == i {
+			t.Run(name, func(t *testing.T) {
+				found, _ := exploreScheme(t, name)
+				all = append(all, found...)
+			})
+		}
+	}
+	write(t, *partTo, all)
+}
+
+func write(t *testing.T, path string, all []explored) {
+	t.Helper()
+	text, err := json.MarshalIndent(all, "", "\t")
+	if err == nil {
+		err = os.WriteFile(path, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) (all []explored) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCatalogue explores the whole catalogue, a process a core, and compares what it finds with what is stored, or stores it
+// with -update. By default it explores three schemes.
+func TestCatalogue(t *testing.T) {
+	names := fault.Names(catalogue.Full())
+	var all []explored
+	if *update || os.Getenv("MARKETSIM_EXPLORE") == "all" {
+		all = wholeCatalogue(t, names)
+	} else {
+		for _, name := range []string{"watch", "set-px", "fenced:fencing=on"} {
+			found, _ := exploreScheme(t, name)
+			all = append(all, found...)
+		}
+	}
+	if *update {
+		write(t, stored, all)
+	}
+	is := read(t, stored)
+	for _, e := range all {
+		if !slices.ContainsFunc(is, func(s explored) bool { return reflect.DeepEqual(s, e) }) {
+			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(is, func(s explored) bool { return s.Scheme == name }) {
+			t.Errorf("%s has not been explored: go generate ./results", name)
+		}
+	}
+	_, diagram := exploreScheme(t, "set-px")
+	inPage(t, "table", table(is))
+	inPage(t, "set-px", diagram)
+}
+
+// TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express is found here, too.
+func TestTableOfFaults(t *testing.T) {
+	text, err := os.ReadFile("../../results/faults/faults.json")
+	var table struct {
+		Findings []struct{ Scenario, Subject, Harm string }
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &table)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := map[string]string{
+		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
+		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",
+	}
+	all, compared := read(t, stored), 0
+	for _, f := range table.Findings {
+		program := programs[f.Scenario]
+		is := func(e explored) bool { return e.Scheme == f.Subject && e.Program == program }
+		i := slices.IndexFunc(all, is)
+		if program == "" || i < 0 || f.Harm == "" || f.Harm == "none" {
+			continue
+		}
+		if compared++; all[i].Harm == "" {
+			t.Errorf("%s of %s: the table says %s, and nothing is found in %s", f.Scenario, f.Subject, f.Harm, program)
+		}
+	}
+	if compared < 50 {
+		t.Errorf("only %d harms of the table were compared", compared)
+	}
+}
+
+func wholeCatalogue(t *testing.T, names []string) (all []explored) {
+	const processes = 2
+	var running []*exec.Cmd
+	dir := t.TempDir()
+	for i := range processes {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPart$", "-part", fmt.Sprintf("%d/%d", i, processes),
+			"-part-to", fmt.Sprintf("%s/%d.json", dir, i))
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, cmd)
+	}
+	for i, cmd := range running {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("a part of the catalogue: %v", err)
+		}
+		all = append(all, read(t, fmt.Sprintf("%s/%d.json", dir, i))...)
+	}
+	slices.SortStableFunc(all, func(a, b explored) int { return slices.Index(names, a.Scheme) - slices.Index(names, b.Scheme) })
+	return all
+}
+
+// table is what is stored, as a page shows it.
+func table(all []explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | program | found | preemptions | faults | schedules |\n|---|---|---|---|---|---|\n")
+	for _, e := range all {
+		switch {
+		case e.Why != "":
+			fmt.Fprintf(&b, "| %s | - | not explored: %s | | | |\n", e.Scheme, e.Why)
+		case e.Harm != "":
+			fmt.Fprintf(&b, "| %s | %s | **%s** | %d | %d | %d of %d |\n", e.Scheme, e.Program, e.Harm, e.Preemptions, e.Faults,
+				e.Harmful, e.Schedules)
+		default:
+			fmt.Fprintf(&b, "| %s | %s | nothing | %d | %d | %d |\n", e.Scheme, e.Program, e.Preemptions, e.Faults, e.Schedules)
+		}
+	}
+	return b.String()
+}
+
+// inPage compares a part of the page, between its markers, with what it should be, or replaces it with -update.
+func inPage(t *testing.T, name, want string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- explored: "+name+" -->\n", "<!-- end -->"
+	before, rest, ok := strings.Cut(string(text), begin)
+	is, after, ended := strings.Cut(rest, end)
+	switch {
+	case !ok || !ended:
+		t.Errorf("%s has no part %q", page, name)
+	case is == want:
+	case !*update:
+		t.Errorf("%s: the part %q is not what is stored: go generate ./results", page, name)
+	default:
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

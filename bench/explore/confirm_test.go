@@ -1,0 +1,53 @@
+package explore_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/bench/fault"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+// drifting are schemes whose waiters wait for as long as the server says that the lease lasts, so that of what real time takes
+// an attempt more or less comes.
+var drifting = []string{"queue", "redisson", "redisson:lease=1s"}
+
+// What the search finds in memory happens on a real server, too, and so does what is no harm: 20 schedules of each scheme
+// with MARKETSIM_EXPLORE=all, and else a few of a few. A machine that is too busy for the gaps of a schedule gets another try.
+func TestRealRedis(t *testing.T) {
+	names, schedules := []string{"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused"}, 3
+	if os.Getenv("MARKETSIM_EXPLORE") == "all" {
+		names, schedules = fault.Names(catalogue.Full()), 20
+	}
+	for _, name := range names {
+		scheme, err := fault.Of(catalogue.Full(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := parse(catalogue.Full(), scheme.Spec.String())
+		if err != nil || slices.Contains(drifting, name) { // TestCatalogue tells where nothing can be concluded
+			continue
+		}
+		p := explore.Markets()[0].Program(spec.String(), openSpec(spec, false))
+		all, err := explore.Played(t, p, schedules)
+		if err != nil {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testkit.Local(t)
+			for i, one := range all {
+				err := one.Real(t.Context(), server.Target)
+				for try := 0; try < 2 && err != nil; try++ {
+					err = one.Real(t.Context(), server.Target)
+				}
+				if err != nil {
+					t.Errorf("schedule %d: %v", i+1, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+// Package explore goes through every schedule of a few clients: whose request the server gets next, who pauses, dies, or
+// loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest schedule that
+// loses it, and says otherwise how far nothing was found.
+//
+//	go test ./bench/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
+//
+// The clients run their own code: strategies and locks as they are, over go-redis. Their connections lead to a server in
+// memory (miniredis), and hold each request until the search delivers it ([conn]). Time is that of package synctest: it
+// stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, again and
+// again, each time with another choice ([search]); nothing is saved in between. Of equal preemptions and faults the first
+// harm that is found is told; one with fewer does not exist, because both bounds are raised step by step.
+//
+// A [Program] is what the clients do. [Market] makes one of orders and listings, judged by the market's own audit. Own code
+// is explored by markettest.Explore and locktest.Explore.
+//
+// Source: M. Musuvathi and S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs" (CHESS),
+// 2007.
+package explore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Lease is how long the locks of explored programs last: a pause takes one to two of it.
+const Lease = time.Second
+
+// A Program is what a few clients do at the same time, from a certain state of a server.
+type Program struct {
+	Name string // in tokens and reports: no spaces and no slashes
+	// Subject is what the clients use, such as a spec: part of a token.
+	Subject string
+	// Prefix is that of keys: diagrams leave it out.
+	Prefix string
+	// Apart gives the locks a server of their own: see Session.ConnectLocks. Empty and Behind strike there, and nowhere else.
+	Apart bool
+	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
+	Begin func(*Server) *Trial
+}
+
+// A Trial is one schedule's clients, and their judge.
+type Trial struct {
+	Clients []Client
+	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
+	Judge func(*Server) []Harm
+	// Plain says why the first schedule, without preemptions and faults, shows nothing, because the clients do not do what
+	// they are there for. Nil: nothing is asked.
+	Plain func() error
+}
+
+// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others that
+// have ended when Do returns. Do returns what it was told, for the diagram. Its context ends when the search kills it.
+type Client struct {
+	Name string
+	Do   func(ctx context.Context, s *Session) string
+}
+
+// A Harm is something wrong at the end of a schedule. The search looks for the shortest schedule of each kind.
+type Harm struct{ Kind, Text string }
+
+// Bounds say how far a search goes.
+type Bounds struct {
+	Preemptions int     // how often a client that could go on has to wait for another one
+	Faults      int     // how many faults happen
+	Of          []Fault // which; nil: all that the program allows
+	Schedules   int     // the search stops after so many; 0: 1,000,000
+	Goes        bool    // the search goes on after a harm, to the last bound
+	Unreduced   bool    // requests that conflict with no other client's are chosen among, too
+}
+
+// A Fault is what can happen to a client, its network or a server, besides that another client is faster.
+type Fault string
+
+// The faults.
+const (
+	Pause  Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
+	Die    Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
+	Lose   Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
+	Delay  Fault = "delay"      // a request is on its way until its client has given up, and then comes
+	Empty  Fault = "empty"      // the server of the locks is started anew, and holds nothing
+	Behind Fault = "behind"     // the server of the locks is replaced by one that lacks the last write, or the last two
+)
+
+// Faults lists them.
+func Faults() []Fault { return []Fault{Pause, Die, Lose, Delay, Empty, Behind} }
+
+// What else can be chosen: a letter each.
+const (
+	deliver  Fault = "d"
+	wake     Fault = "w"
+	timePass Fault = "t" // to the next timer of a client
+	arrive   Fault = "a" // the oldest delayed request of a client
+)
+
+// A choice is what happens at one point of a schedule.
+type choice struct {
+	what    Fault
+	n       int  // which client, from 0; of Behind the number of writes, from 0
+	preempt bool // another client could have gone on
+	aside   bool // the request conflicts with none: the client that was chosen before still goes on
+}
+
+func (c choice) isFault() bool { return len(c.what) > 1 }
+
+// String is the choice in a token.
+func (c choice) String() string { return string(c.what) + strconv.Itoa(c.n+1) }
+
+// version is that of tokens: it changes when a token would mean another schedule.
+const version = "x2"
+
+// written is a schedule of a program as Replay takes it.
+func written(p Program, schedule []choice) string {
+	steps := strings.ReplaceAll(strings.Trim(fmt.Sprint(schedule), "[]"), " ", ".")
+	return strings.Join([]string{version, p.Subject, p.Name, steps}, "/")
+}
+
+// ParseToken returns the parts of a token that a report printed.
+func ParseToken(text string) (subject, program string, steps []string, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 4 {
+		return "", "", nil, fmt.Errorf("%q is no token of a schedule: copy one from the report of a search", text)
+	}
+	if parts[0] != version {
+		return "", "", nil, fmt.Errorf("token %q is of version %s, and this is %s: search again", text, parts[0], version)
+	}
+	n := len(parts) - 2 // a test's name may hold slashes, too
+	return strings.Join(parts[1:n], "/"), parts[n], strings.Split(parts[n+1], "."), nil
+}

@@ -1,0 +1,139 @@
+package explore_test
+
+import (
+	"errors"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+// What -args may hold after go test ./bench/explore -run 'Explore$' -v.
+var (
+	spec        = flag.String("spec", "", "strategy and lock to explore, such as fine:redsync")
+	program     = flag.String("program", "", "names of programs, with commas between; empty: all")
+	preemptions = flag.Int("preemptions", 2, "how often a client that could go on has to wait, at most (1 with three clients)")
+	faults      = flag.Int("faults", 1, "how many faults happen, at most (1 with three clients)")
+	of          = flag.String("of", "", "which faults, with commas between; empty: all")
+	schedules   = flag.Int("schedules", 0, "after how many schedules a search stops; 0: a million")
+	replay      = flag.String("replay", "", "token of a schedule to play again")
+)
+
+// programOf makes a program for a spec, or skips the test where that cannot be explored.
+func programOf(t *testing.T, text, name string) (explore.Program, explore.Market) {
+	t.Helper()
+	parsed, err := parse(catalogue.Full(), text)
+	if errors.Is(err, errElsewhere) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	markets := explore.Markets()
+	i := slices.IndexFunc(markets, func(m explore.Market) bool { return m.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no program %q", name)
+	}
+	return markets[i].Program(parsed.String(), openSpec(parsed, markets[i].Apart)), markets[i]
+}
+
+// TestExplore explores what the flags say, and fails where that does harm. Without flags it does nothing.
+func TestExplore(t *testing.T) {
+	if *replay != "" {
+		subject, name, _, err := explore.ParseToken(*replay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := programOf(t, subject, name)
+		d, err := explore.Replay(t, p, *replay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s\n%s", *replay, d)
+		return
+	}
+	if *spec == "" {
+		t.Skip("-args -spec says what to explore")
+	}
+	for _, m := range explore.Markets() {
+		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			p, _ := programOf(t, *spec, m.Name)
+			b := explore.Bounds{Preemptions: *preemptions, Faults: *faults, Schedules: *schedules}
+			if len(m.Trades) > 2 {
+				b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
+			}
+			for name := range strings.FieldsFuncSeq(*of, func(r rune) bool { return r == ',' }) {
+				b.Of = append(b.Of, explore.Fault(name))
+			}
+			if r := explore.Run(t, p, b); len(r.Found) > 0 {
+				t.Error("\n" + r.String())
+			} else {
+				t.Log(r)
+			}
+		})
+	}
+}
+
+// wants are what a search finds of a spec in a program: the fewest preemptions and faults; -1: nothing.
+var wants = []struct {
+	spec, program       string
+	preemptions, faults int
+}{
+	{"unsafe", "one-item", 1, 0},
+	{"claim", "one-item", 0, 1},
+	{"watch", "one-item", -1, 0},
+	{"lua", "one-item", -1, 0},
+	{"fine:set-px", "one-item", 0, 1},
+	{"fine:set-px:fencing=token", "one-item", -1, 0},
+	{"fine:redislock", "one-item", 0, 1},
+	{"fine:redsync", "one-item", 0, 1},
+	{"fine", "one-account", 1, 0},
+	{"fine-wallet", "one-account", -1, 0},
+	{"fine:set-ex-fixed", "listing", 0, 1},
+	{"fine:set-px", "locks-apart", 0, 1},
+	{"fine:fenced:fencing=on", "locks-apart", 1, 1}, // the counter begins again, and both are number 1
+	{"fine:set-px:fencing=token", "locks-apart", -1, 0},
+}
+
+// Requests that conflict with none are delivered at once, which leaves out schedules and no harm.
+func TestReduction(t *testing.T) {
+	for _, text := range []string{"unsafe", "claim", "watch-item", "lua", "fine:set-px", "fine:set-ex-compare"} {
+		p, _ := programOf(t, text, "one-item")
+		b := explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Pause, explore.Die}}
+		reduced := explore.Run(t, p, b)
+		b.Unreduced = true
+		whole := explore.Run(t, p, b)
+		if reduced.Schedules > whole.Schedules || reduced.Preemptions != whole.Preemptions || reduced.Faults != whole.Faults ||
+			len(reduced.Found) != len(whole.Found) {
+			t.Errorf("%s: with the reduction %s\nwithout %s", text, reduced.Bound(), whole.Bound())
+		}
+	}
+}
+
+// TestFinds compares what is found in the first bounds with what is known of the specs.
+func TestFinds(t *testing.T) {
+	for _, want := range wants {
+		t.Run(want.spec+" "+want.program, func(t *testing.T) {
+			p, m := programOf(t, want.spec, want.program)
+			b := explore.Bounds{Preemptions: 1, Faults: 1}
+			if len(m.Trades) > 2 {
+				b.Preemptions = 0
+			}
+			r := explore.Run(t, p, b)
+			switch {
+			case want.preemptions < 0 && len(r.Found) > 0 || want.preemptions >= 0 && len(r.Found) == 0:
+				t.Error(r)
+			case len(r.Found) > 0 && (r.Found[0].Preemptions != want.preemptions || r.Found[0].Faults != want.faults):
+				t.Errorf("want %d preemptions and %d faults\n%s", want.preemptions, want.faults, r)
+			default:
+				t.Log(r)
+			}
+		})
+	}
+}

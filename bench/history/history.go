@@ -1,0 +1,391 @@
+// Package history records what each client of a market did, which answer it got, and when; and it judges the record: is
+// there an order of these operations, one after the other, that explains every answer?
+//
+// [Create] makes a history in a folder, [Writer.Worker] gives each worker a [Recorder], and [Writer.Finish] adds what
+// the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an operation
+// only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the operations of
+// all workers and the locks that they held, in no order of time, and the market at the end. Times are nanoseconds since the
+// row began:
+//
+//	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
+//	{"op":{"worker":1,"kind":"list","start":95,"end":99,"item":17,"seller":1,"price":40,"outcome":"refused","reason":"not_owned"}}
+//	{"op":{"worker":4,"kind":"purchase","start":120,"end":121,"item":17,"seller":1,"buyer":6,"price":40,"outcome":"applied"}}
+//	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
+//
+// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run. It does not notice every edit.
+//
+// [Check] judges five parts, each by itself:
+//
+//   - items: everything that happened to each item, minted, listed and sold, against porcupine;
+//   - accounts: the opening, the sales and the purchases of each account against what it holds at the end;
+//   - order of accounts: of an account that could run out, that every order was paid for with coins it had;
+//   - locks: that no two held one lock at a time;
+//   - tokens: that fencing tokens grow.
+//
+// An operation whose reply was lost may have been applied at any later time, or never. That a purchase changes an item
+// and two accounts at the same instant is not checked: each item and account is an object of its own here.
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// A History is all that was recorded of one row.
+type History struct {
+	Header
+	Ops   []Op
+	Holds []Hold
+	Final market.Snapshot // when every worker had stopped
+}
+
+// A Header says what was recorded.
+type Header struct {
+	Run      string    `json:"run"` // the prefix of the run's keys
+	Subject  string    `json:"subject"`
+	Mix      string    `json:"mix"`
+	Seed     uint64    `json:"seed"`
+	Accounts int       `json:"accounts"` // numbered from 1
+	Funds    int64     `json:"funds"`    // coins that each account opened with
+	Began    time.Time `json:"began"`    // time 0 of the records
+}
+
+// An Outcome is what a client knows of an operation.
+type Outcome string
+
+// The outcomes. A refused operation was certainly not applied.
+const (
+	Applied Outcome = "applied"
+	Refused Outcome = "refused"
+	Unknown Outcome = "unknown"
+)
+
+// An OpKind is what an operation does.
+type OpKind string
+
+// The operations. Mint brings market.BatchSize items into being at once.
+const (
+	Mint     OpKind = "mint"
+	List     OpKind = "list"
+	Purchase OpKind = "purchase"
+)
+
+// An Op is one operation of a worker.
+type Op struct {
+	Worker  int           `json:"worker"` // from 1
+	Kind    OpKind        `json:"kind"`
+	Start   int64         `json:"start"` // ns since the row began
+	End     int64         `json:"end"`
+	Item    market.ItemID `json:"item,omitempty"`  // the first of a batch; 0: a mint that failed before it had any
+	Seller  market.UserID `json:"seller"`          // or the owner of a batch
+	Buyer   market.UserID `json:"buyer,omitempty"` // of a purchase
+	Price   int64         `json:"price,omitempty"` // in coins
+	Outcome Outcome       `json:"outcome"`
+	Reason  string        `json:"reason,omitempty"` // why it was refused, as market.Reason names it
+	Error   string        `json:"error,omitempty"`  // why its outcome is unknown
+}
+
+// A Hold is a lock.Holding of a worker, with times in ns since the row began.
+type Hold struct {
+	Worker    int    `json:"worker"`
+	Name      string `json:"name"`
+	Shared    bool   `json:"shared,omitempty"`
+	Called    int64  `json:"called"`
+	Acquired  int64  `json:"acquired"`
+	Releasing int64  `json:"releasing"`
+	Released  int64  `json:"released"`
+	Fence     int64  `json:"fence,omitempty"`
+	Lost      bool   `json:"lost,omitempty"`
+	Noticed   bool   `json:"noticed,omitempty"`
+}
+
+const (
+	fileName    = "history.jsonl"
+	format      = "marketsim history 3"
+	maxAccounts = 1_000_000 // that a header may claim
+	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
+	bufferSize = 16 << 10
+)
+
+var (
+	// ErrExists is returned by Create for a folder that already holds a history.
+	ErrExists = errors.New("folder already holds a history")
+	// ErrNone is returned by Find and Read for a folder without a history.
+	ErrNone = errors.New("no history found")
+	// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, or that holds what no
+	// Recorder writes. It gets no verdict.
+	ErrDamaged = errors.New("history is damaged, and gets no verdict")
+)
+
+// A line of the file has one of these, and the first also the format.
+type line struct {
+	Format string           `json:"format,omitempty"`
+	Header *Header          `json:"header,omitempty"`
+	Op     *Op              `json:"op,omitempty"`
+	Hold   *Hold            `json:"hold,omitempty"`
+	Final  *market.Snapshot `json:"final,omitempty"` // the last line
+}
+
+// A Writer records the history of one row into a folder. Its methods are not safe for concurrent use; each Recorder
+// serves one worker, beside the others.
+type Writer struct {
+	output
+	began   time.Time
+	workers []*Recorder
+}
+
+// Create makes a history in a folder, which is made if it does not exist. It returns ErrExists, wrapped, when there is
+// a history, whole or not, in it. Time 0 of the history is h.Began, or now if that is zero.
+func Create(dir string, h Header) (*Writer, error) {
+	if h.Began.IsZero() {
+		h.Began = time.Now()
+	}
+	w := &Writer{began: h.Began}
+	path := filepath.Join(dir, fileName)
+	err := os.MkdirAll(dir, 0o777)
+	if err == nil {
+		err = w.open(path, os.O_CREATE|os.O_EXCL)
+	}
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil, fmt.Errorf("%w: %s", ErrExists, path)
+	case err != nil:
+		return nil, fmt.Errorf("create history: %w", err)
+	}
+	w.add(&line{Format: format, Header: &h})
+	_ = w.buffer.Flush() // before any line of a worker; close returns the failure
+	return w, nil
+}
+
+// Worker returns the Recorder of one more worker. A nil Writer has nil Recorders.
+func (w *Writer) Worker() (*Recorder, error) {
+	if w == nil {
+		return nil, nil
+	}
+	r := &Recorder{worker: len(w.workers) + 1, began: w.began}
+	if err := r.open(w.file.Name(), 0); err != nil {
+		return nil, fmt.Errorf("create history of worker %d: %w", r.worker, err)
+	}
+	w.workers = append(w.workers, r)
+	return r, nil
+}
+
+// Finish adds what the market held when every worker had stopped, and closes the history. It returns the failures to
+// write, of any worker: the history is then not whole, and Read says so.
+func (w *Writer) Finish(final market.Snapshot) error {
+	err := w.closeWorkers()
+	if err == nil {
+		w.add(&line{Final: &final})
+	}
+	return errors.Join(err, w.close())
+}
+
+// Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker recorded
+// anything, it is removed.
+func (w *Writer) Abandon() error {
+	if w == nil {
+		return nil
+	}
+	err := errors.Join(w.closeWorkers(), w.close())
+	if text, _ := os.ReadFile(w.file.Name()); bytes.Count(text, []byte("\n")) == 1 {
+		err = errors.Join(err, os.Remove(w.file.Name()))
+	}
+	return err
+}
+
+func (w *Writer) closeWorkers() (err error) {
+	for _, r := range w.workers {
+		err = errors.Join(err, r.close())
+	}
+	return err
+}
+
+// An output appends whole lines to the file. Each worker has its own, so that none waits for another.
+type output struct {
+	file    *os.File
+	buffer  *bufio.Writer // keeps the first failure to write
+	encoder *json.Encoder
+}
+
+func (o *output) open(path string, flags int) (err error) {
+	o.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|flags, 0o644)
+	o.buffer = bufio.NewWriterSize(o.file, 2*bufferSize)
+	o.encoder = json.NewEncoder(o.buffer)
+	return err
+}
+
+func (o *output) add(l *line) {
+	_ = o.encoder.Encode(l) // into the buffer
+	if o.buffer.Buffered() >= bufferSize {
+		_ = o.buffer.Flush() // close returns the failure
+	}
+}
+
+func (o *output) close() error { return errors.Join(o.buffer.Flush(), o.file.Close()) }
+
+// A Recorder writes down what one worker did. A nil Recorder writes nothing. It allocates nothing, except for the text
+// of an unknown outcome; failures to write are kept for Writer.Finish. It is not safe for concurrent use.
+type Recorder struct {
+	output
+	worker int
+	began  time.Time
+	// What is written at the moment; here, because it would be allocated elsewhere.
+	line line
+	op   Op
+	hold Hold
+}
+
+// Minted records a batch of items; err is what market.Mint returned.
+func (r *Recorder) Minted(start, end time.Time, first market.ItemID, owner market.UserID, err error) {
+	r.record(start, end, Op{Kind: Mint, Item: first, Seller: owner}, err)
+}
+
+// Listed records a listing; err is what List returned.
+func (r *Recorder) Listed(start, end time.Time, l market.Listing, err error) {
+	r.record(start, end, Op{Kind: List, Item: l.Item, Seller: l.Seller, Price: l.Price}, err)
+}
+
+// Purchased records an order; err is what Purchase returned.
+func (r *Recorder) Purchased(start, end time.Time, o market.Order, err error) {
+	r.record(start, end, Op{Kind: Purchase, Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}, err)
+}
+
+func (r *Recorder) record(start, end time.Time, o Op, err error) {
+	if r == nil {
+		return
+	}
+	o.Worker, o.Start, o.End, o.Outcome = r.worker, r.since(start), r.since(end), Applied
+	if err != nil {
+		o.Outcome, o.Reason = Refused, market.Reason(err)
+	}
+	if err != nil && o.Reason == "" {
+		o.Outcome, o.Error = Unknown, err.Error()
+	}
+	r.op, r.line = o, line{Op: &r.op}
+	r.add(&r.line)
+}
+
+// Held records a lock that was held and released.
+func (r *Recorder) Held(h lock.Holding) {
+	if r == nil {
+		return
+	}
+	r.hold, r.line = Hold{
+		Worker: r.worker, Name: h.Name, Shared: h.Shared,
+		Called: r.since(h.Called), Acquired: r.since(h.Acquired), Releasing: r.since(h.Releasing), Released: r.since(h.Released),
+		Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
+	}, line{Hold: &r.hold}
+	r.add(&r.line)
+}
+
+func (r *Recorder) since(t time.Time) int64 { return t.Sub(r.began).Nanoseconds() }
+
+// Find returns the folders at and below dir that hold a history, whole or not, in lexical order. It returns ErrNone,
+// wrapped, when there is none.
+func Find(dir string) (found []string, err error) {
+	if filepath.Base(dir) == fileName {
+		dir = filepath.Dir(dir)
+	}
+	below := filepath.Clean(dir) + string(filepath.Separator) // also where the folder is a link
+	err = filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == fileName {
+			found = append(found, filepath.Dir(path))
+		}
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no %s in %s or below", fileName, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole, and ErrNone, wrapped,
+// when there is none.
+func Read(dir string) (*History, error) {
+	path := filepath.Join(dir, fileName)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	defer f.Close()
+	h, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s, %w", ErrDamaged, path, err)
+	}
+	return h, nil
+}
+
+// read reads a history's lines. Its error names the line.
+func read(from io.Reader) (*History, error) {
+	h := &History{}
+	in := bufio.NewReader(from)
+	for number := 1; ; number++ {
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil, fmt.Errorf("line %d: the file has no end: the run was killed, or the file was cut short (%v)", number, err)
+		}
+		last, err := h.add(number, text)
+		if _, after := in.Peek(1); err == nil && last && after != io.EOF {
+			err = errors.New("something follows the end: the file was edited")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if last {
+			return h, nil
+		}
+	}
+}
+
+// add notes what a line says, and reports whether it is the last.
+func (h *History) add(number int, text []byte) (last bool, err error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return false, fmt.Errorf("it cannot be read: %w", err)
+	}
+	switch {
+	case number == 1 && l.Format != format:
+		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
+	case number == 1 && l.Header != nil && l.Header.Accounts >= 1 && l.Header.Accounts <= maxAccounts:
+		h.Header = *l.Header
+	case l.Op != nil && l.Op.possible(h.Accounts):
+		h.Ops = append(h.Ops, *l.Op)
+	case l.Hold != nil && l.Hold.possible():
+		h.Holds = append(h.Holds, *l.Hold)
+	case number > 1 && l.Final != nil:
+		h.Final = *l.Final
+	default:
+		return false, errors.New("no worker of such a row records that: the file was edited")
+	}
+	return l.Final != nil, nil
+}
+
+// possible reports whether a Recorder may write it.
+func (o *Op) possible(accounts int) bool {
+	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
+	return o.Worker >= 1 && o.Start <= o.End && o.End < never && o.Price >= 0 && account(o.Seller) &&
+		slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) && (o.Kind != Purchase || account(o.Buyer)) &&
+		(o.Item >= 1 || o.Kind == Mint && o.Outcome != Applied) && o.Item <= math.MaxInt64-market.BatchSize &&
+		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome) && (o.Outcome == Refused) == (o.Reason != "")
+}
+
+func (h *Hold) possible() bool {
+	return h.Worker >= 1 && slices.IsSorted([]int64{0, h.Called, h.Acquired, h.Releasing, h.Released})
+}

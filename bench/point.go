@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// Defaults of a row.
+const (
+	DefaultDuration = 10 * time.Second
+	DefaultWarmup   = time.Second
+	DefaultSeed     = 1
+	DefaultFunds    = 1_000_000_000_000 // so rich that no buyer ever runs out
+)
+
+// Limits of a row.
+const (
+	MaxWorkers = 1_000                // beyond it one process does not measure Redis, but itself
+	MaxFunds   = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
+	MaxHot     = 1_000_000
+	// LeastHotFunds is what each account opens with at least where items circulate: all accounts together then always hold
+	// enough for somebody to pay for any item.
+	LeastHotFunds = maxPrice
+	// MaxStock is the largest number of items that are listed before a row begins: with their ledgers and the audit of them
+	// this process takes 130 MB, as measured.
+	MaxStock = 1_000_000
+	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
+	MinWait = 100 * time.Microsecond
+	// MaxHold and MaxRTT leave each of a purchase's round trips the time to end before its connection gives up.
+	MaxHold = 10 * time.Second
+	MaxRTT  = time.Second
+	// MaxRate is the highest rate in orders a second: they are due at whole nanoseconds, no two at the same, which makes
+	// this rate wrong by less than a thousandth; and a worker takes about 0.1 us to take one from the schedule.
+	MaxRate = 1_000_000
+)
+
+// A Subject makes the Purchasers to be measured. A strategies.Spec is one.
+type Subject interface {
+	strategies.Opener
+	// LockKeys enumerates the keys, besides the market's own, that a run may have left.
+	LockKeys(market.Keys, market.Made) iter.Seq[string]
+	Lock() (kind lock.Kind, takes bool)
+	SeveralLocks() bool
+	Value(parameter string) (value string, has bool)
+	CheckServer(context.Context, *redis.Client, market.Keys) error
+}
+
+// Options are how rows are measured.
+type Options struct {
+	Subject  Subject       // what Point.Strategy names
+	Duration time.Duration // measured time
+	Warmup   time.Duration // before that, not counted
+	// Purchases, if not zero, ends a row after so many purchases instead of after Duration. It goes without warm-up.
+	Purchases int64
+	SLO       time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
+	Seed      uint64
+
+	Keys market.Keys
+	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
+	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets, hot
+	// items and stock are divided among them, and each is audited and removed as one alone is.
+	Sites []Site
+	// Servers are those that the subject's lock needs besides.
+	Servers lock.Servers
+	Keep    bool // leave the market in Redis
+	// Private says that the server holds nothing else and ends with the run: it does not matter if keys cannot be
+	// removed, and those that nobody declared are looked for.
+	Private bool
+	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
+	History string
+
+	// steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
+	steps func(role) step.Observer
+}
+
+// A Site is where one market of a row lies.
+type Site struct {
+	Keys market.Keys
+	Node string // the address of its server when the row begins
+	Dial func(context.Context) (*backend.Conn, error)
+}
+
+// sites are those of a row, one at least.
+func (o Options) sites() []Site {
+	if len(o.Sites) > 0 {
+		return o.Sites
+	}
+	return []Site{{Keys: o.Keys, Dial: o.Dial}}
+}
+
+// ErrPoint is returned, wrapped in a [PointError], for a point that cannot be measured.
+var ErrPoint = errors.New("it cannot be measured")
+
+// PointError says why a point cannot be measured with its options.
+type PointError struct {
+	Field string // the word of the flag that it is about, such as "wallets", "rate" or "mix"
+	Why   string
+}
+
+func (e *PointError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrPoint, e.Field, e.Why) }
+
+// Unwrap returns ErrPoint.
+func (e *PointError) Unwrap() error { return ErrPoint }
+
+// Validate returns a *PointError, which wraps ErrPoint, for what cannot be measured.
+func (o Options) Validate(p result.Point) error {
+	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfWorkers(p), rulesOfItems(p), o.rulesOfMarkets(p)) {
+		if r.broken {
+			return &PointError{r.field, r.why}
+		}
+	}
+	return nil
+}
+
+// A rule is one reason for which a point cannot be measured.
+type rule struct {
+	broken     bool
+	field, why string
+}
+
+func (o Options) rulesOfMeasuring(p result.Point) []rule {
+	kind, _ := o.Subject.Lock()
+	return []rule{
+		{o.Purchases < 0, "purchases", "the number must not be negative"},
+		{o.Purchases == 0 && o.Duration <= 0, "duration", "it must be positive"},
+		{o.Warmup < 0, "warmup", "it must not be negative"},
+		{o.Warmup > 0 && o.Purchases > 0, "warmup", "a number of purchases goes without: those of the warm-up would count"},
+		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate", fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which "+
+			"they cannot be told apart in time", humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
+		{p.Rate > 0 && o.Purchases > 0, "rate", "a row ends after a time or, without a rate, after a number of purchases"},
+		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
+		outside(p.HoldMS, MaxHold, "hold"),
+		outside(p.RTTMS, MaxRTT, "rtt"),
+		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt", "it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
+	}
+}
+
+// outside refuses a time, in milliseconds, that is neither 0 nor from MinWait to most.
+func outside(ms float64, most time.Duration, field string) rule {
+	d := milliseconds(ms)
+	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
+}
+
+func (o Options) rulesOfWorkers(p result.Point) []rule {
+	kind, _ := o.Subject.Lock()
+	return []rule{
+		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
+			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
+		{p.Mix.Sellers > 0 && p.Hot > 0, "mix", p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
+		{p.Browsers < 0, "browsers", "the number must not be negative"},
+		{p.Browsers > 0 && !kind.Shares, "browsers", p.Strategy + " has no lock that can be shared, as coarse:rw-safe has"},
+		{max(p.Mix.Sellers, p.Mix.Buyers) > MaxWorkers || p.Browsers > MaxWorkers-p.Mix.Sellers-p.Mix.Buyers, "mix",
+			fmt.Sprintf("%s with %d browsers: a row has at most %d workers", p.Mix, p.Browsers, MaxWorkers)},
+		{p.Wallets < 0 || p.Wallets > p.Mix.Buyers, "wallets",
+			fmt.Sprintf("%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)},
+		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
+		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds", fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can "+
+			"pay for", p.Funds, LeastHotFunds)},
+	}
+}
+
+func rulesOfItems(p result.Point) []rule {
+	return []rule{
+		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
+		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
+		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: what circulates is all that there is"},
+		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers who list again are not free when an order is due"},
+		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
+	}
+}
+
+func (o Options) rulesOfMarkets(p result.Point) []rule {
+	n := len(o.sites())
+	few := fmt.Sprintf("for %d markets: each needs one at least", n)
+	return []rule{
+		{max(p.Markets, 1) != n, "markets", fmt.Sprintf("%d, and %d places for them", p.Markets, n)},
+		{n > 1 && (p.Mix.Sellers < n && p.Hot == 0 || p.Mix.Buyers < n), "mix", few},
+		{n > 1 && p.Hot > 0 && p.Hot < n, "hot", few},
+		{n > 1 && p.Wallets > 0 && p.Wallets < n, "wallets", few},
+		{n > 1 && o.History != "", "history", "want one market: an account's number is used in each"},
+	}
+}
+
+// limit is how long an operation may take to end by itself, generously: the subject's time-outs, one for each lock, what it
+// does after its last wait, and a little more.
+func (o Options) limit(p result.Point) time.Duration {
+	const trips, more = 10, 2 * time.Second
+	longest := time.Duration(0)
+	for _, name := range []string{"timeout", "list-timeout"} {
+		text, _ := o.Subject.Value(name)
+		timeout, _ := time.ParseDuration(text) // which has been parsed before
+		longest = max(longest, timeout)
+	}
+	if o.Subject.SeveralLocks() {
+		longest *= 2
+	}
+	return longest + hold(p) + trips*rtt(p) + more
+}
+
+// hold is how long each operation does other work between its reads and its write.
+func hold(p result.Point) time.Duration { return milliseconds(p.HoldMS) }
+
+// rtt is by how much each reply to a worker is delayed.
+func rtt(p result.Point) time.Duration { return milliseconds(p.RTTMS) }
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// funds are the coins of each account at the start.
+func funds(p result.Point) int64 { return cmp.Or(p.Funds, DefaultFunds) }
+
+// wallets is how many accounts the buyers spend from.
+func wallets(p result.Point) int { return cmp.Or(p.Wallets, p.Mix.Buyers) }
+
+// opening is a market when a row begins: the sellers' accounts first, then the buyers'.
+func opening(p result.Point) market.Opening {
+	return market.Opening{Accounts: p.Mix.Sellers + wallets(p), Funds: funds(p), Strategy: p.Spec()}
+}
+
+// account is the account of the i-th worker of a role, from 0. A browser has none.
+func account(p result.Point, r role, i int) market.UserID {
+	switch r {
+	case seller:
+		return market.UserID(1 + i)
+	case buyer:
+		return market.UserID(1 + p.Mix.Sellers + i%wallets(p))
+	}
+	return 0
+}

@@ -1,0 +1,225 @@
+package result
+
+import (
+	"math"
+	"slices"
+)
+
+// A Metric is one number of a row.
+type Metric struct {
+	Name    string // in CSV and for --axis and figures: lower case, with its unit where it has one
+	Heading string // in tables
+	Unit    Unit
+	Table   Table                // which shows it; empty: the CSV alone
+	Of      func(r *Row) float64 // NaN: the row does not have it
+}
+
+// Unit is what a number is measured in.
+type Unit string
+
+// The units.
+const (
+	Number       Unit = "" // a count, or a ratio
+	PerSecond    Unit = "/s"
+	Milliseconds Unit = "ms"
+	Microseconds Unit = "us"
+	Bytes        Unit = "B"
+	Share        Unit = "%" // 0 to 1, shown as percent
+)
+
+// Table is a table of a report.
+type Table string
+
+// The tables of a run, in the order in which they are shown.
+const (
+	Main     Table = "rows"
+	Details  Table = "details"
+	Cost     Table = "cost"    // of a purchase
+	Machine  Table = "machine" // whether it kept up
+	OpenLoop Table = "open"    // only rows of an open loop
+)
+
+var nan = math.NaN()
+
+// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end, so that scripts that count columns
+// keep working.
+func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
+
+// operations are what was done, and how long it took.
+func operations() []Metric {
+	return slices.Concat([]Metric{
+		{"seconds", "seconds", Number, "", func(r *Row) float64 { return r.Seconds }},
+		{"listed", "listed", Number, Main, func(r *Row) float64 { return float64(r.Listed) }},
+		{"bought", "bought", Number, Main, func(r *Row) float64 { return float64(r.Bought) }},
+		{"purchases_per_second", "purchases/s", PerSecond, Main, (*Row).PerSecond},
+		{"retries", "retries", Number, Main, func(r *Row) float64 { return float64(r.Retries) }},
+		{"retries_per_purchase", "retries/purchase", Number, Main, func(r *Row) float64 {
+			return ratio(float64(r.Retries), float64(r.WaitMS.Count))
+		}},
+	},
+		latency("wait_ms", func(r *Row) *Latency { return &r.WaitMS },
+			shown{"mean": {"avg wait", Main}, "p50": {"p50", Main}, "p99": {"p99", Main}, "p999": {"p99.9", Details},
+				"max": {"longest", Details}}),
+		[]Metric{
+			{"given_up_share", "given up", Share, Main, func(r *Row) float64 {
+				return ratio(float64(r.Refused["contended"]), float64(r.Ended()))
+			}},
+			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
+				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Bought))
+			}},
+			{"steadiness", "2nd/1st half", Number, Details, (*Row).Steadiness},
+			{"jain", "Jain's index", Number, Details, (*Row).Jain},
+			{"gone", "gone", Number, Details, func(r *Row) float64 { return float64(r.Refused["not_listed"]) }},
+			{"contended", "contended", Number, Details, func(r *Row) float64 { return float64(r.Refused["contended"]) }},
+			{"refused", "refused", Number, "", func(r *Row) float64 { return float64(r.refusedInAll()) }},
+			{"unknown", "unknown", Number, "", func(r *Row) float64 { return float64(r.Unknown) }},
+			{"cut", "cut", Number, "", func(r *Row) float64 { return float64(r.Cut) }},
+			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return float64(r.ListRetries) }},
+			{"polls", "polls", Number, Details, func(r *Row) float64 { return float64(r.Polls) }},
+			{"list_polls", "list polls", Number, Details, func(r *Row) float64 { return float64(r.ListPolls) }},
+			{"leases_lost", "leases lost", Number, "", func(r *Row) float64 { return float64(r.LeasesLost) }},
+			{"failed_releases", "failed releases", Number, Details, func(r *Row) float64 { return float64(r.FailedReleases) }},
+			{"torn_reads", "torn reads", Number, "", func(r *Row) float64 { return float64(r.TornReads) }},
+		},
+		latency("list_ms", func(r *Row) *Latency { return &r.ListMS }, shown{"mean": {"list avg", Details}}),
+		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
+		latency("lock_wait_ms", func(r *Row) *Latency { return &r.LockWaitMS }, shown{"mean": {"lock wait", Details}}),
+		[]Metric{{"lock_hold_ms_mean", "lock held", Milliseconds, Details, func(r *Row) float64 {
+			if r.LockHoldMS == 0 {
+				return nan
+			}
+			return r.LockHoldMS
+		}}},
+		latency("browse_ms", func(r *Row) *Latency { return &r.BrowseMS }, shown{"mean": {"browse avg", Details}}),
+	)
+}
+
+// costs are what it took on connections and processors.
+func costs() []Metric {
+	return slices.Concat(
+		traffic("", "", func(r *Row) *Traffic { return r.Market }),
+		traffic("lock_servers_", "lock servers' ", func(r *Row) *Traffic { return r.LockServers }),
+		[]Metric{
+			{"commands_per_second", "commands/s", PerSecond, Machine, where(func(r *Row) *int64 { return r.Commands },
+				func(r *Row, n *int64) float64 { return ratio(float64(*n), r.Seconds) })},
+			{"background_commands_per_second", "background commands/s", PerSecond, Cost, where(
+				func(r *Row) *Traffic { return r.Background },
+				func(r *Row, t *Traffic) float64 { return ratio(float64(t.Commands), r.Seconds) })},
+			{"server_us", "server", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ServerCPU })},
+			{"client_us", "client", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ClientCPU })},
+			{"server_cpu", "server of a core", Share, Machine, share(func(r *Row) *float64 { return r.ServerCPU }, false)},
+			{"client_cpu", "client", Share, Machine, share(func(r *Row) *float64 { return r.ClientCPU }, true)},
+			{"others_cpu", "others", Share, Machine, share(func(r *Row) *float64 { return r.OthersCPU }, true)},
+			{"stolen_cpu", "stolen", Share, Machine, share(func(r *Row) *float64 { return r.StolenCPU }, true)},
+		},
+	)
+}
+
+// openLoop is what only rows of an open loop have.
+func openLoop() []Metric {
+	return slices.Concat(
+		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 { return ratio(float64(r.Open.Due), r.Seconds) }),
+		open("reached_per_second", "reached/s", PerSecond, func(r *Row) float64 { return ratio(float64(r.Open.Done), r.Seconds) }),
+		latency("service_ms", func(r *Row) *Latency { return &r.ServiceMS },
+			shown{"p50": {"service p50", OpenLoop}, "p99": {"service p99", OpenLoop}}),
+		open("backlog", "backlog", Number, func(r *Row) float64 { return float64(r.Open.Backlog) }),
+		open("given_up", "given up", Number, func(r *Row) float64 { return float64(r.Open.GivenUp) }),
+		open("late_share", "late", Share, func(r *Row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
+	)
+}
+
+// MetricNamed is the Metric of a name, and whether there is one.
+func MetricNamed(name string) (Metric, bool) {
+	all := Metrics()
+	i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })
+	if i < 0 {
+		return Metric{}, false
+	}
+	return all[i], true
+}
+
+// shown are the parts of a distribution that a table shows: the heading and the table, by the part's name.
+type shown map[string]struct {
+	heading string
+	table   Table
+}
+
+// latency makes the Metrics of a distribution: mean, percentiles, maximum and count.
+func latency(name string, of func(*Row) *Latency, in shown) []Metric {
+	var all []Metric
+	for _, part := range []struct {
+		name string
+		pick func(*Latency) float64
+	}{
+		{"mean", func(l *Latency) float64 { return l.Mean }}, {"p50", func(l *Latency) float64 { return l.P50 }},
+		{"p90", func(l *Latency) float64 { return l.P90 }}, {"p99", func(l *Latency) float64 { return l.P99 }},
+		{"p999", func(l *Latency) float64 { return l.P999 }}, {"max", func(l *Latency) float64 { return l.Max }},
+	} {
+		all = append(all, Metric{name + "_" + part.name, in[part.name].heading, Milliseconds, in[part.name].table,
+			func(r *Row) float64 {
+				if l := of(r); l.Count != 0 {
+					return part.pick(l)
+				}
+				return nan
+			}})
+	}
+	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
+}
+
+// traffic makes the Metrics of what a purchase took on connections, over the purchases that began in the measured time.
+func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
+	per := func(pick func(*Traffic) int64) func(*Row) float64 {
+		return where(of, func(r *Row, t *Traffic) float64 { return ratio(float64(pick(t)), float64(r.WaitMS.Count)) })
+	}
+	return []Metric{
+		{name + "round_trips_per_purchase", heading + "round trips", Number, Cost, per(func(t *Traffic) int64 { return t.RoundTrips })},
+		{name + "commands_per_purchase", heading + "commands", Number, Cost, per(func(t *Traffic) int64 { return t.Commands })},
+		{name + "bytes_per_purchase", heading + "bytes", Bytes, Cost, per(func(t *Traffic) int64 { return t.Bytes })},
+	}
+}
+
+// open makes a Metric that only rows of an open loop have.
+func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
+	return []Metric{{name, heading, unit, OpenLoop,
+		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
+}
+
+// perPurchase makes of processor time, in seconds, that of each purchase in microseconds.
+func perPurchase(of func(*Row) *float64) func(*Row) float64 {
+	return where(of, func(r *Row, used *float64) float64 { return ratio(1e6**used, float64(r.Bought)) })
+}
+
+// share makes of processor time, in seconds, the part of one core or of all cores.
+func share(of func(*Row) *float64, all bool) func(*Row) float64 {
+	return where(of, func(r *Row, used *float64) float64 {
+		if all {
+			return ratio(*used, r.Seconds*float64(r.Cores))
+		}
+		return ratio(*used, r.Seconds)
+	})
+}
+
+// where makes a number of what some rows lack: of these it is NaN.
+func where[T any](of func(*Row) *T, number func(*Row, *T) float64) func(*Row) float64 {
+	return func(r *Row) float64 {
+		if t := of(r); t != nil {
+			return number(r, t)
+		}
+		return nan
+	}
+}
+
+// ratio is NaN where nothing is divided by nothing, or anything by nothing.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return nan
+	}
+	return a / b
+}
+
+func (r *Row) refusedInAll() (n int64) {
+	for _, k := range r.Refused {
+		n += k
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+package result
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Point is what is measured: the identity of a row, but for its trial. Points can be compared with ==.
+type Point struct {
+	Strategy string `json:"strategy"` // canonical spec; one that is compared with itself ends in "#2"
+	Mix      Mix    `json:"mix"`
+	Load
+}
+
+// Name names the row, as in "fine 5x5", "watch 0x5 hot=1 hold=0.5ms" and "lua 5x5 at 1000/s".
+func (p Point) Name() string { return p.Strategy + " " + p.Place() }
+
+// Place is the name without the strategy: strategies are compared in the same place.
+func (p Point) Place() string {
+	if load := p.Load.String(); load != "" {
+		return p.Mix.String() + " " + load
+	}
+	return p.Mix.String()
+}
+
+// A Mix is how many sellers and buyers there are.
+type Mix struct{ Sellers, Buyers int }
+
+// String is the mix as it is typed: "5x1".
+func (m Mix) String() string { return fmt.Sprintf("%dx%d", m.Sellers, m.Buyers) }
+
+var writtenMix = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})x(0|[1-9][0-9]{0,5})$`)
+
+// ParseMix reads what String writes.
+func ParseMix(text string) (Mix, error) {
+	parts := writtenMix.FindStringSubmatch(text)
+	if parts == nil {
+		return Mix{}, fmt.Errorf("mix %q: want SELLERSxBUYERS, such as 5x1", text)
+	}
+	sellers, _ := strconv.Atoi(parts[1])
+	buyers, _ := strconv.Atoi(parts[2])
+	return Mix{sellers, buyers}, nil
+}
+
+// MarshalText makes JSON hold a mix as it is typed.
+func (m Mix) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (m *Mix) UnmarshalText(text []byte) (err error) {
+	*m, err = ParseMix(string(text))
+	return err
+}
+
+// A Load is in what a row differs from the usual market: new items that sellers list all the time, about 64 listings a
+// buyer up at the start, and buyers who each have an account, never run out of coins, and do one order after the other. The zero
+// value is that market.
+type Load struct {
+	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
+	Wallets  int   `json:"wallets,omitempty"`  // all buyers spend from so many accounts; 0: each from its own
+	Funds    int64 `json:"funds,omitempty"`    // coins of each account at the start; 0: so many that they never run out
+	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: none do.
+	Hot   int  `json:"hot,omitempty"`
+	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
+	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
+	// HoldMS is how long each operation does other work between its reads and its write, with its locks held, in
+	// milliseconds; a script, which reads and writes in one go, does it before.
+	HoldMS  float64 `json:"hold_ms,omitempty"`
+	RTTMS   float64 `json:"rtt_ms,omitempty"`  // by how much each reply to a worker is delayed, as by a network, in milliseconds
+	Markets int     `json:"markets,omitempty"` // among which the workers are divided, two or more; 0: there is one
+	Rate    float64 `json:"rate,omitempty"`    // orders a second that fall due, whether or not a buyer is free; 0: a closed loop
+}
+
+// String is the load as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the usual one. Empty is not in it:
+// all rows of a run begin alike.
+func (l Load) String() string {
+	var parts []string
+	add := func(name string, value float64, unit string) {
+		if value != 0 {
+			parts = append(parts, name+"="+strconv.FormatFloat(value, 'f', -1, 64)+unit)
+		}
+	}
+	add("browsers", float64(l.Browsers), "")
+	add("wallets", float64(l.Wallets), "")
+	add("funds", float64(l.Funds), "")
+	add("hot", float64(l.Hot), "")
+	add("stock", float64(l.Stock), "")
+	add("hold", l.HoldMS, "ms")
+	add("rtt", l.RTTMS, "ms")
+	add("markets", float64(l.Markets), "")
+	if l.Rate != 0 {
+		parts = append(parts, "at "+strconv.FormatFloat(l.Rate, 'f', -1, 64)+"/s")
+	}
+	return strings.Join(parts, " ")
+}
+
+// An Axis is what a sweep varies.
+type Axis struct {
+	Name   AxisName  `json:"name"`
+	Values []float64 `json:"values"` // ascending; times are in milliseconds
+}
+
+// AxisName names an axis.
+type AxisName string
+
+// The axes of a sweep.
+const (
+	Clients AxisName = "clients" // how many sellers, and as many buyers; where items circulate, buyers alone
+	Hot     AxisName = "hot"     // as Load.Hot
+	Hold    AxisName = "hold"    // as Load.HoldMS
+	RTT     AxisName = "rtt"     // as Load.RTTMS
+	Markets AxisName = "markets" // as Load.Markets
+)
+
+// AxisNames are all of them.
+func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT, Markets} }
+
+// Whole reports whether the axis counts something.
+func (a AxisName) Whole() bool { return a == Clients || a == Hot || a == Markets }
+
+// At returns the point moved to a value of the axis. The axis Clients comes after Hot, which decides about sellers.
+func (a AxisName) At(p Point, value float64) Point {
+	switch a {
+	case Clients:
+		p.Mix = Mix{int(value), int(value)}
+	case Hot:
+		p.Hot = int(value)
+	case Hold:
+		p.HoldMS = value
+	case RTT:
+		p.RTTMS = value
+	case Markets:
+		if p.Markets = int(value); value == 1 {
+			p.Markets = 0
+		}
+	}
+	if p.Hot > 0 {
+		p.Mix.Sellers = 0
+	}
+	return p
+}

@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+const (
+	// timesOff is how far what buyers did may be from how long they were there: the rest is time between two operations.
+	timesOff = 0.02
+	// tailOff is how far waits that are followed to their end may be from their parts within the row.
+	tailOff = 0.1
+	// A row of whose halves one has so much more purchases than the other was not steady.
+	steadyLow, steadyHigh = 0.8, 1.25
+)
+
+// row makes a row of what the workers counted. It is not audited.
+func (m *measurement) row() result.Row {
+	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
+	t.keepCourse(m.length())
+	r := result.Row{Point: m.point, Status: m.window.status, Seconds: m.window.seconds(), PerBuyer: []int64{}}
+	var present, busy time.Duration
+	for _, w := range m.all() {
+		t.add(w.tally)
+		if w.role == buyer {
+			r.PerBuyer = append(r.PerBuyer, w.tally.count[bought])
+			present, busy = present+w.tally.present, busy+w.tally.busy
+		}
+	}
+	m.fill(&r, t)
+	if m.open == nil && r.Seconds > 0 {
+		r.BusyBuyers, r.PresentBuyer = busy.Seconds()/r.Seconds, present.Seconds()/r.Seconds
+	}
+	m.warn(&r, t)
+	m.addUsage(&r, t)
+	return r
+}
+
+// fill copies what was counted into the row.
+func (m *measurement) fill(r *result.Row, t *tally) {
+	n := &t.count
+	r.Listed, r.Bought = n[listed], n[bought]
+	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
+	r.Refused, r.Unknown, r.TornReads = t.refused, n[unknown], n[torn]
+	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
+	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
+		r.Cut = m.cut
+	}
+	r.WaitMS, r.ServiceMS, r.GivenUpMS = latency(&t.took[purchaseTime]), latency(&t.took[serviceTime]), latency(&t.took[refusedTime])
+	r.LockWaitMS, r.ListMS, r.BrowseMS = latency(&t.took[lockWaitTime]), latency(&t.took[listTime]), latency(&t.took[browseTime])
+	if r.WaitMS.Count > 0 {
+		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
+	}
+	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // into memory
+	r.Histogram = string(histogram)
+	if t.interval > 0 && r.Seconds > 0 {
+		step := time.Duration(t.interval).Seconds()
+		r.CourseSeconds, r.Course = step, t.course[:min(courseIntervals, int(math.Ceil(r.Seconds/step)))]
+	}
+	sharing := slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
+	if !sharing {
+		r.Market = carried(t.traffic.market)
+	}
+	if t.traffic.lockServers != (backend.Counts{}) { // or the lock has no servers of its own
+		r.LockServers = carried(t.traffic.lockServers)
+	}
+	if r.Seconds > 0 {
+		r.Background = carried(m.last.background.Sub(m.first.background))
+		if all := carried(m.last.market.Sub(m.first.market)); !sharing {
+			r.Commands = &all.Commands
+		}
+		r.Open = m.open.report(m, t)
+	}
+}
+
+func carried(c backend.Counts) *result.Traffic {
+	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
+}
+
+// warn notes what a reader of the row must know.
+func (m *measurement) warn(r *result.Row, t *tally) {
+	switch n := int(t.count[broke]); {
+	case n == len(m.buyers):
+		r.Warn(result.AllBroke, 0, "")
+	case n > 0:
+		r.Warn(result.SomeBroke, float64(n), "")
+	}
+	var clipped int64
+	for _, k := range t.took {
+		clipped += k.clipped
+	}
+	if clipped > 0 {
+		r.Warn(result.Clipped, float64(clipped), "")
+	}
+	if r.Cut > 0 {
+		r.Warn(result.WereCut, float64(r.Cut), "")
+	}
+	if n := t.count[fromWarmup]; n > 0 {
+		r.Warn(result.WarmupUnderway, float64(n), "")
+	}
+	if off := r.BusyBuyers/r.PresentBuyer - 1; math.Abs(off) > timesOff { // NaN where nobody was there
+		r.Warn(result.TimesOff, 1+off, "")
+	}
+	for _, in := range m.markets {
+		if in.silent > silence(time.Duration(r.Seconds*float64(time.Second))) {
+			r.Warn(result.NoReply, inMS(in.silent), "")
+		}
+	}
+	if withoutPurchase(r) {
+		r.Warn(result.NothingBought, 0, "")
+	}
+	if m.length() == 0 || r.Status != result.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
+		return
+	}
+	if r.Bought < result.EnoughPurchases {
+		r.Warn(result.TooFew, float64(r.Bought), "")
+		return
+	}
+	if s := r.Steadiness(); s < steadyLow || s > steadyHigh {
+		r.Warn(result.Unsteady, s, "")
+	}
+	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
+	if m.open == nil && math.Abs(whole-1) > tailOff {
+		r.Warn(result.ShortForTail, whole, "")
+	}
+}
+
+// latency summarizes times in milliseconds.
+func latency(t *durations) result.Latency {
+	n := t.histogram.TotalCount()
+	if n == 0 {
+		return result.Latency{}
+	}
+	percentile := func(perMille int64) float64 {
+		return min(inMS(t.longest), float64(nearestRank(t.histogram, perMille))/1000)
+	}
+	return result.Latency{
+		Mean: inMS(t.sum) / float64(n), P50: percentile(500), P90: percentile(900), P99: percentile(990),
+		P999: percentile(999), Max: inMS(t.longest), Count: n,
+	}
+}
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// nearestRank is the smallest recorded value that so many per mille of the values do not exceed, to the histogram's
+// digits: the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the rank
+// half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
+func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
+	n := h.TotalCount()
+	rank := (n*perMille + 999) / 1000
+	return h.ValueAtQuantile(100 * float64(rank) / float64(n)) // which rounds to rank
+}
+
+// ErrNothingBought is returned, wrapped, by NothingBought.
+var ErrNothingBought = errors.New("nothing was bought")
+
+// enough is how long a row has to last before a purchase can be asked for.
+const enough = time.Second
+
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were to
+// last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were sellers
+// faster than they for as long as they tried. Of a hot market the latter is no reason: without sellers, whoever keeps a
+// buyer from buying has bought. Something is then wrong with the strategy, its lock or its parameters.
+func NothingBought(rows []result.Row, planned time.Duration) error {
+	bought := map[string]int64{}
+	for _, r := range rows {
+		bought[r.Strategy] += r.Bought
+	}
+	for _, r := range rows {
+		contended := r.Refused[market.Reason(market.ErrContended)]
+		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
+		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a row that took longer than planned stood still
+		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
+			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, %d orders were given up "+
+				"under contention, and %d locks could not be released; try a longer --duration, another lock or fewer workers",
+				ErrNothingBought, r.Strategy, r.Seconds, r.Name(), r.Listed, contended, r.FailedReleases)
+		}
+	}
+	return nil
+}
+
+// withoutPurchase reports whether a complete row should have a purchase and has none.
+func withoutPurchase(r *result.Row) bool {
+	return r.Bought == 0 && r.Status == result.Complete && (r.Open == nil || r.Open.Due > 0) &&
+		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
+}

@@ -1,0 +1,127 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// A Point is what is known about one place of a sweep.
+type Point struct {
+	Place       string
+	At          []float64            // its value on each axis
+	Groups      []result.Group       // of each strategy that has a row
+	Comparisons []compare.Comparison // of each two strategies
+	// Best are the strategies that none is known to beat here: one, if the best is known. Loss compares the one with the
+	// fewest purchases/s, as A, with the one with the most; nil: there are no two. Both are empty while rounds are missing.
+	Best []string
+	Loss *compare.Comparison
+}
+
+// Points are the places of a sweep, the last axis varying fastest. It returns nil if the run is no sweep.
+func Points(run *result.Run) []Point {
+	c := run.Manifest.Config
+	if len(c.Axes) == 0 {
+		return nil
+	}
+	var all []Point
+	at := map[string]int{}
+	places := c.Places()
+	for i, place := range places {
+		all = append(all, Point{Place: place, At: values(c.Axes, i)})
+		at[place] = i
+	}
+	for _, g := range run.Groups() {
+		if i, planned := at[g.Place()]; planned {
+			all[i].Groups = append(all[i].Groups, g)
+		}
+	}
+	for _, pair := range compare.Of(run) {
+		i := at[pair.Place]
+		all[i].Comparisons = append(all[i].Comparisons, pair)
+	}
+	if len(run.CompleteRounds()) == c.Trials { // before that nothing is decided
+		for i := range all {
+			all[i].judge()
+		}
+	}
+	return all
+}
+
+// values are those of the i-th place on each axis.
+func values(axes []result.Axis, i int) []float64 {
+	at := make([]float64, len(axes))
+	for a, axis := range slices.Backward(axes) {
+		at[a] = axis.Values[i%len(axis.Values)]
+		i /= len(axis.Values)
+	}
+	return at
+}
+
+func (p *Point) judge() {
+	for _, g := range p.Groups {
+		beaten := slices.ContainsFunc(p.Comparisons, func(c compare.Comparison) bool {
+			return c.A == g.Strategy && c.Verdict == compare.Slower || c.B == g.Strategy && c.Verdict == compare.Faster
+		})
+		unfit := slices.ContainsFunc(g.Rows, func(r result.Row) bool { return r.Problem() != "" })
+		if !beaten && !unfit {
+			p.Best = append(p.Best, g.Strategy)
+		}
+	}
+	if len(p.Groups) < 2 {
+		return
+	}
+	byRate := func(a, b result.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
+	if c, found := p.Between(slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy); found {
+		p.Loss = &c
+	}
+}
+
+// Between is the comparison of two strategies at a point, with a as A, and whether there is one.
+func (p *Point) Between(a, b string) (compare.Comparison, bool) {
+	for _, c := range p.Comparisons {
+		switch {
+		case c.A == a && c.B == b:
+			return c, true
+		case c.A == b && c.B == a:
+			return c.Reversed(), true
+		}
+	}
+	return compare.Comparison{}, false
+}
+
+// A Line is the points along one axis, at one value of the other if there is one.
+type Line struct {
+	Axis   result.AxisName
+	Along  string    // the other axis with its value, as in "hold=1"; empty: the sweep has one axis
+	Values []float64 // of Axis
+	Points []Point
+}
+
+// Lines are those along the first axis of a sweep, and then those along its second.
+func Lines(run *result.Run, points []Point) (all []Line) {
+	axes := run.Manifest.Config.Axes
+	for i, axis := range axes {
+		others := []float64{0}
+		if len(axes) == 2 {
+			others = axes[1-i].Values
+		}
+		for _, other := range others {
+			l := Line{Axis: axis.Name, Values: axis.Values}
+			if len(axes) == 2 {
+				l.Along = fmt.Sprintf("%s=%s", axes[1-i].Name, strconv.FormatFloat(other, 'f', -1, 64))
+			}
+			for _, p := range points {
+				if len(axes) == 1 || p.At[1-i] == other {
+					l.Points = append(l.Points, p)
+				}
+			}
+			all = append(all, l)
+		}
+	}
+	return all
+}

@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two significant
+// digits, which takes 20 KB. One without a histogram is of no use to its worker's role, and keeps nothing.
+type durations struct {
+	sum, longest time.Duration
+	clipped      int64 // durations above 60 s, which the histogram holds as 60 s
+	histogram    *hdrhistogram.Histogram
+}
+
+const longestTime = 60 * time.Second
+
+func newDurations() durations {
+	return durations{histogram: hdrhistogram.New(1, longestTime.Microseconds(), 2)}
+}
+
+func (t *durations) note(d time.Duration) {
+	if t.histogram == nil {
+		return
+	}
+	t.sum, t.longest = t.sum+d, max(t.longest, d)
+	if d > longestTime {
+		d = longestTime
+		t.clipped++
+	}
+	_ = t.histogram.RecordValue(d.Microseconds()) // cannot fail: the value is in range
+}
+
+func (t *durations) add(b *durations) {
+	if b.histogram != nil {
+		t.sum, t.longest, t.clipped = t.sum+b.sum, max(t.longest, b.longest), t.clipped+b.clipped
+		t.histogram.Merge(b.histogram)
+	}
+}
+
+// kind is what a duration is of.
+type kind int
+
+const (
+	purchaseTime kind = iota
+	serviceTime       // of purchases in an open loop, from when a buyer took the order up
+	refusedTime
+	lockWaitTime
+	listTime
+	browseTime
+	kinds // how many there are
+)
+
+// counter is one of the numbers that workers count. A new one is a line here, the line that counts it, and the line in
+// row.go that puts the sum into a field of result.Row.
+type counter int
+
+const (
+	// Of operations that ended in the window.
+	listed counter = iota
+	bought
+
+	// Of operations that began in it.
+	retries // of orders
+	listRetries
+	polls
+	listPolls
+	unknown
+	leasesLost
+	failedReleases
+	torn
+	late // orders of an open loop: bought, but after the SLO
+	due  // all of them
+	made // those that ended in a purchase
+	madeInTime
+	givenUp // those that ended without one
+	givenUpInTime
+
+	fromWarmup // operations of the warm-up that ended in the second half of the window or later
+	broke      // workers who ended because their account was empty
+	counters   // how many there are
+)
+
+// A tally is what one worker counts: raw sums and histograms, added once at the end. Only its worker writes it; that takes
+// no lock and, once it is made, no allocation.
+type tally struct {
+	window  *window
+	count   [counters]int64
+	refused map[string]int64 // of operations that began in the window, by market.Reason
+	took    [kinds]durations // of operations that began in it
+
+	lockHold time.Duration // of purchases that began in it
+	traffic  traffic       // of orders that began in it
+
+	// Clipped to the window: how long a buyer was there, how long a worker did anything or waited for something to buy, and
+	// how long it made orders. ordersWhole is how long those orders took that began in the window, not clipped.
+	present, busy, orders, ordersWhole time.Duration
+
+	interval int64   // of the course, in ns; 0: none is kept
+	course   []int64 // purchases by the interval in which they ended
+}
+
+// courseIntervals is in how many intervals the course of a row is kept.
+const courseIntervals = 20
+
+// newTally returns a tally with histograms of these kinds.
+func newTally(w *window, of ...kind) *tally {
+	t := &tally{window: w, refused: map[string]int64{}}
+	for _, k := range of {
+		t.took[k] = newDurations()
+	}
+	return t
+}
+
+// keepCourse makes the tally keep the course of a row of so long; 0: none.
+func (t *tally) keepCourse(length time.Duration) {
+	if length > 0 {
+		t.interval = int64((length + courseIntervals - 1) / courseIntervals)
+		t.course = make([]int64, courseIntervals)
+	}
+}
+
+// add adds what another worker of the row counted.
+func (t *tally) add(b *tally) {
+	for c, n := range b.count {
+		t.count[c] += n
+	}
+	for reason, n := range b.refused {
+		t.refused[reason] += n
+	}
+	for k := range b.took {
+		t.took[k].add(&b.took[k])
+	}
+	t.lockHold, t.traffic = t.lockHold+b.lockHold, t.traffic.add(b.traffic)
+	t.present, t.busy = t.present+b.present, t.busy+b.busy
+	t.orders, t.ordersWhole = t.orders+b.orders, t.ordersWhole+b.ordersWhole
+	for i, n := range b.course {
+		t.course[i] += n
+	}
+}
+
+// traffic is what a worker has exchanged with the market's server, and what its locks have with servers of their own.
+// What goes on in the background is not in it, nor what goes over a connection that workers share.
+type traffic struct{ market, lockServers backend.Counts }
+
+func (t traffic) sub(b traffic) traffic {
+	return traffic{t.market.Sub(b.market), t.lockServers.Sub(b.lockServers)}
+}
+
+func (t traffic) add(b traffic) traffic {
+	return traffic{t.market.Add(b.market), t.lockServers.Add(b.lockServers)}
+}
+
+// A span is when an operation was made. It began when it was asked for: at its start or, in an open loop, when it was due.
+type span struct{ asked, start, end int64 }
+
+// operation counts what all operations have in common, and reports whether it began in the window.
+func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
+	if s.asked < 0 && t.window.length > 0 && s.end >= int64(t.window.length)/2 {
+		t.count[fromWarmup]++
+	}
+	if !t.window.holds(s.asked) {
+		return false
+	}
+	t.count[failedReleases] += int64(receipt.ReleasesFailed)
+	if receipt.LeaseLost {
+		t.count[leasesLost]++
+	}
+	if err != nil {
+		if reason := market.Reason(err); reason != "" {
+			t.refused[reason]++
+		} else {
+			t.count[unknown]++
+		}
+	}
+	return true
+}
+
+func (t *tally) listed(s span, receipt market.Receipt, err error) {
+	if err == nil && t.window.holds(s.end) {
+		t.count[listed]++
+	}
+	t.spent(s)
+	if !t.operation(s, receipt, err) {
+		return
+	}
+	t.count[listRetries] += int64(receipt.Retries)
+	t.count[listPolls] += int64(receipt.Polls)
+	if err == nil {
+		t.took[listTime].note(time.Duration(s.end - s.start))
+	}
+}
+
+func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error) {
+	if err == nil && t.window.holds(s.end) {
+		t.count[bought]++
+		if t.interval > 0 {
+			t.course[min(s.end/t.interval, courseIntervals-1)]++
+		}
+	}
+	t.spent(s)
+	t.orders += t.window.clip(s.start, s.end)
+	if !t.operation(s, receipt, err) {
+		return
+	}
+	t.ordersWhole += time.Duration(s.end - s.start)
+	t.count[retries] += int64(receipt.Retries)
+	t.count[polls] += int64(receipt.Polls)
+	t.traffic = t.traffic.add(cost)
+	switch {
+	case err == nil:
+		t.took[purchaseTime].note(time.Duration(s.end - s.asked))
+		t.took[lockWaitTime].note(receipt.LockWait)
+		t.lockHold += receipt.LockHold
+	case market.Refused(err): // what was tried before and after it counts by itself
+		t.took[refusedTime].note(time.Duration(s.end - s.start))
+	}
+}
+
+func (t *tally) browsed(s span, sighting market.Sighting, receipt market.Receipt, err error) {
+	if t.operation(s, receipt, err) && err == nil {
+		t.took[browseTime].note(time.Duration(s.end - s.start))
+		if sighting.Torn {
+			t.count[torn]++
+		}
+	}
+}
+
+// spent notes a time in which the worker did something.
+func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/view"
+)
+
+// The names of stored results in their folder.
+const (
+	runFile    = "run.json"
+	faultsFile = "faults.json"
+)
+
+// The formats of what a command prints. Those that lists of names and verdicts have come first.
+const (
+	asText     = "text"
+	asCSV      = "csv"
+	asJSON     = "json"
+	asMarkdown = "markdown"
+	asGobench  = "gobench"
+	asHTML     = "html" // of files
+)
+
+var (
+	runFormats    = []string{asText, asMarkdown, asCSV, asJSON, asGobench}
+	faultsFormats = []string{asText, asMarkdown, asJSON}
+	listFormats   = []string{asText, asCSV}
+	checkFormats  = []string{asText, asJSON}
+)
+
+// An output is where a result goes: to stdout in a format, and as JSON into a folder if there is one. Its flags mean the same
+// in every command.
+type output struct {
+	format    string
+	formats   []string // that the command has
+	dir, file string   // the file is the result's name in the folder
+	force     bool     // it may replace another
+}
+
+// add adds the flag of what is printed.
+func (o *output) add(flags *pflag.FlagSet, formats []string) {
+	o.formats = formats
+	flags.StringVar(&o.format, "format", asText, "`format` of stdout: "+strings.Join(formats, ", "))
+}
+
+// addFolder adds the flags of a folder that gets the result.
+func (o *output) addFolder(flags *pflag.FlagSet, file string) {
+	o.file = file
+	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws all else")
+	flags.BoolVar(&o.force, "force", false, "let --out replace the "+file+" that is there")
+}
+
+// prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
+func (o output) prepare() error {
+	if !slices.Contains(o.formats, o.format) {
+		return usageError{fmt.Errorf("--format: %s", strategies.Unknown("format", o.format, o.formats))}
+	}
+	if o.dir == "" {
+		return nil
+	}
+	if err := makeFolder(o.dir); err != nil {
+		return usageError{fmt.Errorf("--out: %w", err)}
+	}
+	if path := filepath.Join(o.dir, o.file); exists(path) && !o.force {
+		return usageError{fmt.Errorf("--out: %s is there already: name another folder, or give --force to replace it", path)}
+	}
+	return nil
+}
+
+// A drawing is a stored result as it is drawn: of a run, or of fault scenarios.
+type drawing interface{ Write(io.Writer) error }
+
+// save stores a result as it is now.
+func (o output) save(d drawing) error {
+	if o.dir == "" {
+		return nil
+	}
+	return store(filepath.Join(o.dir, o.file), d.Write)
+}
+
+// finish stores and prints a result, and says on stderr where it is stored.
+func (o output) finish(stdout, stderr io.Writer, d drawing) error {
+	err := o.save(d)
+	if err == nil && o.dir != "" {
+		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
+	}
+	return errors.Join(err, draw(stdout, o.format, named{"", d}))
+}
+
+// named is a result with the name of its file.
+type named struct {
+	name string
+	drawing
+}
+
+// draw draws results in a format. Several runs stand side by side.
+func draw(w io.Writer, format string, all ...named) error {
+	var runs []view.Named
+	var docs []*view.Doc
+	for _, one := range all {
+		switch d := one.drawing.(type) {
+		case *result.Run:
+			runs = append(runs, view.Named{Name: one.name, Run: d})
+		case *result.Faults:
+			docs = append(docs, view.Faults(d))
+		}
+	}
+	switch format {
+	case asCSV, asGobench:
+		if len(docs) > 0 {
+			return usageError{fmt.Errorf("--format %s is of runs: the findings of scenarios are drawn as %s", format,
+				strings.Join(faultsFormats, ", "))}
+		}
+		if format == asCSV {
+			return view.CSV(w, runs...)
+		}
+		for _, run := range runs {
+			if err := view.Gobench(w, run.Run); err != nil {
+				return err
+			}
+		}
+		return nil
+	case asJSON:
+		if len(all) > 1 {
+			return usageError{fmt.Errorf("--format json is of one result, and these are %d", len(all))}
+		}
+		return all[0].Write(w)
+	}
+	switch {
+	case len(runs) == 1:
+		docs = append([]*view.Doc{view.Run(runs[0].Run)}, docs...)
+	case len(runs) > 1:
+		docs = append([]*view.Doc{view.Several(runs)}, docs...)
+	}
+	return drawDocs(w, format, docs...)
+}
+
+// drawDocs draws documents as text, Markdown or HTML.
+func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
+	if format == asHTML {
+		return view.HTML(w, docs...)
+	}
+	write := view.Text
+	if format == asMarkdown {
+		write = view.Markdown
+	} else if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		width, _, _ := term.GetSize(int(f.Fd()))
+		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, max(width, view.Width)) }
+	}
+	for i, d := range docs {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := write(w, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// makeFolder makes a folder unless it is there, and makes sure that files can be made in it.
+func makeFolder(dir string) error {
+	if dir == "-" {
+		return errors.New("- is no folder: the result is on stdout without it, as --format says")
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".marketsim-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// store replaces a file in one step, so that a reader never sees half of it. google/renameio would do this, but not on
+// Windows. A device or a pipe is written to as it is.
+func store(path string, write func(io.Writer) error) error {
+	var content bytes.Buffer
+	if err := write(&content); err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link stays one
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, content.Bytes(), 0o666)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".marketsim-*")
+	if err != nil {
+		return fmt.Errorf("store result: %w", err)
+	}
+	_, err = f.Write(content.Bytes())
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("store result: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

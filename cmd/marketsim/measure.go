@@ -1,0 +1,279 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/view"
+)
+
+// measure measures a plan on servers that it starts, stores the result after each row, and draws it.
+func (p *program) measure(ctx context.Context, plan *plan) (err error) {
+	if plan.server.target != nil {
+		p.password = plan.server.target.Password
+	}
+	if err := plan.prepare(); err != nil {
+		return err
+	}
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
+	fmt.Fprintln(p.stderr, plan.ahead())
+	on := &running{options: plan.options}
+	defer func() { err = errors.Join(err, on.close()) }()
+	if err = on.start(ctx, p, plan); err == nil {
+		err = on.ready(ctx, p, plan)
+	}
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	m, err := describe(ctx, p, plan, on)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	run := &result.Run{Schema: result.Schema, Status: result.Incomplete, Manifest: m, Rows: []result.Row{}}
+	wrong, failure := p.rounds(ctx, plan, on, run)
+	if len(plan.config.Reproduces) > 0 {
+		run.Claims = bench.Judge(run)
+	}
+	finished := plan.out.finish(p.stdout, p.stderr, run)
+	if plan.options.Keep && len(run.Rows) > 0 {
+		fmt.Fprintf(p.stderr, "the market is kept; remove it with: %s\n", plan.server.clean(plan.config.Prefix))
+	}
+	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
+		fmt.Fprintf(p.stderr, "history recorded; judge it with: marketsim check %s\n", quote(dir))
+	}
+	if failure == nil && run.Status == result.Complete {
+		failure = bench.NothingBought(run.Rows, plan.options.Duration)
+	}
+	return errors.Join(wrong, failure, finished)
+}
+
+// running is the servers of a plan.
+type running struct {
+	locks   *servers.Locks
+	market  *backend.Server
+	sites   []bench.Site // of the row with the most markets
+	options bench.Options
+}
+
+// start starts the servers that locks need and the market's, or takes the user's. What is started is ended by close, or at the
+// user's second Ctrl-C. A server of a lock that cannot be started is a mistake in the command line: the user asked for a lock
+// that this machine cannot have.
+func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
+	var needs []string
+	for _, spec := range plan.specs {
+		kind, ok := spec.Lock()
+		if need := string(kind.Needs); ok && kind.Needs != lock.NeedsNothing && !slices.Contains(needs, need) {
+			needs = append(needs, need)
+		}
+	}
+	if on.locks, err = servers.ForLock(ctx, plan.server.locks, needs...); errors.Is(err, backend.ErrUnavailable) {
+		return usageError{err}
+	} else if err != nil {
+		return err
+	}
+	p.atOnce(on.locks.Close)
+	missing, err := on.locks.Preflight(ctx)
+	if err != nil {
+		return err
+	}
+	for _, without := range missing {
+		fmt.Fprintf(p.stderr, "warning: %s\n", without)
+	}
+	if on.market, err = plan.server.start(ctx); err != nil {
+		return err
+	}
+	p.atOnce(on.market.Close)
+	most := 1
+	for _, point := range plan.config.Points {
+		most = max(most, point.Markets)
+	}
+	on.sites, err = sites(on.market, plan.options.Keys, most)
+	on.options.Dial = on.market.Dialer(plan.config.Prefix)
+	on.options.Servers = lock.Servers{Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd}
+	return err
+}
+
+func (on *running) close() error {
+	var errs []error
+	if on.market != nil {
+		errs = append(errs, on.market.Close())
+	}
+	if on.locks != nil {
+		errs = append(errs, on.locks.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// optionsOf are those of a point's row on the servers.
+func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
+	o := on.options
+	o.Subject = plan.specs[point.Spec()]
+	o.Sites = on.sites[:max(1, point.Markets)]
+	return o
+}
+
+// ready refuses a prefix that already holds keys, and tries every command that the strategies need. It names the prefix
+// before the first key is made, so that the user knows it if the run is killed.
+func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
+	fmt.Fprintf(p.stderr, "backend: %s\n", on.market.Describe())
+	for _, site := range on.sites {
+		if plan.drawn {
+			break
+		}
+		conn, err := site.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		if err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close()); errors.Is(err, market.ErrOccupied) {
+			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !plan.options.Private {
+		fmt.Fprintf(p.stderr, "keys: under %s, removed at the end; after a kill by: %s\n", plan.config.Prefix,
+			plan.server.clean(plan.config.Prefix))
+	}
+	rehearsed := map[string]bool{}
+	for _, point := range plan.config.Points {
+		if !rehearsed[point.Spec()] {
+			rehearsed[point.Spec()] = true
+			if err := bench.Rehearse(ctx, point, on.optionsOf(plan, point)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rounds measures round after round until a row fails or the user stops it, and stores the result after each row. Wrong is
+// what audits found.
+func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
+	all := plan.config.Trials * len(plan.config.Points)
+	ended := func(status result.Status, err error) (error, error) {
+		run.Status = status
+		return wrong, p.incomplete(plan, run, err)
+	}
+	for trial := 1; trial <= plan.config.Trials; trial++ {
+		for _, i := range plan.order(trial) {
+			if ctx.Err() != nil {
+				return ended(result.Interrupted, nil)
+			}
+			point := plan.config.Points[i]
+			o := on.optionsOf(plan, point)
+			o.History = plan.historyOf(i, trial)
+			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
+			row, err := bench.Run(ctx, point, trial, o)
+			if len(plan.config.Axes) > 0 { // which makes many rows: with these the file would be three times as large
+				row.Course, row.Histogram = nil, ""
+			}
+			run.Rows = append(run.Rows, row)
+			left := time.Duration(all-len(run.Rows)) * (plan.options.Warmup + plan.options.Duration)
+			fmt.Fprintf(p.stderr, "%d/%d %s; %s left\n", len(run.Rows), all, view.Line(row), left)
+			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
+			switch {
+			case err != nil:
+				return ended(result.Incomplete, err)
+			case row.Status == result.Interrupted:
+				return ended(result.Interrupted, nil)
+			}
+			if err := plan.out.save(run); err != nil {
+				return ended(result.Incomplete, err)
+			}
+		}
+	}
+	run.Status = result.Complete
+	return wrong, nil
+}
+
+// violated is an error if the audit found a row wrong.
+func violated(row result.Row, trials int) error {
+	if !row.Audit.Done || row.Audit.OK {
+		return nil
+	}
+	where := row.Name()
+	if trials > 1 {
+		where += fmt.Sprintf(" in round %d", row.Trial)
+	}
+	return fmt.Errorf("%w: the audit of %s found %s and %s wrong", errViolation, where,
+		english.Plural(int(row.Audit.ItemProblems), "item", ""), english.Plural(int(row.Audit.MoneyProblems), "account", ""))
+}
+
+// order is the order of the rows in a round: drawn from the seed, so that what changes in the course of a run, and what
+// one row leaves behind for the next, favours none. A single round is in the order in which it was asked for.
+func (p *plan) order(round int) []int {
+	order := rand.New(rand.NewPCG(p.options.Seed, uint64(round))).Perm(len(p.config.Points))
+	if p.config.Trials == 1 {
+		slices.Sort(order)
+	}
+	return order
+}
+
+// incomplete says how many rows are complete, of a run that has ended early.
+func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
+	done := 0
+	for _, r := range run.Rows {
+		if r.Status == result.Complete {
+			done++
+		}
+	}
+	rows := fmt.Sprintf("%d of %s complete; the report holds what was measured", done,
+		english.Plural(len(plan.config.Points)*plan.config.Trials, "row", ""))
+	if failure != nil {
+		return fmt.Errorf("incomplete: %s\n%w", rows, failure)
+	}
+	return fmt.Errorf("%w: %s", errInterrupted, rows)
+}
+
+// describe is what is about to run, and where. What cannot be found out about this machine stays empty.
+func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
+	m := result.Manifest{
+		Version: version(), Command: p.commandLine(), Seed: plan.options.Seed, Started: time.Now().UTC().Truncate(time.Second),
+		Config: plan.config, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+	}
+	if info, err := cpu.Info(); err == nil && len(info) > 0 {
+		m.CPU = info[0].ModelName
+	}
+	if kernel, err := host.KernelVersion(); err == nil {
+		m.Kernel = kernel
+	}
+	info, err := on.market.Info(ctx)
+	m.Backend, m.Server, m.ServerVersion, m.ServerConfig = string(on.market.Name), info.Product, info.Version, info.Config
+	m.Config.Target, m.Config.LockServers = on.market.Target.String(), lockServers(on.locks)
+	return m, err
+}
+
+// prepare makes sure, before anything runs, that the result can be stored, and that no history is there yet.
+func (p *plan) prepare() error {
+	if err := p.out.prepare(); err != nil {
+		return err
+	}
+	if dir := p.options.History; dir != "" {
+		if _, err := history.Find(dir); err == nil {
+			return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
+		}
+		if err := makeFolder(dir); err != nil {
+			return usageError{fmt.Errorf("--history: %w", err)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+)
+
+// rowFlags are the flags of the commands that measure rows. Each command has those that it adds.
+type rowFlags struct {
+	strategies, mixes, rates []string
+	load                     result.Load
+	hold, rtt, slo           time.Duration
+
+	duration, warmup time.Duration
+	trials           int
+	seed             uint64
+	margin, history  string
+
+	server serverFlags
+	prefix string
+	keep   bool
+	out    output
+}
+
+func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.strategies, "strategy", nil, "`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
+}
+
+// addLoad adds the flags of a Load. A closed loop has those alone.
+func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
+	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings beside the mix, under a lock that can be shared")
+	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
+	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default so many that they never run out)")
+	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list again what they bought (mix 0x5)")
+	flags.IntVar(&f.load.Stock, "stock", 0, "so many `items` are listed before a row begins (default about 64 a buyer)")
+	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between an operation's reads and its write, locks held")
+	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
+	flags.IntVar(&f.load.Markets, "markets", 0, "divide the workers among so many `markets`, on a cluster over its masters")
+}
+
+// addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many as
+// verdicts on all pairs take, and those have a margin.
+func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
+	flags.DurationVar(&f.duration, "duration", duration, "measured `time` of a row")
+	flags.DurationVar(&f.warmup, "warmup", warmup, "`time` before that, not counted")
+	usage := "`rounds`, 1 or a multiple of 3 from 6: each has every row once, in a new order"
+	if trials == 0 {
+		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as many as verdicts on all pairs take)"
+		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
+	}
+	flags.IntVar(&f.trials, "trials", trials, usage)
+	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
+}
+
+func (f *rowFlags) addOutput(flags *pflag.FlagSet) {
+	f.out.add(flags, runFormats)
+	f.out.addFolder(flags, runFile)
+}
+
+// measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of what comes
+// out, and says which flags exclude each other; bench.Options.Validate says which values do.
+func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []string) (*plan, error)) *cobra.Command {
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		plan, err := planned(args)
+		if plan == nil || err != nil {
+			return err
+		}
+		return p.measure(cmd.Context(), plan)
+	}
+	group(cmd, "Server", func(flags *pflag.FlagSet) {
+		f.server.addPrivate(flags)
+		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default marketsim:{<random>}:)")
+	})
+	group(cmd, "Output", f.addOutput)
+	for _, other := range []string{"rate", "stock"} {
+		if cmd.Flags().Lookup("hot") != nil && cmd.Flags().Lookup(other) != nil {
+			cmd.MarkFlagsMutuallyExclusive("hot", other)
+		}
+	}
+	return cmd
+}
+
+// A plan is what is to be measured, how and where, and what becomes of it. Nothing in it runs.
+type plan struct {
+	config  result.Config              // the points of a round, and how many rounds there are
+	specs   map[string]strategies.Spec // of the points, by result.Point.Spec
+	options bench.Options              // the same for all rows, but for what is started
+	server  serverPlan
+	out     output
+	drawn   bool // the prefix was drawn at random, so that nobody else uses it
+}
+
+// subjects reads strategies. Their names are the canonical forms; one that is there again, to be compared with itself, is
+// marked.
+func subjects(texts []string) (names []string, err error) {
+	seen := map[string]int{}
+	for _, text := range texts {
+		spec, err := catalogue.Full().Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		name := spec.String()
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s#%d", name, seen[name])
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// points are all strategies under all mixes at all rates.
+func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Point, err error) {
+	mixes, err := f.parseMixes(cmd)
+	if err != nil {
+		return nil, err
+	}
+	rates, err := f.parseRates()
+	if err != nil {
+		return nil, err
+	}
+	for _, mix := range mixes {
+		for _, name := range names {
+			for _, rate := range rates {
+				load := f.loadOf()
+				load.Rate = rate
+				all = append(all, result.Point{Strategy: name, Mix: mix, Load: load})
+			}
+		}
+	}
+	return all, nil
+}
+
+// loadOf is the load of the flags, but for the rate.
+func (f *rowFlags) loadOf() result.Load {
+	load := f.load
+	load.HoldMS, load.RTTMS = inMS(f.hold), inMS(f.rtt)
+	if load.Markets == 1 {
+		load.Markets = 0
+	}
+	return load
+}
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// parseMixes reads --mix. Where hot items circulate, the default has buyers alone.
+func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error) {
+	texts := f.mixes
+	if f.load.Hot > 0 && !cmd.Flags().Changed("mix") {
+		texts = []string{"0x5"}
+	}
+	for _, text := range texts {
+		mix, err := result.ParseMix(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--mix: %w", err)}
+		}
+		mixes = append(mixes, mix)
+	}
+	return mixes, nil
+}
+
+// parseRates reads --rate. Without it there is one, of a closed loop.
+func (f *rowFlags) parseRates() (rates []float64, err error) {
+	if len(f.rates) == 0 && f.slo != 0 {
+		return nil, usageError{errors.New("--slo is about orders at a rate: give --rate, too")}
+	}
+	if len(f.rates) == 0 {
+		return []float64{0}, nil
+	}
+	for _, text := range f.rates {
+		rate, unit, err := humanize.ParseSI(text)
+		if err != nil || unit != "" || !(rate > 0) {
+			return nil, usageError{fmt.Errorf("--rate %q: want orders a second, such as 500, 2.5k or 1M; without --rate the buyers "+
+				"set the rate", text)}
+		}
+		rates = append(rates, rate)
+	}
+	return rates, nil
+}
+
+// plan checks what was asked for.
+func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
+	keys, err := f.keys()
+	if err != nil {
+		return nil, err
+	}
+	server, err := f.server.plan()
+	if err != nil {
+		return nil, err
+	}
+	specs := map[string]strategies.Spec{}
+	for _, point := range points {
+		if specs[point.Spec()], err = catalogue.Full().Parse(point.Spec()); err != nil {
+			return nil, err
+		}
+	}
+	p := &plan{
+		config: result.Config{
+			Points: points, Trials: f.trials, DurationSeconds: f.duration.Seconds(), WarmupSeconds: f.warmup.Seconds(), SLOMS: inMS(f.slo),
+			Prefix: keys.Prefix(),
+		},
+		specs: specs,
+		options: bench.Options{
+			Duration: f.duration, Warmup: f.warmup, SLO: f.slo, Seed: f.seed, Keys: keys, Keep: f.keep, Private: server.target == nil,
+			History: f.history,
+		},
+		server: server, out: f.out, drawn: f.prefix == "",
+	}
+	if f.trials != 1 && (f.trials < 6 || f.trials%3 != 0) {
+		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6: fewer rounds have no 95%% interval, and "+
+			"between two multiples it does not become narrower", f.trials)}
+	}
+	if f.keep && (len(points)*f.trials != 1 || server.target == nil) {
+		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: give --redis URL, and one " +
+			"strategy, one mix and one trial")}
+	}
+	return p, p.check(cmd.Flags())
+}
+
+// check refuses points that no row can have, and one that is asked for twice.
+func (p *plan) check(flags *pflag.FlagSet) error {
+	for i, point := range p.config.Points {
+		if slices.Contains(p.config.Points[:i], point) {
+			return usageError{fmt.Errorf("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())}
+		}
+		if point.Markets > bench.MaxWorkers {
+			return usageError{fmt.Errorf("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)}
+		}
+		o := p.options
+		o.Subject, o.Sites = p.specs[point.Spec()], make([]bench.Site, max(1, point.Markets))
+		err := o.Validate(point)
+		var wrong *bench.PointError
+		if !errors.As(err, &wrong) && err != nil {
+			return err
+		} else if err != nil && flags.Changed(wrong.Field) {
+			return usageError{fmt.Errorf("--%s: %s", wrong.Field, wrong.Why)}
+		} else if err != nil {
+			return usageError{fmt.Errorf("%s: %s: %s", point.Name(), wrong.Field, wrong.Why)}
+		}
+	}
+	return nil
+}
+
+// keys are those of --prefix, or of one that is drawn.
+func (f *rowFlags) keys() (market.Keys, error) {
+	if f.prefix != "" {
+		return market.NewKeys(f.prefix)
+	}
+	var id [4]byte
+	rand.Read(id[:])
+	return market.NewKeys("marketsim:{" + hex.EncodeToString(id[:]) + "}:")
+}
+
+// parseMargin reads --margin, a percentage, as a fraction.
+func (f *rowFlags) parseMargin() (float64, error) {
+	number, isPercent := strings.CutSuffix(f.margin, "%")
+	percent, err := strconv.ParseFloat(number, 64)
+	if err != nil || !isPercent || !(percent >= 0 && percent < 100) {
+		return 0, usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
+	}
+	return percent / 100, nil
+}
+
+// comparing makes the plan one that compares its strategies at each place: it sets the margin, and the rounds where they were
+// not given, and refuses too few for verdicts on all pairs.
+func (f *rowFlags) comparing(cmd *cobra.Command, points []result.Point, axes []result.Axis) (*plan, error) {
+	margin, err := f.parseMargin()
+	if err != nil {
+		return nil, err
+	}
+	asked := result.Config{Points: points, Axes: axes}
+	pairs := len(compare.Pairs(asked)) * len(asked.Places())
+	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
+	switch {
+	case !cmd.Flags().Changed("trials"):
+		f.trials = max(9, fewest)
+	case f.trials < fewest:
+		return nil, usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: give more, or fewer strategies, "+
+			"mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
+	}
+	p, err := f.plan(cmd, points)
+	if err == nil {
+		p.config.Margin, p.config.Axes = &margin, axes
+	}
+	return p, err
+}
+
+// ahead says how many rows there are, and how long they take besides being stocked, audited and removed.
+func (p *plan) ahead() string {
+	each := p.options.Warmup + p.options.Duration
+	n := len(p.config.Points)
+	what := english.Plural(n, "row", "")
+	if p.config.Trials > 1 {
+		what = fmt.Sprintf("%d rounds of %s", p.config.Trials, what)
+	}
+	return fmt.Sprintf("%s of %s, %s in all", what, each, time.Duration(p.config.Trials*n)*each)
+}
+
+// unsafeInNames is what is not wanted in the name of a folder.
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
+
+// historyOf is the folder for the history of a point in a round: the one that was asked for if no other row is run, else one
+// in it. It is empty if none was.
+func (p *plan) historyOf(point, round int) string {
+	dir := p.options.History
+	if dir != "" && p.config.Trials > 1 {
+		dir = filepath.Join(dir, fmt.Sprintf("round-%02d", round))
+	}
+	if dir == "" || len(p.config.Points) == 1 {
+		return dir
+	}
+	name := strings.ReplaceAll(p.config.Points[point].Name(), " ", "-")
+	return filepath.Join(dir, fmt.Sprintf("%02d-%s", point+1, unsafeInNames.ReplaceAllString(name, "_")))
+}

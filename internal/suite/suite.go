@@ -1,0 +1,189 @@
+// Package suite is what the conformance suites of purchasers (market/markettest) and of locks (strategies/lock/locktest)
+// share: it runs their checks, and holds the fixture that a check works with.
+package suite
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
+)
+
+// A Check is one behaviour of what is tested. F is the suite's own fixture.
+type Check[F any] struct {
+	Name    string
+	Promise string // the promise that the check belongs to; empty: everybody has to behave so
+	Alone   bool   // it disturbs other checks
+	Run     func(F)
+}
+
+// A Suite is the checks of one thing that is tested.
+type Suite[F any] struct {
+	Checks   []Check[F]
+	Patience time.Duration              // see Fixture
+	Parallel bool                       // all checks but those that are Alone may run at the same time
+	Made     func(promise string) bool  // whether a promise was made
+	Open     func(*Fixture, Check[F]) F // makes the suite's fixture for one check
+}
+
+// A Result is what became of a check.
+type Result struct {
+	Failed  bool
+	Missing string // what the check lacked
+}
+
+// Run runs each check as a subtest, and returns what became of those that were asked for, by their names.
+func (s Suite[F]) Run(t *testing.T) map[string]Result {
+	var mu sync.Mutex
+	results := map[string]Result{}
+	run := func(t *testing.T, parallel bool) {
+		for _, c := range s.Checks {
+			if parallel != (s.Parallel && !c.Alone) {
+				continue
+			}
+			t.Run(c.Name, func(t *testing.T) {
+				if parallel {
+					t.Parallel()
+				}
+				s.On(t, c, func(r Result) {
+					mu.Lock()
+					defer mu.Unlock()
+					results[c.Name] = r
+				})
+			})
+		}
+	}
+	if s.Parallel {
+		t.Run("parallel", func(t *testing.T) { run(t, true) })
+	}
+	run(t, false)
+	return results
+}
+
+// On runs one check, unless it belongs to a promise that was not made, and calls done after the check's cleanups.
+func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
+	t.Helper()
+	f := New(t, s.Patience)
+	t.Cleanup(func() {
+		if t.Skipped() && f.missing == "" && !f.needless {
+			f.missing = "a hook skipped it"
+		}
+		done(Result{Failed: t.Failed(), Missing: f.missing})
+	})
+	if c.Promise != "" && !s.Made(c.Promise) {
+		f.Needless("it does not promise this")
+	}
+	c.Run(s.Open(f, c))
+}
+
+// A Fixture is what one check works with.
+type Fixture struct {
+	testing.TB
+	Ctx      context.Context // lives until the check's cleanups are done, or until long after the check should have ended
+	Patience time.Duration   // for what should happen at once; it passes only where what is tested fails
+	missing  string          // what the check lacks
+	needless bool            // the check does not apply
+}
+
+// New returns a Fixture whose context has a deadline, so that what hangs fails in the call that hangs.
+func New(t testing.TB, patience time.Duration) *Fixture {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*patience)
+	t.Cleanup(cancel)
+	return &Fixture{TB: t, Ctx: ctx, Patience: patience}
+}
+
+// Unchecked ends a check that lacks something.
+func (f *Fixture) Unchecked(why string) {
+	f.Helper()
+	f.missing = why
+	f.Skip("unchecked: " + why)
+}
+
+// Needless ends a check that does not apply.
+func (f *Fixture) Needless(why string) {
+	f.Helper()
+	f.needless = true
+	f.Skip(why)
+}
+
+// A Call is what a worker does in a goroutine of its own.
+type Call struct {
+	Cancel context.CancelFunc
+	Done   chan struct{}
+	Err    error // set before Done is closed
+}
+
+// Start starts a call. The check does not end before the call has, whose context is cancelled then.
+func (f *Fixture) Start(ctx context.Context, do func(context.Context) error) *Call {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &Call{Cancel: cancel, Done: make(chan struct{})}
+	go func() {
+		defer close(c.Done)
+		c.Err = do(ctx)
+	}()
+	f.Cleanup(func() {
+		cancel()
+		select {
+		case <-c.Done:
+		case <-time.After(f.Patience):
+			f.Errorf("a worker whose context has ended continues for %s", f.Patience)
+		}
+	})
+	return c
+}
+
+// Ends waits until the call has ended.
+func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
+	f.Helper()
+	select {
+	case <-c.Done:
+	case <-time.After(limit):
+		f.Fatalf("%s did not end within %s", what, limit)
+	}
+}
+
+// Reaches reports whether a channel is closed, because a worker has come to a point, before its call ends. A worker that
+// goes on without either ends the wait after the fixture's patience.
+func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
+	select {
+	case <-point:
+		return true
+	case <-c.Done:
+	case <-time.After(f.Patience):
+	}
+	return false
+}
+
+// Server starts a server for the length of the test: a private redis-server where one is installed, else miniredis.
+func Server(t testing.TB) *backend.Server {
+	t.Helper()
+	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing the server of the test: %v", err)
+		}
+	})
+	return s
+}
+
+// Repeat calls try until it returns true, and reports whether it did. The last try begins after limit, however long the
+// machine stopped before.
+func Repeat(limit time.Duration, try func() bool) bool {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(limit); ; <-tick.C {
+		last := time.Now().After(deadline)
+		if try() {
+			return true
+		}
+		if last {
+			return false
+		}
+	}
+}

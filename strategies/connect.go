@@ -1,0 +1,94 @@
+package strategies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// An Opener makes Purchasers. A Spec is one, and so is whatever is measured or tried that is not of this module.
+type Opener interface {
+	// String names it: in results, and where another process looks it up.
+	String() string
+	// Open makes a Purchaser for one worker; the closer is never nil.
+	Open(Env) (market.Purchaser, io.Closer, error)
+}
+
+// A Dialer opens one connection, as backend.Server.Dial and what backend.Server.Dialer returns do.
+type Dialer = func(context.Context) (*backend.Conn, error)
+
+// A Connection is one worker's Purchaser with all that it works with. Close closes it.
+type Connection struct {
+	Purchaser market.Purchaser
+	Conn      *backend.Conn // the worker's own, to the market
+	Locks     *backend.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
+	Env       Env           // what the Purchaser was opened with
+
+	closers closers
+}
+
+// Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial.
+// The worker's own connection counts where ctx says (backend.CountInto); what is dialled later, to renew locks and to be
+// notified, counts into env.Traffic.Background. On an error nothing stays open.
+func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
+	c := &Connection{}
+	if err := c.open(ctx, o, dial, env); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
+	if c.Conn, err = dial(ctx); err != nil {
+		return err
+	}
+	c.closers = append(c.closers, c.Conn)
+	c.Locks = c.Conn
+	if env.Locks != nil {
+		if c.Locks, err = env.Locks(ctx); err != nil {
+			return fmt.Errorf("connect to the locks: %w", err)
+		}
+		c.closers = append(c.closers, c.Locks)
+	}
+	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
+	env.Dial = env.client(dial)
+	c.Env = env
+	purchaser, closer, err := o.Open(env)
+	if err != nil {
+		return err
+	}
+	c.Purchaser, c.closers = purchaser, append(c.closers, closer)
+	return nil
+}
+
+// Close closes the Purchaser, and then what it worked with.
+func (c *Connection) Close() error { return c.closers.Close() }
+
+// client makes what opens one more connection, which is counted as in the background.
+func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*redis.Client, error) {
+		conn, err := dial(backend.CountInto(ctx, e.Traffic.Background))
+		if err != nil {
+			return nil, err
+		}
+		return conn.Client, nil
+	}
+}
+
+// closers closes the last opened first.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for _, closer := range slices.Backward(c) {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}

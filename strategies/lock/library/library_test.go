@@ -1,0 +1,165 @@
+package library_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/lock/library"
+	"github.com/marketsim/marketsim/strategies/lock/locktest"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// libraries are the locks of other people's libraries for Redis.
+var libraries = []struct {
+	lock.Kind
+	takes string        // the command that takes the lock
+	ttl   time.Duration // of the leases in the suite; 0: the suite's own
+}{
+	{library.Redislock(), "evalsha", 0},
+	{library.Redsync(), "set", 3 * time.Second}, // it gives a server 5% of the TTL to answer
+}
+
+func TestLibrariesConform(t *testing.T) {
+	for _, library := range libraries {
+		t.Run(library.Name, func(t *testing.T) {
+			t.Parallel()
+			r := locktest.Redis{Kind: library.Kind, TTL: library.ttl}
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				t.Parallel()
+				r := r
+				r.Server = s
+				conforms(t, r)
+			})
+			t.Run("watchdog", func(t *testing.T) {
+				t.Parallel()
+				k, err := lock.WithWatchdog(library.Kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := r
+				r.Server, r.Kind, r.Renewing = testkit.Local(t), k, true
+				conforms(t, r)
+			})
+		})
+	}
+}
+
+// conforms runs the suite. A library reads its clock itself: see TestLibrariesTrustNoClock.
+func conforms(t *testing.T, r locktest.Redis) {
+	t.Helper()
+	r.Parallel = true
+	if unchecked := locktest.Run(t, r.Factory(t)).Unchecked(); !slices.Equal(unchecked, []string{"clock-independent"}) {
+		t.Errorf("unchecked: %q", unchecked)
+	}
+}
+
+// A client whose clock is decades slow, because it runs in a bubble of package synctest, is kept out, keeps others out,
+// and does not keep them out for good when it has died. In a bubble time stands still while a client waits for Redis.
+func TestLibrariesTrustNoClock(t *testing.T) {
+	for _, library := range libraries {
+		factory := locktest.Redis{Server: testkit.Local(t), Kind: library.Kind}.Factory(t)
+		right := factory.Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Minute})
+		slow := func(want error) {
+			t.Helper()
+			synctest.Test(t, func(t *testing.T) {
+				wrong := factory.Open(t, locktest.Worker{TTL: time.Second, Timeout: time.Minute})
+				if _, err := wrong.Try(t.Context(), "item"); !errors.Is(err, want) {
+					t.Errorf("%s: Try with a slow clock: %v, want %v", library.Name, err, want)
+				}
+			})
+		}
+		held, err := right.Acquire(t.Context(), "item")
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow(lock.ErrHeld)
+		if err := held.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slow(nil)
+		if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("%s: held by a client whose clock is slow: Try: %v, want ErrHeld", library.Name, err)
+		}
+		if _, err = right.Acquire(t.Context(), "item"); err != nil {
+			t.Errorf("%s: a client whose clock is slow has died: Acquire: %v", library.Name, err)
+		}
+	}
+}
+
+// A library polls as often as the locks of package lock do, and counts its polls.
+func TestLibrariesCountPolls(t *testing.T) {
+	for _, library := range libraries {
+		factory := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind}.Factory(t)
+		holder := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: time.Minute})
+		if _, err := holder.Try(t.Context(), "item"); err != nil {
+			t.Fatal(err)
+		}
+		polls := int64(0)
+		for ms := int64(20); polls < 2; ms *= 10 { // a busy machine may be too slow for a second poll
+			timeout := time.Duration(ms) * time.Millisecond
+			waiter := factory.Open(t, locktest.Worker{TTL: time.Hour, Timeout: timeout})
+			if _, err := waiter.Acquire(t.Context(), "item"); !errors.Is(err, lock.ErrTimeout) {
+				t.Fatalf("%s: acquiring a held lock: %v, want ErrTimeout", library.Name, err)
+			}
+			if polls = waiter.(lock.Poller).Polls(); polls > ms+1 || polls < 2 && ms >= 20_000 {
+				t.Fatalf("%s: %d polls in %s, want one each ms at most", library.Name, polls, timeout)
+			}
+		}
+	}
+}
+
+// A library gives up after as many tries as there may be, as the locks of package lock do.
+func TestLibrariesCountTries(t *testing.T) {
+	for _, library := range libraries {
+		r := locktest.Redis{Server: testkit.Embedded(t), Kind: library.Kind, Params: param.Values{"tries": "2"}}
+		factory, w := r.Factory(t), locktest.Worker{TTL: time.Hour, Timeout: time.Hour}
+		if _, err := factory.Open(t, w).Try(t.Context(), "item"); err != nil {
+			t.Fatal(err)
+		}
+		waiter := factory.Open(t, w)
+		_, err := waiter.Acquire(t.Context(), "item")
+		if polls := waiter.(lock.Poller).Polls(); !errors.Is(err, lock.ErrTimeout) || polls != 2 {
+			t.Errorf("%s: acquiring a held lock: %v after %d polls, want ErrTimeout after 2", library.Name, err, polls)
+		}
+	}
+}
+
+// A lock is free again after the reply that gave it to somebody was lost.
+func TestLibrariesGiveBackAfterALostReply(t *testing.T) {
+	for _, library := range libraries {
+		t.Run(library.Name, func(t *testing.T) {
+			testkit.Each(t, func(t *testing.T, s *backend.Server) {
+				proxy := testkit.StartProxy(t, s)
+				l := locktest.Redis{Server: proxy.Server(), Kind: library.Kind}.Factory(t).Open(t, locktest.Worker{
+					TTL: time.Minute, Timeout: time.Minute,
+				})
+				again := func() {
+					lease, err := l.Try(t.Context(), "item")
+					if err != nil {
+						t.Fatalf("Try of a free lock: %v", err)
+					}
+					if err := lease.Release(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				again() // from here on the server knows the scripts
+				proxy.LoseReply(library.takes)
+				if _, err := l.Try(t.Context(), "item"); err == nil || errors.Is(err, lock.ErrHeld) {
+					t.Errorf("Try whose reply is lost: %v, want another error", err)
+				}
+				again()
+			})
+		})
+	}
+}
+
+func TestMain(m *testing.M) {
+	testkit.MaxParallel(16) // they mostly wait
+	testkit.VerifyNoLeaks(m)
+}

@@ -1,0 +1,97 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// A Lock takes a lock for one client, and returns how to unlock it. It waits for a lock that is held until ctx ends, or
+// returns an error, and is then called again. name is the lock's own key, or the beginning of all its keys. unlock may
+// return anything where the lock was no longer held.
+type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
+
+// An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks expire
+// w.TTL after they were taken or renewed. What else w has may be ignored. Whatever must be closed, Open closes with
+// t.Cleanup.
+type Open func(t testing.TB, w Worker) Lock
+
+// Check is a first answer about a lock of one's own. It needs no server, because it starts one: a private redis-server
+// where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and that
+// it outlives a holder that crashed. [Run] checks more, and wants more.
+func Check(t *testing.T, open Open) Report {
+	t.Helper()
+	return Run(t, open.factory(suite.Server(t).Target))
+}
+
+func (open Open) factory(server backend.Target) Factory {
+	return Factory{plain: true, Open: func(t testing.TB, w Worker) lock.Locker {
+		w.dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, server, w.proxies) }
+		return &plain{lock: open(t, w), w: w}
+	}}
+}
+
+// dial connects to a server through proxies, and says the password if it wants one.
+func dial(ctx context.Context, target backend.Target, through *suite.Proxies) (net.Conn, error) {
+	addr, err := through.Through(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil || target.Password == "" {
+		return conn, err
+	}
+	if _, err = fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(target.Password), target.Password); err == nil {
+		_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n")))
+	}
+	return conn, err
+}
+
+// plain is the Locker of a Lock.
+type plain struct {
+	lock Lock
+	w    Worker
+}
+
+// tryFor is how long a Try takes of a lock that is held: the Lock may wait, and cannot be asked whether it does.
+const tryFor = 100 * time.Millisecond
+
+// Promises implements lock.Locker.
+func (*plain) Promises() lock.Promises {
+	return lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true}
+}
+
+// Try implements lock.Locker.
+func (p *plain) Try(ctx context.Context, name string) (*lock.Lease, error) {
+	return p.within(ctx, tryFor, name, lock.ErrHeld)
+}
+
+// Acquire implements lock.Locker.
+func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
+}
+
+// within takes the lock, and returns late where it has not after some time.
+func (p *plain) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		unlock, err := p.lock(bounded, name)
+		switch {
+		case err == nil:
+			return &lock.Lease{Release: unlock}, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case bounded.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", late, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

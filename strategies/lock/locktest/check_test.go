@@ -1,0 +1,175 @@
+package locktest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/suite"
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// own makes the client of a lock that is taken and released by two functions, which report nothing.
+func own(take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
+	return func(t testing.TB, w Worker) Lock {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			token := rand.Text()
+			return func(ctx context.Context) error { return free(ctx, rdb, name, token, w) }, take(ctx, rdb, name, token, w)
+		}
+	}
+}
+
+var errHeld = errors.New("held")
+
+func setPX(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error {
+	return orHeld(rdb.SetNX(ctx, name, token, w.TTL).Result())
+}
+
+func setNX(ctx context.Context, rdb *redis.Client, name, token string, _ Worker) error {
+	return orHeld(rdb.SetNX(ctx, name, token, 0).Result())
+}
+
+func existsThenSet(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error {
+	if held, err := rdb.Exists(ctx, name).Result(); held != 0 || err != nil {
+		return orHeld(false, err)
+	}
+	return rdb.Set(ctx, name, token, w.TTL).Err()
+}
+
+func del(ctx context.Context, rdb *redis.Client, name, _ string, _ Worker) error {
+	return rdb.Del(ctx, name).Err()
+}
+
+func getThenDel(ctx context.Context, rdb *redis.Client, name, token string, _ Worker) error {
+	if rdb.Get(ctx, name).Val() != token {
+		return nil
+	}
+	return rdb.Del(ctx, name).Err()
+}
+
+func orHeld(taken bool, err error) error {
+	if err == nil && !taken {
+		return errHeld
+	}
+	return err
+}
+
+func compareAndDelete(ctx context.Context, rdb *redis.Client, name, token string, _ Worker) error {
+	return rdb.Eval(ctx, `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("del", KEYS[1]) end return 1`,
+		[]string{name}, token).Err()
+}
+
+// Locks of other modules report no step. What is wrong with them is found at their connections, and named.
+func TestFlawsAreFoundAtTheConnection(t *testing.T) {
+	t.Parallel()
+	server := testkit.Local(t)
+	for _, c := range []struct {
+		name   string
+		open   Open
+		broken string // the promise
+		says   string
+	}{
+		{"compare and delete in a script", own(setPX, compareAndDelete), "", ""},
+		{"GET, then DEL", own(setPX, getThenDel), "owner-only release", "between its request 1 (GET) and its request 2 (DEL)"},
+		{"DEL", own(setPX, del), "owner-only release", "before its request 1 (DEL)"},
+		{"EXISTS, then SET", own(existsThenSet, compareAndDelete), "exclusive", "between its request 1 (EXISTS) and its request 2 (SET)"},
+		{"no expiry", own(setNX, compareAndDelete), "survives a crash", "is not free after"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			factory := c.open.factory(server.Target)
+			factory.Patience = 5 * time.Second
+			report, said := reported(t, (&plain{}).Promises(), factory)
+			for _, p := range report {
+				if p.State == Broken != (p.Promise == c.broken) {
+					t.Errorf("%s: %s: %s", p.Promise, p.State, p.Why)
+				}
+			}
+			if !strings.Contains(said, c.says) {
+				t.Errorf("it says nothing of %q:\n%s", c.says, said)
+			}
+		})
+	}
+}
+
+// A Locker may be a value that cannot be compared.
+func TestALockerMayBeAStruct(t *testing.T) {
+	t.Parallel()
+	kind := lock.All()[slices.IndexFunc(lock.All(), func(k lock.Kind) bool { return k.Name == "set-px" })]
+	made := kind.New
+	kind.New = func(env lock.Env) (lock.Locker, error) {
+		l, err := made(env)
+		return struct {
+			lock.Locker
+			_ []int
+		}{Locker: l}, err
+	}
+	if said := try(t, func(t testing.TB) {
+		factory := Redis{Server: testkit.Embedded(t), Kind: kind}.Factory(t)
+		newSuite(factory, kind.Promises).On(t, named(t, "crashed holder"), func(suite.Result) {})
+	}); said != "" {
+		t.Error(said)
+	}
+}
+
+// Each example is a whole test of a module of its own, which needs nothing that only this module has.
+func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	const path = "github.com/marketsim/marketsim"
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	copied := func(from, to string, replaced ...string) {
+		text, name := strings.NewReplacer(replaced...).Replace(read(from)), filepath.Join(dir, to)
+		err := os.MkdirAll(filepath.Dir(name), 0o700)
+		if err == nil {
+			err = os.WriteFile(name, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied("go.sum", "go.sum")
+	copied("go.mod", "go.mod", "module "+path, "module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
+	copied("market/markettest/example_test.go", "purchase/mine_test.go")
+	readme, example := read("README.md"), read("strategies/lock/locktest/example_test.go")
+	_, body, _ := strings.Cut(example, "func TestRedislock(t *testing.T) {\n")
+	for line := range strings.Lines(strings.TrimSuffix(body, "}\n")) {
+		if !strings.Contains(readme, strings.TrimSpace(line)) {
+			t.Errorf("README.md has not the example's line %q", line)
+		}
+	}
+	for _, c := range []struct{ takes, says string }{
+		{"Obtain(ctx, name,", "ok"},
+		{"Obtain(ctx, name+time.Now().String(),", "someone else could take the lock"}, // which lets everybody in
+	} {
+		copied("strategies/lock/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(try_takes|purchase_moves)", "./...")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off")
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (c.says == "ok") || !strings.Contains(string(out), c.says) {
+			t.Errorf("it should say %q: %v\n%s", c.says, err, out)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package lock
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// rwNaive is the first idea of a read-write lock on one instance: two keys, reader and writer, each 1 with an expiry. A
+// reader takes it by a script that sets the key reader (SET EX) unless there is a writer; a writer by one that sets the
+// key writer (SET EX NX) unless there is a reader. Either is released by DEL of its key. Times that are not whole
+// seconds are given by PX. It promises only that a writer is alone while everybody finishes in time and at most one
+// reader comes. It does not promise to be shared, although several readers can hold it: see what breaks it.
+//
+// What breaks it: the keys do not say whose they are. The first reader who leaves deletes the key of all, and a writer
+// enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
+// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each reader who comes sets the expiry
+// again, so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A
+// writer cannot enter again. Its two keys do not share a slot on Redis Cluster.
+//
+// Source: articles on a read-write lock by two keys and a script; no one publication is followed. rw-keys counts the
+// readers, and rw-safe is the correction.
+func rwNaive() Kind {
+	return polling(Kind{
+		Name:     "rw-naive",
+		Shares:   true,
+		Summary:  "WRONG: read-write: a key for readers and one for the writer, both 1; any reader's DEL frees all",
+		Source:   "articles: two keys and a script",
+		Promises: Promises{Exclusive: true, ClockIndependent: true},
+		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
+		Keys:     rwKeysKeys,
+	}, func(h *hold) {
+		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, rwNaiveTake) }
+		h.Release = func(ctx context.Context) error {
+			suffix := map[mode]string{shared: ":readers", exclusive: ":writer"}[h.how]
+			return h.releases(h.rdb.Del(ctx, h.key+suffix).Result())
+		}
+	})
+}
+
+// rwKeys is a read-write lock of two keys: a counter of readers and the token of the writer, taken and released by two
+// scripts. Each key has an expiry: EX and EXPIRE, as in the articles, for a TTL in whole seconds, and PX and PEXPIRE
+// for any other, so that tests can be short. It promises only that readers share it and that a writer is alone while
+// everybody finishes in time.
+//
+// What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another reader when
+// it releases, and a writer enters while that other one reads (scenario reader-late). Each reader who comes puts the
+// expiry off, so the count of a crashed reader stays for as long as others keep coming. Writers wait until there is a
+// moment without readers, which may never come. Its two keys must lie in one slot on Redis Cluster.
+//
+// Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
+func rwKeys() Kind {
+	return polling(Kind{
+		Name:     "rw-keys",
+		Shares:   true,
+		Summary:  "read-write: a counter of readers and a writer's key; one reader can free another's",
+		Source:   "rw-naive, as many correct it",
+		Promises: Promises{Exclusive: true, ClockIndependent: true, Shared: true},
+		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
+		Keys:     rwKeysKeys,
+	}, func(h *hold) { // its token is only for a writer
+		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, rwKeysTake) }
+		// A reader whose reply was lost subtracts one, which may be another reader.
+		h.releasedBy(rwKeysRelease, rwKeysKeys(h.key), string(h.how), h.token)
+	})
+}
+
+func rwKeysKeys(key string) []string { return []string{key + ":readers", key + ":writer"} }
+
+var (
+	//go:embed rw_naive_take.lua
+	rwNaiveTakeText string
+	//go:embed rw_keys_take.lua
+	rwKeysTakeText string
+	//go:embed rw_keys_release.lua
+	rwKeysReleaseText string
+
+	rwNaiveTake   = redis.NewScript(rwNaiveTakeText)
+	rwKeysTake    = redis.NewScript(rwKeysTakeText)
+	rwKeysRelease = redis.NewScript(rwKeysReleaseText)
+)
+
+// takeRWKeys runs a script that takes the lock.
+func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, error) {
+	unit, n := h.expiry()
+	return script.Run(ctx, h.rdb, rwKeysKeys(h.key), string(h.how), n, h.token, unit).Bool()
+}
+
+// rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
+// holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
+// held until its time-out has passed; readers and writers have one each. Each time the lock is taken, the whole hash is
+// set to expire after key-ttl, by the server's clock, so that nothing stays for good. A field is deleted only if it still
+// holds the time of the releaser. It promises that writers exclude each other and that a crashed holder does not hold it
+// for good. It does not promise to be shared, although several readers can hold it: see what breaks it.
+//
+// What breaks it: it has room for the time of one reader. A second reader overwrites the time of the first. When the
+// second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
+// (scenario reader-leaves). When the first leaves, its release reports the loss of a lock that it held (or, if both
+// came in the same millisecond, deletes the other's time). A client whose clock is ahead finds every time-out passed
+// and takes what is held (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind),
+// and by its clock the lock of a dead holder lasts longer, up to key-ttl. Writers wait until there is a moment without
+// readers. The lock whose reply was lost is kept (lost-acquire), unless lost-reply=released.
+//
+// Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
+func rwHash() Kind {
+	return polling(Kind{
+		Name:     "rw-hash",
+		Shares:   true,
+		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
+		Source:   "articles on read-write locks for Redis Cluster",
+		Promises: Promises{Exclusive: true, SurvivesCrash: true},
+		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, keptParam, PollParam, TimeoutParam},
+	}, rwHashHold)
+}
+
+var (
+	readTTLParam  = param.Duration("read-ttl", time.Second, 10*time.Millisecond, "how long a reader counts at most")
+	writeTTLParam = param.Duration("write-ttl", 3*time.Second, 10*time.Millisecond, "how long a writer counts at most")
+	keyTTLParam   = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
+		"how long the hash lasts after the lock was taken, whatever clients' clocks say")
+)
+
+var (
+	//go:embed rw_hash_take.lua
+	rwHashTakeText string
+	//go:embed rw_hash_release.lua
+	rwHashReleaseText string
+
+	rwHashTake    = redis.NewScript(rwHashTakeText)
+	rwHashRelease = redis.NewScript(rwHashReleaseText)
+)
+
+func rwHashHold(h *hold) {
+	var since int64 // in ms, by this client's clock; it identifies the holder
+	h.take = func(ctx context.Context) (bool, error) {
+		ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
+		since = h.env.now().UnixMilli()
+		return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
+			ms(keyTTLParam)).Bool()
+	}
+	h.Release = func(ctx context.Context) error {
+		field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
+		return h.releases(rwHashRelease.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
+	}
+	h.undo = h.Release
+}
+
+// rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry of its own with an
+// expiry of its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A
+// writer who has to wait bars new readers, as long as it keeps asking and for bar=10s at most; so those who read
+// finish, and a writer gets the lock. The readers who have come by the time that writer is done get in once, together,
+// before the next writer does. A waiter keeps its place by asking; the place of one who died lapses after three polls
+// (of the longest wait; 100 ms at least, bar at most). It promises that readers share it, that only its holder releases
+// it, that a crashed holder does not hold it for good, that clients' clocks do not matter, and that writers are served.
+//
+// What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
+// longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out,
+// and its lock must be on one Redis: five keys in one slot. Writers pay for the readers' turns: if readers come without
+// a pause, each writer waits for all of them once, and each change of turns costs up to a poll.
+//
+// Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
+// Real-Time Systems 46(1), 2010, for the phases; the per-reader entries of Redis in Action, section 6.3.1 (counting
+// semaphores), with TIME in the script instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
+func rwSafe() Kind {
+	return polling(Kind{
+		Name:    "rw-safe",
+		Shares:  true,
+		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
+		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Shared: true,
+			ServesWriters: true,
+		},
+		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
+		Keys:   rwSafeKeys,
+		Renews: true,
+	}, rwSafeHold)
+}
+
+var barParam = param.Duration("bar", 10*time.Second, 0,
+	"how long one who waits keeps new readers or the next writer out at most")
+
+func rwSafeKeys(key string) []string {
+	return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
+}
+
+var (
+	//go:embed rw_safe_now.lua
+	rwSafeNowText string
+	//go:embed rw_safe_take.lua
+	rwSafeTakeText string
+	//go:embed rw_safe_release.lua
+	rwSafeReleaseText string
+	//go:embed rw_safe_renew.lua
+	rwSafeRenewText string
+
+	rwSafeTake    = redis.NewScript(rwSafeNowText + rwSafeTakeText)
+	rwSafeRelease = redis.NewScript(rwSafeNowText + rwSafeReleaseText)
+	rwSafeRenew   = redis.NewScript(rwSafeNowText + rwSafeRenewText)
+)
+
+// rwSafeHold waits in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
+func rwSafeHold(h *hold) {
+	start := time.Now() // on the monotonic clock, which nobody sets
+	h.queues = true
+	place := func() time.Duration {
+		if !h.waits {
+			return 0
+		}
+		bar := h.env.Params.Duration(barParam)
+		if h.how == exclusive {
+			bar -= time.Since(start)
+		}
+		life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
+		return max(min(bar, life), 0)
+	}
+	h.take = func(ctx context.Context) (bool, error) {
+		return rwSafeTake.Run(ctx, h.rdb, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds(),
+			place().Milliseconds()).Bool()
+	}
+	h.releasedBy(rwSafeRelease, rwSafeKeys(h.key), string(h.how), h.token)
+	h.renewedBy(rwSafeRenew, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds())
+}

@@ -1,0 +1,343 @@
+// Package session holds the locks that servers of their own keep for as long as a session lasts: [ZooKeeper] and [Etcd].
+// They are apart from package lock because of what they import.
+//
+// A worker has one session, which its client keeps alive in the background. To take a lock it takes a place in line,
+// which is bound to the session, and waits for the place before its own to go. When a worker dies, the servers end its
+// session after a time-out, the TTL, and with it all its places.
+//
+// These locks promise that only its holder releases one; that waiters get it in the order they came; that a crashed
+// holder holds it no longer than its session lasts; that clients' clocks do not matter. A lease's context ends before
+// the servers can give the lock to someone else: see [term].
+//
+// What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only a
+// store that checks the fence can stop that write. A place that someone removes by hand is missed at the release only.
+// Each acquisition and each release is written to the disks of a majority of the servers.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/marketsim/marketsim/strategies/lock"
+)
+
+// ErrUnreachable is returned, wrapped, by Kind.New when none of the lock's servers answered in time.
+// Also a lease's functions return it when a lock's only server has become silent.
+var ErrUnreachable = errors.New("no answer from the lock's servers")
+
+const (
+	connectTimeout = 20 * time.Second // a busy machine is slow, and private servers have just started
+	// abandonTimeout bounds how long a caller that gave up waits until its place is given up, which goes on after that.
+	abandonTimeout = 2 * time.Second
+	retryEvery     = 20 * time.Millisecond
+)
+
+// A client is a worker's session and what it does there.
+type client interface {
+	// place returns a place in line for a lock, which is not taken yet.
+	place(name string, c *calls) place
+	// close ends the session, and with it all places.
+	close() error
+}
+
+// A place is one place in line for a lock.
+type place interface {
+	// take returns when the place is the first in line: the lock is held for the term, under a fence. It waits for others
+	// until a time and returns ErrTimeout or ctx's error then; it returns ErrHeld instead where that time is zero.
+	take(ctx context.Context, until time.Time) (held *term, fence int64, err error)
+	// leave gives the place up. It returns ErrLost if there was none.
+	leave() error
+}
+
+// promises are those of the package comment, with three servers or more.
+var promises = lock.Promises{
+	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true, Fenced: true,
+	SurvivesNodeLoss: true, NoticesLoss: true,
+}
+
+// complete adds to a kind what the locks of sessions have in common. servers are those that it needs, and join makes a
+// worker's client of them, for which it has patience.
+func complete(k lock.Kind, servers func(lock.Servers) []string,
+	join func(l *locker, servers []string, patience time.Duration) (client, error),
+) lock.Kind {
+	k.Wakes = "watch"
+	k.Keys = func(string) []string { return nil } // nothing in Redis
+	k.OwnClock = true
+	k.New = func(env lock.Env) (lock.Locker, error) {
+		addrs := servers(env.Servers)
+		if len(addrs) == 0 {
+			return nil, fmt.Errorf("%w: %s needs the address of a server", lock.ErrServers, k.Name)
+		}
+		l := &locker{env: env, promises: k.PromisesOf(env.Params), silent: context.Background}
+		l.promises.SurvivesNodeLoss = len(addrs) >= 3 // as far as is known: an address may stand for several servers
+		l.closing, l.stop = context.WithCancel(context.Background())
+		l.close = sync.OnceValue(l.end)
+		var err error
+		if l.client, err = join(l, addrs, connectTimeout); err != nil {
+			l.stop()
+			return nil, fmt.Errorf("%w: %s at %s: %w", ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
+		}
+		return l, nil
+	}
+	return k
+}
+
+// locker is the Locker of one worker.
+type locker struct {
+	env      lock.Env
+	promises lock.Promises
+	client   client
+	silent   func() context.Context // ends when the servers no longer answer
+
+	work    sync.WaitGroup // under way beside the worker
+	closing context.Context
+	stop    context.CancelFunc
+	close   func() error
+}
+
+// Promises implements lock.Locker.
+func (l *locker) Promises() lock.Promises { return l.promises }
+
+// Close implements io.Closer. Locks that are still held are released.
+func (l *locker) Close() error { return l.close() }
+
+func (l *locker) end() error {
+	l.stop()
+	err := l.client.close()
+	l.work.Wait()
+	return err
+}
+
+// leastTime is for one look at the line, however short the time-out.
+const leastTime = time.Second
+
+// Acquire implements lock.Locker. A waiter that loses its session queues again.
+func (l *locker) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	timeout := l.env.Params.Duration(lock.TimeoutParam)
+	until := time.Now().Add(timeout)
+	bounded, cancel := context.WithTimeout(ctx, max(timeout, leastTime))
+	defer cancel()
+	lease, err := l.take(bounded, name, until)
+	if err != nil && ctx.Err() == nil && !time.Now().Before(until) && !errors.Is(err, lock.ErrTimeout) {
+		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
+	}
+	return lease, nil
+}
+
+// Try implements lock.Locker. It queues for a moment.
+func (l *locker) Try(ctx context.Context, name string) (*lock.Lease, error) {
+	lease, err := l.take(ctx, name, time.Time{})
+	if err != nil {
+		return nil, fmt.Errorf("try lock %s: %w", name, err)
+	}
+	return lease, nil
+}
+
+// take takes the lock, or gives its place up. A place that cannot be given up soon is given up beside the worker, at the
+// latest with the session.
+func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h := &hold{locker: l, name: name}
+	h.place = l.client.place(name, &h.calls)
+	var err error
+	if h.term, h.fence, err = h.place.take(ctx, until); err == nil {
+		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release}, nil
+	}
+	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.silent(), cancel)()
+	if left := h.leave(leaving); left != nil && !errors.Is(left, lock.ErrLost) && !errors.Is(err, ErrUnreachable) {
+		err = fmt.Errorf("%w (and the place in line may still be there: %w)", err, left)
+	}
+	return nil, err
+}
+
+// hold is an acquisition and, when it has succeeded, the lease.
+type hold struct {
+	locker *locker
+	name   string
+	place  place
+	calls  calls
+	term   *term
+	fence  int64
+
+	mu   sync.Mutex
+	left bool
+}
+
+// release does not wait for a connection that is lost: the place is then given up beside the worker, or with the session.
+func (h *hold) release(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.term.ctx, func() { cancel(context.Cause(h.term.ctx)) })()
+	silent := h.locker.silent()
+	defer context.AfterFunc(silent, func() { cancel(context.Cause(silent)) })()
+	err := h.leave(ctx)
+	if errors.Is(context.Cause(h.term.ctx), lock.ErrLost) {
+		err = lock.ErrLost // even if the session lives on: its holder has seen its context end
+	}
+	if err != nil {
+		return fmt.Errorf("release lock %s: %w", h.name, err)
+	}
+	return nil
+}
+
+// leave gives the place up once no call about it is under way. When ctx ends first it goes on beside the worker.
+func (h *hold) leave(ctx context.Context) error {
+	done := make(chan error, 1)
+	h.locker.work.Go(func() {
+		h.calls.Wait()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		err := lock.ErrLost
+		if !h.left {
+			h.left = true
+			err = h.place.leave()
+		}
+		done <- err
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// repeat makes a call until it succeeds or fails for good, over ends, or the Locker is closed.
+func (l *locker) repeat(over context.Context, call func(context.Context) error) error {
+	for {
+		ctx, cancel := context.WithTimeout(l.closing, abandonTimeout)
+		err := call(ctx)
+		cancel()
+		if err == nil || lasting(err) {
+			return err
+		}
+		select {
+		case <-over.Done():
+			return err
+		case <-l.closing.Done():
+			return err
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// calls are those about one place that are under way: a client library does not return as soon as a context ends.
+type calls struct{ sync.WaitGroup }
+
+// await makes a call. When ctx ends first it returns at once, and the call ends by itself.
+func (c *calls) await(ctx context.Context, call func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	c.Go(func() { done <- call() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A term is a span of time in which a session is known to last. Its context is that of all leases taken in it. It ends
+// when three quarters of the session's time-out have passed since the last request was sent that the servers answered.
+// They count the whole time-out, and from a later moment, when they got the request. The quarter is a margin: a leader
+// decides which sessions expire, and the worker's server may die before it has reported the last requests to it.
+//
+// The arrival of a reply would prove less. It may be delayed on its way, by a paused client or a full buffer, for longer
+// than the session lasts; a lease that is counted from it then outlives its session, and two hold the lock.
+type term struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	mu    sync.Mutex
+	proof time.Time     // when the last request was sent that was answered
+	lasts time.Duration // from then on
+	timer *time.Timer
+}
+
+// newTerm begins a term of a session with a time-out.
+func newTerm(sent time.Time, timeout time.Duration) *term {
+	t := &term{proof: sent, lasts: timeout * 3 / 4}
+	t.ctx, t.end = context.WithCancelCause(context.Background())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer = time.AfterFunc(t.lasts, func() { t.over() })
+	t.lapsed()
+	return t
+}
+
+// proven notes that the servers had the session after a request was sent. It returns false if the term is over.
+func (t *term) proven(sent time.Time, timeout time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lapsed() {
+		return false
+	}
+	if sent.After(t.proof) {
+		t.proof, t.lasts = sent, timeout*3/4
+	}
+	return !t.lapsed()
+}
+
+// over reports whether the term has ended, even if the timer is late.
+func (t *term) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lapsed()
+}
+
+// lapsed ends the term if it lasts no longer, and otherwise comes back when that may be so.
+func (t *term) lapsed() bool {
+	left := time.Until(t.proof.Add(t.lasts))
+	if left <= 0 {
+		t.end(lock.ErrLost)
+	}
+	if t.ctx.Err() != nil {
+		t.timer.Stop()
+		return true
+	}
+	t.timer.Reset(left)
+	return false
+}
+
+// finish ends the term for another reason.
+func (t *term) finish(cause error) {
+	t.end(cause)
+	t.timer.Stop()
+}
+
+// unanswered is when requests were sent that have no answer yet, the oldest first: a server answers in order.
+type unanswered struct {
+	mu   sync.Mutex
+	sent []time.Time
+}
+
+func (u *unanswered) send() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sent = append(u.sent, time.Now())
+}
+
+// answer returns when the request was sent that is answered now, and whether there are more; ok is false if there was none.
+func (u *unanswered) answer() (sent time.Time, more, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.sent) == 0 {
+		return time.Time{}, false, false
+	}
+	sent = u.sent[0]
+	u.sent = u.sent[:copy(u.sent, u.sent[1:])]
+	return sent, len(u.sent) > 0, true
+}

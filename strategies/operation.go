@@ -1,0 +1,174 @@
+package strategies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+)
+
+// An operation is a purchase or a listing: what it reads, how it decides, and what it writes. It serves one call.
+type operation struct {
+	market.Order // of a listing without Buyer
+	lists        bool
+	keys         market.Keys
+
+	// What was read.
+	owned *redis.BoolCmd // of a listing
+	price *redis.FloatCmd
+	funds *redis.StringCmd
+}
+
+// A purchaser is a market.Purchaser that makes both operations in one way.
+type purchaser struct {
+	keys market.Keys
+	do   func(context.Context, *operation) (market.Receipt, error)
+}
+
+// List implements market.Purchaser.
+func (p purchaser) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
+	o := market.Order{Item: l.Item, Seller: l.Seller, Price: l.Price}
+	return p.do(ctx, &operation{Order: o, lists: true, keys: p.keys})
+}
+
+// Purchase implements market.Purchaser.
+func (p purchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	return p.do(ctx, &operation{Order: o, keys: p.keys})
+}
+
+func (o *operation) member() string { return market.Member(o.Item, o.Seller) }
+
+// reads are the keys whose change makes a decision void, that of many items first.
+func (o *operation) reads() []string {
+	if o.lists {
+		return []string{o.keys.Inventory(o.Seller)}
+	}
+	return []string{o.keys.Market(), o.keys.User(o.Buyer)}
+}
+
+// read sends the commands that read, or queues them in a pipeline.
+func (o *operation) read(ctx context.Context, rdb redis.Cmdable) {
+	if o.lists {
+		o.owned = rdb.SIsMember(ctx, o.keys.Inventory(o.Seller), int64(o.Item))
+		return
+	}
+	o.price = rdb.ZScore(ctx, o.keys.Market(), o.member())
+	o.funds = rdb.HGet(ctx, o.keys.User(o.Buyer), "funds")
+}
+
+// judge decides by what was read.
+func (o *operation) judge() error {
+	if o.lists {
+		if owned, err := o.owned.Result(); err != nil || owned {
+			return err
+		}
+		return market.ErrNotOwned
+	}
+	price, priceErr := o.price.Result()
+	funds, fundsErr := o.funds.Int64()
+	switch {
+	case errors.Is(priceErr, redis.Nil):
+		return market.ErrNotListed
+	case priceErr != nil:
+		return fmt.Errorf("read price of item %d: %w", o.Item, priceErr)
+	case fundsErr != nil:
+		return fmt.Errorf("read funds of user %d: %w", o.Buyer, fundsErr)
+	case int64(price) != o.Price:
+		return market.ErrPriceChanged
+	case funds < o.Price:
+		return market.ErrInsufficientFunds
+	}
+	return nil
+}
+
+// write queues the commands that write.
+func (o *operation) write(ctx context.Context, p redis.Pipeliner) {
+	if o.lists {
+		p.ZAdd(ctx, o.keys.Market(), redis.Z{Score: float64(o.Price), Member: o.member()})
+		p.SRem(ctx, o.keys.Inventory(o.Seller), int64(o.Item))
+		return
+	}
+	p.HIncrBy(ctx, o.keys.User(o.Seller), "funds", o.Price)
+	p.HIncrBy(ctx, o.keys.User(o.Buyer), "funds", -o.Price)
+	p.SAdd(ctx, o.keys.Inventory(o.Buyer), int64(o.Item))
+	p.ZRem(ctx, o.keys.Market(), o.member())
+}
+
+// beforeWrite classifies an error that came before any write was sent: the operation is certainly not applied. Refusals
+// keep their meaning.
+func beforeWrite(err error) error {
+	var server redis.Error
+	switch {
+	case err == nil || market.Refused(err):
+		return err
+	case errors.As(err, &server):
+		return fmt.Errorf("%w: %w", market.ErrRejected, err)
+	default:
+		return fmt.Errorf("%w: %w", market.ErrNotSent, err)
+	}
+}
+
+// pipelined sends several commands at once: TxPipelined as one MULTI/EXEC, Pipelined one by one.
+type pipelined func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error)
+
+// exec sends what queue puts in as one MULTI/EXEC, or a pipeline, and classifies what comes back: nil (applied),
+// redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each command refused), ErrNotSent
+// (no connection), or any other error, which leaves the outcome unknown.
+func exec(ctx context.Context, send pipelined, queue func(redis.Pipeliner)) error {
+	if err := ctx.Err(); err != nil {
+		return beforeWrite(err)
+	}
+	cmds, err := send(ctx, func(p redis.Pipeliner) error { queue(p); return nil })
+	if err == nil || errors.Is(err, redis.TxFailedErr) {
+		return err
+	}
+	refused, cause := 0, err
+	for _, cmd := range cmds {
+		var answer redis.Error
+		if errors.As(cmd.Err(), &answer) {
+			refused++
+			if !redis.IsExecAbortError(answer) && cause == err {
+				cause = answer // made the server discard the transaction
+			}
+		}
+	}
+	if redis.IsExecAbortError(err) || len(cmds) > 0 && refused == len(cmds) {
+		return fmt.Errorf("%w: %w", market.ErrRejected, cause)
+	}
+	return afterWrite(err)
+}
+
+// afterWrite classifies an error of writes that may have been made: ErrNotSent where there was no connection; by any other
+// the outcome is unknown.
+func afterWrite(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return beforeWrite(err)
+	}
+	return fmt.Errorf("outcome of the writes is unknown: %w", err)
+}
+
+// oneByOne sends writes that follow another one, each by itself. An error leaves the outcome unknown.
+func oneByOne(ctx context.Context, rdb *redis.Client, writes ...redis.Cmder) error {
+	for _, cmd := range writes {
+		if err := rdb.Process(ctx, cmd); err != nil {
+			return fmt.Errorf("outcome of %s, after another write, is unknown: %w", cmd.Name(), err)
+		}
+	}
+	return nil
+}
+
+// sleep returns ctx's error when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

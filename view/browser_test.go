@@ -1,0 +1,201 @@
+package view_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/view"
+)
+
+// browser starts a headless Chromium for the length of the test. The test needs "chromium", see [testkit.Require].
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	var program string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		testkit.Require(t, "chromium", "there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
+	}
+	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(program), chromedp.NoSandbox))
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return ctx
+}
+
+// A tab is a page that is open.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	path string
+
+	mu         sync.Mutex
+	complaints []string // of the browser: errors, warnings and exceptions, and what it was made to load
+}
+
+// openPage opens a page from a file.
+func openPage(t *testing.T, browser context.Context, text string) *tab {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx, path: path}
+	if err := chromedp.Listen(ctx, p.hears); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate("file://"+path)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// on shows the page on a screen of some width, in a color scheme.
+func (p *tab) on(width int64, scheme string) {
+	p.t.Helper()
+	err := chromedp.Do(p.ctx, chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Media: "screen", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))` // until it is drawn
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// hears collects what the browser complains of.
+func (p *tab) hears(event any) {
+	said := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		said = "exception: " + e.ExceptionDetails.Text
+	case *runtime.EventConsoleAPICalled:
+		said = fmt.Sprintf("console: %s", e.Type)
+	case *log.EventEntryAdded:
+		said = "log: " + e.Entry.Text
+	case *network.EventRequestWillBeSent:
+		if url := e.Request.URL; url != "file://"+p.path && !strings.HasPrefix(url, "data:") {
+			said = "network: " + url
+		}
+	}
+	if said != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.complaints = append(p.complaints, said)
+	}
+}
+
+// ask evaluates an expression in the page.
+func ask[T any](p *tab, expression string) T {
+	p.t.Helper()
+	answer, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return answer
+}
+
+// looks are what is wrong with a page at first sight, a text for each.
+const looks = `(() => {
+	const wrong = []
+	if (document.documentElement.scrollWidth > innerWidth) {
+		wrong.push('overflow: it is ' + document.documentElement.scrollWidth + ' pixels wide on a screen of ' + innerWidth)
+	}
+	for (const svg of document.querySelectorAll('svg')) {
+		const box = svg.getBoundingClientRect(), drawn = svg.querySelectorAll('path, circle, rect, polyline, polygon, line')
+		const full = Array.from(drawn).some(mark => mark.getBBox().width > 0 || mark.getBBox().height > 0)
+		if (box.width < 100 || box.height < 50 || !full || svg.querySelectorAll('text').length === 0) {
+			wrong.push('picture: ' + svg.textContent.slice(0, 40) + ' is ' + box.width + ' x ' + box.height)
+		}
+	}
+	for (const link of document.querySelectorAll('a')) {
+		if (!document.getElementById(link.hash.slice(1))) {
+			wrong.push('link: ' + link.textContent + ' leads nowhere')
+		}
+	}
+	return wrong
+})()`
+
+// wrong is everything that is wrong with the page at first sight, and what the browser complained of since the last time.
+func (p *tab) wrong() []string {
+	found := ask[[]string](p, looks)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found, p.complaints = append(found, p.complaints...), nil
+	return found
+}
+
+// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in both color schemes: every table and
+// picture is there, nothing is wider than the screen, nothing is loaded, and the browser complains of nothing. The control is a
+// page of which each of this is wrong.
+func TestInABrowser(t *testing.T) {
+	chromium := browser(t)
+	parts := append(docsInOrder(), view.Run(hostile()))
+	tables, pictures := 0, 0
+	for _, d := range parts {
+		for _, block := range d.Blocks {
+			if block.Table != nil {
+				tables++
+			}
+			if block.Figure != nil {
+				pictures++
+			}
+		}
+	}
+	var page bytes.Buffer
+	if err := view.HTML(&page, parts...); err != nil {
+		t.Fatal(err)
+	}
+	p := openPage(t, chromium, page.String())
+	for _, width := range []int64{390, 1440} {
+		for _, scheme := range []string{"light", "dark"} {
+			p.on(width, scheme)
+			for _, complaint := range p.wrong() {
+				t.Errorf("%d pixels, %s: %s", width, scheme, complaint)
+			}
+			counted := ask[[]int](p, `['table', 'figure svg'].map(kind => document.querySelectorAll(kind).length)`)
+			if !slices.Equal(counted, []int{tables, pictures}) {
+				t.Errorf("%d tables and pictures, want %d and %d", counted, tables, pictures)
+			}
+			paper := ask[string](p, `getComputedStyle(document.body).backgroundColor`)
+			if dark := paper != "rgb(255, 255, 255)"; dark != (scheme == "dark") {
+				t.Errorf("the paper is %s for readers who prefer %s", paper, scheme)
+			}
+		}
+	}
+	bad := openPage(t, chromium, `<!doctype html><meta name="viewport" content="width=device-width"><svg></svg><a href="#x">to x</a>
+		<div style="width: 3000px">wide</div><img src="nowhere.png"><script>console.error("oh"); nothing.at.all</script>`)
+	found := strings.Join(bad.wrong(), "\n")
+	for _, want := range []string{"overflow: it is 3", "picture: ", "link: ", "network: file:", "exception: ", "console: error", "log: "} {
+		if !strings.Contains(found, want) {
+			t.Errorf("nobody complains of %q:\n%s", want, found)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens and why.
+func Faults(f *result.Faults) *Doc {
+	m := f.Manifest
+	d := &Doc{
+		Title: fmt.Sprintf("What fails: %s, %s", count(len(f.Scenarios), "scenario"), count(len(f.Subjects), "scheme")),
+		Facts: []string{fmt.Sprintf("marketsim %s on %s %s (%s); %s, %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+			known(m.Backend), m.Go, m.OS)},
+		Findings: faultFindings(f),
+	}
+	if len(f.Findings) > 1 {
+		d.Blocks = []Block{{Heading: "All findings", Table: faultTable(f), Note: []string{"What happened to money and items, and how " +
+			"long others were kept out, in leases of the holder. " + brokenMark + ": the lock had promised otherwise. " +
+			none + ": it cannot happen to this scheme."}}}
+	}
+	if n := f.Kept(); n > 0 {
+		d.Facts = append(d.Facts, count(n, "finding")+" of an earlier run, not made again because this machine lacks what that takes")
+	}
+	for i, sc := range f.Scenarios {
+		b := Block{Heading: fmt.Sprintf("%d. %s: %s", i+1, sc.Name, sc.Title), Note: []string{"Not reached."}}
+		if found := f.Of(sc.Name); len(found) > 0 {
+			b.Table, b.Note = scenarioTable(found), nil
+		}
+		d.Blocks = append(d.Blocks, b)
+	}
+	return d
+}
+
+// faultFindings are broken promises, harm, and an end or a server that leaves the table without weight.
+func faultFindings(f *result.Faults) (all []string) {
+	for _, b := range f.Broken() {
+		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.", b.Subject, b.Broken, b.Scenario, Outcome(b)))
+	}
+	if f.Status != result.Complete {
+		all = append(all, fmt.Sprintf("The run was %s: %d of %s were made.", ended(f.Status), f.Found(),
+			count(len(f.Scenarios)*len(f.Subjects), "finding")))
+	}
+	if f.Manifest.Backend == "embedded" {
+		all = append(all, "The server was embedded miniredis: this is not Redis's behaviour.")
+	}
+	harmed := map[string]bool{}
+	harms, played := 0, 0
+	for _, x := range f.Findings {
+		if x.Harm == "" {
+			continue
+		}
+		played++
+		harmed[x.Subject] = harmed[x.Subject] || x.Verdict.Harm()
+		if x.Verdict.Harm() {
+			harms++
+		}
+	}
+	var safe []string
+	for _, s := range f.Subjects {
+		if bad, tried := harmed[s]; tried && !bad {
+			safe = append(safe, s)
+		}
+	}
+	all = append(all, fmt.Sprintf("Money or items went wrong, or could have, in %d of %s that could happen.", harms,
+		count(played, "finding")))
+	if len(safe) > 0 {
+		all = append(all, "Never harmed where these scenarios put their fault: "+listed(safe)+".")
+	}
+	return atMost(all)
+}
+
+const (
+	noHarm     = "no harm" // result.NoHarm where it stands alone
+	brokenMark = "!"       // ends a cell of a promise that was broken
+)
+
+// keptOut are the times that others were kept out, in short.
+var keptOut = map[result.KeptOut]string{
+	result.NoLease: "no lease", result.AtOnce: "at once", result.PassedOver: "dead waiter", result.LeaseRanOut: "lease",
+	result.CounterCaughtUp: "counter", result.GaveUp: "time-out", result.HolderBack: "holder", result.OrdersFail: "orders fail",
+	result.NeverIn: "never",
+}
+
+// Outcome is the two observations of a finding in short: "no harm, 1 lease". Where nothing was observed it says why.
+func Outcome(f result.Finding) string {
+	if f.Harm == "" {
+		return string(f.Verdict)
+	}
+	text := harmOf(f)
+	kept := keptOut[f.KeptOut]
+	switch {
+	case f.Leases > 0 && f.KeptOut == result.LeaseRanOut:
+		kept = Leases(f.Leases)
+	case f.Leases > 0:
+		kept += ", " + Leases(f.Leases)
+	}
+	return strings.TrimSuffix(text+", "+kept, ", ")
+}
+
+// extent is the least and the largest of some numbers, or the one where they are the same.
+func extent(all []float64) string {
+	least, most := fmt.Sprintf("%.1f", slices.Min(all)), fmt.Sprintf("%.1f", slices.Max(all))
+	if least == most {
+		return most
+	}
+	return least + " to " + most
+}
+
+// Leases is so many leases, in words.
+func Leases(n float64) string {
+	if n == 1 {
+		return "1 lease"
+	}
+	return fmt.Sprintf("%g leases", n)
+}
+
+// harmOf is what happened to money and items.
+func harmOf(f result.Finding) string {
+	if f.Harm == result.NoHarm {
+		return noHarm
+	}
+	return cmp.Or(string(f.Harm), string(f.Verdict))
+}
+
+// faultTable is all findings at a glance: a line for each scheme, a column for each scenario.
+func faultTable(f *result.Faults) *Table {
+	t := NewTable("scheme")
+	cells := map[[2]string]string{}
+	for _, sc := range f.Scenarios {
+		t.headings = append(t.headings, sc.Name)
+	}
+	for _, x := range f.Findings {
+		text := Outcome(x)
+		switch {
+		case x.Verdict == result.NotApplicable:
+			text = none
+		case x.Broken != "":
+			text += " " + brokenMark
+		}
+		cells[[2]string{x.Scenario, x.Subject}] = text
+	}
+	for _, s := range f.Subjects {
+		row := []string{s}
+		for _, sc := range f.Scenarios {
+			row = append(row, cells[[2]string{sc.Name, s}])
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// scenarioTable is what a scenario did to the schemes, the worst first, those with the same finding in one line.
+func scenarioTable(found []result.Finding) *Table {
+	type line struct {
+		result.Finding
+		schemes         []string
+		leases, without []float64 // leases kept out, seconds without service; of each scheme
+	}
+	var lines []line
+	for _, f := range found {
+		subject, leases, without := f.Subject, f.Leases, f.SecondsWithoutService
+		f.Subject, f.Leases, f.SecondsWithoutService, f.Gone = "", 0, 0, 0
+		i := slices.IndexFunc(lines, func(l line) bool { return l.Finding == f })
+		if i < 0 {
+			i = len(lines)
+			lines = append(lines, line{Finding: f})
+		}
+		l := &lines[i]
+		l.schemes, l.leases, l.without = append(l.schemes, subject), append(l.leases, leases), append(l.without, without)
+	}
+	verdicts := result.Verdicts()
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
+	})
+	t := NewTable("what happened", "others kept out", "to", "why")
+	const many = 5 // schemes: a line of so many, if it has the most, is not worth their names
+	most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
+	for _, l := range lines {
+		if len(lines) > 1 && len(most) >= many && l.schemes[0] == most[0] {
+			l.schemes = []string{"all others"}
+		}
+		why, kept := l.Why, string(l.KeptOut)
+		if without := extent(l.without); without != "0.0" {
+			why += fmt.Sprintf("; without service for %s s", without)
+		}
+		if leases := extent(l.leases); leases != "0.0" {
+			kept += " (" + leases + " leases)"
+		}
+		if l.Broken != "" {
+			why += fmt.Sprintf("; BROKEN PROMISE: %q", l.Broken)
+		}
+		t.Add(harmOf(l.Finding), kept, strings.Join(l.schemes, ", "), why)
+	}
+	return t.without("")
+}

@@ -1,0 +1,250 @@
+package view
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/bench/sweep"
+)
+
+// A Figure is a picture of a run: dots with intervals, or lines, in one or more panels with the same axes.
+type Figure struct {
+	Name  string // by which --figure asks for it
+	Title string
+	Note  string // what it shows
+	X, Y  Scale  // dots have no Y: they are listed below each other
+	Panels
+}
+
+// Panels are what a figure shows.
+type Panels []Panel
+
+// A Scale is what an axis of a figure measures.
+type Scale struct {
+	Label string
+	Unit  result.Unit
+	Log   bool    // without 0
+	Mark  float64 // a value to draw a line at; 0: none
+}
+
+// A Panel is a part of a figure, with dots or with lines.
+type Panel struct {
+	Title string
+	Dots  []Dot
+	Lines []Curve
+}
+
+// A Dot is one value with its label, and its interval; Low and High are NaN where there is none.
+type Dot struct {
+	Label            string
+	Value, Low, High float64
+}
+
+// A Curve is the values of one strategy; what is NaN is left out.
+type Curve struct {
+	Label string
+	X, Y  []float64
+}
+
+// Figures are those that a run has something for.
+func Figures(run *result.Run) []Figure {
+	var all []Figure
+	for _, f := range []Figure{
+		throughput(run), swept(run), latencies(run), rates(run),
+	} {
+		f.Panels = slices.DeleteFunc(f.Panels, func(p Panel) bool { return len(p.Dots)+len(p.Lines) == 0 })
+		if len(f.Panels) > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+const medians = "Medians of the rounds, with their 95% intervals where there are enough."
+
+// throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked to be.
+func throughput(run *result.Run) Figure {
+	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians, X: Scale{Label: "purchases/s", Unit: result.PerSecond}}
+	if len(run.Manifest.Config.Axes) > 0 {
+		return f // see the sweep
+	}
+	f.eachPlace(run, func(p *Panel, g result.Group) {
+		if g.Rate == 0 {
+			p.Dots = append(p.Dots, dot(g.Strategy, compare.Rate(g), run))
+		}
+	})
+	return f
+}
+
+// dot shows a median; its interval only if these are all rounds that were planned.
+func dot(label string, i compare.Interval, run *result.Run) Dot {
+	d := Dot{label, i.Center, math.NaN(), math.NaN()}
+	if i.Known() && i.N == run.Manifest.Config.Trials {
+		d.Low, d.High = i.Low, i.High
+	}
+	return d
+}
+
+// eachPlace gives the figure a panel for each place, and adds the groups to theirs.
+func (f *Figure) eachPlace(run *result.Run, add func(*Panel, result.Group)) {
+	at := map[string]int{}
+	for _, g := range run.Groups() {
+		place := g.Place()
+		i, found := at[place]
+		if !found {
+			i = len(f.Panels)
+			at[place], f.Panels = i, append(f.Panels, Panel{Title: place})
+		}
+		add(&f.Panels[i], g)
+	}
+}
+
+// swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
+func swept(run *result.Run) Figure {
+	f := Figure{Name: "sweep", Title: "Purchases a second", Note: medians, Y: Scale{Label: "purchases/s", Unit: result.PerSecond}}
+	axes := run.Manifest.Config.Axes
+	if len(axes) == 0 {
+		return f
+	}
+	f.X = Scale{Label: string(axes[0].Name), Log: axes[0].Values[0] > 0}
+	if !axes[0].Name.Whole() {
+		f.X.Unit = result.Milliseconds
+	}
+	for _, l := range sweep.Lines(run, sweep.Points(run)) {
+		if l.Axis != axes[0].Name {
+			continue
+		}
+		panel := Panel{Title: l.Along}
+		for _, strategy := range run.Manifest.Config.Strategies() {
+			line := Curve{Label: strategy}
+			for i, p := range l.Points {
+				at := slices.IndexFunc(p.Groups, func(g result.Group) bool { return g.Strategy == strategy })
+				if at >= 0 {
+					line.X = append(line.X, l.Values[i])
+					line.Y = append(line.Y, compare.Rate(p.Groups[at]).Center)
+				}
+			}
+			panel.add(line)
+		}
+		f.Panels = append(f.Panels, panel)
+	}
+	return f
+}
+
+// add adds a line that has points.
+func (p *Panel) add(l Curve) {
+	if len(l.X) > 0 {
+		p.Lines = append(p.Lines, l)
+	}
+}
+
+// latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
+func latencies(run *result.Run) Figure {
+	f := Figure{
+		Name: "latency", Title: "How long purchases take",
+		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, one of 1,000 than the last.",
+		X:    Scale{Label: "1 of so many waits longer", Log: true},
+		Y:    Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
+	}
+	if len(run.Manifest.Config.Axes) > 0 {
+		return f
+	}
+	f.eachPlace(run, func(p *Panel, g result.Group) {
+		line := Curve{Label: g.Strategy}
+		for _, part := range []struct {
+			name string
+			one  float64
+		}{{"p50", 2}, {"p90", 10}, {"p99", 100}, {"p999", 1000}} {
+			m, _ := result.MetricNamed("wait_ms_" + part.name)
+			if v := compare.Median(g.Values(m)).Center; v > 0 && float64(g.Rows[0].WaitMS.Count) >= part.one {
+				line.X, line.Y = append(line.X, part.one), append(line.Y, v)
+			}
+		}
+		p.add(line)
+	})
+	return f
+}
+
+// rates shows how late the purchases of an open loop are at the rate that was reached.
+func rates(run *result.Run) Figure {
+	f := Figure{
+		Name: "rate", Title: "Latency at the rate reached",
+		Note: "Medians of the rounds; latency counts from when an order was due.",
+		X:    Scale{Label: "purchases/s reached", Unit: result.PerSecond},
+		Y:    Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true, Mark: run.Manifest.Config.SLOMS},
+	}
+	reached, _ := result.MetricNamed("reached_per_second")
+	p99, _ := result.MetricNamed("wait_ms_p99")
+	var panel Panel
+	for _, g := range run.Groups() {
+		if g.Rate == 0 {
+			continue
+		}
+		i := slices.IndexFunc(panel.Lines, func(l Curve) bool { return l.Label == g.Strategy })
+		if i < 0 {
+			i, panel.Lines = len(panel.Lines), append(panel.Lines, Curve{Label: g.Strategy})
+		}
+		l := &panel.Lines[i]
+		l.X = append(l.X, compare.Median(g.Values(reached)).Center)
+		l.Y = append(l.Y, compare.Median(g.Values(p99)).Center)
+	}
+	f.Panels = Panels{panel}
+	return f
+}
+
+// span is from where to where the values of a figure go on a scale.
+func (s Scale) span(values []float64) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, v := range append(values, s.Mark) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !s.Log && (v != 0 || len(values) > 0)) {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if low > high {
+		low, high = 1, 10
+	}
+	if s.Log {
+		return low / 1.1, high * 1.1
+	}
+	return min(0, low), max(high*1.05, low+1e-9)
+}
+
+// ticks are some round values between low and high.
+func (s Scale) ticks(low, high float64) (all []float64) {
+	if s.Log {
+		steps := []float64{1, 2, 5}
+		if high/low > 200 {
+			steps = steps[:1]
+		}
+		for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+			for _, step := range steps {
+				if v := decade * step; v >= low && v <= high {
+					all = append(all, v)
+				}
+			}
+		}
+		return all
+	}
+	step := math.Pow(10, math.Floor(math.Log10(high-low)))
+	for (high-low)/step < 3 {
+		step /= 2
+	}
+	for i := math.Ceil(low / step); i*step <= high && len(all) < 12; i++ {
+		all = append(all, i*step)
+	}
+	return all
+}
+
+// say writes a tick.
+func (s Scale) say(v float64) string {
+	if s.Unit == result.Number || s.Unit == result.PerSecond {
+		if v >= 10_000 {
+			return strconv.FormatFloat(v/1000, 'f', -1, 64) + "k"
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	return Number(v, s.Unit)
+}

@@ -1,0 +1,158 @@
+package view
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// CSV writes the rows of runs with every number in full: where and with what load each was measured, the verdict of its audit,
+// and all [result.Metrics], which come last, so that a new one moves no column. What a row does not have is empty.
+func CSV(w io.Writer, runs ...Named) error {
+	names := []string{
+		"run", "run_status", "backend", "server", "server_version", "seed", "strategy", "sellers", "buyers", "trial", "status",
+		"browsers", "wallets", "funds", "hot", "stock", "empty", "hold_ms", "rtt_ms", "markets", "rate",
+		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
+		"audit_settled_applied", "audit_settled_not_applied",
+	}
+	metrics := result.Metrics()
+	for _, m := range metrics {
+		names = append(names, m.Name)
+	}
+	t := NewTable(names...)
+	for _, n := range runs {
+		m := n.Run.Manifest
+		for i := range n.Run.Rows {
+			r := &n.Run.Rows[i]
+			var cells []string
+			for _, v := range []any{
+				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed, r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial,
+				r.Status, r.Browsers, r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, max(1, r.Markets), r.Rate,
+				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
+				r.Audit.Applied, r.Audit.NotApplied,
+			} {
+				cells = append(cells, exact(v))
+			}
+			for _, m := range metrics {
+				cells = append(cells, exact(m.Of(r)))
+			}
+			t.Add(cells...)
+		}
+	}
+	return t.CSV(w)
+}
+
+// exact is a value in full; nothing where it is not a number.
+func exact(value any) string {
+	v, is := value.(float64)
+	switch {
+	case !is:
+		return fmt.Sprint(value)
+	case math.IsNaN(v):
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// CSV writes a table alone, its headings first.
+func (t *Table) CSV(w io.Writer) error {
+	clean := t.each(printable)
+	return csv.NewWriter(w).WriteAll(append([][]string{clean.headings}, clean.rows...))
+}
+
+// Gobench writes a run in the Go benchmark format, a line for each row and trial, which benchstat reads
+// (golang.org/x/perf/cmd/benchstat):
+//
+//	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
+//
+// An operation is a purchase that was made: ns/op is measured time over purchases, as Go has it for benchmarks that run in
+// parallel, and mean-ns, p50-ns and p99-ns are what one of them took. Rows that must not be judged, and rows in which nothing
+// was bought, are comments.
+func Gobench(w io.Writer, run *result.Run) error {
+	m := run.Manifest
+	goos, goarch, _ := strings.Cut(m.OS, "/")
+	var config []benchfmt.Config
+	for _, c := range [][2]string{{"goos", goos}, {"goarch", goarch}, {"pkg", "github.com/marketsim/marketsim"}, {"cpu", m.CPU},
+		{"server", m.Server + " " + m.ServerVersion}, {"backend", m.Backend}} {
+		if value := printable(c[1]); value != "" {
+			config = append(config, benchfmt.Config{Key: c[0], Value: []byte(value), File: true})
+		}
+	}
+	out := benchfmt.NewWriter(w)
+	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: benchfmt.UnitMetadataKey{Key: "better"},
+		Value: "higher"})
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		problem := string(r.Problem())
+		if problem == "" && r.Bought == 0 {
+			problem = "bought nothing"
+		}
+		if problem != "" {
+			_, failed := fmt.Fprintf(w, "# %s, trial %d, %s\n", printable(r.Name()), r.Trial, problem)
+			err = errors.Join(err, failed)
+			continue
+		}
+		err = errors.Join(err, out.Write(&benchfmt.Result{Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Bought),
+			Values: benchmarkValues(r)}))
+	}
+	return err
+}
+
+// benchmarkName ends in the number of CPUs, as Go's do.
+func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
+	strategy := strings.NewReplacer(" ", "_", "/", "_").Replace(printable(r.Strategy))
+	load := strings.NewReplacer("at ", "rate=", "/s", "").Replace(r.Place())
+	name := fmt.Sprintf("Market/strategy=%s/mix=%s", strategy, strings.ReplaceAll(load, " ", "/"))
+	if cpus > 1 {
+		name += fmt.Sprintf("-%d", cpus)
+	}
+	return benchfmt.Name(name)
+}
+
+// benchmarkValues are those of a row that bought something.
+func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
+	const ns = 1e6 // in a millisecond
+	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Bought), Unit: "ns/op"}}
+	for _, of := range []struct {
+		metric, unit string
+		times        float64
+	}{
+		{"purchases_per_second", "purchases/s", 1}, {"wait_ms_mean", "mean-ns", ns}, {"wait_ms_p50", "p50-ns", ns},
+		{"wait_ms_p99", "p99-ns", ns}, {"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
+		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
+	} {
+		m, _ := result.MetricNamed(of.metric)
+		if v := m.Of(r); !math.IsNaN(v) {
+			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
+		}
+	}
+	for i, v := range values { // seven digits are more than anybody measures
+		values[i].Value, _ = strconv.ParseFloat(strconv.FormatFloat(v.Value, 'g', 7, 64), 64)
+	}
+	return values
+}
+
+// Line is a row in one line, for whoever watches a run.
+func Line(r result.Row) string {
+	text := fmt.Sprintf("%s, trial %d: %s purchases/s", r.Name(), r.Trial, Number(r.PerSecond(), result.PerSecond))
+	for _, name := range []string{"wait_ms_mean", "wait_ms_p99"} {
+		m, _ := result.MetricNamed(name)
+		text += fmt.Sprintf(", %s %s", m.Heading, Number(m.Of(&r), m.Unit))
+	}
+	if text += ", "; r.Audit.Done {
+		text += "audit "
+	}
+	text += audited([]result.Row{r})
+	if r.Status != result.Complete {
+		text += ", " + ended(r.Status)
+	}
+	return printable(text)
+}

@@ -1,0 +1,236 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// measured are the groups of a run as tables show them: of each the complete rows, unless there is none.
+func measured(run *result.Run) []result.Group {
+	all := run.Groups()
+	for i, g := range all {
+		complete := slices.DeleteFunc(slices.Clone(g.Rows), func(r result.Row) bool { return r.Status != result.Complete })
+		if len(complete) > 0 {
+			all[i].Rows = complete
+		}
+	}
+	return all
+}
+
+// median is the median of a metric over a group's rows, of which so many were planned: without an interval where some are
+// missing, because whoever stops when an interval looks good has none. It is NaN where a row lacks the metric.
+func median(g result.Group, m result.Metric, planned int) compare.Interval {
+	values := g.Values(m)
+	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}
+	if len(values) == 0 || slices.ContainsFunc(values, math.IsNaN) {
+		return unknown
+	}
+	i := compare.Median(values)
+	if len(values) < planned {
+		i.Low, i.High = unknown.Low, unknown.High
+	}
+	return i
+}
+
+// cell is a metric of a group: the median, and of a rate or a time half of its 95% interval in percent.
+func cell(g result.Group, m result.Metric, planned int) string {
+	i := median(g, m, planned)
+	text := Number(i.Center, m.Unit)
+	if m.Unit != result.PerSecond && m.Unit != result.Milliseconds {
+		return text
+	}
+	return text + reach(i)
+}
+
+// reach is " ±3%", or nothing where there is no interval.
+func reach(i compare.Interval) string {
+	if !i.Known() || i.Center == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" ±%.0f%%", 100*(i.High-i.Low)/2/math.Abs(i.Center))
+}
+
+// metricsOf are those that a table shows.
+func metricsOf(which result.Table) []result.Metric {
+	return slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != which })
+}
+
+// headed are the blocks of a run's tables, in their order, with what stands below each.
+var headed = []struct {
+	table   result.Table
+	heading string
+	note    string
+}{
+	{result.Main, "Rows", ""},
+	{result.OpenLoop, "Open loop", "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
+		"late: done later than --slo after it was due, or not at all."},
+	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. contended: given up. " +
+		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
+	{result.Cost, "Cost", "Of each purchase, orders in vain included. server, client: processor time of the market's server " +
+		"and of this process. background: renewals, subscriptions and heartbeats."},
+	{result.Machine, "Machine", "Processor time: of the market's server in parts of one core, else in parts of all cores."},
+}
+
+// rowBlocks are the tables of all rows.
+func rowBlocks(run *result.Run) (blocks []Block) {
+	groups, planned := measured(run), run.Manifest.Config.Trials
+	for _, h := range headed {
+		metrics := metricsOf(h.table)
+		t := NewTable(rowHeadings(h.table, metrics, "row")...)
+		for _, g := range groups {
+			t.Add(rowCells(h.table, metrics, g, planned, g.Name())...)
+		}
+		idle := []string{none, ""}
+		if h.table != result.Main {
+			idle = append(idle, "0", "0%")
+		}
+		if t = t.without(idle...); len(t.headings) == 1 {
+			continue
+		}
+		b := Block{Heading: h.heading, Table: t}
+		if h.table == result.Main {
+			b.Note = append(rounds(run), notes(run)...)
+		} else {
+			b.Note = []string{h.note}
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// rowHeadings and rowCells are a line of such a table behind names; the main table has the verdict of the audit.
+func rowHeadings(which result.Table, metrics []result.Metric, names ...string) []string {
+	if which == result.Main {
+		names = append(names, "audit")
+	}
+	for _, m := range metrics {
+		names = append(names, m.Heading)
+	}
+	return names
+}
+
+func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int, names ...string) []string {
+	if which == result.Main {
+		names = append(names, audited(g.Rows))
+	}
+	for _, m := range metrics {
+		names = append(names, cell(g, m, planned))
+	}
+	return names
+}
+
+// rounds says what the numbers of several rounds are.
+func rounds(run *result.Run) []string {
+	planned, complete := run.Manifest.Config.Trials, len(run.CompleteRounds())
+	switch {
+	case planned <= 1:
+		return nil
+	case complete < planned:
+		return []string{fmt.Sprintf("Medians of what was measured; %d of %d rounds are complete, so there are no intervals.",
+			complete, planned)}
+	case planned < compare.Fewest(1):
+		return []string{fmt.Sprintf("Medians of %d rounds; intervals take %d.", planned, compare.Fewest(1))}
+	}
+	return []string{fmt.Sprintf("Medians of %d rounds; ± is half of the 95%% interval of the median.", planned)}
+}
+
+// A remark is something about rows: a code with the values that rows have, or words of its own.
+type remark struct {
+	code        result.Code
+	text        string
+	least, most float64
+	rows        []string // names
+	times       map[string]int
+}
+
+// remarks collects them, each once.
+type remarks struct{ all []*remark }
+
+func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {
+	i := slices.IndexFunc(s.all, func(r *remark) bool { return r.code == code && r.text == text })
+	if i < 0 {
+		i = len(s.all)
+		s.all = append(s.all, &remark{code: code, text: text, least: value, most: value, times: map[string]int{}})
+	}
+	r := s.all[i]
+	r.least, r.most = min(r.least, value), max(r.most, value)
+	if r.times[row.Name()]++; r.times[row.Name()] == 1 {
+		r.rows = append(r.rows, row.Name())
+	}
+}
+
+// notes say what is wrong or strange about the rows of a run, each once with the rows that it is about.
+func notes(run *result.Run) (texts []string) {
+	var s remarks
+	for i := range run.Rows {
+		s.row(&run.Rows[i])
+	}
+	for _, r := range s.all {
+		var names []string
+		for _, name := range r.rows {
+			if run.Manifest.Config.Trials > 1 {
+				name += fmt.Sprintf(" (%d of %d)", r.times[name], run.Manifest.Config.Trials)
+			}
+			names = append(names, name)
+		}
+		text := r.text
+		if r.code != "" {
+			text = strings.TrimSuffix(warned(r.code, r.least, r.most)+": "+r.text, ": ")
+		}
+		texts = append(texts, strings.Join(names, ", ")+": "+text)
+	}
+	return texts
+}
+
+// row adds what there is to say about a row.
+func (s *remarks) row(r *result.Row) {
+	say := func(is bool, text string) {
+		if is {
+			s.add(r, "", text, 0)
+		}
+	}
+	say(r.Status != result.Complete, ended(r.Status)+" after "+seconds(r.Seconds))
+	for _, p := range r.Audit.Problems {
+		say(true, "audit: "+p)
+	}
+	say(!r.Audit.Done, "the market could not be audited")
+	for _, w := range r.Warnings {
+		s.add(r, w.Code, w.Text, w.Value)
+	}
+	a := r.Audit
+	say(r.Unknown+a.Applied+a.NotApplied > 0, fmt.Sprintf("%s of unknown outcome; the audit found %d applied and %d not",
+		count(r.Unknown, "operation"), a.Applied, a.NotApplied))
+	say(r.LeasesLost > 0, "found lost when they were released: "+count(r.LeasesLost, "lock"))
+	say(r.FailedReleases > 0, "could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
+	say(r.TornReads > 0, "browsers saw "+count(r.TornReads, "torn read"))
+	others := maps.Clone(r.Refused)
+	for reason, n := range r.Refused {
+		if n == 0 || reason == "not_listed" || reason == "contended" { // which have columns
+			delete(others, reason)
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(others)) {
+		say(true, fmt.Sprintf("refused because of %s: %s", reason, count(others[reason], "operation")))
+	}
+}
+
+// failed are the rows that must not be judged, the first problem of each group: "fine 5x5 failed its audit".
+func failed(run *result.Run) (texts []string) {
+	for _, g := range run.Groups() {
+		var problem result.Problem
+		for i := range g.Rows {
+			problem = cmp.Or(problem, g.Rows[i].Problem())
+		}
+		if problem != "" {
+			texts = append(texts, g.Name()+" "+string(problem))
+		}
+	}
+	return texts
+}

@@ -1,0 +1,257 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// Named is a run with the name by which a reader knows it, such as its folder.
+type Named struct {
+	Name string
+	Run  *result.Run
+}
+
+// Run is the report of a run: the book's tables and claims if it reproduces them, who is faster if it compares, the best at
+// each point if it sweeps, its figures, and the tables of all rows.
+func Run(run *result.Run) *Doc {
+	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run)}
+	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run), comparisonBlocks(run))
+	for _, f := range Figures(run) {
+		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: nonEmpty(f.Note), Figure: &f})
+	}
+	d.Blocks = append(d.Blocks, rowBlocks(run)...)
+	return d
+}
+
+// Several is the report of runs side by side: where each was made, and a table of their rows, the same ones below each other.
+func Several(runs []Named) *Doc {
+	d := &Doc{Title: "Runs side by side"}
+	metrics := metricsOf(result.Main)
+	t := NewTable(rowHeadings(result.Main, metrics, "row", "run")...)
+	lines := map[string][][]string{}
+	var names, noted []string
+	for _, n := range runs {
+		d.Facts = append(d.Facts, mapped(facts(n.Run), func(fact string) string { return n.Name + ": " + fact })...)
+		for _, text := range wrong(n.Run) {
+			d.Findings = append(d.Findings, n.Name+": "+text)
+		}
+		for _, g := range measured(n.Run) {
+			name := g.Name()
+			if lines[name] == nil {
+				names = append(names, name)
+			}
+			lines[name] = append(lines[name], rowCells(result.Main, metrics, g, n.Run.Manifest.Config.Trials, name, n.Name))
+		}
+		for _, note := range append(rounds(n.Run), notes(n.Run)...) {
+			noted = append(noted, n.Name+": "+note)
+		}
+	}
+	for _, name := range names {
+		for _, cells := range lines[name] {
+			t.Add(cells...)
+		}
+	}
+	d.Findings = atMost(append(d.Findings, "The runs share no rounds: between them the machine may have changed."))
+	d.Blocks = []Block{{Heading: "Rows", Table: t.without(none, ""), Note: noted}}
+	return d
+}
+
+// nonEmpty is a list of a text, of none where it is empty.
+func nonEmpty(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// title says what a run is about.
+func title(run *result.Run) string {
+	c := run.Manifest.Config
+	strategies := listed(c.Strategies())
+	switch {
+	case len(c.Axes) > 0:
+		var names []string
+		for _, axis := range c.Axes {
+			names = append(names, string(axis.Name))
+		}
+		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
+	case len(c.Reproduces) > 0:
+		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
+	case c.Margin != nil:
+		return "Compared: " + strategies
+	}
+	return "Measured: " + strategies
+}
+
+// facts say what was measured where.
+func facts(run *result.Run) []string {
+	m := run.Manifest
+	all := []string{
+		fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion), known(m.Backend),
+			strings.Join(slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" }), ", ")),
+		fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
+			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed),
+	}
+	if !m.Started.IsZero() {
+		all[1] += "; started " + m.Started.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	if m.Config.SLOMS > 0 {
+		all[1] += "; orders are late after " + Number(m.Config.SLOMS, result.Milliseconds)
+	}
+	for _, of := range []struct {
+		what   string
+		values map[string]string
+	}{{"Server's configuration: ", m.ServerConfig}, {"Servers of locks: ", m.Config.LockServers}} {
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(of.values)) {
+			parts = append(parts, name+" "+of.values[name])
+		}
+		if len(parts) > 0 {
+			all = append(all, of.what+strings.Join(parts, ", "))
+		}
+	}
+	if m.Command != "" {
+		all = append(all, m.Command)
+	}
+	return all
+}
+
+// mostFindings is how many stand at the head of a report.
+const mostFindings = 3
+
+func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
+
+// findings are what a reader must know first: what went wrong, then what was found.
+func findings(run *result.Run) []string {
+	all := wrong(run)
+	if len(run.Claims) > 0 {
+		all = append(all, claimed(run.Claims))
+	}
+	if text := fastest(run); text != "" {
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		all = []string{"All audits passed: money and items are right in " + count(len(run.Rows), "row") + "."}
+	}
+	return atMost(all)
+}
+
+// wrong are reasons to distrust a run.
+func wrong(run *result.Run) (all []string) {
+	bad := 0
+	for _, r := range run.Rows {
+		if r.Audit.Done && !r.Audit.OK {
+			bad++
+		}
+	}
+	if bad > 0 {
+		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.", bad, count(len(run.Rows), "row")))
+	}
+	if len(run.Rows) == 0 {
+		all = append(all, "No row was measured.")
+	}
+	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != result.Complete {
+		all = append(all, fmt.Sprintf("The run was %s: %d of %s were measured.", ended(run.Status), len(run.Rows),
+			count(planned, "row")))
+	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
+		all = append(all, "Not to be judged: "+listed(unfit)+".")
+	}
+	if run.Manifest.Backend == "embedded" {
+		all = append(all, "The server was embedded miniredis: these are not Redis's numbers.")
+	}
+	return all
+}
+
+// fastest says what is known against the first strategy, and in a sweep at which places which is known to be faster than all
+// others; or why nothing is decided. What is there twice, to be compared with itself, counts once.
+func fastest(run *result.Run) string {
+	all, config := compare.Of(run), run.Manifest.Config
+	if len(all) == 0 {
+		return ""
+	}
+	why := all[0].Reason
+	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
+		return "Nothing is decided: " + why + "."
+	}
+	once := slices.DeleteFunc(slices.Clone(all), func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") })
+	if len(once) > 0 {
+		all = once
+	}
+	if len(config.Axes) == 0 {
+		return against(all, config.Places())
+	}
+	met, wins := map[[2]string]int{}, map[[2]string]int{} // by place and strategy
+	for _, c := range all {
+		met[[2]string{c.Place, c.A}]++
+		met[[2]string{c.Place, c.B}]++
+		switch c.Verdict {
+		case compare.Faster:
+			wins[[2]string{c.Place, c.A}]++
+		case compare.Slower:
+			wins[[2]string{c.Place, c.B}]++
+		}
+	}
+	var parts []string
+	for _, s := range config.Strategies() {
+		best := slices.DeleteFunc(config.Places(), func(place string) bool {
+			at := [2]string{place, s}
+			return met[at] == 0 || wins[at] < met[at]
+		})
+		if len(best) > 0 {
+			parts = append(parts, s+" at "+listed(best))
+		}
+	}
+	return "Known to be faster than all others: " + cmp.Or(strings.Join(parts, "; "), "none") + "."
+}
+
+// against says of each strategy what it is against the first, and where, if not everywhere.
+func against(all []compare.Comparison, places []string) string {
+	if len(all) == 1 {
+		c := all[0]
+		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, c.A, verdictOf(c), c.B, times(c))
+	}
+	var parts []string
+	for _, verdict := range []compare.Verdict{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
+		at := map[string][]string{}
+		var names []string
+		for _, c := range all {
+			if c.Verdict != verdict {
+				continue
+			}
+			if at[c.A] == nil {
+				names = append(names, c.A)
+			}
+			at[c.A] = append(at[c.A], c.Place)
+		}
+		for i, name := range names {
+			if len(at[name]) < len(places) {
+				names[i] += " at " + listed(at[name])
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, string(verdict)+": "+listed(names))
+		}
+	}
+	return "Against " + all[0].B + " " + strings.Join(parts, "; ") + "."
+}
+
+// claimed counts how the claims were judged: "8 of 11 claims of the book hold; does not: 7; not decided: 2, 3."
+func claimed(claims []result.Claim) string {
+	ids := map[result.Judgment][]string{}
+	for _, c := range claims {
+		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
+	}
+	text := fmt.Sprintf("%d of %s of the book hold", len(ids[result.Holds]), count(len(claims), "claim"))
+	for _, verdict := range []result.Judgment{result.DoesNot, result.NotDecided, result.NotJudged} {
+		if len(ids[verdict]) > 0 {
+			text += fmt.Sprintf("; %s: %s", verdict, strings.Join(ids[verdict], ", "))
+		}
+	}
+	return text + "."
+}

@@ -1,0 +1,243 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// The sizes of a figure, in units of its viewBox.
+const (
+	figureWidth = 720.0
+	dotHeight   = 22.0 // of each dot
+	panelHeight = 260.0
+	head        = 34.0 // above the first panel
+	panelHead   = 24.0
+	foot        = 44.0 // below a panel: ticks and the axis' label
+	letter      = 7.0  // about how wide one is
+	colours     = 8    // of lines, see figureTemplate
+)
+
+// drawing is what figureTemplate draws.
+type drawing struct {
+	Title         string
+	Width, Height float64
+	Paths         []path
+	Marks         []mark
+	Texts         []text
+}
+
+type path struct{ Class, D string }
+
+type mark struct {
+	Class string
+	X, Y  float64
+}
+
+type text struct {
+	Class, Anchor, Text string
+	X, Y                float64
+}
+
+// figureTemplate draws with the reader's font and colours, dark ones where the reader prefers them.
+var figureTemplate = template.Must(template.New("svg").Parse(
+	`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{.Width}} {{.Height}}" role="img" class="figure">
+<title>{{.Title}}</title>
+<style>
+.figure { font: 12px system-ui, sans-serif; color: #222; background: #fff; max-width: 100%; }
+.figure text { fill: currentColor; } .figure .title { font-size: 15px; font-weight: 600; } .figure .panel { font-weight: 600; }
+.figure path { fill: none; stroke: currentColor; stroke-width: 1; } .figure .grid { stroke-opacity: .15; }
+.figure .limit { stroke-dasharray: 4 3; } .figure .interval, .figure .line { stroke-width: 2; }
+.figure circle { stroke: none; }
+.figure .c0 { stroke: #0072b2; fill: #0072b2; } .figure .c1 { stroke: #d55e00; fill: #d55e00; }
+.figure .c2 { stroke: #009e73; fill: #009e73; } .figure .c3 { stroke: #cc79a7; fill: #cc79a7; }
+.figure .c4 { stroke: #b8860b; fill: #b8860b; } .figure .c5 { stroke: #56b4e9; fill: #56b4e9; }
+.figure .c6 { stroke: #7f7f7f; fill: #7f7f7f; } .figure .c7 { stroke: #8c564b; fill: #8c564b; }
+.figure path.line { fill: none; } .figure text.key { stroke: none; }
+@media (prefers-color-scheme: dark) { .figure { color: #ddd; background: #181818; } }
+</style>
+{{range .Paths}}<path class="{{.Class}}" d="{{.D}}"/>
+{{end}}{{range .Marks}}<circle class="{{.Class}}" cx="{{.X}}" cy="{{.Y}}" r="4"/>
+{{end}}{{range .Texts}}<text class="{{.Class}}" text-anchor="{{.Anchor}}" x="{{.X}}" y="{{.Y}}">{{.Text}}</text>
+{{end}}</svg>
+`))
+
+// SVG draws a figure.
+func SVG(w io.Writer, f Figure) error {
+	d := f.drawing()
+	if err := figureTemplate.Execute(w, d); err != nil {
+		return fmt.Errorf("draw the figure %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+func (f Figure) drawing() *drawing {
+	d := &drawing{Title: printable(f.Title), Width: figureWidth, Height: head}
+	d.write("title", "start", f.Title, 8, 22)
+	if len(f.Panels[0].Dots) > 0 {
+		f.drawDots(d)
+	} else {
+		f.drawLines(d)
+	}
+	return d
+}
+
+func (d *drawing) write(class, anchor, words string, x, y float64) {
+	d.Texts = append(d.Texts, text{class, anchor, printable(words), round1(x), round1(y)})
+}
+
+func (d *drawing) stroke(class string, points ...float64) {
+	var b strings.Builder
+	for i := 0; i+1 < len(points); i += 2 {
+		verb := byte('L')
+		if i == 0 {
+			verb = 'M'
+		}
+		fmt.Fprintf(&b, "%c%v %v", verb, round1(points[i]), round1(points[i+1]))
+	}
+	d.Paths = append(d.Paths, path{class, b.String()})
+}
+
+func round1(v float64) float64 { return math.Round(10*v) / 10 }
+
+// A ruler says where a value lies between two ends of a drawing.
+type ruler struct {
+	Scale
+	low, high, from, to float64
+}
+
+func newRuler(s Scale, values []float64, from, to float64) ruler {
+	low, high := s.span(values)
+	return ruler{s, low, high, from, to}
+}
+
+func (r ruler) at(v float64) float64 {
+	part := (v - r.low) / (r.high - r.low)
+	if r.Log {
+		part = math.Log(v/r.low) / math.Log(r.high/r.low)
+	}
+	return r.from + part*(r.to-r.from)
+}
+
+// below draws the ticks of a ruler that lies below a panel, and its label.
+func (r ruler) below(d *drawing, top, bottom float64) {
+	for _, v := range r.ticks(r.low, r.high) {
+		d.stroke("grid", r.at(v), top, r.at(v), bottom)
+		d.write("tick", "middle", r.say(v), r.at(v), bottom+16)
+	}
+	if r.Mark != 0 {
+		d.stroke("limit", r.at(r.Mark), top, r.at(r.Mark), bottom)
+	}
+	d.write("label", "middle", r.Label, (r.from+r.to)/2, bottom+34)
+}
+
+// left draws the ticks of a ruler that lies at the left of a panel, and its label above it.
+func (r ruler) left(d *drawing, left, right float64) {
+	for _, v := range r.ticks(r.low, r.high) {
+		d.stroke("grid", left, r.at(v), right, r.at(v))
+		d.write("tick", "end", r.say(v), left-6, r.at(v)+4)
+	}
+	if r.Mark != 0 {
+		d.stroke("limit", left, r.at(r.Mark), right, r.at(r.Mark))
+	}
+}
+
+// drawDots draws panels below each other: a label, a dot and its interval a line.
+func (f Figure) drawDots(d *drawing) {
+	longest, values := 0, []float64{}
+	for _, p := range f.Panels {
+		for _, dot := range p.Dots {
+			longest = max(longest, len([]rune(dot.Label)))
+			values = append(values, dot.Value, dot.Low, dot.High)
+		}
+	}
+	left := min(24+letter*float64(longest), figureWidth/2)
+	x := newRuler(f.X, values, left, figureWidth-60)
+	for i, p := range f.Panels {
+		top := d.Height
+		if len(f.Panels) > 1 || p.Title != "" {
+			d.write("panel", "start", p.Title, 8, top+16)
+			top += panelHead
+		}
+		bottom := top + dotHeight*float64(len(p.Dots))
+		for j, dot := range p.Dots {
+			y := top + dotHeight*(float64(j)+0.5)
+			d.write("name", "end", dot.Label, left-10, y+4)
+			if x.drawable(dot.Low) && x.drawable(dot.High) {
+				d.stroke("interval c0", x.at(dot.Low), y, x.at(dot.High), y)
+			}
+			if x.drawable(dot.Value) {
+				d.Marks = append(d.Marks, mark{"c0", round1(x.at(dot.Value)), round1(y)})
+				end := x.at(dot.Value)
+				if x.drawable(dot.High) {
+					end = x.at(dot.High)
+				}
+				d.write("value", "start", Number(dot.Value, f.X.Unit), end+8, y+4)
+			}
+		}
+		x.below(d, top, bottom)
+		if d.Height = bottom + 22; i == len(f.Panels)-1 {
+			d.Height = bottom + foot
+		} else { // the label stands below the last panel only
+			d.Texts = d.Texts[:len(d.Texts)-1]
+		}
+	}
+}
+
+// drawable reports whether a value has a place on the ruler.
+func (r ruler) drawable(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !r.Log)
+}
+
+// drawLines draws panels below each other, each with its lines and their names at the right.
+func (f Figure) drawLines(d *drawing) {
+	longest, xs, ys := 0, []float64{}, []float64{}
+	colour := map[string]int{}
+	for _, p := range f.Panels {
+		for _, l := range p.Lines {
+			longest, xs, ys = max(longest, len([]rune(l.Label))), append(xs, l.X...), append(ys, l.Y...)
+			if _, found := colour[l.Label]; !found {
+				colour[l.Label] = len(colour) % colours
+			}
+		}
+	}
+	left, right := 64.0, figureWidth-16-min(letter*float64(longest)+16, figureWidth/3)
+	x := newRuler(f.X, xs, left, right)
+	for _, p := range f.Panels {
+		top := d.Height + panelHead
+		bottom := top + panelHeight
+		y := newRuler(f.Y, ys, bottom, top)
+		d.write("panel", "start", strings.TrimPrefix(p.Title+": "+f.Y.Label, ": "), 8, top-8)
+		x.below(d, top, bottom)
+		y.left(d, left, right)
+		last := -math.MaxFloat64 // where the name above stands
+		for _, l := range sortedByEnd(p.Lines, y) {
+			class := fmt.Sprintf("c%d", colour[l.Label])
+			var points []float64
+			for i := range l.X {
+				if x.drawable(l.X[i]) && y.drawable(l.Y[i]) {
+					points = append(points, x.at(l.X[i]), y.at(l.Y[i]))
+					d.Marks = append(d.Marks, mark{class, round1(x.at(l.X[i])), round1(y.at(l.Y[i]))})
+				}
+			}
+			if len(points) == 0 {
+				continue
+			}
+			d.stroke("line "+class, points...)
+			last = max(last+14, points[len(points)-1]+4)
+			d.write("key "+class, "start", l.Label, right+10, last)
+		}
+		d.Height = bottom + foot
+	}
+}
+
+// sortedByEnd are the lines in the order in which they end, the highest first, so that their names do not cross.
+func sortedByEnd(lines []Curve, y ruler) []Curve {
+	return slices.SortedStableFunc(slices.Values(lines), func(a, b Curve) int {
+		return cmp.Compare(y.at(a.Y[len(a.Y)-1]), y.at(b.Y[len(b.Y)-1]))
+	})
+}

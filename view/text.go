@@ -1,0 +1,298 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fatih/color"
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwarp"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// Width is how many columns the lines of a Text have: a table that is wider is cut in several, one below the other. Only what
+// cannot be broken, such as a long name, exceeds it.
+const Width = 100
+
+// gap stands between two columns.
+const gap = "  "
+
+// Text draws a document as plain text. Figures are left out.
+func Text(w io.Writer, d *Doc) error {
+	return drawText(w, d, Width, func(s string) string { return s })
+}
+
+// Terminal draws a document as Text does, for a terminal of so many columns, with verdicts in green and red unless the
+// environment variable NO_COLOR is set or TERM is dumb.
+func Terminal(w io.Writer, d *Doc, width int) error {
+	green, red := color.New(color.FgGreen), color.New(color.FgRed)
+	for _, c := range []*color.Color{green, red} {
+		if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
+			c.EnableColor()
+		} else {
+			c.DisableColor()
+		}
+	}
+	return drawText(w, d, width, func(s string) string {
+		switch toneOf(s) {
+		case good:
+			return green.Sprint(s)
+		case bad:
+			return red.Sprint(s)
+		}
+		return s
+	})
+}
+
+func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
+	d = d.each(printable)
+	var b bytes.Buffer
+	say := func(texts ...string) {
+		for _, text := range texts {
+			lines, _ := twwarp.WrapString(text, width)
+			fmt.Fprintln(&b, strings.Join(lines, "\n"))
+		}
+	}
+	if d.Title != "" {
+		say(d.Title)
+	}
+	say(d.Facts...)
+	if len(d.Findings) > 0 {
+		fmt.Fprintln(&b)
+	}
+	for _, text := range d.Findings {
+		say("- " + text)
+	}
+	for _, block := range d.Blocks {
+		if block.Figure != nil {
+			continue
+		}
+		if b.Len() > 0 {
+			fmt.Fprintln(&b)
+		}
+		if block.Heading != "" {
+			say(block.Heading)
+		}
+		if block.Table != nil {
+			for i, part := range fitted(block.Table, width) {
+				if i > 0 {
+					fmt.Fprintln(&b)
+				}
+				if err := part.text(&b, paint); err != nil {
+					return fmt.Errorf("draw a table: %w", err)
+				}
+			}
+		}
+		say(block.Note...)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// fitted breaks the longer texts of a table into lines until it fits, and where that is not enough cuts it in several with
+// its first column each.
+func fitted(t *Table, width int) (parts []*Table) {
+	const shortest = 14 // of the lines of a cell
+	for limit := 60; limit > shortest; limit -= 2 {
+		if broken := t.broken(limit); broken.width() <= width {
+			return []*Table{broken}
+		}
+	}
+	t = t.broken(30)
+	columns := []int{0}
+	for i := 1; i < len(t.headings); i++ {
+		if wider := append(columns, i); len(columns) > 1 && t.pick(wider).width() > width {
+			parts, columns = append(parts, t.pick(columns)), []int{0, i}
+		} else {
+			columns = wider
+		}
+	}
+	return append(parts, t.pick(columns))
+}
+
+// broken has the texts broken at spaces into lines of so many characters, unless a word is longer, and headings as short as
+// they can be.
+func (t *Table) broken(limit int) *Table {
+	shown := t.each(func(s string) string {
+		if utf8.RuneCountInString(s) <= limit {
+			return s
+		}
+		lines, _ := twwarp.WrapString(s, limit)
+		return strings.Join(lines, "\n")
+	})
+	for i, h := range t.headings {
+		if strings.HasSuffix(h, "/s") {
+			continue
+		}
+		lines, _ := twwarp.WrapString(strings.ReplaceAll(h, "/", "/ "), max(8, widest(column(shown, i))))
+		shown.headings[i] = strings.ReplaceAll(strings.Join(lines, "\n"), "/ ", "/")
+	}
+	return shown
+}
+
+// width is that of a table whose cells may have several lines.
+func (t *Table) width() int {
+	total := -len(gap)
+	for i, h := range t.headings {
+		total += widest(append(column(t, i), h)) + len(gap)
+	}
+	return total
+}
+
+// widest is the length of the longest line of some texts.
+func widest(texts []string) (most int) {
+	for _, text := range texts {
+		for line := range strings.SplitSeq(text, "\n") {
+			most = max(most, utf8.RuneCountInString(line))
+		}
+	}
+	return most
+}
+
+func column(t *Table, i int) (cells []string) {
+	for _, row := range t.rows {
+		cells = append(cells, row[i])
+	}
+	return cells
+}
+
+// trailing are the spaces at the end of a line, before the end of a color.
+var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
+
+// text draws a table without borders, columns two spaces apart, so that it looks the same in any terminal, mail or code block.
+func (t *Table) text(b *bytes.Buffer, paint func(string) string) error {
+	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
+	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
+		Separators: tw.Separators{BetweenRows: tw.Off, BetweenColumns: tw.Off, ShowHeader: tw.On},
+		Lines:      tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On},
+	}})
+	var out bytes.Buffer
+	if err := t.render(&out, r, tw.Padding{Right: gap, Overwrite: true}, paint); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		line = trailing.ReplaceAllString(line, "$1")
+		if strings.Trim(line, "-") == "" { // the rule below the headings spans the last column's gap too
+			line = strings.TrimSuffix(line, "--")
+		}
+		fmt.Fprintln(b, line)
+	}
+	return nil
+}
+
+// Markdown draws a document as GitHub-flavoured Markdown. Figures are left out.
+func Markdown(w io.Writer, d *Doc) error {
+	d = d.each(func(s string) string { return escape(printable(s)) })
+	var b bytes.Buffer
+	if d.Title != "" {
+		fmt.Fprintf(&b, "# %s\n\n", d.Title)
+	}
+	for _, f := range d.Findings {
+		fmt.Fprintf(&b, "- **%s**\n", f)
+	}
+	if len(d.Facts) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", strings.Join(d.Facts, "  \n")) // line breaks within the paragraph
+	}
+	for _, block := range d.Blocks {
+		if block.Figure != nil {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if block.Heading != "" {
+			fmt.Fprintf(&b, "## %s\n\n", block.Heading)
+		}
+		if block.Table != nil {
+			if err := block.Table.render(&b, renderer.NewMarkdown(), tw.PaddingDefault, emphasized); err != nil {
+				return fmt.Errorf("draw a table: %w", err)
+			}
+		}
+		for i, n := range block.Note {
+			if i == 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "- %s\n", n)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Markdown draws a table alone, without emphasis.
+func (t *Table) Markdown(w io.Writer) error {
+	escaped := t.each(func(s string) string { return escape(printable(s)) })
+	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(s string) string { return s })
+}
+
+// emphasized has what is bad in bold.
+func emphasized(s string) string {
+	if toneOf(s) == bad {
+		return "**" + s + "**"
+	}
+	return s
+}
+
+// escape keeps text from being read as markup. An < is left alone where it cannot open a tag, as in <200.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		tag := c == '<' && i+1 < len(s) && !('0' <= s[i+1] && s[i+1] <= '9') && s[i+1] != ' '
+		if tag || strings.IndexByte("\\`*[]|", c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
+var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
+
+// numeric reports whether a column holds numbers, and besides them nothing but none.
+func (t *Table) numeric(i int) bool {
+	found := false
+	for _, text := range column(t, i) {
+		if text == none || text == "" {
+			continue
+		}
+		if !number.MatchString(text) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// render draws a table with one of tablewriter's renderers. All columns are padded alike: with a padding per column,
+// tablewriter 1.1.5 cuts cells off.
+func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(string) string) error {
+	align := make([]tw.Align, len(t.headings))
+	for i, number := range t.Numeric() {
+		align[i] = tw.AlignLeft
+		if number {
+			align[i] = tw.AlignRight
+		}
+	}
+	section := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Alignment:  tw.CellAlignment{PerColumn: align},
+		Padding:    tw.CellPadding{Global: padding},
+	}
+	out := tablewriter.NewTable(w, tablewriter.WithRenderer(r),
+		tablewriter.WithConfig(tablewriter.Config{Header: section, Row: section}))
+	out.Header(t.headings)
+	for _, row := range t.rows {
+		if err := out.Append(mapped(row, paint)); err != nil {
+			return err
+		}
+	}
+	return out.Render()
+}

@@ -1,0 +1,273 @@
+package view_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/view"
+)
+
+var update = flag.Bool("update", false, "write the golden files in testdata")
+
+// docs are what the golden files show, by their names.
+func docs() map[string]*view.Doc {
+	return map[string]*view.Doc{
+		"reproduce": view.Run(reproduced()),
+		"compare":   view.Run(compared()),
+		"sweep":     view.Run(swept()),
+		"open":      view.Run(open()),
+		"several":   view.Several([]view.Named{{Name: "old", Run: compared()}, {Name: "new", Run: open()}}),
+		"faults":    view.Faults(faults()),
+	}
+}
+
+// docsInOrder are those of docs, by their names.
+func docsInOrder() (all []*view.Doc) {
+	named := docs()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, named[name])
+	}
+	return all
+}
+
+// golden compares what was drawn with a file. With -update it writes the file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; 'go test ./view -update' writes it", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s is drawn otherwise (-stored +drawn); 'go test ./view -update' writes it:\n%s", path, diff)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, d := range docs() {
+		t.Run(name, func(t *testing.T) {
+			var text, markdown bytes.Buffer
+			if err := view.Text(&text, d); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".txt", text.Bytes())
+			if err := view.Markdown(&markdown, d); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".md", markdown.Bytes())
+		})
+	}
+}
+
+// TestText: no line of a text is wider than it may be, none ends in a space, and colors change nothing but the color.
+func TestText(t *testing.T) {
+	for name, d := range docs() {
+		var text, colored, plain bytes.Buffer
+		t.Setenv("TERM", "xterm")
+		t.Setenv("NO_COLOR", "")
+		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
+		t.Setenv("NO_COLOR", "1")
+		if err := errors.Join(err, view.Terminal(&plain, d, view.Width)); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if utf8.RuneCountInString(line) > view.Width || strings.HasSuffix(line, " ") {
+				t.Errorf("%s has the line %q", name, line)
+			}
+		}
+		if plain.String() != text.String() {
+			t.Errorf("%s without color:\n%s", name, cmp.Diff(text.String(), plain.String()))
+		}
+		if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored.String(), ""); got != text.String() {
+			t.Errorf("%s in color:\n%s", name, cmp.Diff(text.String(), got))
+		}
+		for word, color := range map[string]string{"FAILED": "\x1b[31m", "ok": "\x1b[32m", "sold twice, 1 lease !": "\x1b[31m"} {
+			cell := regexp.MustCompile(`  ` + regexp.QuoteMeta(word) + `(  |$)`)
+			if cell.MatchString(text.String()) && !strings.Contains(colored.String(), color+word) {
+				t.Errorf("%s: %q is not colored", name, word)
+			}
+		}
+	}
+}
+
+// TestNarrow: on a narrow terminal a table is cut in several, each with the names of the rows, and no number is lost.
+func TestNarrow(t *testing.T) {
+	var narrow, wide bytes.Buffer
+	if err := errors.Join(view.Terminal(&narrow, view.Run(open()), 60), view.Terminal(&wide, view.Run(open()), 500)); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []string{"2,000", "500", "8.33 ms", "0.083%", "7.10 ms", "6,000 us"} {
+		if !strings.Contains(narrow.String(), number) || !strings.Contains(wide.String(), number) {
+			t.Errorf("%s is not in\n%s", number, narrow.String())
+		}
+	}
+	if got, all := strings.Count(narrow.String(), "\nrow "), strings.Count(wide.String(), "\nrow "); got <= all {
+		t.Errorf("%d tables, of %d on a wide terminal", got, all)
+	}
+}
+
+// TestNothingIsDecided: a report begins with why, and rates that cannot be compared are none.
+func TestNothingIsDecided(t *testing.T) {
+	differs, unfit := compared(), compared()
+	for i := range differs.Rows {
+		if r := &differs.Rows[i]; r.Strategy == "fine#2" {
+			r.Bought *= 2
+		}
+		unfit.Rows[i].Audit.OK = unfit.Rows[i].Strategy != "lua"
+	}
+	want := "Nothing is decided: fine#2 was faster than fine, which is the same, at 5x5."
+	if got := view.Run(differs).Findings[0]; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var b bytes.Buffer
+	if err := view.ComparisonTable(compare.Of(unfit)).CSV(&b); err != nil || !strings.Contains(b.String(), ",-,-,-,-,0,lua failed its audit") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestHostile: what a file holds moves no cursor and is read as markup by nothing.
+func TestHostile(t *testing.T) {
+	for name, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
+		"text":     func(b *bytes.Buffer, r *result.Run) error { return view.Text(b, view.Run(r)) },
+		"markdown": func(b *bytes.Buffer, r *result.Run) error { return view.Markdown(b, view.Run(r)) },
+		"html":     func(b *bytes.Buffer, r *result.Run) error { return view.HTML(b, view.Run(r)) },
+		"csv":      func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Name: "\x1b[2J", Run: r}) },
+		"gobench":  func(b *bytes.Buffer, r *result.Run) error { return view.Gobench(b, r) },
+		"line":     func(b *bytes.Buffer, r *result.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
+	} {
+		var b bytes.Buffer
+		if err := draw(&b, hostile()); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.IndexFunc(b.String(), func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }); i >= 0 {
+			t.Errorf("%s holds a control character: %q", name, b.String()[max(0, i-20):i+20])
+		}
+		if name == "html" && regexp.MustCompile(`<script|<img|<b>`).MatchString(b.String()) {
+			t.Errorf("%s is read as markup:\n%s", name, b.String())
+		}
+		if name == "markdown" && regexp.MustCompile("[^\\\\](<[a-z]|`x)").MatchString(b.String()) {
+			t.Errorf("%s is read as markup:\n%s", name, b.String())
+		}
+	}
+}
+
+// TestWords: every code that a row may have, and every verdict of a finding, has words.
+func TestWords(t *testing.T) {
+	source, err := os.ReadFile("../bench/result/row.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(` Code = "([^"]+)"`).FindAllSubmatch(source, -1)
+	if len(codes) < 14 {
+		t.Fatalf("only %d codes were found", len(codes))
+	}
+	for _, code := range codes {
+		r := open()
+		r.Rows[0].Warn(result.Code(code[1]), 0.25, "")
+		var b bytes.Buffer
+		if err := view.Text(&b, view.Run(r)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "warning "+string(code[1])) || strings.Contains(b.String(), "%!") ||
+			!strings.Contains(b.String(), "\nfine 5x5 at 200/s: ") {
+			t.Errorf("%s has no words:\n%s", code[1], b.String())
+		}
+	}
+	seen := map[string]bool{}
+	for _, kept := range result.KeptOuts() {
+		text := view.Outcome(result.Finding{Harm: result.NoHarm, KeptOut: kept})
+		if seen[text] || strings.HasSuffix(text, ", ") {
+			t.Errorf("%s is told as %q", kept, text)
+		}
+		seen[text] = true
+	}
+}
+
+// TestNumber: three digits, and never a 0 that is none.
+func TestNumber(t *testing.T) {
+	for want, of := range map[string]struct {
+		v    float64
+		unit result.Unit
+	}{
+		"0": {0, ""}, "<0.001": {0.0001, ""}, "0.044": {0.0441, ""}, "2.96": {2.963, ""}, "12.3": {12.34, ""}, "100": {99.96, ""},
+		"1,234": {1234.4, result.PerSecond}, "1e+20": {1e20, ""}, "12.3 ms": {12.34, result.Milliseconds}, "45.6%": {0.4561, result.Share},
+		"2 us": {2, result.Microseconds}, "-": {math.NaN(), result.Milliseconds}, "10.0": {9.996, ""}, "0.10": {0.0996, ""},
+	} {
+		if got := view.Number(of.v, of.unit); got != want {
+			t.Errorf("%v %s is written %q, want %q", of.v, of.unit, got, want)
+		}
+	}
+	if got := view.Number(math.Inf(1), ""); got != "-" {
+		t.Errorf("infinity is written %q", got)
+	}
+}
+
+// TestFindings: a run that was cut short or measured on an embedded server says so first, a violation before all.
+func TestFindings(t *testing.T) {
+	for want, change := range map[string]func(r *result.Run){
+		"All audits passed: money and items are right in 54 rows.": func(r *result.Run) { r.Manifest.Config.Margin = nil },
+		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *result.Run) { r.Rows[3].Audit.OK = false },
+		"The run was incomplete, because the environment failed: 53 of 54 rows were measured.": func(r *result.Run) {
+			r.Status, r.Rows = result.Incomplete, r.Rows[:53]
+		},
+		"No row was measured.":                                              func(r *result.Run) { r.Rows = nil },
+		"Not to be judged: lua 5x5 was not audited.":                        func(r *result.Run) { r.Rows[1].Audit.Done = false },
+		"The server was embedded miniredis: these are not Redis's numbers.": func(r *result.Run) { r.Manifest.Backend = "embedded" },
+		"Against fine faster: lua.":                                         func(*result.Run) {},
+		"At 5x5 lua is faster than fine: 2.993 times the purchases/s (2.987 to 3.000).": func(r *result.Run) {
+			c := &r.Manifest.Config
+			c.Points = c.Points[:2]
+		},
+	} {
+		r := compared()
+		change(r)
+		d := view.Run(r)
+		if d.Findings[0] != want || len(d.Findings) > 3 {
+			t.Errorf("the findings are %q, want %q", d.Findings, want)
+		}
+	}
+}
+
+// TestAllOthers: the line of a scenario with the most schemes does not name them all, and the others do.
+func TestAllOthers(t *testing.T) {
+	f := faults()
+	for i := range 5 {
+		f.Subjects = append(f.Subjects, fmt.Sprintf("more%d", i))
+		f.Findings = append(f.Findings, result.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
+			Verdict: result.NotApplicable, Why: "it cannot"})
+	}
+	f.Status, f.Findings[0].Kept = result.Interrupted, "it needs etcd"
+	var b bytes.Buffer
+	if err := view.Text(&b, view.Faults(f)); err != nil {
+		t.Fatal(err)
+	}
+	for want, is := range map[string]bool{"all others  it cannot": true, "more3, more4": false,
+		"1 finding of an earlier run, not made again": true, "set-px      the holder wrote": true,
+		"The run was interrupted by the user: 14 of 24 findings were made.": true} {
+		if strings.Contains(b.String(), want) != is {
+			t.Errorf("%q: want %t in\n%s", want, is, b.String())
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/bench/compare"
+	"github.com/marketsim/marketsim/bench/result"
+)
+
+// none stands for a number that does not exist, such as retries per purchase where nothing was bought.
+const none = "-"
+
+// Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%". What is not a number is "-".
+func Number(v float64, unit result.Unit) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return none
+	case unit == result.Share:
+		return digits(100*v) + "%"
+	case unit == result.Number || unit == result.PerSecond: // a heading says of what, and in which time
+		return digits(v)
+	}
+	return digits(v) + " " + string(unit)
+}
+
+// digits writes a number with about three digits, never more than a reader needs: 0.044, 2.96, 12.3, 1,234.
+func digits(v float64) string {
+	size := math.Abs(v)
+	switch {
+	case size >= 1e15: // cannot be; and would not fit an integer much above
+		return fmt.Sprintf("%.3g", v)
+	case size >= 99.95 || v == math.Trunc(v):
+		return humanize.Comma(int64(math.Round(v)))
+	case v > 0 && v < 0.0005: // would print as 0.000, and it is not 0
+		return "<0.001"
+	case size < 0.0995:
+		return fmt.Sprintf("%.3f", v)
+	case size < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.1f", v)
+}
+
+// percent writes a fraction exactly, as somebody set it: 5%, 98.33%.
+func percent(fraction float64) string {
+	return strconv.FormatFloat(math.Round(fraction*10000)/100, 'f', -1, 64) + "%"
+}
+
+// seconds writes a duration without needless digits: 5 s, 0.5 s.
+func seconds(v float64) string {
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s"
+}
+
+// count writes a number of things: "1 row", "2 rows", "4 processes".
+func count[T int | int64](n T, thing string) string {
+	return humanize.Comma(int64(n)) + " " + english.PluralWord(int(n), thing, "")
+}
+
+// known is a text of the manifest, or that it is not known.
+func known(s string) string { return cmp.Or(s, "unknown") }
+
+// listed is "a, b and c", of many names the first ones.
+func listed(names []string) string {
+	const most = 6
+	if len(names) > most {
+		names = append(slices.Clone(names[:most-1]), fmt.Sprintf("%d more", len(names)-most+1))
+	}
+	return english.WordSeries(names, "and")
+}
+
+// warnings are the words of codes; %s is the value, of several rows the least and the largest.
+var warnings = map[result.Code]struct {
+	words string
+	unit  result.Unit
+}{
+	result.NothingBought:  {"nothing was bought", ""},
+	result.AllBroke:       {"every buyer ran out of coins, and the row ended then", ""},
+	result.SomeBroke:      {"%s buyers ran out of coins", ""},
+	result.Clipped:        {"%s times above 60 s are recorded as 60 s", ""},
+	result.Unsteady:       {"not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25", ""},
+	result.TooFew:         {"%s purchases, under 250, are too few to tell about halves and tails", ""},
+	result.ShortForTail:   {"too short for its tail: waits followed to their end are %s of those within the row", result.Share},
+	result.WarmupUnderway: {"%s operations of the warm-up were still under way at half of the time", ""},
+	result.TimesOff:       {"the buyers' times add up to %s of what they must be: a defect of marketsim", result.Share},
+	result.WereCut:        {"%s operations had not ended when the row had to, and are in no wait", ""},
+	result.ClientLimit: {"this process used %s of the cores, and the server had time left: from a larger machine more may be bought",
+		result.Share},
+	result.Busy:     {"other processes, or machines, took %s of this machine's time", result.Share},
+	result.NoReply:  {"the server gave no reply for %s", result.Milliseconds},
+	result.Evicted:  {"the server evicted or expired keys of the market: its audit says nothing about the strategy", ""},
+	result.KeysStay: {"keys could not be removed; 'marketsim clean' does it", ""},
+}
+
+// warned are the words of a code for rows that have it with values from least to most. A code of a later marketsim has none.
+func warned(code result.Code, least, most float64) string {
+	w, found := warnings[code]
+	if !found {
+		return "warning " + string(code)
+	}
+	if !strings.Contains(w.words, "%s") {
+		return w.words
+	}
+	value := Number(least, w.unit)
+	if high := Number(most, w.unit); high != value {
+		value += " to " + high
+	}
+	return fmt.Sprintf(w.words, value)
+}
+
+// ended is how a row or a run ended that is not complete.
+func ended(s result.Status) string {
+	switch s {
+	case result.Interrupted:
+		return "interrupted by the user"
+	case result.Incomplete:
+		return "incomplete, because the environment failed"
+	}
+	return string(s)
+}
+
+// audited is the verdict of an audit over rows: "ok", "FAILED", or both with how many rows each has.
+func audited(rows []result.Row) string {
+	counts := map[string]int{}
+	for i := range rows {
+		word := "ok"
+		switch a := rows[i].Audit; {
+		case !a.Done:
+			word = "not audited"
+		case !a.OK:
+			word = "FAILED"
+		}
+		counts[word]++
+	}
+	var parts []string
+	for _, word := range []string{"FAILED", "not audited", "ok"} {
+		switch counts[word] {
+		case 0:
+		case len(rows):
+			return word
+		default:
+			parts = append(parts, fmt.Sprintf("%s in %d", word, counts[word]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A tone is how a cell is marked besides what it says.
+type tone string
+
+const (
+	plain tone = ""
+	good  tone = "good"
+	bad   tone = "bad"
+)
+
+// toneOf is that of a verdict, which a cell begins with.
+func toneOf(cell string) tone {
+	if cell == "ok" || cell == string(result.Holds) || cell == noHarm || strings.HasPrefix(cell, noHarm+", ") {
+		return good
+	}
+	if strings.HasSuffix(cell, brokenMark) || strings.HasPrefix(cell, "FAILED") || cell == string(result.DoesNot) {
+		return bad
+	}
+	first, _, _ := strings.Cut(cell, ", ")
+	if first != "" && slices.Contains(result.Harms()[1:], result.Harm(first)) {
+		return bad
+	}
+	return plain
+}
+
+// verdictOf is a comparison's verdict in words, for a sentence: "faster than".
+func verdictOf(c compare.Comparison) string {
+	switch c.Verdict {
+	case compare.Faster, compare.Slower:
+		return string(c.Verdict) + " than"
+	case compare.NoDifference:
+		return "no different from"
+	}
+	return "not known to be faster or slower than"
+}
