@@ -78,12 +78,16 @@ func cancellationEndsAWait(f *fixture) {
 }
 
 // deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it is
-// under way then: a server may execute such a command later, when nobody can take it back.
+// under way then: a server may execute such a command later, when nobody can take it back. The deadline is late enough
+// that the worker has come there on a busy machine too.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
-		ctx, cancel := context.WithTimeout(f.Ctx, after)
-		f.Cleanup(cancel)
-		return f.waiter(ctx, Worker{Steps: step.Hold(step.Waiting).Observe}, lock.Locker.Acquire)
+		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*after)
+			defer cancel()
+			return l.Acquire(ctx, name)
+		}
+		return f.waiter(f.Ctx, Worker{Steps: step.Hold(step.Waiting).Observe}, take)
 	})
 }
 
