@@ -8,20 +8,6 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// Between the claim and the rest the item is nowhere: a client that goes no further leaves it there.
-func TestClaimLosesTheItemOfAClientThatDies(t *testing.T) {
-	each(t, func(g *fixture) {
-		order := g.offer(0)
-		var w *worker
-		w = g.worker("claim", once(step.Acquired, func() { g.must(w.conn.Close()) }))
-		_, err := w.purchase(order)
-		g.unknown(err)
-		if v := g.audit(); v.ItemProblems != 1 {
-			g.Errorf("audit: %+v, want an item that is nowhere", v)
-		}
-	})
-}
-
 // Of two buyers one claims the item; of one account that can pay once, one purchase is repaired.
 func TestClaimWhileEveryClientLives(t *testing.T) {
 	each(t, func(g *fixture) {

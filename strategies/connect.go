@@ -74,11 +74,7 @@ func (c *Connection) Close() error { return c.closers.Close() }
 // client makes what opens one more connection, which is counted as in the background.
 func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	return func(ctx context.Context) (*redis.Client, error) {
-		conn, err := dial(backend.CountInto(ctx, e.Traffic.Background))
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
+		return backend.Client(dial(backend.CountInto(ctx, e.Traffic.Background)))
 	}
 }
 

@@ -25,7 +25,9 @@ var (
 
 const (
 	stored = "../../results/explored/explored.json"
-	page   = "../../docs/explored.md"
+	page   = "../../docs/explored.md" // the whole
+	faulty = "../../docs/faults.md"   // a line a scheme, beside what the scenarios find
+	first  = "../../README.md"        // why a lock alone is not enough
 )
 
 // An explored is what was found of a scheme in a program.
@@ -40,33 +42,37 @@ type explored struct {
 	Token           string `json:",omitempty"`
 }
 
-// exploreScheme explores a scheme of the table of faults in the programs of two clients that can show something of it, and
-// returns the diagram of the first harm, too.
-func exploreScheme(t *testing.T, name string) (all []explored, diagram string) {
+// exploreScheme explores a scheme of the table of faults in the programs that can show something of it, and returns the
+// diagram of the first harm, too. With three clients it goes on without preemptions.
+func exploreScheme(t *testing.T, name string) (all []explored, diagram explore.Diagram) {
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range explore.Markets() {
 		protects := scheme.Strategy().Protects
-		if len(m.Trades) > 2 || m.Apart && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
+		if m.Apart && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
 			continue
 		}
 		e := explored{Scheme: name, Program: m.Name}
 		spec, err := parse(catalogue.Full(), scheme.Spec.String())
 		if errors.Is(err, errElsewhere) {
-			return []explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, ""
+			return []explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, diagram
 		}
-		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.Apart)), explore.Bounds{Preemptions: 2, Faults: 1})
+		bounds := explore.Bounds{Preemptions: 2, Faults: 1}
+		if len(m.Trades) > 2 {
+			bounds.Preemptions = 0
+		}
+		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.Apart)), bounds)
 		if err != nil {
-			return []explored{{Scheme: name, Why: err.Error()}}, ""
+			return []explored{{Scheme: name, Why: err.Error()}}, diagram
 		}
 		e.Preemptions, e.Faults, e.Schedules, e.Harmful = r.Preemptions, r.Faults, r.Schedules, r.Harmful
 		if len(r.Found) > 0 {
 			f := r.Found[0]
 			e.Preemptions, e.Faults, e.Harm, e.Token = f.Preemptions, f.Faults, f.Text, f.Token
-			if diagram == "" {
-				diagram = f.Diagram.String()
+			if diagram.Rows == nil {
+				diagram = f.Diagram
 			}
 		}
 		all = append(all, e)
@@ -74,11 +80,8 @@ func exploreScheme(t *testing.T, name string) (all []explored, diagram string) {
 	return all, diagram
 }
 
-// TestPart explores a part of the catalogue, for TestCatalogue in another process.
-func TestPart(t *testing.T) {
-	if *part == "" {
-		t.Skip("TestCatalogue starts it")
-	}
+// explorePart explores a part of the catalogue, for TestCatalogue in another process.
+func explorePart(t *testing.T) {
 	var i, n int
 	if _, err := fmt.Sscanf(*part, "%d/%d", &i, &n); err != nil {
 		t.Fatal(err)
@@ -121,6 +124,10 @@ func read(t *testing.T, path string) (all []explored) {
 // TestCatalogue explores the whole catalogue, a process a core, and compares what it finds with what is stored, or stores it
 // with -update. By default it explores three schemes.
 func TestCatalogue(t *testing.T) {
+	if *part != "" {
+		explorePart(t)
+		return
+	}
 	names := fault.Names(catalogue.Full())
 	var all []explored
 	if *update || os.Getenv("MARKETSIM_EXPLORE") == "all" {
@@ -146,8 +153,10 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	_, diagram := exploreScheme(t, "set-px")
-	inPage(t, "table", table(is))
-	inPage(t, "set-px", diagram)
+	inPage(t, page, "table", table(is))
+	inPage(t, page, "set-px", diagram.String())
+	inPage(t, first, "set-px", brief(diagram))
+	inPage(t, faulty, "schemes", schemes(is))
 }
 
 // TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express is found here, too.
@@ -188,7 +197,7 @@ func wholeCatalogue(t *testing.T, names []string) (all []explored) {
 	var running []*exec.Cmd
 	dir := t.TempDir()
 	for i := range processes {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPart$", "-part", fmt.Sprintf("%d/%d", i, processes),
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCatalogue$", "-part", fmt.Sprintf("%d/%d", i, processes),
 			"-part-to", fmt.Sprintf("%s/%d.json", dir, i))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -224,8 +233,55 @@ func table(all []explored) string {
 	return b.String()
 }
 
-// inPage compares a part of the page, between its markers, with what it should be, or replaces it with -update.
-func inPage(t *testing.T, name, want string) {
+// schemes is a line for each scheme: the harms with the programs that show them, or how far nothing was found.
+func schemes(all []explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | harm | nothing found within |\n|:--|:--|:--|\n")
+	for i, e := range all {
+		if i > 0 && all[i-1].Scheme == e.Scheme {
+			continue
+		}
+		var harms, nothing []string
+		for _, e := range all[i:] {
+			bounds := fmt.Sprintf("%d preemptions, %d faults", e.Preemptions, e.Faults)
+			switch {
+			case e.Scheme != all[i].Scheme || e.Why != "":
+			case e.Harm != "":
+				harms = append(harms, fmt.Sprintf("%s: %s", e.Program, bounds))
+			default:
+				nothing = append(nothing, fmt.Sprintf("%s: %d schedules (%s)", e.Program, e.Schedules, bounds))
+			}
+		}
+		if e.Why != "" {
+			nothing = []string{"not explored: " + e.Why}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Scheme, strings.Join(harms, "; "), strings.Join(nothing, "; "))
+	}
+	return b.String()
+}
+
+// brief is a diagram with one row for each request, without attempts that are repeated and without its end. Of a transaction it
+// shows the names of the commands.
+func brief(d explore.Diagram) string {
+	var rows []explore.Row
+	for _, r := range d.Rows {
+		last := len(rows) - 1
+		switch {
+		case last >= 0 && rows[last].At == r.At && rows[last].Client == r.Client:
+			name, _, _ := strings.Cut(r.Does, " ")
+			rows[last].Does, rows[last].Reply = strings.TrimSpace(rows[last].Does)+" "+name, r.Reply
+		case r.Client < 0: // time goes on
+		case last >= 0 && rows[last].Client == r.Client && rows[last].Does == r.Does && rows[last].Reply == r.Reply:
+		default:
+			rows = append(rows, r)
+		}
+	}
+	text, _, _ := strings.Cut(explore.Diagram{Clients: d.Clients, Rows: rows}.String(), "\n\n")
+	return text + "\n"
+}
+
+// inPage compares a part of a page, between its markers, with what it should be, or replaces it with -update.
+func inPage(t *testing.T, page, name, want string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // What -args may hold after go test ./bench/explore -run 'Explore$' -v.
 var (
-	spec        = flag.String("spec", "", "strategy and lock to explore, such as fine:redsync")
+	spec        = flag.String("spec", "lua", "strategy and lock to explore, such as fine:redsync")
 	program     = flag.String("program", "", "names of programs, with commas between; empty: all")
 	preemptions = flag.Int("preemptions", 2, "how often a client that could go on has to wait, at most (1 with three clients)")
 	faults      = flag.Int("faults", 1, "how many faults happen, at most (1 with three clients)")
@@ -40,7 +40,7 @@ func programOf(t *testing.T, text, name string) (explore.Program, explore.Market
 	return markets[i].Program(parsed.String(), openSpec(parsed, markets[i].Apart)), markets[i]
 }
 
-// TestExplore explores what the flags say, and fails where that does harm. Without flags it does nothing.
+// TestExplore explores what the flags say, and fails where that does harm.
 func TestExplore(t *testing.T) {
 	if *replay != "" {
 		subject, name, _, err := explore.ParseToken(*replay)
@@ -54,9 +54,6 @@ func TestExplore(t *testing.T) {
 		}
 		t.Logf("%s\n%s", *replay, d)
 		return
-	}
-	if *spec == "" {
-		t.Skip("-args -spec says what to explore")
 	}
 	for _, m := range explore.Markets() {
 		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
@@ -89,6 +86,8 @@ var wants = []struct {
 	{"claim", "one-item", 0, 1},
 	{"watch", "one-item", -1, 0},
 	{"lua", "one-item", -1, 0},
+	{"fine:exists-set", "one-item", 2, 0},
+	{"fine:set-ex-compare", "one-item", 0, 1},
 	{"fine:set-px", "one-item", 0, 1},
 	{"fine:set-px:fencing=token", "one-item", -1, 0},
 	{"fine:redislock", "one-item", 0, 1},
@@ -121,7 +120,7 @@ func TestFinds(t *testing.T) {
 	for _, want := range wants {
 		t.Run(want.spec+" "+want.program, func(t *testing.T) {
 			p, m := programOf(t, want.spec, want.program)
-			b := explore.Bounds{Preemptions: 1, Faults: 1}
+			b := explore.Bounds{Preemptions: max(1, want.preemptions), Faults: 1}
 			if len(m.Trades) > 2 {
 				b.Preemptions = 0
 			}

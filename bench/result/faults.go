@@ -1,6 +1,7 @@
 package result
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -276,7 +277,9 @@ func (r *Faults) Broken() []Finding {
 
 // Write stores the result as indented JSON.
 func (r *Faults) Write(w io.Writer) error {
-	if err := encode(w, r); err != nil {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(r); err != nil {
 		return fmt.Errorf("write faults: %w", err)
 	}
 	return nil

@@ -168,18 +168,12 @@ const (
 	NotJudged  Judgment = "not judged"  // nothing can be said: the claim's Measured says why
 )
 
-// Write stores the result as JSON.
+// Write stores the result as JSON, in one line: indented it would be larger by a quarter.
 func (r *Run) Write(w io.Writer) error {
-	if err := encode(w, r); err != nil {
+	if err := json.NewEncoder(w).Encode(r); err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil
-}
-
-func encode(w io.Writer, result any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	return enc.Encode(result)
 }
 
 // ReadRun reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status, a

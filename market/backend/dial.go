@@ -94,6 +94,14 @@ func (c *Conn) Addr() string { return c.dialer.tried().Addr }
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, &dialer{target: t}) }
 
+// Client is the client of a connection that was just made, or the error that making it returned.
+func Client(c *Conn, err error) (*redis.Client, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c.Client, nil
+}
+
 // With calls do with a connection to t, which ends with it. The errors are those of [Dial] and of do.
 func With(ctx context.Context, t Target, do func(*Conn) error) error {
 	conn, err := Dial(ctx, t)

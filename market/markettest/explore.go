@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/explore"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in each of its
@@ -26,13 +27,7 @@ func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b exp
 				if err != nil {
 					return nil, nil, err
 				}
-				more := func(ctx context.Context) (*redis.Client, error) {
-					conn, err := s.Dial(ctx)
-					if err != nil {
-						return nil, err
-					}
-					return conn.Client, nil
-				}
+				more := func(ctx context.Context) (*redis.Client, error) { return backend.Client(s.Dial(ctx)) }
 				return open(s.T, Worker{Conn: conn, Dial: more, Keys: keys}), conn, nil
 			}
 			b := b

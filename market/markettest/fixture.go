@@ -183,13 +183,7 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.ledgers = append(f.ledgers, w.ledger)
 	w.purchaser = f.factory.Open(f, Worker{
 		Conn: w.conn, Keys: f.keys, Steps: steps,
-		Dial: func(ctx context.Context) (*redis.Client, error) {
-			conn, err := f.connect(ctx, proxies)
-			if err != nil {
-				return nil, err
-			}
-			return conn.Client, nil
-		},
+		Dial: func(ctx context.Context) (*redis.Client, error) { return backend.Client(f.connect(ctx, proxies)) },
 	})
 	return w
 }

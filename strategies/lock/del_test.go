@@ -4,30 +4,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
-
-func TestExistsSetLetsInTwoWhoLookAtTheSameTime(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		gateA, gateB := step.Hold(step.Looked), step.Hold(step.Looked)
-		tryA := b.trying(b.worker("exists-set", setting{steps: gateA.Observe}), gateA)
-		tryB := b.trying(b.worker("exists-set", setting{steps: gateB.Observe}), gateB)
-		gateA.Open()
-		gateB.Open()
-		one, other := <-tryA, <-tryB
-		if one.err != nil || other.err != nil {
-			t.Fatalf("of two who looked one was refused: %v, %v", one.err, other.err)
-		}
-
-		// The first to finish frees it for a third, and the second frees it of that one.
-		wants(t, "first release", one.lease.Release(t.Context()), nil)
-		third := b.try(b.worker("exists-set", setting{}))
-		wants(t, "second release", other.lease.Release(t.Context()), nil)
-		b.free()
-		wants(t, "third release", third.Release(t.Context()), lock.ErrLost)
-	})
-}
 
 // The key does not say whose it is: whoever believes the holder dead frees a lock that is held.
 func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
@@ -40,20 +18,6 @@ func TestSetNXFixedIsFreedByAnybody(t *testing.T) {
 		wants(t, "the holder's release", holder.Release(t.Context()), nil)
 		b.free()
 		wants(t, "the second one's release", second.Release(t.Context()), lock.ErrLost)
-	})
-}
-
-func TestSetExFixedLateHolderDeletesTheNextOnesLock(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		late := b.try(b.worker("set-ex-fixed", setting{}))
-		b.expire()
-		next := b.try(b.worker("set-ex-fixed", setting{}))
-		wants(t, "the late release", late.Release(t.Context()), nil)
-		b.free()
-
-		third := b.try(b.worker("set-ex-fixed", setting{})) // beside the next
-		wants(t, "the next one's release", next.Release(t.Context()), nil)
-		wants(t, "the third one's release", third.Release(t.Context()), lock.ErrLost)
 	})
 }
 
@@ -82,22 +46,6 @@ func TestLostReplyWithoutATokenFreesNothing(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestSetExCompareDeletesALockTakenAfterTheComparison(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		gate := step.Hold(step.Looked)
-		released := b.releasing(b.try(b.worker("set-ex-compare", setting{steps: gate.Observe})), gate)
-		b.expire()
-		next := b.try(b.worker("set-ex-compare", setting{}))
-		gate.Open()
-		wants(t, "the late release", <-released, nil)
-		b.free()
-
-		third := b.try(b.worker("set-ex-compare", setting{})) // beside the next
-		wants(t, "the next one's release", next.Release(t.Context()), lock.ErrLost)
-		wants(t, "the third one's release", third.Release(t.Context()), nil)
-	})
 }
 
 // Without a pause between the two it does what it is meant to.

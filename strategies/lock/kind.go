@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/backoff"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -191,4 +193,35 @@ func (p *Process) Close() error {
 	}
 	p.shared = nil
 	return errors.Join(errs...)
+}
+
+// wakesByPoll is Kind.Wakes of a lock whose waiters try again.
+const wakesByPoll = "poll"
+
+// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
+// backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
+// number of them. Its Lockers wait as [Retries] says.
+func Polls(k Kind) Kind {
+	k.Wakes = wakesByPoll
+	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
+	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
+	added = slices.DeleteFunc(added, func(p param.Param) bool {
+		return slices.ContainsFunc(k.Params, func(own param.Param) bool { return own.Name == p.Name })
+	})
+	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
+	k.Check = also(k.Check, backoff.Check)
+	return k
+}
+
+// also is a check of parameters and another one after it. The first may be nil.
+func also(first, then func(param.Values) error) func(param.Values) error {
+	if first == nil {
+		return then
+	}
+	return func(v param.Values) error {
+		if err := first(v); err != nil {
+			return err
+		}
+		return then(v)
+	}
 }

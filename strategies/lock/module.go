@@ -39,12 +39,6 @@ func OfModule(k Kind, insists bool, begin func(env Env, key, token string) Mutex
 		}
 		h.undo = m.Unlock
 		h.Release = func(ctx context.Context) error { return h.releases(1, m.Unlock(ctx)) }
-		h.Renew = func(ctx context.Context) error {
-			rdb, err := h.background.Connection(ctx)
-			if err != nil {
-				return err
-			}
-			return m.Extend(ctx, rdb)
-		}
+		h.renewedOver(m.Extend)
 	})
 }

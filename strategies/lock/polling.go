@@ -80,12 +80,19 @@ func (h *hold) releasedBy(script *redis.Script, keys []string, args ...any) {
 
 // renewedBy completes a lock that a script renews, which answers 0 if the lock was lost.
 func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
+	h.renewedOver(func(ctx context.Context, rdb *redis.Client) error {
+		return lost(script.Run(ctx, rdb, keys, args...).Int64())
+	})
+}
+
+// renewedOver completes a lock that is renewed over a connection beside the worker's own.
+func (h *hold) renewedOver(renew func(context.Context, *redis.Client) error) {
 	h.Renew = func(ctx context.Context) error {
 		rdb, err := h.background.Connection(ctx)
 		if err != nil {
 			return err
 		}
-		return lost(script.Run(ctx, rdb, keys, args...).Int64())
+		return renew(ctx, rdb)
 	}
 }
 
@@ -324,37 +331,6 @@ func GiveBack(ctx context.Context, cause error, release func(context.Context) er
 		return fmt.Errorf("%w (and the lock may still be held: %w)", cause, err)
 	}
 	return cause
-}
-
-// wakesByPoll is Kind.Wakes of a lock whose waiters try again.
-const wakesByPoll = "poll"
-
-// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
-// backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
-// number of them. Its Lockers wait as [Retries] says.
-func Polls(k Kind) Kind {
-	k.Wakes = wakesByPoll
-	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
-	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
-	added = slices.DeleteFunc(added, func(p param.Param) bool {
-		return slices.ContainsFunc(k.Params, func(own param.Param) bool { return own.Name == p.Name })
-	})
-	k.Params = slices.Insert(slices.Clone(k.Params), poll+1, added...)
-	k.Check = also(k.Check, backoff.Check)
-	return k
-}
-
-// also is a check of parameters and another one after it. The first may be nil.
-func also(first, then func(param.Values) error) func(param.Values) error {
-	if first == nil {
-		return then
-	}
-	return func(v param.Values) error {
-		if err := first(v); err != nil {
-			return err
-		}
-		return then(v)
-	}
 }
 
 // Retries says when the acquisitions of one Locker try again, and when they give up. By default they wait for the same

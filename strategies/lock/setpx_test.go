@@ -15,19 +15,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-func TestSetPXPausedHolderDoesNotNoticeItsLoss(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		paused := b.try(b.worker("set-px", setting{}))
-		b.expire()
-		next := b.try(b.worker("set-px", setting{}))
-		if paused.Context().Err() != nil {
-			t.Error("the paused holder noticed the loss, which it was not promised")
-		}
-		wants(t, "the late release", paused.Release(t.Context()), lock.ErrLost)
-		wants(t, "the next one's release", next.Release(t.Context()), nil)
-	})
-}
-
 func TestSetPXSlowClockHardlyTakesTheLock(t *testing.T) {
 	for _, expiry := range []string{"pxat", "exat"} {
 		t.Run(expiry, func(t *testing.T) {

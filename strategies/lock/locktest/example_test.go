@@ -24,8 +24,7 @@ func TestRedislock(t *testing.T) {
 		t.Cleanup(func() { rdb.Close() })
 		client := redislock.New(rdb)
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond)}
-			l, err := client.Obtain(ctx, name, w.TTL, retry)
+			l, err := client.Obtain(ctx, name, w.TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond)})
 			if err != nil {
 				return nil, err
 			}

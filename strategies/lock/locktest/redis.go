@@ -103,11 +103,7 @@ func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 		if target.Network == "tcp" {
 			target.Addr = w.Through(t, target.Addr)
 		}
-		conn, err := backend.Dial(ctx, target)
-		if err != nil {
-			return nil, err
-		}
-		return conn.Client, nil
+		return backend.Client(backend.Dial(ctx, target))
 	}
 	rdb, err := dial(t.Context(), w)
 	if err != nil {
