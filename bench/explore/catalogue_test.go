@@ -236,26 +236,26 @@ func table(all []explored) string {
 // schemes is a line for each scheme: the harms with the programs that show them, or how far nothing was found.
 func schemes(all []explored) string {
 	var b strings.Builder
-	b.WriteString("| scheme | harm | nothing found within |\n|:--|:--|:--|\n")
+	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")
 	for i, e := range all {
 		if i > 0 && all[i-1].Scheme == e.Scheme {
 			continue
 		}
 		var harms, nothing []string
 		for _, e := range all[i:] {
-			bounds := fmt.Sprintf("%d preemptions, %d faults", e.Preemptions, e.Faults)
+			bounds := fmt.Sprintf("(%d, %d)", e.Preemptions, e.Faults)
 			switch {
 			case e.Scheme != all[i].Scheme || e.Why != "":
 			case e.Harm != "":
-				harms = append(harms, fmt.Sprintf("%s: %s", e.Program, bounds))
+				harms = append(harms, e.Program+" "+bounds)
 			default:
-				nothing = append(nothing, fmt.Sprintf("%s: %d schedules (%s)", e.Program, e.Schedules, bounds))
+				nothing = append(nothing, fmt.Sprintf("%s %s: %d", e.Program, bounds, e.Schedules))
 			}
 		}
 		if e.Why != "" {
 			nothing = []string{"not explored: " + e.Why}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Scheme, strings.Join(harms, "; "), strings.Join(nothing, "; "))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Scheme, strings.Join(harms, ", "), strings.Join(nothing, ", "))
 	}
 	return b.String()
 }

@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 	run := stored(t)
 	dir := filepath.Dir(run)
 	for format, says := range map[string]string{
-		"text": "fine 5x5", "markdown": "fine 5x5", "csv": ",fine,5,5,", "json": `"strategy": "fine"`, "gobench": "strategy=fine/mix=5x5",
+		"text": "fine 5x5", "markdown": "fine 5x5", "csv": ",fine,5,5,", "json": `"strategy":"fine"`, "gobench": "strategy=fine/mix=5x5",
 	} {
 		o := marketsim(t, "report", run, "--format", format).exits(t, exitFine)
 		if again := marketsim(t, "report", dir, "--format", format).exits(t, exitFine); o.stdout != again.stdout ||
