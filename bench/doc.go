@@ -8,7 +8,7 @@
 //
 // # What is counted when
 //
-// A row begins with listings up, warms up for a fixed time, and measures for a time T. Then the load goes on, uncounted,
+// A row begins with items listed (those of reproduce with none), warms up for a fixed time, and measures for a time T. Then the load goes on, uncounted,
 // until each operation that began in T has ended or given up: this is its loaded end, without which the longest waits would
 // end in a market that nobody else uses any more. What was begun after T is ended without load, and the market is audited
 // against the workers' ledgers and removed. Three kinds of numbers come of it, and are never mixed:

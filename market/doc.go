@@ -14,6 +14,7 @@
 //	market:         zset   member <item>.<seller>, score = integer price
 //	lock:<name>     any    what locks need
 //	fence:<name>    string which holder of the lock <name> registered last (only with fencing)
+//	version:<id>    string how often the item was listed or bought (only with watch-item)
 //	outcomes        hash   each worker's last operation and its outcome (only with idempotent)
 //	run             hash   what the run made here, so that its removal needs no SCAN
 //

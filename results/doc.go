@@ -1,12 +1,12 @@
 // Package results is what came out: measurements and findings that are kept, and the numbers that others published
 // (package reference). README.md says how each folder was made and how to read it.
 //
-// Stored are run.json and faults.json. What can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables
+// Stored are run.json, faults.json, explored.json and features.csv. What can be drawn from them is not stored: 'marketsim report DIR' draws it. Tables
 // in README.md and docs/ that show stored numbers stand between two comments, "<!-- from FOLDER -->" and "<!-- end -->"; a
 // test compares them with the folder.
 //
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults lacks, keeps
-// those that this machine cannot play, and writes what README.md and docs/ show. 'go test ./results -update' does only the last.
+// those that this machine cannot play, and writes what README.md and docs/ show. 'go test ./results -update' does only the last, but for what is explored.
 package results
 
 import _ "embed"

@@ -76,7 +76,7 @@ func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receip
 // claimed removes something, and reports whether it was there.
 func (c *claimer) claimed(ctx context.Context, remove *redis.IntCmd) (bool, error) {
 	c.Steps.At(ctx, step.BeforeWrite)
-	if err := exec(ctx, c.Redis.Pipelined, func(p redis.Pipeliner) { _ = p.Process(ctx, remove) }); err != nil {
+	if err := exec(ctx, c.Redis.Pipelined, true, func(p redis.Pipeliner) { _ = p.Process(ctx, remove) }); err != nil {
 		return false, err
 	}
 	if remove.Val() == 1 {

@@ -156,7 +156,7 @@ func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 // giveBack writes, and deletes the lock, if the lock has not changed hands; else it is lock.ErrLost. Other errors are
 // those of exec.
 func (f *fused) giveBack(ctx context.Context) error {
-	err := exec(ctx, f.conn.TxPipelined, func(p redis.Pipeliner) {
+	err := exec(ctx, f.conn.TxPipelined, false, func(p redis.Pipeliner) {
 		if f.writes {
 			f.op.write(ctx, p)
 		}

@@ -66,9 +66,9 @@ func underLocks(s Strategy, names LockNames) Strategy {
 		case env.Params.Text(fencingParam) != fencingNone:
 			k.access = &fenced{k, newScripter(env), nil}
 		case env.Params.Text(writeParam) == writePipeline:
-			k.access = transactions{env.Redis, env.Redis.Pipelined}
+			k.access = transactions{env.Redis, env.Redis.Pipelined, true}
 		default:
-			k.access = transactions{env.Redis, env.Redis.TxPipelined}
+			k.access = transactions{env.Redis, env.Redis.TxPipelined, false}
 		}
 		return k, nil, nil
 	}
@@ -102,8 +102,9 @@ type access interface {
 
 // transactions is access as the book prints it: the write is one MULTI/EXEC, or a pipeline.
 type transactions struct {
-	rdb  *redis.Client
-	send pipelined // the writes
+	rdb   *redis.Client
+	send  pipelined // the writes
+	alone bool      // each
 }
 
 func (t transactions) read(ctx context.Context, op *operation) error {
@@ -117,7 +118,7 @@ func (t transactions) read(ctx context.Context, op *operation) error {
 }
 
 func (t transactions) write(ctx context.Context, op *operation) error {
-	return exec(ctx, t.send, func(p redis.Pipeliner) { op.write(ctx, p) })
+	return exec(ctx, t.send, t.alone, func(p redis.Pipeliner) { op.write(ctx, p) })
 }
 
 // do does one operation while its locks are held.

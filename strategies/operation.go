@@ -116,10 +116,10 @@ func beforeWrite(err error) error {
 // pipelined sends several commands at once: TxPipelined as one MULTI/EXEC, Pipelined one by one.
 type pipelined func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error)
 
-// exec sends what queue puts in as one MULTI/EXEC, or a pipeline, and classifies what comes back: nil (applied),
-// redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each command refused), ErrNotSent
-// (no connection), or any other error, which leaves the outcome unknown.
-func exec(ctx context.Context, send pipelined, queue func(redis.Pipeliner)) error {
+// exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies what comes back: nil (applied),
+// redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each refused alone), ErrNotSent (no
+// connection), or any other error, which leaves the outcome unknown: of a MULTI that is refused the rest is executed.
+func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipeliner)) error {
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
 	}
@@ -137,7 +137,7 @@ func exec(ctx context.Context, send pipelined, queue func(redis.Pipeliner)) erro
 			}
 		}
 	}
-	if redis.IsExecAbortError(err) || len(cmds) > 0 && refused == len(cmds) {
+	if redis.IsExecAbortError(err) || alone && len(cmds) > 0 && refused == len(cmds) {
 		return fmt.Errorf("%w: %w", market.ErrRejected, cause)
 	}
 	return afterWrite(err)

@@ -39,7 +39,7 @@ func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, e
 	}
 	u.Steps.At(ctx, step.Read)
 	u.Steps.At(ctx, step.BeforeWrite)
-	if err := exec(ctx, u.Redis.Pipelined, func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }); err != nil {
+	if err := exec(ctx, u.Redis.Pipelined, true, func(p redis.Pipeliner) { _ = p.Process(ctx, writes[0]) }); err != nil {
 		return r, err
 	}
 	if err := oneByOne(ctx, u.Redis, writes[1:]...); err != nil {

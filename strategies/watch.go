@@ -153,7 +153,7 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 		w.Steps.At(ctx, step.Read)
 		w.Steps.At(ctx, step.BeforeWrite)
 		sent = true
-		err := exec(ctx, tx.TxPipelined, func(p redis.Pipeliner) {
+		err := exec(ctx, tx.TxPipelined, false, func(p redis.Pipeliner) {
 			if w.versions {
 				p.Incr(ctx, keys[0])
 			}

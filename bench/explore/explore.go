@@ -7,8 +7,8 @@
 // The clients run their own code: strategies and locks as they are, over go-redis. Their connections lead to a server in
 // memory (miniredis), and hold each request until the search delivers it ([conn]). Time is that of package synctest: it
 // stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, again and
-// again, each time with another choice ([search]); nothing is saved in between. Of equal preemptions and faults the first
-// harm that is found is told; one with fewer does not exist, because both bounds are raised step by step.
+// again, each time with another choice ([search]); nothing is saved in between. The bounds are raised step by step, preemptions
+// before faults: of the harm that is found first none has fewer faults, or as many and fewer preemptions.
 //
 // A [Program] is what the clients do. [Market] makes one of orders and listings, judged by the market's own audit. Own code
 // is explored by markettest.Explore and locktest.Explore.

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +95,11 @@ func (o Outcome) Applied() bool { return o.Error == "" }
 // Unknown reports whether the client does not know if the operation was applied.
 func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
 
+// entered reports whether the market itself answered: whoever gets an answer of something else has got in nowhere.
+func (o Outcome) entered() bool {
+	return o.Applied() || slices.Contains([]string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}, o.Reason)
+}
+
 // String describes an outcome to a reader.
 func (o Outcome) String() string {
 	switch {
@@ -107,7 +114,15 @@ func (o Outcome) String() string {
 // ServeChild acts as a client if this process was started to be one, and then ends the process. In any other process it
 // returns at once. A client finds its scheme in the catalogue.
 func ServeChild(catalogue func() strategies.Catalogue) {
-	serveProcess(func(in io.Reader, out io.Writer) error { return serve(in, out, catalogue()) })
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	backend.QuietLogs()
+	if err := serve(os.Stdin, os.Stdout, catalogue()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // served is a client, seen from its own process.

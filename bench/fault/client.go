@@ -49,7 +49,7 @@ func (s *setup) client(name string) *client {
 	c.check(err)
 	go c.read()
 	s.clients = append(s.clients, c)
-	c.check(c.process.tell(s.config))
+	c.check(c.process.send.Encode(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
 		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
 	}
@@ -66,9 +66,10 @@ func (c *client) check(err error) {
 // read passes on what the child reports until it ends.
 func (c *client) read() {
 	defer close(c.events)
+	defer c.process.out.Close()
 	for {
 		var e event
-		if c.process.hear(&e) != nil {
+		if c.process.receive.Decode(&e) != nil {
 			return
 		}
 		c.events <- e
@@ -110,19 +111,19 @@ func (c *client) begin(order *market.Order, cmd command) {
 	c.op = &operation{order: order, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
 	c.at, c.sent, c.gaveUp = "", cmd, 0
-	c.check(c.process.tell(cmd))
+	c.check(c.process.send.Encode(cmd))
 }
 
 // goOn lets it go from where it is held.
 func (c *client) goOn() {
 	c.at = ""
-	c.check(c.process.tell(command{Do: doGo}))
+	c.check(c.process.send.Encode(command{Do: doGo}))
 }
 
 // free lets it go to the end of its operation, past all other steps at which it was to be held.
 func (c *client) free() {
 	c.at = ""
-	c.check(c.process.tell(command{Do: doFree}))
+	c.check(c.process.send.Encode(command{Do: doFree}))
 }
 
 // finish lets it go to the end of its operation, and returns the outcome.

@@ -11,7 +11,7 @@
 // # What strategies and locks must say
 //
 // Scenarios hold a client at the steps that its strategy and lock pass to their step.Observer; each call blocks while
-// the client is held. A strategy calls step.Acquired, step.Read, step.BeforeWrite, step.Written and
+// the client is held. A strategy calls step.Between, step.Acquired, step.Read, step.BeforeWrite, step.Written and
 // step.BeforeRelease where it has them. A lock must call step.Waiting each time it was found held and the worker is
 // about to wait: a scenario knows by this alone that the lock keeps a client out, and is not played if it is
 // missing. A lock calls step.Looked between a look at its state and what depends on that look, and step.Half between

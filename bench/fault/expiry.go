@@ -145,6 +145,9 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
+		if !a.op.done || !a.op.outcome.Applied() {
+			fail(errUnclear)
+		}
 		cannot("it tells of no such step of its release")
 	}
 	s.letRenew()
@@ -201,6 +204,9 @@ func raceForIt(s *setup) observed {
 	}
 	for _, w := range waiting {
 		w.ends()
+	}
+	if inside == 0 {
+		return s.saw(result.NeverIn, "nobody gets in")
 	}
 	return s.sawBeside(inside > 1, result.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }

@@ -40,9 +40,7 @@ func networkFaults() []Scenario {
 		run: cutMidPurchase,
 	}, {
 		Name: "lost-message", Title: "the message that tells of the release is lost",
-		Applies: lockThat(func(s Scheme) bool { return subscribes(s) || strings.Contains(s.Lock.Wakes, "tracking") },
-			"no message tells its waiters"),
-		run: lostUnlockMessage,
+		Applies: lockThat(subscribes, "no message tells its waiters"), run: lostUnlockMessage,
 	}, {
 		Name:  "partition",
 		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
@@ -197,10 +195,8 @@ func lostUnlockMessage(s *setup) observed {
 	a.buyUntil(s.item(0), step.BeforeWrite)
 	b.buy(s.item(0), at(step.Waiting), at(step.Waiting))
 	b.reaches(step.Waiting)
-	if subscribes(s.scheme) {
-		b.goOn()
-		b.reaches(step.Waiting)
-	}
+	b.goOn()
+	b.reaches(step.Waiting)
 	proxy.DropMessages() // b knows by now how long the lease lasts
 	b.goOn()
 	a.finish()

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -17,14 +15,12 @@ import (
 const childEnv = "MARKETSIM_CHILD"
 
 // A process is a child, seen from its parent. On Linux it dies with its parent however that ends; elsewhere its input
-// ends, and serveProcess with it.
+// ends, and ServeChild with it.
 type process struct {
 	*backend.Process
 	in, out *os.File
 	receive *json.Decoder
-
-	mu   sync.Mutex
-	send *json.Encoder
+	send    *json.Encoder
 }
 
 // startProcess starts this program in a folder, as a client.
@@ -53,40 +49,9 @@ func startProcess(folder string) (*process, error) {
 	return &process{Process: p, in: in, out: out, receive: json.NewDecoder(out), send: json.NewEncoder(in)}, nil
 }
 
-// tell sends the child a value. It is safe for concurrent use.
-func (p *process) tell(value any) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.send.Encode(value)
-}
-
-// hear waits for the child's next value. It returns an error when there are no more, and is then not called again.
-// One goroutine has to call it until then.
-func (p *process) hear(value any) error {
-	err := p.receive.Decode(value)
-	if err != nil {
-		p.out.Close()
-	}
-	return err
-}
-
 // Kill ends the child at once, paused or not, and returns when it is gone. It may be called more than once.
 func (p *process) Kill() error {
 	err := p.Process.Kill()
 	p.in.Close()
 	return err
-}
-
-// serveProcess plays a client if this process was started for it, and then ends the process. In any other process it returns at
-// once. The function gets what the parent sends, and writes what the parent receives, until its input ends.
-func serveProcess(serve func(in io.Reader, out io.Writer) error) {
-	if os.Getenv(childEnv) == "" {
-		return
-	}
-	backend.QuietLogs()
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }

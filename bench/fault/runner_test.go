@@ -222,6 +222,7 @@ func TestBrokenPromise(t *testing.T) {
 		{"exclusive", promising, result.NotApplicable, ""},
 		{"exclusive", promising, result.Unavailable, ""},
 		{"exclusive", lock.Promises{}, result.Verdict(result.SoldTwice), ""},
+		{"survives node loss", lock.Promises{SurvivesNodeLoss: true}, result.Failing, "survives node loss"},
 		{"fair", promising, result.Verdict(result.SoldTwice), ""},
 		{"", promising, result.Verdict(result.SoldTwice), ""},
 	} {

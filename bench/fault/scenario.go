@@ -98,7 +98,7 @@ func Named(names ...string) ([]Scenario, error) {
 
 // broken names the promise that a verdict breaks; empty: none.
 func (sc Scenario) broken(promises lock.Promises, v result.Verdict) string {
-	if sc.Promise == "" || !v.Harm() && v != result.StuckForGood {
+	if sc.Promise == "" || !v.Harm() && v != result.StuckForGood && v != result.Failing {
 		return ""
 	}
 	for _, p := range promises.List() {
@@ -111,9 +111,6 @@ func (sc Scenario) broken(promises lock.Promises, v result.Verdict) string {
 
 // cannotHappen says why the scenario cannot happen to a scheme, as far as is known beforehand; empty if it can.
 func (c cell) cannotHappen() string {
-	if n := c.scheme.replicas(); n > 0 {
-		return fmt.Sprintf("wait=%d asks for more replicas than the 0 of its server here", n)
-	}
 	if c.scenario.Applies == nil {
 		return ""
 	}

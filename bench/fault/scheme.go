@@ -3,7 +3,6 @@ package fault
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,13 +159,6 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 // expires reports whether the scheme's lock gives itself back after TTL.
 func (s Scheme) expires() bool {
 	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return tellsTTL(p.Name) })
-}
-
-// replicas is how many replicas the scheme's lock waits for.
-func (s Scheme) replicas() int {
-	wait, _ := s.Value("wait")
-	n, _ := strconv.Atoi(wait) // it is "" where the lock has no such parameter
-	return n
 }
 
 // need is what the scheme's lock needs besides Redis.

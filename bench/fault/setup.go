@@ -216,6 +216,8 @@ func (s *setup) kept(c *client, lease time.Time, in bool) result.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
 	switch {
+	case in && c.op.done && !c.op.outcome.entered():
+		return result.OrdersFail
 	case !in && c.gaveUp == 0:
 		fail(errUnclear)
 	case !in:

@@ -176,6 +176,19 @@ func TestNeverIsProven(t *testing.T) {
 	}
 }
 
+// TestKeptByAnError: who is told of an error has not got in. An answer of the market shows that it has.
+func TestKeptByAnError(t *testing.T) {
+	for reason, want := range map[string]result.KeptOut{
+		"": result.OrdersFail, "rejected": result.OrdersFail, "not_sent": result.OrdersFail, "not_listed": result.AtOnce,
+	} {
+		s := &setup{scheme: Scheme{Lock: &lock.Kind{}}, ttl: TTL}
+		c := &client{op: &operation{began: time.Now(), done: true, outcome: Outcome{Reason: reason, Error: "it failed"}}}
+		if got := s.kept(c, time.Now(), true); got != want {
+			t.Errorf("an order that ended with %q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
 // TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
 func TestWorst(t *testing.T) {
 	stuck := observed{harm: result.NoHarm, kept: result.NeverIn, why: "stuck"}

@@ -164,9 +164,7 @@ func prefix(steps []step, n int) []step {
 		if s.call > steps[n-1].ret || s.reads() {
 			continue
 		}
-		if s.ret != never {
-			s.may, s.ret = true, never
-		}
+		s.may, s.ret = true, never
 		known = append(known, s)
 	}
 	return known

@@ -4,6 +4,6 @@
 //
 // A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of a Point;
 // a [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list of the numbers
-// of a row, from which tables, CSV, medians, figures and sweeps are made: a new number is a field of Row, the line that
+// of a row, from which tables, CSV, medians and sweeps are made: a new number is a field of Row, the line that
 // counts it and a line in that list.
 package result

@@ -7,7 +7,7 @@ import (
 
 // A Metric is one number of a row.
 type Metric struct {
-	Name    string // in CSV and for --axis and figures: lower case, with its unit where it has one
+	Name    string // in CSV and figures: lower case, with its unit where it has one
 	Heading string // in tables
 	Unit    Unit
 	Table   Table                // which shows it; empty: the CSV alone

@@ -28,7 +28,7 @@ func newFaults(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
 		Short: "Show what strategies and locks lose when clients, connections and servers fail",
-		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or set back at a
+		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or given a wrong clock at a
 chosen step, never by luck, and every coin and item is counted afterwards. A finding says what happened to money and items,
 and how long others were kept out. Everything it needs is private. What this machine cannot run is marked "not played". The
 exit code is 3 when a lock broke a promise that it made; harm that nobody promised to survive is a finding and no violation.
@@ -43,7 +43,7 @@ exit code is 3 when a lock broke a promise that it made; harm that nobody promis
 	group(cmd, "Cells", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.scenarios, "scenario", nil,
 			"`names` of scenarios, separated by commas (default all but those of a cluster)")
-		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies (default all)")
+		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies (default all, on a cluster watch, fine and lua)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)

@@ -1,5 +1,5 @@
 // Marketsim shows how concurrent clients should share state in Redis. It loads the game market of Redis in Action
-// with sellers and buyers, under optimistic locking, a market-wide lock, per-item locks and no protection at all,
+// with sellers and buyers, under scripts, optimistic locking, a market-wide lock, per-item locks and no protection,
 // and accounts for every coin and item afterwards. Without an argument it says which commands it has.
 //
 // Values go one way: flags become a plan (plan.go), the plan is measured (measure.go) on servers that are started or named
@@ -8,12 +8,12 @@
 // # Exit codes
 //
 //	0    fine
-//	1    the environment failed: no server, a server that died; what was measured is kept
+//	1    the environment failed: no server, a server that died, no time for a check; what was measured is kept
 //	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
 //	3    the audit or the check of a history found a violation, or a lock broke a promise that it made
 //	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
 //
-// Where several hold, 3 goes over 1 and 1 over 130.
+// Where several hold, the first of 3, 2, 1 and 130 counts.
 package main
 
 import (
@@ -97,8 +97,8 @@ func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "marketsim",
 		Short: "How should concurrent clients share state in Redis?",
-		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under optimistic locking, a
-market-wide lock, per-item locks and no protection at all, and accounts for every coin and item afterwards.
+		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, optimistic locking, a
+market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
 
 Without --redis it starts a private server: redis-server or valkey-server if there is one in PATH, else Redis in
 Docker, else an embedded miniredis, whose numbers are not Redis's. On your own server only keys under the run's

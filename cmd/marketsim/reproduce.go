@@ -26,8 +26,8 @@ func newReproduce(p *program) *cobra.Command {
 		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
 		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, and print their
 medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% interval of its
-number lies inside the tolerance, does not hold if it lies outside, and is else not decided, which takes longer rows. On the
-embedded server no claim is judged.`,
+number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, and longer rows may decide it. On
+the embedded server no claim is judged.`,
 		Example: `  marketsim reproduce
   marketsim reproduce --duration 60s --trials 6    an hour, rows as long as the book's
   marketsim reproduce --redis redis://localhost:6379`,

@@ -60,6 +60,8 @@ var passwordForms = map[string]func(t *testing.T, addr string) []string{
 
 func TestPasswordIsHidden(t *testing.T) {
 	right, wrong := newExternal(t, "--requirepass", secret), newExternal(t, "--requirepass", "another")
+	slip := marketsim(t, "run", "--strategy", "fine", "--redis", "redis://"+secret+"@"+right.Target.Addr)
+	hidden(t, secret, slip.exits(t, exitEnvironment).says(t, "as a user without a password"))
 	for form, flags := range passwordForms {
 		t.Run(form, func(t *testing.T) {
 			for _, c := range []struct {

@@ -74,12 +74,11 @@ func explainDial(ctx context.Context, t Target, err error) error {
 
 func explainAuth(t Target, err error) error {
 	who, hint := "user "+t.Username, "check the user in the URL and the password in REDIS_PASSWORD, --password-file or the URL"
-	if t.Username == "" {
+	switch {
+	case t.Password == "": // and the name may be a password, see Target.String
+		who, hint = "a user without a password", "give one in REDIS_PASSWORD, with --password-file or as :PASSWORD@ in the URL"
+	case t.Username == "":
 		who = "the default user"
-	}
-	if t.Password == "" {
-		who += " without a password"
-		hint = "give one in REDIS_PASSWORD, with --password-file or in the URL"
 	}
 	return fmt.Errorf("%w at %s as %s: %w; %s", ErrAuth, t.Addr, who, err, hint)
 }

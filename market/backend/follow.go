@@ -146,7 +146,7 @@ func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool
 	d := f.dialer
 	switch to.code {
 	case moved:
-		d.cluster.moved(d.slot, to.addr)
+		d.cluster.moved(d.slot, nodeAddr(to.addr, d.tried().Addr))
 		d.leave()
 	case ask, tryAgain:
 	default:
@@ -169,7 +169,7 @@ func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool
 // Where it cannot be reached, they stay refused.
 func (f follower) ask(ctx context.Context, addr string, cmds []redis.Cmder) {
 	target := f.dialer.tried()
-	target.Addr = addr
+	target.Addr = nodeAddr(addr, target.Addr)
 	conn, err := Dial(CountInto(ctx, f.dialer.meter.Stats), target)
 	if err != nil {
 		time.Sleep(lookAgain)

@@ -14,8 +14,8 @@ import (
 // Name is a point in an operation.
 type Name string
 
-// The steps of a strategy, in order. A strategy without a lock has no Between, no Acquired and no BeforeRelease, one that
-// takes one lock an operation no Between.
+// The steps of a strategy, in order. One without a lock has no Between, no BeforeRelease and, but for
+// claim, no Acquired; one that takes one lock an operation has no Between.
 const (
 	Between       Name = "between-locks"  // some locks are held, and the next is about to be taken
 	Acquired      Name = "acquired"       // all locks are held

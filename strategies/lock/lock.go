@@ -1,5 +1,5 @@
 // Package lock holds the locks that the locked strategies use, one file each or one for a family. Flawed locks are here
-// on purpose: the doc comment of each says what breaks it, and a test breaks it that way.
+// on purpose: the doc comment of each says what breaks it, and a scenario, the search of schedules or a test shows it.
 //
 // A lock is a [Kind]: its name, its source, its promises, its parameters and a constructor of a [Locker] for one
 // worker. [All] lists the kinds of this package. A lock with a dependency of its own lives in a package of its own

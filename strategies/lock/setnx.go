@@ -121,13 +121,16 @@ func (h *hold) bySetNX(take func(context.Context) (bool, error)) {
 	h.take, h.Release, h.undo = take, h.deleteWatched, h.deleteWatched
 }
 
+// moves is how long a release waits for a slot that moves.
+const moves = 5 * time.Second
+
 // deleteWatched is a release under WATCH: GET, compare, MULTI, DEL, EXEC.
 func (h *hold) deleteWatched(ctx context.Context) error {
-	for {
+	for giveUp := time.Now().Add(moves); ; {
 		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error { return h.deleteIfMine(ctx, tx) }, h.key)
 		switch {
 		case errors.Is(err, redis.TxFailedErr):
-		case backend.Redirected(err) && ctx.Err() == nil: // its slot moves, and nothing was deleted
+		case backend.Redirected(err) && ctx.Err() == nil && time.Now().Before(giveUp): // its slot moves, and nothing was deleted
 			time.Sleep(h.env.Params.Duration(PollParam))
 		default:
 			return h.releases(1, err)
@@ -140,7 +143,10 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 		return err
 	}
 	h.env.Steps.At(ctx, step.Looked)
-	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
+	cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
+	if redis.IsExecAbortError(err) {
+		return cmds[0].Err() // why it was discarded
+	}
 	return err
 }
 

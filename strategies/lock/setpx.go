@@ -143,22 +143,17 @@ func setPXHold(h *hold) {
 	case byWatch:
 		h.Release = h.deleteWatched
 	case byDelEx:
-		h.Release = func(ctx context.Context) error { return h.releaseByCommand(ctx, "delex", h.key, "ifeq", h.token) }
+		h.Release = func(ctx context.Context) error {
+			return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
+		}
 	case byDelIfEq:
-		h.Release = func(ctx context.Context) error { return h.releaseByCommand(ctx, "delifeq", h.key, h.token) }
+		h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
 	}
 	if v.Text(ifEqParam) == byIfEq {
 		h.Renew = func(ctx context.Context) error { return h.setAgain(ctx, "ifeq", h.token) }
 	}
 	h.undo = h.Release
 	h.take = h.set
-}
-
-// releaseByCommand releases the lock by one command of a newer server.
-func (h *hold) releaseByCommand(ctx context.Context, command ...any) error {
-	cmd := redis.NewIntCmd(ctx, command...)
-	err := h.rdb.Process(ctx, cmd)
-	return h.releases(cmd.Val(), err)
 }
 
 // set sends SET NX with the parameters of set-px, and says whether the lock is taken.
@@ -195,7 +190,7 @@ func (h *hold) when(expiry string) int64 {
 	case "pxat":
 		return h.env.now().Add(ttl).UnixMilli()
 	case "exat":
-		return h.env.now().Add(ttl).Unix()
+		return h.env.now().Add(ttl + time.Second - 1).Unix() // rounded up, or the lock would end early
 	default: // px
 		return ttl.Milliseconds()
 	}

@@ -165,6 +165,7 @@ func (h *hub) receive(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:
 		if m.Kind == "subscribe" {
+			h.refused = nil
 			for _, w := range h.waiters[m.Channel] {
 				signal(w.woken)
 			}

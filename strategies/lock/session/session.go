@@ -79,7 +79,7 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		var err error
 		if l.client, err = join(l, addrs, connectTimeout); err != nil {
 			l.stop()
-			return nil, fmt.Errorf("%w: %s at %s: %w", ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
+			return nil, fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?", ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
 		}
 		return l, nil
 	}
