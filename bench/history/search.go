@@ -159,12 +159,12 @@ func byReturn(steps []step) []step {
 // prefix is what was known when the first n of the steps, sorted by return, had returned: those that were under way
 // then may have happened or not.
 func prefix(steps []step, n int) []step {
-	known := slices.Clone(steps[:n])
+	known, all := slices.Clone(steps[:n]), n == len(steps) || steps[n].ret == never // that ever return
 	for _, s := range steps[n:] {
 		if s.call > steps[n-1].ret || s.reads() {
 			continue
 		}
-		s.may, s.ret = true, never
+		s.may, s.ret = s.may || !all, never
 		known = append(known, s)
 	}
 	return known

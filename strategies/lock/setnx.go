@@ -144,7 +144,7 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 	}
 	h.env.Steps.At(ctx, step.Looked)
 	cmds, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, h.key).Err() })
-	if redis.IsExecAbortError(err) {
+	if redis.IsExecAbortError(err) && backend.Redirected(cmds[0].Err()) {
 		return cmds[0].Err() // why it was discarded
 	}
 	return err
