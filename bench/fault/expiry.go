@@ -202,10 +202,11 @@ func raceForIt(s *setup) observed {
 	for _, w := range waiting { // whoever is inside writes, and the rest come after
 		w.free()
 	}
+	in := inside > 0
 	for _, w := range waiting {
-		w.ends()
+		in = w.ends().entered() || in
 	}
-	if inside == 0 {
+	if !in {
 		return s.saw(result.NeverIn, "nobody gets in")
 	}
 	return s.sawBeside(inside > 1, result.NotAsked, "two who look at the same time both take it", "one of them gets it")

@@ -64,7 +64,11 @@ func resentAcquire(s *setup) observed {
 		func(nth int, a, b *client, lease time.Time, heal func()) (result.KeptOut, string) {
 			kept := s.keptOut(a, lease)
 			heal()
-			if kept != result.AtOnce {
+			switch kept {
+			case result.AtOnce:
+			case result.OrdersFail:
+				return kept, "its order fails (" + a.op.outcome.Reason + ")"
+			default:
 				return kept, "it waits for a lock that nobody else wants"
 			}
 			b.buy(s.item(nth))
