@@ -43,6 +43,7 @@ func TestAnswers(t *testing.T) {
 		}
 		played[c[1]] = true
 		t.Run(c[1], func(t *testing.T) {
+			t.Parallel() // each is slower then, and its ratio much the same
 			first := strings.Split(c[2], "; ")[0]
 			if first == "" {
 				marketsim(t, append(strings.Fields(c[1]), "--redis", "redis://"+refusedAddr(t))...).exits(t, exitEnvironment)
