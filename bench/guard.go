@@ -36,7 +36,7 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 		missing <- key
 	}
 	go ask()
-	look, workers := time.NewTicker(pause), among(m.all(), in)
+	look, workers := time.NewTicker(pause), m.in(in)
 	defer look.Stop()
 	for came, last, before := int64(-1), int64(0), int64(0); ; {
 		select {

@@ -188,6 +188,7 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 	n := len(o.sites())
 	few := fmt.Sprintf("for %d markets: each needs one at least", n)
 	return []rule{
+		{p.Markets < 0, "markets", "must not be negative"},
 		{max(p.Markets, 1) != n, "markets", fmt.Sprintf("%d, and %d places for them", p.Markets, n)},
 		{n > 1 && (p.Mix.Sellers < n && p.Hot == 0 || p.Mix.Buyers < n), "mix", few},
 		{n > 1 && p.Hot > 0 && p.Hot < n, "hot", few},

@@ -70,6 +70,7 @@ func TestValidate(t *testing.T) {
 		{usual, "slo", "orders at a rate", func(c *plan) { c.Rate = 0 }},
 		{usual, "slo", "positive", func(c *plan) { c.SLO = -1 }},
 		{usual, "markets", "2, and 1 places", func(c *plan) { c.Markets = 2 }},
+		{usual, "markets", "must not be negative", func(c *plan) { c.Markets = -1 }},
 		{hot, "hot", "1000001 items", func(c *plan) { c.Hot++ }},
 		{hot, "hot", "-1 items", func(c *plan) { c.Hot, c.Mix.Sellers = -1, 1 }},
 		{hot, "stock", "all that there is", func(c *plan) { c.Stock = 1 }},

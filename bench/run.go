@@ -128,14 +128,9 @@ func (o Options) length() time.Duration {
 // all are the sellers, the buyers and the browsers.
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
 
-// among are those of some workers who work in the market.
-func among(workers []*worker, in *rowMarket) (all []*worker) {
-	for _, w := range workers {
-		if w.market == in {
-			all = append(all, w)
-		}
-	}
-	return all
+// in are those who work in a market.
+func (m *measurement) in(market *rowMarket) []*worker {
+	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
 }
 
 // prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error nothing stays
@@ -163,7 +158,7 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 		}
 	}
 	for _, in := range m.markets {
-		if err := in.stockUp(ctx, among(workers, in)); err != nil {
+		if err := in.stockUp(ctx, m.in(in)); err != nil {
 			return err
 		}
 	}

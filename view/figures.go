@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -16,11 +17,9 @@ type Figure struct {
 	Title string
 	Note  string // what it shows
 	X, Y  Scale  // dots have no Y: they are listed below each other
-	Panels
-}
 
-// Panels are what a figure shows.
-type Panels []Panel
+	Panels []Panel
+}
 
 // A Scale is what an axis of a figure measures.
 type Scale struct {
@@ -71,11 +70,11 @@ func throughput(run *result.Run) Figure {
 	if len(run.Manifest.Config.Axes) > 0 {
 		return f // see the sweep
 	}
-	f.eachPlace(run, func(p *Panel, g result.Group) {
-		if g.Rate == 0 {
+	for _, g := range measured(run) {
+		if p := f.panel(g.Place()); g.Rate == 0 {
 			p.Dots = append(p.Dots, dot(g.Strategy, compare.Rate(g), run))
 		}
-	})
+	}
 	return f
 }
 
@@ -88,18 +87,22 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 	return d
 }
 
-// eachPlace gives the figure a panel for each place, and adds the groups to theirs.
-func (f *Figure) eachPlace(run *result.Run, add func(*Panel, result.Group)) {
-	at := map[string]int{}
-	for _, g := range run.Groups() {
-		place := g.Place()
-		i, found := at[place]
-		if !found {
-			i = len(f.Panels)
-			at[place], f.Panels = i, append(f.Panels, Panel{Title: place})
-		}
-		add(&f.Panels[i], g)
+// panel is the figure's panel with a title, which is added if there is none.
+func (f *Figure) panel(title string) *Panel {
+	i := slices.IndexFunc(f.Panels, func(p Panel) bool { return p.Title == title })
+	if i < 0 {
+		i, f.Panels = len(f.Panels), append(f.Panels, Panel{Title: title})
 	}
+	return &f.Panels[i]
+}
+
+// add adds a point to a strategy's line.
+func (p *Panel) add(strategy string, x, y float64) {
+	i := slices.IndexFunc(p.Lines, func(l Curve) bool { return l.Label == strategy })
+	if i < 0 {
+		i, p.Lines = len(p.Lines), append(p.Lines, Curve{Label: strategy})
+	}
+	p.Lines[i].X, p.Lines[i].Y = append(p.Lines[i].X, x), append(p.Lines[i].Y, y)
 }
 
 // swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
@@ -113,32 +116,16 @@ func swept(run *result.Run) Figure {
 	if !axes[0].Name.Whole() {
 		f.X.Unit = result.Milliseconds
 	}
-	for _, l := range sweep.Lines(run, sweep.Points(run)) {
-		if l.Axis != axes[0].Name {
-			continue
+	for _, p := range sweep.Points(run) {
+		title := ""
+		if len(axes) > 1 {
+			title = fmt.Sprintf("%s=%s", axes[1].Name, strconv.FormatFloat(p.At[1], 'f', -1, 64))
 		}
-		panel := Panel{Title: l.Along}
-		for _, strategy := range run.Manifest.Config.Strategies() {
-			line := Curve{Label: strategy}
-			for i, p := range l.Points {
-				at := slices.IndexFunc(p.Groups, func(g result.Group) bool { return g.Strategy == strategy })
-				if at >= 0 {
-					line.X = append(line.X, l.Values[i])
-					line.Y = append(line.Y, compare.Rate(p.Groups[at]).Center)
-				}
-			}
-			panel.add(line)
+		for _, g := range p.Groups {
+			f.panel(title).add(g.Strategy, p.At[0], compare.Rate(g).Center)
 		}
-		f.Panels = append(f.Panels, panel)
 	}
 	return f
-}
-
-// add adds a line that has points.
-func (p *Panel) add(l Curve) {
-	if len(l.X) > 0 {
-		p.Lines = append(p.Lines, l)
-	}
 }
 
 // latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
@@ -152,19 +139,17 @@ func latencies(run *result.Run) Figure {
 	if len(run.Manifest.Config.Axes) > 0 {
 		return f
 	}
-	f.eachPlace(run, func(p *Panel, g result.Group) {
-		line := Curve{Label: g.Strategy}
+	for _, g := range measured(run) {
 		for _, part := range []struct {
 			name string
 			one  float64
 		}{{"p50", 2}, {"p90", 10}, {"p99", 100}, {"p999", 1000}} {
 			m, _ := result.MetricNamed("wait_ms_" + part.name)
 			if v := compare.Median(g.Values(m)).Center; v > 0 && float64(g.Rows[0].WaitMS.Count) >= part.one {
-				line.X, line.Y = append(line.X, part.one), append(line.Y, v)
+				f.panel(g.Place()).add(g.Strategy, part.one, v)
 			}
 		}
-		p.add(line)
-	})
+	}
 	return f
 }
 
@@ -178,20 +163,11 @@ func rates(run *result.Run) Figure {
 	}
 	reached, _ := result.MetricNamed("reached_per_second")
 	p99, _ := result.MetricNamed("wait_ms_p99")
-	var panel Panel
-	for _, g := range run.Groups() {
-		if g.Rate == 0 {
-			continue
+	for _, g := range measured(run) {
+		if g.Rate > 0 {
+			f.panel("").add(g.Strategy, compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
 		}
-		i := slices.IndexFunc(panel.Lines, func(l Curve) bool { return l.Label == g.Strategy })
-		if i < 0 {
-			i, panel.Lines = len(panel.Lines), append(panel.Lines, Curve{Label: g.Strategy})
-		}
-		l := &panel.Lines[i]
-		l.X = append(l.X, compare.Median(g.Values(reached)).Center)
-		l.Y = append(l.Y, compare.Median(g.Values(p99)).Center)
 	}
-	f.Panels = Panels{panel}
 	return f
 }
 

@@ -124,7 +124,7 @@ func svgTexts(t *testing.T, svg []byte) string {
 
 // TestPlaces: a dot stands where its value is on the scale, and its interval ends where it should.
 func TestPlaces(t *testing.T) {
-	f := Figure{X: Scale{Log: true, Mark: 1}, Panels: Panels{{Dots: []Dot{{"a", 10, 1, 100}, {"b", 100, math.NaN(), math.NaN()}}}}}
+	f := Figure{X: Scale{Log: true, Mark: 1}, Panels: []Panel{{Dots: []Dot{{"a", 10, 1, 100}, {"b", 100, math.NaN(), math.NaN()}}}}}
 	d := f.drawing()
 	if len(d.Marks) != 2 || d.Marks[0].X >= d.Marks[1].X || d.Marks[0].Y >= d.Marks[1].Y {
 		t.Fatalf("marks %v", d.Marks)

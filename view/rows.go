@@ -210,14 +210,9 @@ func (s *remarks) row(r *result.Row) {
 	say(r.LeasesLost > 0, "found lost when they were released: "+count(r.LeasesLost, "lock"))
 	say(r.FailedReleases > 0, "could not be released, and may have kept others waiting: "+count(r.FailedReleases, "lock"))
 	say(r.TornReads > 0, "browsers saw "+count(r.TornReads, "torn read"))
-	others := maps.Clone(r.Refused)
-	for reason, n := range r.Refused {
-		if n == 0 || reason == "not_listed" || reason == "contended" { // which have columns
-			delete(others, reason)
-		}
-	}
-	for _, reason := range slices.Sorted(maps.Keys(others)) {
-		say(true, fmt.Sprintf("refused because of %s: %s", reason, count(others[reason], "operation")))
+	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
+		n, column := r.Refused[reason], reason == "not_listed" || reason == "contended"
+		say(n > 0 && !column, fmt.Sprintf("refused because of %s: %s", reason, count(n, "operation")))
 	}
 }
 

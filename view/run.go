@@ -23,7 +23,7 @@ func Run(run *result.Run) *Doc {
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run)}
 	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run), comparisonBlocks(run))
 	for _, f := range Figures(run) {
-		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: nonEmpty(f.Note), Figure: &f})
+		d.Blocks = append(d.Blocks, Block{Heading: f.Title, Note: []string{f.Note}, Figure: &f})
 	}
 	d.Blocks = append(d.Blocks, rowBlocks(run)...)
 	return d
@@ -60,14 +60,6 @@ func Several(runs []Named) *Doc {
 	d.Findings = atMost(append(d.Findings, "The runs share no rounds: between them the machine may have changed."))
 	d.Blocks = []Block{{Heading: "Rows", Table: t.without(none, ""), Note: noted}}
 	return d
-}
-
-// nonEmpty is a list of a text, of none where it is empty.
-func nonEmpty(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
 }
 
 // title says what a run is about.
@@ -144,12 +136,8 @@ func findings(run *result.Run) []string {
 
 // wrong are reasons to distrust a run.
 func wrong(run *result.Run) (all []string) {
-	bad := 0
-	for _, r := range run.Rows {
-		if r.Audit.Done && !r.Audit.OK {
-			bad++
-		}
-	}
+	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
+	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))
 	if bad > 0 {
 		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.", bad, count(len(run.Rows), "row")))
 	}

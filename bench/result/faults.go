@@ -175,15 +175,14 @@ type Scenario struct {
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
+// that are the findings of which something holds.
+func (r *Faults) that(holds func(Finding) bool) []Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
+}
+
 // Of returns the findings of a scenario.
 func (r *Faults) Of(scenario string) []Finding {
-	var found []Finding
-	for _, f := range r.Findings {
-		if f.Scenario == scenario {
-			found = append(found, f)
-		}
-	}
-	return found
+	return r.that(func(f Finding) bool { return f.Scenario == scenario })
 }
 
 // finding is that of a scenario with a subject; an empty one where there is none.
@@ -234,14 +233,7 @@ func (r *Faults) Restore(before *Faults) (kept int) {
 }
 
 // Kept is how many findings are of an earlier run, because they could not be made again.
-func (r *Faults) Kept() (n int) {
-	for _, f := range r.Findings {
-		if f.Kept != "" {
-			n++
-		}
-	}
-	return n
-}
+func (r *Faults) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
 
 // Missing is how many findings of each scenario the end of a run prevented, or its beginning has to wait for.
 func (r *Faults) Missing() map[string]int {
@@ -255,25 +247,12 @@ func (r *Faults) Missing() map[string]int {
 }
 
 // Found is how many findings there are that no end of the run prevented.
-func (r *Faults) Found() (n int) {
-	for _, f := range r.Findings {
-		if f.Verdict != Stopped {
-			n++
-		}
-	}
-	return n
+func (r *Faults) Found() int {
+	return len(r.that(func(f Finding) bool { return f.Verdict != Stopped }))
 }
 
 // Broken returns the findings in which a lock broke a promise of its own.
-func (r *Faults) Broken() []Finding {
-	var broken []Finding
-	for _, f := range r.Findings {
-		if f.Broken != "" {
-			broken = append(broken, f)
-		}
-	}
-	return broken
-}
+func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }
 
 // Write stores the result as indented JSON.
 func (r *Faults) Write(w io.Writer) error {

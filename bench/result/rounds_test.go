@@ -112,7 +112,7 @@ func TestSteadiness(t *testing.T) {
 		course []int64
 		want   float64
 	}{
-		{[]int64{100, 100, 100, 100}, 1}, {[]int64{100, 100, 50, 50}, 0.5}, {[]int64{0, 0, 200, 200}, math.Inf(1)},
+		{[]int64{100, 100, 100, 100}, 1}, {[]int64{100, 100, 50, 50}, 0.5}, {[]int64{0, 0, 200, 200}, 1000},
 		{[]int64{100, 50}, math.NaN()}, // too few to tell
 	} {
 		r := result.Row{Seconds: float64(len(c.course)), CourseSeconds: 1, Course: c.course}

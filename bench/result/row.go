@@ -181,7 +181,7 @@ func (r *Row) Steadiness() float64 {
 		before := max(0, min(length, r.Seconds/2-at)) / length // the part of the interval that lies in the first half
 		first, second, at = first+before*float64(n), second+(1-before)*float64(n), at+length
 	}
-	return second / first
+	return min(second/first, 1000) // no infinity: JSON has none
 }
 
 // EnoughPurchases is how many a row needs before its halves and tails say something.

@@ -2,9 +2,7 @@ package sweep
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
@@ -92,36 +90,4 @@ func (p *Point) Between(a, b string) (compare.Comparison, bool) {
 		}
 	}
 	return compare.Comparison{}, false
-}
-
-// A Line is the points along one axis, at one value of the other if there is one.
-type Line struct {
-	Axis   result.AxisName
-	Along  string    // the other axis with its value, as in "hold=1"; empty: the sweep has one axis
-	Values []float64 // of Axis
-	Points []Point
-}
-
-// Lines are those along the first axis of a sweep, and then those along its second.
-func Lines(run *result.Run, points []Point) (all []Line) {
-	axes := run.Manifest.Config.Axes
-	for i, axis := range axes {
-		others := []float64{0}
-		if len(axes) == 2 {
-			others = axes[1-i].Values
-		}
-		for _, other := range others {
-			l := Line{Axis: axis.Name, Values: axis.Values}
-			if len(axes) == 2 {
-				l.Along = fmt.Sprintf("%s=%s", axes[1-i].Name, strconv.FormatFloat(other, 'f', -1, 64))
-			}
-			for _, p := range points {
-				if len(axes) == 1 || p.At[1-i] == other {
-					l.Points = append(l.Points, p)
-				}
-			}
-			all = append(all, l)
-		}
-	}
-	return all
 }

@@ -51,7 +51,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if server.target == nil {
 		return usageError{errors.New("which server? give --redis URL or REDIS_URL")}
 	}
-	p.password = server.target.Password
+	p.passwords = append(p.passwords, server.target.Password)
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 	fmt.Fprintf(p.stderr, "looking for a market under %s on %s\n", prefix, server.target)
@@ -63,7 +63,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	_, err = fmt.Fprintln(p.stdout, message)
+	_, err = fmt.Fprintln(p.stdout, printable(message))
 	return err
 }
 

@@ -54,7 +54,7 @@ func main() {
 type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
-	password       string // of the user's server, to be kept out of errors
+	passwords      []string // of the user's servers, to be kept out of errors
 
 	mu      sync.Mutex
 	closers []func() error // of what is to be closed where a second signal ends the program
@@ -191,7 +191,7 @@ func version() string {
 }
 
 // credentials are user and password of a URL, or of what looks like the rest of one.
-var credentials = regexp.MustCompile("(?:(\\w+://)|[^\\s'\"`=:]*)[^\\s'\"`=:]*:[^\\s'\"`]*@")
+var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"`=:]*:[^\\s'\"`]*)@")
 
 // withoutPasswords is a text whose URLs have lost user and password.
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
@@ -222,9 +222,12 @@ func (p *program) discreet(err error) error {
 		return nil
 	}
 	text := printable(withoutPasswords(err.Error()))
-	if p.password != "" {
+	for _, password := range p.passwords {
+		if password == "" {
+			continue
+		}
 		for _, quote := range []string{"'", "`", `"`} {
-			text = strings.ReplaceAll(text, quote+p.password+quote, quote+"***"+quote)
+			text = strings.ReplaceAll(text, quote+password+quote, quote+"***"+quote)
 		}
 	}
 	return reworded{text, err}

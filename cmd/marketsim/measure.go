@@ -27,7 +27,10 @@ import (
 // measure measures a plan on servers that it starts, stores the result after each row, and draws it.
 func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if plan.server.target != nil {
-		p.password = plan.server.target.Password
+		p.passwords = append(p.passwords, plan.server.target.Password)
+	}
+	for _, master := range plan.server.locks.Masters {
+		p.passwords = append(p.passwords, master.Password)
 	}
 	if err := plan.prepare(); err != nil {
 		return err
@@ -95,7 +98,7 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		return err
 	}
 	for _, without := range missing {
-		fmt.Fprintf(p.stderr, "warning: %s\n", without)
+		fmt.Fprintf(p.stderr, "warning: %s\n", p.discreet(errors.New(without)))
 	}
 	if on.market, err = plan.server.start(ctx); err != nil {
 		return err

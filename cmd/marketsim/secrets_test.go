@@ -62,6 +62,12 @@ func TestPasswordIsHidden(t *testing.T) {
 	right, wrong := newExternal(t, "--requirepass", secret), newExternal(t, "--requirepass", "another")
 	slip := marketsim(t, "run", "--strategy", "fine", "--redis", "redis://"+secret+"@"+right.Target.Addr)
 	hidden(t, secret, slip.exits(t, exitEnvironment).says(t, "as a user without a password"))
+	var masters []string
+	for range 3 {
+		masters = append(masters, "redis://:"+secret+"@"+fakeRedis(t, echo))
+	}
+	five := marketsim(t, "run", "--strategy", "fine:redlock", "--redlock", strings.Join(masters, ","))
+	hidden(t, secret, five.exits(t, exitEnvironment).says(t, "unknown command"))
 	for form, flags := range passwordForms {
 		t.Run(form, func(t *testing.T) {
 			for _, c := range []struct {
@@ -124,13 +130,13 @@ func TestPasswordInTheWrongPlace(t *testing.T) {
 func TestWithoutPasswords(t *testing.T) {
 	for text, want := range map[string]string{
 		"fine:set-px:ttl=1s at http://h/p": "fine:set-px:ttl=1s at http://h/p", "redis://u:pw@h:7/2": "redis://...@h:7/2",
-		"--redis=rediss://:pw@h": "--redis=rediss://...@h", "u:pw@h": "...@h", "is redis://h:7 up?": "is redis://h:7 up?",
+		"redis://u:it's@h:7": "redis://...@h:7", "--redis=rediss://:pw@h": "--redis=rediss://...@h", "u:pw@h": "...@h", "is redis://h:7 up?": "is redis://h:7 up?",
 	} {
 		if got := withoutPasswords(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}, password: "pw"}
+	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}, passwords: []string{"pw"}}
 	if got, want := p.commandLine(), " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end in %q", got, want)
 	}

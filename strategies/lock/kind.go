@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"io"
 	"slices"
@@ -224,4 +225,20 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 		}
 		return then(v)
 	}
+}
+
+//go:embed *.lua
+var scripts embed.FS
+
+// script is the script that some of the files beside this one make, one after the other.
+func script(files ...string) *redis.Script {
+	text := ""
+	for _, name := range files {
+		part, err := scripts.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // a mistake in this package: every test finds it
+		}
+		text += string(part)
+	}
+	return redis.NewScript(text)
 }

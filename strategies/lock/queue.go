@@ -2,10 +2,7 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -47,15 +44,8 @@ const queuePatience = 5
 func queueKeys(key string) []string { return []string{key, key + ":line", key + ":alive"} }
 
 var (
-	//go:embed queue_line.lua
-	queueLineText string
-	//go:embed queue_take.lua
-	queueTakeText string
-	//go:embed queue_release.lua
-	queueReleaseText string
-
-	queueTake    = redis.NewScript(queueLineText + queueTakeText)
-	queueRelease = redis.NewScript(queueLineText + queueReleaseText)
+	queueTake    = script("queue_line", "queue_take")
+	queueRelease = script("queue_line", "queue_release")
 )
 
 func queueHold(h *hold) {

@@ -2,10 +2,7 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -54,13 +51,8 @@ var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
 	"how long the lock is held at most; if given, there is no watchdog")
 
 var (
-	//go:embed redisson_take.lua
-	redissonTakeText string
-	//go:embed redisson_release.lua
-	redissonReleaseText string
-
-	redissonTake    = redis.NewScript(redissonTakeText)
-	redissonRelease = redis.NewScript(redissonReleaseText)
+	redissonTake    = script("redisson_take")
+	redissonRelease = script("redisson_release")
 )
 
 func redissonHold(h *hold) {

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"sync"
@@ -65,16 +64,9 @@ const ownerFixed = "fixed"
 var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
 var (
-	//go:embed reentrant_enter.lua
-	reentrantEnterText string
-	//go:embed reentrant_leave.lua
-	reentrantLeaveText string
-	//go:embed reentrant_renew.lua
-	reentrantRenewText string
-
-	reentrantEnter = redis.NewScript(reentrantEnterText)
-	reentrantLeave = redis.NewScript(reentrantLeaveText)
-	reentrantRenew = redis.NewScript(reentrantRenewText)
+	reentrantEnter = script("reentrant_enter")
+	reentrantLeave = script("reentrant_leave")
+	reentrantRenew = script("reentrant_renew")
 )
 
 // enterByScript enters if nobody else is in.

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,16 +71,9 @@ func rwKeys() Kind {
 func rwKeysKeys(key string) []string { return []string{key + ":readers", key + ":writer"} }
 
 var (
-	//go:embed rw_naive_take.lua
-	rwNaiveTakeText string
-	//go:embed rw_keys_take.lua
-	rwKeysTakeText string
-	//go:embed rw_keys_release.lua
-	rwKeysReleaseText string
-
-	rwNaiveTake   = redis.NewScript(rwNaiveTakeText)
-	rwKeysTake    = redis.NewScript(rwKeysTakeText)
-	rwKeysRelease = redis.NewScript(rwKeysReleaseText)
+	rwNaiveTake   = script("rw_naive_take")
+	rwKeysTake    = script("rw_keys_take")
+	rwKeysRelease = script("rw_keys_release")
 )
 
 // takeRWKeys runs a script that takes the lock.
@@ -125,13 +117,8 @@ var (
 )
 
 var (
-	//go:embed rw_hash_take.lua
-	rwHashTakeText string
-	//go:embed rw_hash_release.lua
-	rwHashReleaseText string
-
-	rwHashTake    = redis.NewScript(rwHashTakeText)
-	rwHashRelease = redis.NewScript(rwHashReleaseText)
+	rwHashTake    = script("rw_hash_take")
+	rwHashRelease = script("rw_hash_release")
 )
 
 func rwHashHold(h *hold) {
@@ -189,18 +176,9 @@ func rwSafeKeys(key string) []string {
 }
 
 var (
-	//go:embed rw_safe_now.lua
-	rwSafeNowText string
-	//go:embed rw_safe_take.lua
-	rwSafeTakeText string
-	//go:embed rw_safe_release.lua
-	rwSafeReleaseText string
-	//go:embed rw_safe_renew.lua
-	rwSafeRenewText string
-
-	rwSafeTake    = redis.NewScript(rwSafeNowText + rwSafeTakeText)
-	rwSafeRelease = redis.NewScript(rwSafeNowText + rwSafeReleaseText)
-	rwSafeRenew   = redis.NewScript(rwSafeNowText + rwSafeRenewText)
+	rwSafeTake    = script("rw_safe_now", "rw_safe_take")
+	rwSafeRelease = script("rw_safe_now", "rw_safe_release")
+	rwSafeRenew   = script("rw_safe_now", "rw_safe_renew")
 )
 
 // rwSafeHold waits in a place that each attempt keeps for some time: a writer's bar or a reader's turn.

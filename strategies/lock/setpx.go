@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -112,15 +111,9 @@ func checkSetPX(v param.Values) error {
 	return nil
 }
 
-//go:embed compare_delete.lua
-var compareDeleteText string
-
-//go:embed compare_expire.lua
-var compareExpireText string
-
 var (
-	compareDelete = redis.NewScript(compareDeleteText)
-	compareExpire = redis.NewScript(compareExpireText)
+	compareDelete = script("compare_delete")
+	compareExpire = script("compare_expire")
 )
 
 // compared completes a lock whose key holds its token: scripts that compare it release and renew the lock.
@@ -235,10 +228,7 @@ func fenced() Kind {
 // fencedKeys are the lock's key and the counter of its holders.
 func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
 
-//go:embed fenced_take.lua
-var fencedTakeText string
-
-var fencedTake = redis.NewScript(fencedTakeText)
+var fencedTake = script("fenced_take")
 
 func fencedHold(h *hold) {
 	h.compared()

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -45,13 +44,8 @@ func ticket() Kind {
 func ticketKeys(key string) []string { return []string{key, key + ":taken", key + ":abandoned"} }
 
 var (
-	//go:embed ticket_try.lua
-	ticketTryText string
-	//go:embed ticket_leave.lua
-	ticketLeaveText string
-
-	ticketTry   = redis.NewScript(ticketTryText)
-	ticketLeave = redis.NewScript(ticketLeaveText)
+	ticketTry   = script("ticket_try")
+	ticketLeave = script("ticket_leave")
 )
 
 func ticketHold(h *hold) {
