@@ -101,12 +101,13 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions is how many keys the server has evicted since the market was seeded.
+// evictions is how many keys the server has evicted since the market was seeded. Of another server, to which the market's slot
+// may have moved, its own counter says nothing.
 func (m *rowMarket) evictions(now keeping) int64 {
-	if now.process == m.kept.process {
-		return now.evicted - m.kept.evicted
+	if now.process != m.kept.process {
+		return 0
 	}
-	return now.evicted
+	return now.evicted - m.kept.evicted
 }
 
 // lost returns ErrKeysLost, wrapped, if the server has lost keys that only the run itself removes.

@@ -331,3 +331,14 @@ func TestEvictionOfOthers(t *testing.T) {
 		t.Errorf("audit %+v, warnings %v; want one key evicted", row.Audit, row.Warnings)
 	}
 }
+
+// What another server has evicted, to which the market's slot has moved, was not the market's.
+func TestEvictionsOfAnotherServer(t *testing.T) {
+	m := &rowMarket{kept: keeping{process: "first", evicted: 5}}
+	if n := m.evictions(keeping{process: "first", evicted: 7}); n != 2 {
+		t.Errorf("the same server has evicted %d, want 2", n)
+	}
+	if n := m.evictions(keeping{process: "second", evicted: 7}); n != 0 {
+		t.Errorf("another server has evicted %d of the market's keys, want 0", n)
+	}
+}

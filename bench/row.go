@@ -50,7 +50,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	n := &t.count
 	r.Listed, r.Bought = n[listed], n[bought]
 	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
-	r.Refused, r.Unknown, r.TornReads = t.refused, n[unknown], n[torn]
+	r.Refused, r.ContendedBeside, r.Unknown, r.TornReads = t.refused, n[contendedBeside], n[unknown], n[torn]
 	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
 	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
 		r.Cut = m.cut
@@ -176,7 +176,7 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 		bought[r.Strategy] += r.Bought
 	}
 	for _, r := range rows {
-		contended := r.Refused[market.Reason(market.ErrContended)]
+		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
 		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a row that took longer than planned stood still
 		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {

@@ -69,6 +69,7 @@ const (
 	listRetries
 	polls
 	listPolls
+	contendedBeside // listings and looks that gave up under contention
 	unknown
 	leasesLost
 	failedReleases
@@ -190,6 +191,7 @@ func (t *tally) listed(s span, receipt market.Receipt, err error) {
 	}
 	t.count[listRetries] += int64(receipt.Retries)
 	t.count[listPolls] += int64(receipt.Polls)
+	t.beside(err)
 	if err == nil {
 		t.took[listTime].note(time.Duration(s.end - s.start))
 	}
@@ -222,11 +224,22 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 }
 
 func (t *tally) browsed(s span, sighting market.Sighting, receipt market.Receipt, err error) {
-	if t.operation(s, receipt, err) && err == nil {
+	if !t.operation(s, receipt, err) {
+		return
+	}
+	t.beside(err)
+	if err == nil {
 		t.took[browseTime].note(time.Duration(s.end - s.start))
 		if sighting.Torn {
 			t.count[torn]++
 		}
+	}
+}
+
+// beside counts what gave up under contention and was no order.
+func (t *tally) beside(err error) {
+	if market.Reason(err) == market.Reason(market.ErrContended) {
+		t.count[contendedBeside]++
 	}
 }
 

@@ -392,16 +392,3 @@ func TestPipelineThatIsRefused(t *testing.T) {
 		g.Errorf("audit: %+v; want an item in two places", v)
 	}
 }
-
-// A refused MULTI says nothing of what comes after it, which the server executes.
-func TestRefusedMultiLeavesTheOutcomeUnknown(t *testing.T) {
-	t.Parallel()
-	g := newFixture(t, testkit.Local(t))
-	g.must(g.conn.Do(g.ctx, "ACL", "SETUSER", "guest", "on", ">secret", "~*", "&*", "+@all", "-multi").Err())
-	target := g.server.Target
-	target.Username, target.Password = "guest", "secret"
-	w := g.open("fine:set-px", backend.NewServer(backend.NameURL, target, "guest", nil), strategies.Env{})
-	_, err := w.list(g.listing(0))
-	g.unknown(err)
-	g.sound(1, 0)
-}

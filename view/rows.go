@@ -71,7 +71,7 @@ var headed = []struct {
 	{result.Main, "Rows", ""},
 	{result.OpenLoop, "Open loop", "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
 		"late: done later than --slo after it was due, or not at all."},
-	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. contended: given up. " +
+	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. contended: given up, not only orders. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
 	{result.Cost, "Cost", "Of each purchase, orders in vain included. server, client: processor time of the market's server " +
 		"and of this process. background: renewals, subscriptions and heartbeats."},
@@ -148,6 +148,7 @@ type remark struct {
 	least, most float64
 	rows        []string // names
 	times       map[string]int
+	last        *result.Row // of which it was said; a row of several markets may say it for each
 }
 
 // remarks collects them, each once.
@@ -161,9 +162,13 @@ func (s *remarks) add(row *result.Row, code result.Code, text string, value floa
 	}
 	r := s.all[i]
 	r.least, r.most = min(r.least, value), max(r.most, value)
+	if r.last == row {
+		return
+	}
 	if r.times[row.Name()]++; r.times[row.Name()] == 1 {
 		r.rows = append(r.rows, row.Name())
 	}
+	r.last = row
 }
 
 // notes say what is wrong or strange about the rows of a run, each once with the rows that it is about.

@@ -147,6 +147,18 @@ func TestNothingIsDecided(t *testing.T) {
 	}
 }
 
+// TestSaidOnceARound: what several markets of one row say is counted by rounds.
+func TestSaidOnceARound(t *testing.T) {
+	run := compared()
+	run.Rows[0].Warn(result.Evicted, 1, "")
+	run.Rows[0].Warn(result.Evicted, 2, "")
+	want := fmt.Sprintf("%s (1 of %d): the server evicted", run.Rows[0].Name(), run.Manifest.Config.Trials)
+	var b bytes.Buffer
+	if err := view.Text(&b, view.Run(run)); err != nil || !strings.Contains(b.String(), want) {
+		t.Errorf("%v, and %q is not in\n%s", err, want, b.String())
+	}
+}
+
 // TestHostile: what a file holds moves no cursor and is read as markup by nothing.
 func TestHostile(t *testing.T) {
 	for name, draw := range map[string]func(*bytes.Buffer, *result.Run) error{

@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/wire"
 )
 
 // String is the report for a terminal: each harm with its schedule and how to play it again, and always how far was looked.
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
-		text += fmt.Sprintf("%s: harm with %s\n\n%s\nPlay it again: -replay %s\n\n", of, bounds(f.Preemptions, f.Faults),
-			f.Diagram, f.Token)
+		text += fmt.Sprintf("%s: harm with %d preemptions and %d faults\n\n%s\nPlay it again: -replay %s\n\n", of, f.Preemptions,
+			f.Faults, f.Diagram, f.Token)
 	}
 	return text + of + ": " + r.Bound()
-}
-
-func bounds(preemptions, faults int) string {
-	return fmt.Sprintf("%d preemptions and %d faults", preemptions, faults)
 }
 
 // Bound is the sentence that belongs to each "nothing was found": how far was looked, and what was taken for granted.
@@ -37,8 +35,9 @@ func (r *Report) Bound() string {
 	if r.Stopped != "" {
 		stopped = "; stopped by " + r.Stopped
 	}
-	return fmt.Sprintf("%s in %d schedules: %s%s; requests are atomic and take no time but for pauses and delays; timers fire in "+
-		"order; pushes arrive at once; the server is miniredis%s", found, r.Schedules, bounds(r.Preemptions, r.Faults), of, stopped)
+	return fmt.Sprintf("%s in %d schedules: %d preemptions and %d faults%s; requests are atomic and take no time but for pauses and "+
+		"delays; timers fire in order; pushes arrive at once; the server is miniredis%s",
+		found, r.Schedules, r.Preemptions, r.Faults, of, stopped)
 }
 
 // A Diagram is one schedule as people read it: time downwards, a column a client and one for the server.
@@ -54,40 +53,19 @@ type Row struct {
 	Client int           // -1: it happens to the server
 	Does   string
 	Reply  string // or what happens to the server
+
+	commands [][]string // of a request, until a diagram is made of it
+	answer   string
 }
 
-// An event is something that has happened. What its rows show is made of it where somebody wants to see them.
-type event struct {
-	Row
-	commands [][]string
-	answer   string // to commands
-}
-
-// draw notes something.
-func (w *world) draw(client int, does, reply string) {
-	w.events = append(w.events, event{Row: Row{time.Since(w.begin), client, does, reply}})
-}
-
-// drawRequest notes the commands of a request, with the reply, or a fault, beside the last one.
-func (w *world) drawRequest(r *request, fault string) {
-	w.events = append(w.events, event{Row{time.Since(w.begin), r.client, "", fault}, r.commands, string(w.answer)})
-}
-
-// replies are the values in what a server sends; of several commands without what MULTI and those that it queues answer.
-func replies(answer string, several bool) string {
-	var values []string
-	for line := range strings.SplitSeq(strings.TrimSpace(answer), "\r\n") {
-		switch {
-		case line == "_" || strings.HasSuffix(line, "-1") && strings.ContainsAny(line[:1], "$*"):
-			line = "nil"
-		case line == "" || strings.ContainsAny(line[:1], "$*%~>") || several && (line == "+OK" || line == "+QUEUED"):
-			continue
-		case strings.ContainsAny(line[:1], "+:,-"):
-			line = line[1:]
-		}
-		values = append(values, line)
+// draw notes what happens, with a request, if there is one, and the last reply.
+func (w *world) draw(row Row, r *request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if row.At = time.Since(w.begin); r != nil {
+		row.Client, row.commands, row.answer = r.client, r.commands, string(r.answer)
 	}
-	return strings.Join(values, " ")
+	w.rows = append(w.rows, row)
 }
 
 // short is a command without the prefix of its keys, and with a script's number in place of the script.
@@ -110,17 +88,19 @@ func (w *world) diagram(harms []Harm) (d Diagram) {
 		return tokens[token]
 	}
 	add := func(r Row, does, reply string) {
-		r.Does, r.Reply = token.ReplaceAllStringFunc(does, name), token.ReplaceAllStringFunc(reply, name)
-		d.Rows = append(d.Rows, r)
+		does, reply = token.ReplaceAllStringFunc(does, name), token.ReplaceAllStringFunc(reply, name)
+		d.Rows = append(d.Rows, Row{At: r.At, Client: r.Client, Does: does, Reply: reply})
 	}
-	for _, e := range w.events {
-		for _, command := range e.commands[:max(0, len(e.commands)-1)] {
-			add(e.Row, w.short(command), "")
+	for _, r := range w.rows {
+		for _, command := range r.commands[:max(0, len(r.commands)-1)] {
+			add(r, w.short(command), "")
 		}
-		if n := len(e.commands); n > 0 {
-			e.Does, e.Reply = w.short(e.commands[n-1]), cmp.Or(e.Reply, replies(e.answer, n > 1))
+		if last := len(r.commands) - 1; last >= 0 {
+			queued := func(value string) bool { return last > 0 && (value == "OK" || value == "QUEUED") }
+			values := slices.DeleteFunc(wire.Values(r.answer), queued)
+			r.Does, r.Reply = w.short(r.commands[last]), cmp.Or(r.Reply, strings.Join(values, " "))
 		}
-		add(e.Row, e.Does, e.Reply)
+		add(r, r.Does, r.Reply)
 	}
 	for i, c := range w.trial.Clients {
 		d.Clients, d.End = append(d.Clients, c.Name), append(d.End, c.Name+": "+w.clients[i].told)

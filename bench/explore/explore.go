@@ -4,17 +4,13 @@
 //
 //	go test ./bench/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
 //
-// The clients run their own code: strategies and locks as they are, over go-redis. Their connections lead to a server in
-// memory (miniredis), and hold each request until the search delivers it ([conn]). Time is that of package synctest: it
-// stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, again and
-// again, each time with another choice ([search]); nothing is saved in between. The bounds are raised step by step, preemptions
-// before faults: of the harm that is found first none has fewer faults, or as many and fewer preemptions.
+// The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory (miniredis),
+// and hold each request until the search delivers it ([conn]). Time is that of package synctest: it stands still while anybody
+// works, and jumps to the next timer when all wait. A schedule is run from its start, each time with another choice ([search]).
+// The bounds are raised step by step, preemptions before faults: of the harm that is found first none has fewer faults, or as
+// many and fewer preemptions. What the clients do is a [Program]: markettest and locktest have those of orders and of locks.
 //
-// A [Program] is what the clients do. [Market] makes one of orders and listings, judged by the market's own audit. Own code
-// is explored by markettest.Explore and locktest.Explore.
-//
-// Source: M. Musuvathi and S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs" (CHESS),
-// 2007.
+// Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs", 2007 (CHESS).
 package explore
 
 import (
@@ -30,13 +26,10 @@ const Lease = time.Second
 
 // A Program is what a few clients do at the same time, from a certain state of a server.
 type Program struct {
-	Name string // in tokens and reports: no spaces and no slashes
-	// Subject is what the clients use, such as a spec: part of a token.
-	Subject string
-	// Prefix is that of keys: diagrams leave it out.
-	Prefix string
-	// Apart gives the locks a server of their own: see Session.ConnectLocks. Empty and Behind strike there, and nowhere else.
-	Apart bool
+	Name    string // in tokens and reports: no spaces and no slashes
+	Subject string // what the clients use, such as a spec: part of a token
+	Prefix  string // of keys: diagrams leave it out
+	Apart   bool   // the locks have a server of their own (Session.ConnectLocks), the only one that Empty and Behind strike
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -46,8 +39,7 @@ type Trial struct {
 	Clients []Client
 	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
 	Judge func(*Server) []Harm
-	// Plain says why the first schedule, without preemptions and faults, shows nothing, because the clients do not do what
-	// they are there for. Nil: nothing is asked.
+	// Plain says why the first schedule, in which nothing strikes, shows nothing of what clients are there for. Nil: it does.
 	Plain func() error
 }
 
@@ -74,7 +66,7 @@ type Bounds struct {
 // A Fault is what can happen to a client, its network or a server, besides that another client is faster.
 type Fault string
 
-// The faults.
+// The faults, and what else can be chosen: a letter each.
 const (
 	Pause  Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
 	Die    Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
@@ -82,13 +74,7 @@ const (
 	Delay  Fault = "delay"      // a request is on its way until its client has given up, and then comes
 	Empty  Fault = "empty"      // the server of the locks is started anew, and holds nothing
 	Behind Fault = "behind"     // the server of the locks is replaced by one that lacks the last write, or the last two
-)
 
-// Faults lists them.
-func Faults() []Fault { return []Fault{Pause, Die, Lose, Delay, Empty, Behind} }
-
-// What else can be chosen: a letter each.
-const (
 	deliver  Fault = "d"
 	wake     Fault = "w"
 	timePass Fault = "t" // to the next timer of a client
@@ -108,8 +94,7 @@ func (c choice) isFault() bool { return len(c.what) > 1 }
 // String is the choice in a token.
 func (c choice) String() string { return string(c.what) + strconv.Itoa(c.n+1) }
 
-// version is that of tokens: it changes when a token would mean another schedule.
-const version = "x2"
+const version = "x2" // of tokens: it changes when a token would mean another schedule
 
 // written is a schedule of a program as Replay takes it.
 func written(p Program, schedule []choice) string {
@@ -120,11 +105,9 @@ func written(p Program, schedule []choice) string {
 // ParseToken returns the parts of a token that a report printed.
 func ParseToken(text string) (subject, program string, steps []string, err error) {
 	parts := strings.Split(text, "/")
-	if len(parts) < 4 {
-		return "", "", nil, fmt.Errorf("%q is no token of a schedule: copy one from the report of a search", text)
-	}
-	if parts[0] != version {
-		return "", "", nil, fmt.Errorf("token %q is of version %s, and this is %s: search again", text, parts[0], version)
+	if len(parts) < 4 || parts[0] != version {
+		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: search again, and copy one from the report",
+			text, version)
 	}
 	n := len(parts) - 2 // a test's name may hold slashes, too
 	return strings.Join(parts[1:n], "/"), parts[n], strings.Split(parts[n+1], "."), nil

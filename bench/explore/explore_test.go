@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/market/markettest"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
@@ -22,22 +24,28 @@ var (
 	replay      = flag.String("replay", "", "token of a schedule to play again")
 )
 
-// programOf makes a program for a spec, or skips the test where that cannot be explored.
-func programOf(t *testing.T, text, name string) (explore.Program, explore.Market) {
+// parsed is a spec, or the test is skipped where it cannot be explored.
+func parsed(t *testing.T, text string) strategies.Spec {
 	t.Helper()
-	parsed, err := parse(catalogue.Full(), text)
+	spec, err := parse(catalogue.Full(), text)
 	if errors.Is(err, errElsewhere) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	markets := explore.Markets()
-	i := slices.IndexFunc(markets, func(m explore.Market) bool { return m.Name == name })
+	return spec
+}
+
+// programOf makes a program for a spec.
+func programOf(t *testing.T, text, name string) (explore.Program, markettest.Market) {
+	t.Helper()
+	spec, markets := parsed(t, text), markettest.Markets()
+	i := slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no program %q", name)
 	}
-	return markets[i].Program(parsed.String(), openSpec(parsed, markets[i].Apart)), markets[i]
+	return markets[i].Program(spec.String(), openSpec(spec, markets[i].Apart)), markets[i]
 }
 
 // TestExplore explores what the flags say, and fails where that does harm.
@@ -55,24 +63,21 @@ func TestExplore(t *testing.T) {
 		t.Logf("%s\n%s", *replay, d)
 		return
 	}
-	for _, m := range explore.Markets() {
+	known := []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Delay, explore.Empty, explore.Behind}
+	for _, m := range markettest.Markets() {
 		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			p, _ := programOf(t, *spec, m.Name)
+			is := parsed(t, *spec)
 			b := explore.Bounds{Preemptions: *preemptions, Faults: *faults, Schedules: *schedules}
-			if len(m.Trades) > 2 {
-				b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
-			}
 			for name := range strings.FieldsFuncSeq(*of, func(r rune) bool { return r == ',' }) {
+				if !slices.Contains(known, explore.Fault(name)) {
+					t.Fatalf("there is no fault %q: there are %q", name, known)
+				}
 				b.Of = append(b.Of, explore.Fault(name))
 			}
-			if r := explore.Run(t, p, b); len(r.Found) > 0 {
-				t.Error("\n" + r.String())
-			} else {
-				t.Log(r)
-			}
+			m.Explore(t, is.String(), openSpec(is, m.Apart), b)
 		})
 	}
 }
@@ -112,6 +117,15 @@ func TestReduction(t *testing.T) {
 			len(reduced.Found) != len(whole.Found) {
 			t.Errorf("%s: with the reduction %s\nwithout %s", text, reduced.Bound(), whole.Bound())
 		}
+	}
+}
+
+// A replica that lags behind a server with subscribers ends with its schedule.
+func TestBehindSubscriptions(t *testing.T) {
+	p, _ := programOf(t, "fine:redisson", "locks-apart")
+	r := explore.Run(t, p, explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Behind}, Goes: true})
+	if r.Preemptions != 1 || len(r.Found) == 0 {
+		t.Error(r)
 	}
 }
 

@@ -95,7 +95,8 @@ func (p played) Real(ctx context.Context, target backend.Target) error {
 		running: nobody}
 	server, conns := &Server{world: w}, map[*conn]*bufio.ReadWriter{}
 	var failed error
-	server.send = func(c *conn, commands [][]string) {
+	server.execute = func(r *request) {
+		c, commands := r.conn, r.commands
 		w.mu.Lock()
 		rw, err := conns[c], error(nil)
 		if rw == nil {
@@ -144,7 +145,7 @@ func (p played) Real(ctx context.Context, target backend.Target) error {
 			time.Sleep(s.at - p.steps[n-1].at)
 		}
 		if s.what == timePass {
-			w.draw(nobody, "", "*time goes on*")
+			w.draw(Row{Client: nobody, Reply: "*time goes on*"}, nil)
 			continue
 		}
 		var r *request
@@ -208,16 +209,12 @@ func (p played) until(w *world, client, n int, line string) (*request, error) {
 
 // do is world.do without a bubble.
 func (p played) do(w *world, c choice, r *request) {
-	w.mu.Lock()
 	switch c.what {
 	case Pause:
-		w.draw(c.n, "*pauses*", "")
-		w.clients[c.n].paused = time.Now()
+		w.draw(Row{Client: c.n, Does: "*pauses*"}, nil)
 	case wake:
-		w.draw(c.n, "*wakes after*", "")
-		w.clients[c.n].paused = time.Time{}
+		w.draw(Row{Client: c.n, Does: "*wakes after*"}, nil)
 	}
-	w.mu.Unlock()
 	if r != nil {
 		w.execute(r, c.what)
 	}

@@ -1,8 +1,10 @@
 package explore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"net"
 	"runtime"
@@ -14,19 +16,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
 // A Report is what a search found.
 type Report struct {
-	Program   Program
-	Bounds    Bounds
-	Schedules int     // of the last bounds that were reached: all different
-	Harmful   int     // of these
-	Found     []Found // the first of each kind
-	Stopped   string  // why it ended before its bounds; empty: it did not
-
-	Preemptions, Faults int // the last bounds
+	Program             Program
+	Bounds              Bounds
+	Preemptions, Faults int     // the last bounds that were reached
+	Schedules           int     // of these bounds: all different
+	Harmful             int     // of these
+	Found               []Found // the first of each kind
+	Stopped             string  // why it ended before its bounds; empty: it did not
 }
 
 // A Found is the shortest schedule to a harm.
@@ -42,7 +46,8 @@ type search struct {
 	Report // so far
 	t      *testing.T
 	learned
-	path     []node // of the schedule that is run
+	path     []node                 // of the schedule that is run
+	redis    []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	progress atomic.Int64
 	silence  time.Duration // how long the search may stand still in real time
 }
@@ -55,45 +60,29 @@ type node struct {
 	pending []string // what each client wants to send
 }
 
-// A chooser makes the choice at the next point.
-type chooser func(w *world, options []choice) (choice, error)
-
-// Run searches, and fails the test where nothing can be concluded. What it finds is no failure: see Report. Its test must
-// not be parallel, because what is random in the process is fixed meanwhile.
-func Run(t *testing.T, p Program, b Bounds) *Report {
-	t.Helper()
-	r, err := Search(t, p, b)
-	if err != nil {
-		t.Fatalf("explore %s, %s: %v", p.Subject, p.Name, err)
-	}
-	return r
-}
-
-// Search is Run for whom it is no failure where nothing can be concluded: the error says why.
+// Search goes through the schedules of a program. What it finds is no failure: see Report. An error says why nothing can be
+// concluded. Its test must not be parallel, because what is random in the process is fixed meanwhile.
 func Search(t *testing.T, p Program, b Bounds) (*Report, error) {
 	s := newSearch(t, p, b)
 	return &s.Report, s.guarded(s.run)
 }
 
 func newSearch(t *testing.T, p Program, b Bounds) *search {
-	if b.Schedules == 0 {
-		b.Schedules = 1_000_000
-	}
+	b.Schedules = cmp.Or(b.Schedules, 1_000_000)
 	if b.Of == nil {
-		b.Of = Faults()
+		b.Of = []Fault{Pause, Die, Lose, Delay, Empty, Behind}
 	}
 	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return (f == Empty || f == Behind) && !p.Apart })
 	return &search{t: t, Report: Report{Program: p, Bounds: b}, learned: learned{uses: map[asked]keys{}}, silence: 20 * time.Second}
 }
 
-// guarded runs the first schedule once, for the scripts that clients send, and so that a program that does nothing is told;
-// and then what runs more. It returns an error where that stands still: a bubble in which a goroutine waits for a real
-// socket, or spins, does not end.
+// guarded runs the first schedule once, for the scripts that clients send, and to tell of a program that does nothing, and then
+// what runs more. It returns an error where that stands still: a bubble where somebody waits for a real socket does not end.
 func (s *search) guarded(run func() error) error {
 	s.t.Setenv("GODEBUG", "randseednop=0")
 	backend.QuietLogs()                // the search breaks connections all the time
 	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
 	done := make(chan error, 1)
 	go func() {
@@ -116,6 +105,7 @@ func (s *search) guarded(run func() error) error {
 		case <-time.After(s.silence):
 		}
 	}
+	s.progress.Store(math.MinInt64)
 	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, or has connected by itself and "+
 		"not by Session.Dial, so that nothing can be concluded", s.silence)
 }
@@ -123,9 +113,8 @@ func (s *search) guarded(run func() error) error {
 // run raises the bounds until a harm is found, or the last ones are reached.
 func (s *search) run() error {
 	b := s.Bounds
-	if b.Preemptions < 0 || b.Faults < 0 || b.Schedules < 0 {
-		return fmt.Errorf("bounds of %d preemptions, %d faults and %d schedules: none can be below 0",
-			b.Preemptions, b.Faults, b.Schedules)
+	if min(b.Preemptions, b.Faults, b.Schedules) < 0 {
+		return fmt.Errorf("of %d preemptions, %d faults and %d schedules none can be below 0", b.Preemptions, b.Faults, b.Schedules)
 	}
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
@@ -143,8 +132,7 @@ func (s *search) run() error {
 	return nil
 }
 
-// Replay plays the schedule of a token that a report of the same program has printed. An error says at which step the token
-// asks for what cannot be chosen.
+// Replay plays the schedule of a token that a report of the same program has printed. An error says which step cannot be chosen.
 func Replay(t *testing.T, p Program, text string) (d Diagram, err error) {
 	t.Helper()
 	subject, name, steps, err := ParseToken(text)
@@ -155,22 +143,20 @@ func Replay(t *testing.T, p Program, text string) (d Diagram, err error) {
 		return d, err
 	}
 	s := newSearch(t, p, Bounds{Unreduced: true})
+	s.Preemptions, s.Faults = len(steps), len(steps)
 	err = s.guarded(func() error {
-		s.Preemptions, s.Faults = len(steps), len(steps)
 		w, harms, err := s.schedule(follow(steps))
 		if err == nil && len(w.steps) < len(steps) {
 			err = fmt.Errorf("step %d of the token did not come: the clients had ended", len(w.steps)+1)
 		}
-		if err == nil {
-			d = w.diagram(harms)
-		}
+		d = w.diagram(harms)
 		return err
 	})
 	return d, err
 }
 
 // follow chooses the steps of a token.
-func follow(steps []string) chooser {
+func follow(steps []string) func(*world, []choice) (choice, error) {
 	return func(w *world, options []choice) (choice, error) {
 		n := len(w.steps)
 		i := slices.IndexFunc(options, func(c choice) bool { return n < len(steps) && c.String() == steps[n] })
@@ -184,44 +170,38 @@ func follow(steps []string) chooser {
 // pass goes through all schedules within the bounds of this pass.
 func (s *search) pass() error {
 	s.Schedules, s.Harmful, s.path = 0, 0, s.path[:0]
-	for {
+	for more := true; more; more = s.backtrack() {
+		if s.Schedules == s.Bounds.Schedules {
+			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
+			break
+		}
 		w, harms, err := s.schedule(s.choose)
 		if err != nil {
 			return err
 		}
 		s.Schedules++
-		if len(harms) > 0 {
-			s.Harmful++
-		}
+		s.Harmful += min(1, len(harms))
 		for _, h := range harms {
 			if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Kind == h.Kind }) {
 				s.Found = append(s.Found, Found{h, w.preemptions, w.faults, written(s.Program, w.steps), w.diagram([]Harm{h})})
 			}
 		}
-		if !s.backtrack() {
-			return nil
-		}
-		if s.Schedules >= s.Bounds.Schedules {
-			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Bounds.Schedules)
-			return nil
-		}
 	}
+	return nil
 }
 
 // backtrack makes the next choice at the last point that has one left. It reports false where none is.
 func (s *search) backtrack() bool {
-	for len(s.path) > 0 {
+	for ; len(s.path) > 0; s.path = s.path[:len(s.path)-1] {
 		if last := &s.path[len(s.path)-1]; last.at+1 < len(last.options) {
 			last.at++
 			return true
 		}
-		s.path = s.path[:len(s.path)-1]
 	}
 	return false
 }
 
-// choose is the choice at the next point: of the path, as far as that goes, and then the first. Where the path has been
-// before, the point must be the same.
+// choose is the next choice: of the path, and then the first. Where the path has been before, the point must be the same.
 func (s *search) choose(w *world, options []choice) (choice, error) {
 	depth, clock, pending := len(w.steps), time.Since(w.begin), w.pending()
 	if depth == len(s.path) {
@@ -237,36 +217,42 @@ func (s *search) choose(w *world, options []choice) (choice, error) {
 }
 
 // schedule runs one schedule: choose is asked at each point.
-func (s *search) schedule(choose chooser) (w *world, harms []Harm, err error) {
+func (s *search) schedule(choose func(*world, []choice) (choice, error)) (w *world, harms []Harm, err error) {
 	w = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
 			err = fmt.Errorf("a client left goroutines behind that never end, or never returns itself: %v", stuck)
 		}
 	}()
+	if s.redis == nil {
+		s.redis = []*miniredis.Miniredis{embedded.Memory(s.scripts...), embedded.Memory(s.scripts...)}
+	}
 	synctest.Test(s.t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, 1)
 		//lint:ignore SA1019 libraries draw their delays and tokens from the source of the process
 		rand.Seed(1)
-		w = newWorld(t, s.Program, s.scripts)
+		w = newWorld(t, s.Program, s.scripts, s.redis)
 		err = s.play(w, choose)
 		harms = w.finish()
-		for _, server := range w.servers {
-			if server.lacks != "" && err == nil {
-				err = fmt.Errorf("the server in memory does not know the command %s, so that nothing can be concluded", server.lacks)
-			}
-		}
 	})
+	if len(w.scripts) > len(s.scripts) {
+		s.redis = nil
+	}
+	if w.lacks != "" && err == nil {
+		err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, so that nothing can be concluded", w.lacks)
+	}
 	return w, harms, err
 }
 
 // play makes choices until the clients have ended or died, or nothing happens any more.
-func (s *search) play(w *world, choose chooser) error {
+func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) error {
 	for {
-		s.progress.Add(1)
+		if s.progress.Add(1) < 0 {
+			return errors.New("the search has been given up meanwhile")
+		}
 		options := s.options(w)
 		if len(options) == 0 {
-			if w.finished() || !w.wait(w.sleepUntil(1)) {
+			if len(w.late) == 0 && !slices.ContainsFunc(w.clients, (*client).alive) || !w.wait(1) {
 				return nil
 			}
 			continue
@@ -280,13 +266,81 @@ func (s *search) play(w *world, choose chooser) error {
 				mostSteps, w.pending())
 		}
 		r := w.request(c)
-		if r == nil || c.what == Delay {
-			w.do(c, r)
+		if r != nil && c.what != Delay {
+			r.server.log = append(r.server.log, embedded.Executed{Connection: r.conn, At: time.Now(), Commands: r.commands})
+			w.uses = s.of(r)
+		}
+		w.do(c, r)
+	}
+}
+
+// options are the choices at this point: first, to go on with the client that was chosen last. None: the clients wait.
+func (s *search) options(w *world) (options []choice) {
+	if options = w.wakes(2); len(options) > 0 { // nobody sleeps for longer
+		return options
+	}
+	n, first := len(w.clients), max(0, w.running)
+	goesOn, alone := w.running != nobody && w.next(w.running) != nil, false
+	for i := range n {
+		i = (first + i) % n
+		r := w.next(i)
+		if r == nil {
 			continue
 		}
-		r.at, r.server.log = time.Now(), append(r.server.log, r)
-		s.observe(r)
-		w.do(c, r)
-		r.server.uses = nil
+		if alone = s.alone[asked{i, r.String()}] && !s.Bounds.Unreduced; alone {
+			options = s.with(w, nil, choice{what: deliver, n: i, aside: true})
+			break
+		}
+		if preempts := goesOn && i != w.running; !preempts || s.Preemptions > w.preemptions {
+			options = s.with(w, options, choice{what: deliver, n: i, preempt: preempts})
+		}
 	}
+	waits, works, sleeps := len(options) > 0, false, false
+	if !alone {
+		options = append(options, w.wakes(1)...)
+	}
+	for i, c := range w.clients {
+		works = works || c.alive() && c.paused.IsZero()
+		sleeps = sleeps || !c.paused.IsZero()
+		if !alone && w.delayed(i) != nil {
+			options = append(options, choice{what: arrive, n: i})
+		}
+	}
+	if works && sleeps && !waits && len(options) > 0 {
+		options = append(options, choice{what: timePass})
+	}
+	for _, c := range []choice{{what: Empty}, {what: Behind}, {what: Behind, n: 1}} {
+		if waits && c.n < len(w.servers[0].Locks().log) && s.happens(w, c.what) {
+			options = append(options, c)
+		}
+	}
+	return options
+}
+
+// happens reports whether one more fault may happen, of a kind.
+func (s *search) happens(w *world, fault Fault) bool {
+	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault)
+}
+
+// with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once: time
+// conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
+func (s *search) with(w *world, options []choice, c choice) []choice {
+	options = append(options, c)
+	for _, c.what = range []Fault{Pause, Die, Lose, Delay} {
+		if s.happens(w, c.what) && (c.what != Pause || !c.preempt || s.Bounds.Unreduced) {
+			options = append(options, c)
+		}
+	}
+	return options
+}
+
+// wakes are the choices to wake those who have slept for so many leases.
+func (w *world) wakes(leases time.Duration) (options []choice) {
+	since := time.Now().Add(-leases * Lease)
+	for i, c := range w.clients {
+		if !c.paused.IsZero() && !c.paused.After(since) {
+			options = append(options, choice{what: wake, n: i})
+		}
+	}
+	return options
 }

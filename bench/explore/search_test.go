@@ -3,10 +3,15 @@ package explore
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // pushes is a program of two clients that append their letter so many times to a key of their own, or to one that they
@@ -48,6 +53,16 @@ func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 	s := newSearch(t, p, b)
 	s.silence = 2 * time.Second
 	return &s.Report, s.guarded(s.run)
+}
+
+// Run is Search for whom it is a failure where nothing can be concluded.
+func Run(t *testing.T, p Program, b Bounds) *Report {
+	t.Helper()
+	r, err := Search(t, p, b)
+	if err != nil {
+		t.Fatalf("explore %s, %s: %v", p.Subject, p.Name, err)
+	}
+	return r
 }
 
 func choose(n, k int) int {
@@ -98,6 +113,93 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads it. Harm
+// is done if it is gone then.
+func reads(expiry time.Duration) Program {
+	return Program{Name: "reads", Subject: "own", Apart: true, Begin: func(*Server) *Trial {
+		gone := false
+		do := func(name string) Client {
+			return Client{name, func(ctx context.Context, s *Session) string {
+				conn, err := backend.DialOver(ctx, s.ConnectLocks)
+				if err != nil {
+					return err.Error()
+				}
+				defer conn.Close()
+				set := conn.Set(ctx, name, "set", expiry).Err()
+				gone = gone || set == nil && errors.Is(conn.Get(ctx, name).Err(), redis.Nil)
+				return ""
+			}}
+		}
+		return &Trial{Clients: []Client{do("A"), do("B")}, Judge: func(*Server) []Harm {
+			if gone {
+				return []Harm{{"gone", "what was set is gone"}}
+			}
+			return nil
+		}}
+	}}
+}
+
+// Time and servers conflict with every request, also with one that conflicts with no other client's.
+func TestFaultsAreNotReduced(t *testing.T) {
+	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0} {
+		r := Run(t, reads(expiry), Bounds{Faults: 1, Of: []Fault{fault}})
+		if len(r.Found) != 1 || r.Found[0].Kind != "gone" {
+			t.Errorf("%s: %s", fault, r)
+			continue
+		}
+		if d, err := Replay(t, reads(expiry), r.Found[0].Token); err != nil || !strings.Contains(d.String(), "Harm: what was set is gone") {
+			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, d)
+		}
+	}
+}
+
+// Each schedule that the search plays can be played again, also where a client pauses before a request that is delivered at
+// once while another one was chosen last: A appends to what both share, and B, too, after it has set a key of its own, and waited.
+func TestReplayOfEachSchedule(t *testing.T) {
+	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
+		client := func(name string, do func(context.Context, *backend.Conn)) Client {
+			return Client{name, func(ctx context.Context, s *Session) string {
+				if conn, err := s.Dial(ctx); err == nil {
+					defer conn.Close()
+					do(ctx, conn)
+					_ = conn.Append(ctx, "shared", name).Err()
+				}
+				return ""
+			}}
+		}
+		return &Trial{Judge: func(*Server) []Harm { return nil }, Clients: []Client{
+			client("A", func(ctx context.Context, conn *backend.Conn) {
+				for range 4 {
+					_ = conn.Append(ctx, "shared", "A").Err()
+				}
+			}),
+			client("B", func(ctx context.Context, conn *backend.Conn) {
+				_ = conn.Set(ctx, "own", "B", 0).Err()
+				time.Sleep(2 * tick)
+				_ = conn.Get(ctx, "own").Err()
+			}),
+		}}
+	}}
+	var tokens []string
+	s, source := newSearch(t, p, Bounds{Preemptions: 2, Faults: 1, Goes: true}), rand.New(rand.NewPCG(1, 2))
+	if err := s.guarded(func() error {
+		err := s.run() // it has learned then
+		for len(tokens) < 200 && err == nil {
+			var w *world
+			w, _, err = s.schedule(func(_ *world, options []choice) (choice, error) { return options[source.IntN(len(options))], nil })
+			tokens = append(tokens, written(p, w.steps))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range tokens {
+		if _, err := Replay(t, p, token); err != nil {
+			t.Fatalf("token %s: %v", token, err)
+		}
+	}
+}
+
 // one is a program with one client.
 func one(do func(ctx context.Context, s *Session) string) Program {
 	return Program{Name: "one", Subject: "own", Begin: func(*Server) *Trial {
@@ -141,6 +243,14 @@ func TestNothingIsConcluded(t *testing.T) {
 			}
 			return err.Error()
 		}), Bounds{}, "connected by itself"},
+		"waits in the server": {one(func(ctx context.Context, s *Session) string {
+			conn, err := s.Dial(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			defer conn.Close()
+			return conn.BLPop(ctx, time.Second, "queue").Err().Error()
+		}), Bounds{}, "BLPOP, or waits in it"},
 		"unknown command": {one(func(ctx context.Context, s *Session) string {
 			conn, err := s.Dial(ctx)
 			if err != nil {

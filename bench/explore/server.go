@@ -3,16 +3,14 @@ package explore
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
@@ -21,24 +19,23 @@ type Server struct {
 	T     *testing.T // that of the schedule: what the judge opens is cleaned up after it
 	redis *miniredis.Miniredis
 	world *world
-	own   *conn                         // over which the search itself asks
-	uses  func(key string, writes bool) // told of each key that a request uses; nil: nobody wants to know
-	lacks string                        // a command that it does not know
-	log   []*request                    // that were executed, to be executed again by a replica
+	own   *conn               // over which the search itself asks
+	log   []embedded.Executed // for a replica
 
-	// send has a real server execute what a connection sends, in place of miniredis.
-	send func(c *conn, commands [][]string)
+	execute func(*request) // by miniredis: see run
 }
 
-func newServer(t *testing.T, w *world) *Server {
-	s := &Server{T: t, world: w, redis: miniredis.NewMiniRedis()}
-	s.redis.Seed(1)
-	s.redis.ClockTTL(true)
-	starts, _ := s.redis.Dial() // the only way to a server without a listener; it does not fail
-	starts.Close()
+// newServer makes a server of a miniredis that may have served another schedule: to start one takes long.
+func newServer(t *testing.T, w *world, m *miniredis.Miniredis) *Server {
+	s := &Server{T: t, world: w, redis: m}
+	s.execute = s.run
+	m.FlushAll() // which leaves the scripts
+	m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
+	m.Seed(1)
+	m.ClockTTL(true)
 	s.own = s.accept(nobody)
-	touching := embedded.TouchingZREM(s.redis.Server())
-	s.redis.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
+	touching := embedded.TouchingZREM(m.Server())
+	m.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
 		s.note(cmd, args)
 		return touching(p, cmd, args...)
 	})
@@ -47,8 +44,8 @@ func newServer(t *testing.T, w *world) *Server {
 
 // accept makes a connection of a client.
 func (s *Server) accept(client int) *conn {
-	c := &conn{world: s.world, client: client, changed: make(chan struct{}, 1)}
-	c.Conn, _ = net.Pipe()
+	c := &conn{Local: wire.NewLocal(), world: s.world, client: client}
+	c.Sent, c.Closed = c.sent, func() { c.cut(); wire.Signal(s.world.arrived) }
 	s.serve(c)
 	return c
 }
@@ -60,9 +57,9 @@ func (s *Server) serve(c *conn) {
 
 // Do executes a command for the search itself, and returns the reply as it is sent.
 func (s *Server) Do(command ...string) string {
-	s.own.received = nil
+	s.own.answer = nil
 	s.execute(&request{conn: s.own, commands: [][]string{command}})
-	return string(s.own.received)
+	return string(s.own.answer)
 }
 
 // Locks is the server of the locks: this one, unless they have one of their own.
@@ -71,112 +68,111 @@ func (s *Server) Locks() *Server { return s.world.servers[len(s.world.servers)-1
 // Connect opens a connection of the search itself, whose requests do not wait.
 func (s *Server) Connect(context.Context) (net.Conn, error) { return s.accept(nobody), nil }
 
-// execute executes a request, and sends the replies.
-func (s *Server) execute(r *request) {
-	if s.send != nil {
-		s.send(r.conn, r.commands)
-		return
-	}
+// run executes a request, and sends the replies.
+func (s *Server) run(r *request) {
 	for _, command := range r.commands {
-		switch strings.ToUpper(command[0]) {
-		case "SUBSCRIBE", "PSUBSCRIBE":
+		switch command[0] {
+		case "subscribe", "psubscribe":
 			r.subscribed = true
-		case "WATCH":
+		case "watch":
 			r.watched = append(r.watched, command[1:]...)
-		case "EVAL":
-			if !slices.Contains(s.world.scripts, command[1]) {
-				s.world.scripts = append(s.world.scripts, command[1])
-			}
-		case "EXEC": // it reads what is watched
+		case "eval", "eval_ro":
+			s.world.know(command[1])
+		case "script": // LOAD
+			s.world.know(command[len(command)-1])
+		case "exec": // it reads what is watched, and writes what was queued by earlier requests
 			for _, key := range r.watched {
-				if s.uses != nil {
-					s.uses(key, false)
-				}
+				s.world.uses.add(key, false)
 			}
-			r.watched = nil
+			if r.watched = nil; len(r.commands) == 1 {
+				s.world.uses.add(everything, true)
+			}
 		}
-		s.dispatch(r.peer, command)
+		s.redis.Server().Dispatch(r.peer, slices.Clone(command)) // which may change it
 	}
 	r.peer.Flush()
 }
 
-// dispatch has miniredis execute a command, which it may change.
-func (s *Server) dispatch(p *server.Peer, command []string) {
-	s.redis.Server().Dispatch(p, slices.Clone(command))
-}
-
-// catchUp makes an empty server a replica: it executes a log, but for the last writes that changed something.
-func (s *Server) catchUp(log []*request, without int, scripts []string) {
-	for _, script := range scripts {
-		s.Do("SCRIPT", "LOAD", script)
-	}
-	for held := s.again(log); len(log) > 0 && without > 0; {
-		log = log[: len(log)-1 : len(log)-1]
-		if holds := s.again(log); holds != held {
-			held = holds
-			without--
-		}
-	}
-	s.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
-	s.log = log
-	// In this order, or every key expires: to the present, then a look, then the bubble's own clock.
-	s.redis.SetTime(time.Now())
-	s.redis.Exists("")
-	s.redis.ClockTTL(false)
-	s.redis.SetTime(time.Time{})
-	s.redis.ClockTTL(true)
-}
-
-// again executes a log from the start, each entry at its time, and returns what the server holds then.
-func (s *Server) again(log []*request) string {
-	s.redis.FlushAll()
-	peers := map[*conn]*server.Peer{}
-	for _, e := range log {
-		if peers[e.conn] == nil {
-			peers[e.conn] = server.NewPeer(bufio.NewWriter(io.Discard))
-		}
-		s.redis.SetTime(e.at)
-		for _, command := range e.commands {
-			if gated(command) {
-				s.dispatch(peers[e.conn], command)
-			}
-		}
-	}
-	return s.redis.Dump()
-}
-
 // note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
 func (s *Server) note(cmd string, args []string) {
-	if !s.redis.Server().IsRegisteredCommand(cmd) {
-		s.lacks = cmd
+	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) {
+		s.world.lacks = cmd
 	}
-	if s.uses == nil || slices.Contains(keyless, cmd) {
-		return
+	keys, known := wire.Keys(cmd, args)
+	if !known {
+		keys = []string{everything}
 	}
-	writes := !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH"
-	switch {
-	case slices.Contains(manyKeys, cmd):
-	case strings.HasSuffix(cmd, "SUBSCRIBE") || cmd == "PUBLISH":
-		args = []string{"channels"}
-	case len(args) > 0 && slices.Contains(oneKey, cmd):
-		args = args[:1]
-	default:
-		args = []string{everything}
-	}
-	for _, key := range args {
-		s.uses(key, writes)
+	for _, key := range keys {
+		s.world.uses.add(key, !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH")
 	}
 }
 
-// The commands by the keys that they name: none (those of scripts are noted when they are executed), each argument (and
-// with MSET, at worst, more), or the first. What is not here conflicts with everything.
-var (
-	keyless  = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO SCRIPT HELLO PING ECHO CLIENT TIME")
-	manyKeys = strings.Fields("DEL UNLINK EXISTS MGET TOUCH WATCH MSET MSETNX")
-	oneKey   = strings.Fields("GET SET SETNX SETEX PSETEX GETSET GETDEL GETEX DELEX APPEND STRLEN INCR INCRBY DECR DECRBY " +
-		"EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST TTL PTTL EXPIRETIME PEXPIRETIME TYPE HGET HSET HSETNX HMSET HMGET HGETALL " +
-		"HDEL HEXISTS HINCRBY HKEYS HLEN HVALS HSCAN HEXPIRE HPERSIST HTTL HPTTL HSETEX LINDEX LPOS LINSERT LLEN LPOP LPUSH " +
-		"LRANGE LREM LSET LTRIM RPOP RPUSH SADD SCARD SISMEMBER SMEMBERS SMISMEMBER SPOP SRANDMEMBER SREM SSCAN ZADD ZCARD " +
-		"ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZRANK ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE ZREVRANK " +
-		"ZSCORE ZMSCORE ZSCAN ZPOPMAX ZPOPMIN ZRANDMEMBER")
-)
+// A request is what a client has written at once: one command, a pipeline, or MULTI to EXEC.
+type request struct {
+	*conn
+	commands [][]string
+	line     string // see request.String
+}
+
+// A conn is a client's connection to a server in memory: its requests wait until the world, which locks it, delivers them.
+type conn struct {
+	*wire.Local
+	world  *world
+	client int // nobody: the search itself, whose requests do not wait
+	server *Server
+	peer   *server.Peer // the server's end
+
+	waiting    []*request
+	answer     []byte   // to the last request, whether it is received or not
+	deaf       bool     // nothing is received any more
+	watched    []string // keys
+	subscribed bool
+}
+
+// sent is told what the client has written at once.
+func (c *conn) sent(commands [][]string) {
+	r := &request{conn: c, commands: commands}
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	switch {
+	case c.Broken():
+	case c.client == nobody || len(c.waiting) == 0 && !slices.ContainsFunc(commands, gated):
+		c.world.mu.Unlock()
+		c.server.execute(r)
+		c.world.mu.Lock()
+	default:
+		c.waiting = append(c.waiting, r)
+		wire.Signal(c.world.arrived)
+	}
+}
+
+// gated reports whether a command waits for the search. Those of a handshake do not: no other client can see them.
+func gated(command []string) bool {
+	return !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
+}
+
+// A replier is where the server writes replies, and what it pushes.
+type replier struct{ *conn }
+
+func (r replier) Write(p []byte) (int, error) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	if r.answer = append(r.answer, p...); !r.deaf {
+		r.Receive(p)
+	}
+	return len(p), nil
+}
+
+// cut breaks the connection: what was not delivered is gone. Miniredis has goroutines for what subscribes.
+func (c *conn) cut() {
+	c.Cut()
+	c.world.mu.Lock()
+	ends := c.subscribed
+	c.subscribed, c.waiting = false, nil
+	c.world.mu.Unlock()
+	c.peer.Close()
+	if ends {
+		c.server.redis.Server().Dispatch(c.peer, []string{"UNSUBSCRIBE"})
+		c.server.redis.Server().Dispatch(c.peer, []string{"PUNSUBSCRIBE"})
+	}
+}

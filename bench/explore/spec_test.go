@@ -9,6 +9,7 @@ import (
 	"github.com/marketsim/marketsim/bench/explore"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -38,7 +39,7 @@ func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
 }
 
 // openSpec makes the Purchasers of a spec, whose locks may have a server of their own.
-func openSpec(spec strategies.Spec, apart bool) explore.Open {
+func openSpec(spec strategies.Spec, apart bool) markettest.Open {
 	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
 		env := strategies.Env{Keys: keys}
 		if apart {

@@ -10,24 +10,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-const (
-	// tick is how long the server takes for a request, and a fault to happen, so that no two timers of different clients end
-	// at the same instant.
-	tick = time.Microsecond
+// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. patience is
+// how long nothing may happen before a client is taken for one that never ends, and mostSteps how much may. nobody is no client.
+const tick, patience, mostSteps, nobody = time.Microsecond, time.Minute, 5000, -1
 
-	// patience is how long nothing may happen before a client is taken for one that never ends, and mostSteps how much may.
-	patience, mostSteps = time.Minute, 5000
-)
-
-// A world is one schedule: servers, clients, and what has happened. It lives in a bubble of package synctest. One goroutine
-// chooses and does, while all others wait.
+// A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
 type world struct {
 	program Program
 	trial   *Trial
-	scripts []string // that were seen so far, in earlier schedules too
+	scripts []string // that were seen so far, in the first schedule too
 	begin   time.Time
 	servers []*Server // the last one holds the locks
 	clients []*client
@@ -37,38 +35,34 @@ type world struct {
 
 	steps               []choice // so far, with so many
 	preemptions, faults int
+	rows                []Row  // what has happened
+	uses                keys   // of the request that is executed
+	lacks               string // a command that the servers do not know
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
-
-	events []event
-	drawn  *conn // whose request is executed
-	answer []byte
 }
 
 // A client is one of the program's in one schedule.
 type client struct {
-	conns  []*conn
-	cancel context.CancelFunc
-	told   string
-	ended  bool
-	died   bool
-	paused time.Time // since when; zero: it is not
-	pauses int       // so far
+	conns       []*conn
+	cancel      context.CancelFunc
+	told        string
+	ended, died bool
+	paused      time.Time // since when; zero: it is not
+	pauses      int       // so far
 }
 
-// newWorld makes the servers and starts the clients, one after the other. Each waits at its first request.
-func newWorld(t *testing.T, p Program, scripts []string) *world {
+// alive reports whether a client has neither ended nor died.
+func (c *client) alive() bool { return !c.ended && !c.died }
+
+// newWorld makes servers of what was started, and starts the clients, one after the other. Each waits at its first request.
+func newWorld(t *testing.T, p Program, scripts []string, started []*miniredis.Miniredis) *world {
 	w := &world{program: p, scripts: slices.Clone(scripts), begin: time.Now(), arrived: make(chan struct{}, 1), running: nobody}
-	if w.servers = []*Server{newServer(t, w)}; p.Apart {
-		w.servers = append(w.servers, newServer(t, w))
+	if w.servers = []*Server{newServer(t, w, started[0])}; p.Apart {
+		w.servers = append(w.servers, newServer(t, w, started[1]))
 	}
 	w.trial = p.Begin(w.servers[0])
-	for _, s := range w.servers {
-		for _, script := range scripts {
-			s.Do("SCRIPT", "LOAD", script)
-		}
-	}
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})
@@ -77,7 +71,7 @@ func newWorld(t *testing.T, p Program, scripts []string) *world {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.clients[i].told, w.clients[i].ended = told, true
-			signal(w.arrived)
+			wire.Signal(w.arrived)
 		}()
 		w.settle()
 	}
@@ -123,41 +117,27 @@ func (w *world) pending() []string {
 // delayed is the first late request of a client, if it has given up waiting for the reply; nil: there is none.
 func (w *world) delayed(i int) *request {
 	for _, r := range w.late {
-		if r.client == i && r.broken {
+		if r.client == i && r.Broken() {
 			return r
 		}
 	}
 	return nil
 }
 
-// finished reports whether every client has ended or died, and no request is on its way.
-func (w *world) finished() bool {
-	return len(w.late) == 0 && !slices.ContainsFunc(w.clients, func(c *client) bool { return !c.ended && !c.died })
-}
-
-// sleepUntil is when the first of the paused clients has been so for a number of leases; zero: none is paused.
-func (w *world) sleepUntil(leases time.Duration) (first time.Time) {
+// wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It reports
+// false where nothing has happened for so long that nothing will.
+func (w *world) wait(leases time.Duration) bool {
+	forGood := w.last.Add(patience)
+	until := forGood
 	for _, c := range w.clients {
-		if until := c.paused.Add(leases * Lease); !c.paused.IsZero() && (first.IsZero() || until.Before(first)) {
-			first = until
+		if wakes := c.paused.Add(leases * Lease); !c.paused.IsZero() && wakes.Before(until) {
+			until = wakes
 		}
 	}
-	return first
-}
-
-// wait lets time go on until a client sends something or ends, or until a time; zero: there is none. It reports false where
-// nothing has happened for so long that nothing will.
-func (w *world) wait(until time.Time) bool {
-	forGood := w.last.Add(patience)
-	if until.IsZero() || until.After(forGood) {
-		until = forGood
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	w.rest(func() {
 		select {
 		case <-w.arrived:
-		case <-timer.C:
+		case <-time.After(time.Until(until)):
 		}
 	})
 	return time.Now().Before(forGood)
@@ -197,21 +177,21 @@ func (w *world) do(c choice, r *request) {
 	}
 	switch c.what {
 	case Pause:
-		w.draw(c.n, "*pauses*", "")
+		w.draw(Row{Client: c.n, Does: "*pauses*"}, nil)
 		w.clients[c.n].paused = now
 		w.clients[c.n].pauses++
 	case wake:
-		w.draw(c.n, "*wakes after "+now.Sub(w.clients[c.n].paused).Round(time.Millisecond).String()+"*", "")
+		w.draw(Row{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", now.Sub(w.clients[c.n].paused).Round(time.Millisecond))}, nil)
 		w.clients[c.n].paused = time.Time{}
 	case Delay:
-		w.drawRequest(r, "*on its way for long*")
+		w.draw(Row{Reply: "*on its way for long*"}, r)
 		r.deaf = true
 		w.late = append(w.late, r)
 	case Empty, Behind:
 		w.restart(c)
 	case timePass:
-		w.draw(nobody, "", "*time goes on*")
-		w.wait(w.sleepUntil(2))
+		w.draw(Row{Client: nobody, Reply: "*time goes on*"}, nil)
+		w.wait(2)
 		return
 	default:
 		w.execute(r, c.what)
@@ -221,23 +201,20 @@ func (w *world) do(c choice, r *request) {
 
 // execute has the server execute a request.
 func (w *world) execute(r *request, how Fault) {
-	w.answer, w.drawn = w.answer[:0], r.conn
-	r.deaf = how != deliver
-	r.server.execute(r)
 	w.mu.Lock()
-	w.drawn = nil
+	r.deaf, r.answer = how != deliver, nil
 	w.mu.Unlock()
+	r.server.execute(r)
+	w.uses = nil
+	then := map[Fault]string{
+		Lose: "*executed, the reply is lost*", Die: "*executed, then the client dies*", arrive: "*comes late, and is executed*",
+	}
+	w.draw(Row{Reply: then[how]}, r)
 	switch how {
 	case Lose:
-		w.drawRequest(r, "*executed, the reply is lost*")
 		r.cut()
 	case Die:
-		w.drawRequest(r, "*executed, then the client dies*")
 		w.kill(r.client)
-	case arrive:
-		w.drawRequest(r, "*comes late, and is executed*")
-	default:
-		w.drawRequest(r, "")
 	}
 }
 
@@ -245,59 +222,60 @@ func (w *world) execute(r *request, how Fault) {
 func (w *world) kill(i int) {
 	w.mu.Lock()
 	w.clients[i].died = true
+	conns := w.clients[i].conns // it may make another where one breaks
 	w.mu.Unlock()
 	w.clients[i].cancel()
-	w.cut(func(c *conn) bool { return c.client == i })
-}
-
-// cut breaks the connections that are meant.
-func (w *world) cut(meant func(*conn) bool) {
-	for _, client := range w.clients {
-		w.mu.Lock()
-		conns := client.conns // it may make another where one breaks
-		w.mu.Unlock()
-		for _, c := range conns {
-			if meant(c) {
-				c.cut()
-			}
-		}
+	for _, c := range conns {
+		c.cut()
 	}
 }
 
-// restart replaces the server of the locks by one that is empty, or lacks the last writes. What a client has not sent yet goes
-// to the new one, because clients look whether an idle connection is still open; where the server knew something of a
-// connection, a WATCH or a subscription, it breaks.
+// know notes a script. Those that the first schedule sends every later one begins with.
+func (w *world) know(script string) {
+	if !slices.Contains(w.scripts, script) {
+		w.scripts = append(w.scripts, script)
+	}
+}
+
+// restart replaces the server of the locks. What a client has not sent yet goes to the new one, because clients look whether an
+// idle connection is still open; one of which the server knew something, a WATCH or a subscription, breaks.
 func (w *world) restart(c choice) {
 	last := len(w.servers) - 1
-	old, fresh := w.servers[last], newServer(w.servers[last].T, w)
-	what := "*starts anew, empty*"
+	old, what := w.servers[last], "*starts anew, empty*"
+	fresh := newServer(old.T, w, embedded.Memory(w.scripts...))
 	if c.what == Behind {
-		fresh.catchUp(old.log, c.n+1, w.scripts)
+		fresh.log = embedded.Lag(fresh.redis, old.log, c.n+1)
 		what = fmt.Sprintf("*is replaced by a replica that lacks the last %d writes*", c.n+1)
 	}
-	w.draw(nobody, "", what)
+	w.draw(Row{Client: nobody, Reply: what}, nil)
+	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
 	w.servers[last] = fresh
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
-	w.cut(func(c *conn) bool {
-		if c.server == old && len(c.watched) == 0 && !c.subscribed {
+	var conns []*conn
+	w.mu.Lock()
+	for _, c := range w.clients {
+		conns = append(conns, c.conns...)
+	}
+	w.mu.Unlock()
+	for _, c := range conns {
+		switch {
+		case c.server != old:
+		case len(c.watched) > 0 || c.subscribed:
+			c.cut()
+		default:
 			resp3 := c.peer.Resp3
 			fresh.serve(c)
 			c.peer.Resp3 = resp3
 		}
-		return c.server == old
-	})
-	old.redis.Close()
+	}
 }
 
-// finish ends the clients that are left and has the end judged. Dead clients have to end, too: no goroutine may stay in the
-// bubble.
+// finish ends the clients that are left, the dead ones too: no goroutine may stay in the bubble. Then it has the end judged.
 func (w *world) finish() (harms []Harm) {
 	for i, c := range w.clients {
-		if !c.ended && !c.died {
-			harms = append(harms, Harm{"does not end", fmt.Sprintf("%s does not end: nothing has happened for %s",
-				w.trial.Clients[i].Name, patience)})
+		if c.alive() {
+			harms = append(harms, Harm{"does not end", w.trial.Clients[i].Name + " does not end within " + patience.String()})
 		}
-		w.clients[i].paused = time.Time{}
 	}
 	for i, c := range w.clients {
 		w.kill(i)
@@ -307,9 +285,6 @@ func (w *world) finish() (harms []Harm) {
 	}
 	harms = append(harms, w.trial.Judge(w.servers[0])...)
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
-	for _, s := range w.servers {
-		s.redis.Close()
-	}
 	return harms
 }
 
@@ -325,8 +300,7 @@ func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
 	return backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
 }
 
-// ConnectLocks is a connection as Dial opens, for any client library, to the server of the locks: the same one, unless the
-// program has one of their own.
+// ConnectLocks connects to the server of the locks (Program.Apart), for any client library, as Dial does.
 func (s *Session) ConnectLocks(ctx context.Context) (net.Conn, error) {
 	return s.connect(ctx, len(s.world.servers)-1)
 }
@@ -336,7 +310,7 @@ func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {
 	defer s.world.mu.Unlock()
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
-		return nil, errCut
+		return nil, wire.ErrCut
 	}
 	c := s.world.servers[server].accept(s.client)
 	client.conns = append(client.conns, c)

@@ -62,7 +62,7 @@ func operations() []Metric {
 				"max": {"longest", Details}}),
 		[]Metric{
 			{"given_up_share", "given up", Share, Main, func(r *Row) float64 {
-				return ratio(float64(r.Refused["contended"]), float64(r.Ended()))
+				return ratio(float64(r.ContendedOrders()), float64(r.Ended()))
 			}},
 			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
 				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Bought))

@@ -23,23 +23,24 @@ type Row struct {
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
 	// Operations that began in the measured time, each followed to its end.
-	WaitMS         Latency          `json:"wait_ms"`                // of purchases made, release included; in an open loop from when due
-	ServiceMS      Latency          `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
-	ListMS         Latency          `json:"list_ms"`                // of successful listings
-	GivenUpMS      Latency          `json:"given_up_ms"`            // of orders that were refused
-	LockWaitMS     Latency          `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
-	LockHoldMS     float64          `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
-	BrowseMS       Latency          `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
-	Retries        int64            `json:"retries"`                // of orders: aborted transactions and locks' time-outs
-	ListRetries    int64            `json:"list_retries"`
-	Polls          int64            `json:"polls"` // of orders: failed attempts to take a lock
-	ListPolls      int64            `json:"list_polls"`
-	Refused        map[string]int64 `json:"refused"`         // operations certainly not applied, by market.Reason
-	Unknown        int64            `json:"unknown"`         // operations whose outcome the client does not know
-	LeasesLost     int64            `json:"leases_lost"`     // locks found lost after the write was made
-	FailedReleases int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
-	Cut            int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
-	TornReads      int64            `json:"torn_reads,omitempty"`
+	WaitMS          Latency          `json:"wait_ms"`                // of purchases made, release included; in an open loop from when due
+	ServiceMS       Latency          `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
+	ListMS          Latency          `json:"list_ms"`                // of successful listings
+	GivenUpMS       Latency          `json:"given_up_ms"`            // of orders that were refused
+	LockWaitMS      Latency          `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
+	LockHoldMS      float64          `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
+	BrowseMS        Latency          `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
+	Retries         int64            `json:"retries"`                // of orders: aborted transactions and locks' time-outs
+	ListRetries     int64            `json:"list_retries"`
+	Polls           int64            `json:"polls"` // of orders: failed attempts to take a lock
+	ListPolls       int64            `json:"list_polls"`
+	Refused         map[string]int64 `json:"refused"`                    // operations certainly not applied, by market.Reason
+	ContendedBeside int64            `json:"contended_beside,omitempty"` // of these, listings and looks that gave up under contention
+	Unknown         int64            `json:"unknown"`                    // operations whose outcome the client does not know
+	LeasesLost      int64            `json:"leases_lost"`                // locks found lost after the write was made
+	FailedReleases  int64            `json:"failed_releases"`            // locks that could not be given back, lost ones excluded
+	Cut             int64            `json:"cut,omitempty"`              // operations that had not ended when the row had to
+	TornReads       int64            `json:"torn_reads,omitempty"`
 
 	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is nil where
 	// workers share a connection, of which nobody can tell what it carries for whom.
@@ -200,6 +201,9 @@ func (r *Row) Jain() float64 {
 // Ended is how many orders that began in the measured time ended, bought or not.
 func (r *Row) Ended() int64 { return r.WaitMS.Count + r.GivenUpMS.Count }
 
+// ContendedOrders is how many orders that began in the measured time gave up under contention.
+func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }
+
 // check refuses a row that no run stores.
 func (r *Row) check() error {
 	switch {
@@ -209,6 +213,8 @@ func (r *Row) check() error {
 		return fmt.Errorf("mix %s: at least one seller and one buyer are needed", r.Mix)
 	case r.Trial < 1:
 		return fmt.Errorf("trial %d: want 1 or more", r.Trial)
+	case r.ContendedBeside < 0 || r.ContendedOrders() < 0:
+		return fmt.Errorf("contended_beside is %d, of %d", r.ContendedBeside, r.Refused["contended"])
 	}
 	for _, m := range Metrics() {
 		if v := m.Of(r); v < 0 {

@@ -190,6 +190,9 @@ func ReadRun(r io.Reader) (*Run, error) {
 	return &res, nil
 }
 
+// MostTrials is how many rounds a run can have: each is gone through for every pair that is compared.
+const MostTrials = 100_000
+
 func (r *Run) check() error {
 	if r.Schema != Schema {
 		return fmt.Errorf("schema %d; this marketsim reads schema %d: measure again, or use the marketsim that stored it",
@@ -200,6 +203,9 @@ func (r *Run) check() error {
 	}
 	if r.Status == Complete && len(r.Rows) == 0 {
 		return errors.New("it says that it is complete, and has no row")
+	}
+	if c := &r.Manifest.Config; c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
+		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes", c.Trials, len(c.Axes), MostTrials)
 	}
 	for _, axis := range r.Manifest.Config.Axes {
 		if err := axis.check(); err != nil {

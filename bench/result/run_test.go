@@ -38,8 +38,11 @@ func TestReadResultRefuses(t *testing.T) {
 		of(`"bought":1`, `"bought":-5`):       "row 1: bought is -5",
 		of(`}`, `,"wait_ms":{"p99":-0.5,"count":1}}`): "wait_ms_p99 is -0.5",
 		of(`}`, `,"refused":{"stale":-1}}`):           "refused is -1",
+		of(`}`, `,"contended_beside":-5}`):            "contended_beside is -5",
+		of(`}`, `,"contended_beside":1}`):             "contended_beside is 1, of 0",
 		of(`}`, `,"course":[2,-1]}`):                  "course[1] is -1",
 		`{"schema":2,"status":"complete","manifest":{"config":{"axes":[{"name":"x","values":[1]}]}},"rows":[` + row + `]}`:     `unknown axis "x"`,
+		`{"schema":2,"status":"complete","manifest":{"config":{"trials":2000000000}},"rows":[` + row + `]}`:                    "at most 100000 rounds",
 		`{"schema":2,"status":"complete","manifest":{"config":{"axes":[{"name":"rtt","values":[2,1]}]}},"rows":[` + row + `]}`: "ascending",
 	} {
 		_, err := result.ReadRun(strings.NewReader(text))

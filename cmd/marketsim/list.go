@@ -51,6 +51,8 @@ parameters, where it comes from and, of a lock, what it promises.`,
 				return err
 			case out.format == asCSV && len(docs) == 1 && len(docs[0].Blocks) > 0:
 				return docs[0].Blocks[0].Table.CSV(p.stdout)
+			case out.format == asCSV:
+				return usageError{errors.New("csv is for one table: " + args[0] + " has none, or is two things; take another --format")}
 			}
 			return drawDocs(p.stdout, out.format, docs...)
 		},

@@ -226,9 +226,9 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		},
 		server: server, out: f.out, drawn: f.prefix == "",
 	}
-	if f.trials != 1 && (f.trials < 6 || f.trials%3 != 0) {
-		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6: fewer rounds have no 95%% interval, and "+
-			"between two multiples it does not become narrower", f.trials)}
+	if f.trials != 1 && (f.trials < 6 || f.trials%3 != 0 || f.trials > result.MostTrials) {
+		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have no 95%% interval, and "+
+			"between two multiples it does not become narrower", f.trials, result.MostTrials)}
 	}
 	if f.keep && (len(points)*f.trials != 1 || server.target == nil) {
 		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: give --redis URL, and one " +

@@ -66,7 +66,7 @@ func TestPasswordIsHidden(t *testing.T) {
 	for range 3 {
 		masters = append(masters, "redis://:"+secret+"@"+fakeRedis(t, echo))
 	}
-	five := marketsim(t, "run", "--strategy", "fine:redlock", "--redlock", strings.Join(masters, ","))
+	five := marketsim(t, "run", "--strategy", "fine:redlock:node-timeout=2.5s", "--redlock", strings.Join(masters, ","))
 	hidden(t, secret, five.exits(t, exitEnvironment).says(t, "unknown command"))
 	for form, flags := range passwordForms {
 		t.Run(form, func(t *testing.T) {

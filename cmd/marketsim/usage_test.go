@@ -185,6 +185,9 @@ func TestListNamesEverything(t *testing.T) {
 		o.says(t, s.Name)
 		told(s.Name).says(t, "strategy "+s.Name, strings.Fields(s.Source)[0])
 	}
+	if out := marketsim(t, "list", "pause", "--format", "csv").exits(t, exitUsage); !strings.Contains(out.stderr, "csv is for one table") {
+		t.Errorf("a scenario as csv: %q", out.stderr)
+	}
 	promises := marketsim(t, "list", "--locks", "--format", "csv").exits(t, exitFine)
 	marketsim(t, "list", "--locks").says(t, "rw-naive            yes / yes", "set-ex-compare      - / -", "yes / no")
 	for _, p := range (lock.Promises{}).List() {

@@ -1,5 +1,5 @@
 // Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
-// do by chance.
+// do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
 // [Start] starts a [Proxy] that forwards the bytes of any protocol. Its faults concern all connections, those to come
 // included, and each takes the place of the one before:

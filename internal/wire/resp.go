@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -53,16 +52,43 @@ func readCommand(in *bufio.Reader) (command, error) {
 	return c, nil
 }
 
-// namesOf names the commands of Redis that a client said at once: "multi del exec". It is empty for other protocols.
-func namesOf(said []byte) string {
-	var names []string
-	for in := bufio.NewReader(bytes.NewReader(said)); ; {
+// Commands reads the whole commands at the beginning of what a client said, and returns what follows them.
+func Commands(said string) (commands [][]string, rest string) {
+	for in := bufio.NewReaderSize(strings.NewReader(said), 64); ; {
 		c, err := readCommand(in)
 		if err != nil {
-			return strings.Join(names, " ")
+			return commands, said
 		}
-		names = append(names, c.name)
+		commands, said = append(commands, append([]string{c.name}, c.args...)), said[len(c.raw):]
 	}
+}
+
+// Values are the texts in what a server said, without what only says where arrays begin.
+func Values(said string) (values []string) {
+	for said != "" {
+		line, rest, _ := strings.Cut(said, "\r\n")
+		n, err := length(line + " ")
+		switch {
+		case line == "_" || err == nil && n < 0 && strings.ContainsAny(line[:1], "$*"):
+			values = append(values, "nil")
+		case err == nil && n+2 <= len(rest) && strings.ContainsAny(line[:1], "$=!"):
+			values, rest = append(values, rest[:n]), rest[n+2:]
+		case line != "" && !strings.ContainsAny(line[:1], "*%~>|"):
+			values = append(values, line[1:])
+		}
+		said = rest
+	}
+	return values
+}
+
+// namesOf names the commands of Redis that a client said at once: "multi del exec". It is empty for other protocols.
+func namesOf(said []byte) string {
+	commands, _ := Commands(string(said))
+	var names []string
+	for _, c := range commands {
+		names = append(names, c[0])
+	}
+	return strings.Join(names, " ")
 }
 
 // reply is what a server says at once: the answer to a command, or a message that nobody asked for.

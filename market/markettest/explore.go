@@ -1,8 +1,14 @@
 package markettest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -12,12 +18,12 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in each of its
-// programs. Those of three clients are explored with one preemption and one fault at most. It needs no server. The test
-// fails where the audit finds something, with the shortest schedule to it.
+// Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in each of
+// Markets. It needs no server, and its test must not be parallel. The test fails where the audit finds something, with the
+// shortest schedule to it.
 func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b explore.Bounds) {
 	t.Helper()
-	for _, m := range explore.Markets() {
+	for _, m := range Markets() {
 		if m.Apart { // as one-item, for who knows of a server of the locks
 			continue
 		}
@@ -30,15 +36,203 @@ func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b exp
 				more := func(ctx context.Context) (*redis.Client, error) { return backend.Client(s.Dial(ctx)) }
 				return open(s.T, Worker{Conn: conn, Dial: more, Keys: keys}), conn, nil
 			}
-			b := b
-			if len(m.Trades) > 2 {
-				b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
-			}
-			if r := explore.Run(t, m.Program(t.Name(), opens), b); len(r.Found) > 0 {
-				t.Errorf("\n%s", r)
-			} else {
-				t.Log(r)
-			}
+			m.Explore(t, t.Name(), opens, b)
 		})
 	}
+}
+
+// Explore goes through every schedule of this market's program: of three clients with one preemption and one fault at most.
+func (m Market) Explore(t *testing.T, subject string, open Open, b explore.Bounds) {
+	t.Helper()
+	if len(m.Trades) > 2 {
+		b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
+	}
+	switch r, err := explore.Search(t, m.Program(subject, open), b); {
+	case err != nil:
+		t.Fatal(err)
+	case len(r.Found) > 0:
+		t.Errorf("\n%s", r)
+	default:
+		t.Log(r)
+	}
+}
+
+// A Market is a program for package explore: a few orders and listings, judged by the market's own audit.
+type Market struct {
+	Name   string
+	Funds  int64 // of each account; there are as many as buyers, and a seller
+	Listed int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Apart  bool  // the locks have a server of their own, which may forget them
+	Trades []Trade
+}
+
+// A Trade is what one client does in a market: it offers the item that is not listed, or orders one.
+type Trade struct {
+	Client string
+	Buyer  market.UserID // seller: it lists
+	Item   market.ItemID
+}
+
+const price = 40 // of each item
+
+// Markets are the programs that every purchaser is explored with.
+func Markets() []Market {
+	alice, bob := Trade{"Alice", 2, 1}, Trade{"Bob", 3, 1}
+	return []Market{
+		{Name: "one-item", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}},
+		{Name: "one-account", Funds: 60, Listed: 2, Trades: []Trade{alice, {"Alice too", 2, 2}}},
+		{Name: "locks-apart", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}, Apart: true},
+		{Name: "listing", Funds: 100, Trades: []Trade{{"Seller", seller, 1}, alice, bob}},
+		{Name: "three-buyers", Funds: 100, Listed: 1, Trades: []Trade{alice, bob, {"Carol", 4, 1}}},
+	}
+}
+
+// Open makes the Purchaser of one client in one schedule. The closer may be nil.
+type Open func(context.Context, *explore.Session, market.Keys) (market.Purchaser, io.Closer, error)
+
+// Program makes the program of purchasers that open makes.
+func (m Market) Program(subject string, open Open) explore.Program {
+	keys, _ := market.NewKeys("m:") // which is a prefix
+	judged := map[string][]explore.Harm{}
+	return explore.Program{
+		Name: m.Name, Subject: subject, Prefix: keys.Prefix(), Apart: m.Apart,
+		Begin: func(s *explore.Server) *explore.Trial {
+			m.seed(s, keys)
+			run := &trading{Market: m, keys: keys, judged: judged}
+			trial := &explore.Trial{Judge: run.judge, Plain: run.plain}
+			for _, t := range m.Trades {
+				c := &trader{Trade: t}
+				run.traders = append(run.traders, c)
+				trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: func(ctx context.Context, s *explore.Session) string {
+					purchaser, closer, err := open(ctx, s, keys)
+					if closer != nil {
+						defer closer.Close()
+					}
+					if err != nil {
+						c.failed = fmt.Errorf("open the purchaser: %w", err)
+						return c.failed.Error()
+					}
+					return c.trade(ctx, s, purchaser)
+				}})
+			}
+			return trial
+		},
+	}
+}
+
+// seed opens the market, but for the rest of the batch of items: see audit.
+func (m Market) seed(s *explore.Server, keys market.Keys) {
+	for id := range m.accounts() {
+		s.Do("HSET", keys.User(market.UserID(id+1)), "name", "user", "funds", strconv.FormatInt(m.Funds, 10))
+	}
+	for id := range m.Listed {
+		s.Do("ZADD", keys.Market(), strconv.Itoa(price), market.Member(market.ItemID(id+1), seller))
+	}
+	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
+}
+
+func (m Market) accounts() int {
+	return int(slices.MaxFunc(m.Trades, func(a, b Trade) int { return cmp.Compare(a.Buyer, b.Buyer) }).Buyer)
+}
+
+// trading is one schedule of a market.
+type trading struct {
+	Market
+	keys    market.Keys
+	traders []*trader
+	judged  map[string][]explore.Harm // by how it ended and what was told: a few ends of very many schedules
+}
+
+// trader is one of its clients.
+type trader struct {
+	Trade
+	ledger market.Ledger
+	told   string
+	failed error // why it could not trade
+}
+
+// trade does what the client is there for.
+func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser) string {
+	var err error
+	listing := market.Listing{Item: c.Item, Seller: seller, Price: price}
+	order := market.Order{Item: c.Item, Seller: seller, Buyer: c.Buyer, Price: price}
+	if c.Buyer == seller {
+		_, err = purchaser.List(ctx, listing)
+	} else {
+		_, err = purchaser.Purchase(ctx, order)
+	}
+	switch c.told = "yes"; {
+	case s.Died():
+		err, c.told = errors.New("the client died"), "it has died"
+	case market.Refused(err):
+		c.told = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
+	case err != nil:
+		c.told = "it is not known"
+	}
+	if c.Buyer == seller {
+		c.ledger.Listed(listing, err)
+		return fmt.Sprintf("is item %d listed? %s", c.Item, c.told)
+	}
+	c.ledger.Purchased(order, err)
+	return fmt.Sprintf("is item %d bought? %s", c.Item, c.told)
+}
+
+// plain says why nothing was traded.
+func (r *trading) plain() error {
+	var told []string
+	for _, c := range r.traders {
+		if told = append(told, c.told); c.failed != nil || c.told == "yes" {
+			return c.failed
+		}
+	}
+	return fmt.Errorf("without faults nothing was traded, so that the search would find nothing: %q", told)
+}
+
+// judge audits the market. Nearly all schedules end in one of a few ways, and each is audited once.
+func (r *trading) judge(s *explore.Server) []explore.Harm {
+	var end strings.Builder
+	for id := market.UserID(1); id <= market.UserID(r.accounts()); id++ {
+		end.WriteString(s.Do("HGET", r.keys.User(id), "funds") + s.Do("SMEMBERS", r.keys.Inventory(id)))
+	}
+	end.WriteString(s.Do("ZRANGE", r.keys.Market(), "0", "-1", "WITHSCORES") + s.Do("KEYS", "*"))
+	for _, c := range r.traders {
+		end.WriteString(c.told)
+	}
+	harms, known := r.judged[end.String()]
+	if !known {
+		result, err := r.audit(s)
+		if err != nil {
+			result.Problems = []string{fmt.Sprintf("the market cannot be audited: %v", err)}
+		}
+		if len(result.Problems) > 0 {
+			harms = []explore.Harm{{Kind: "market", Text: strings.Join(result.Problems, "; ")}}
+		}
+		r.judged[end.String()] = harms
+	}
+	return harms
+}
+
+// audit is the market's own. The ledgers know minted items by whole batches, so that the rest of one is made first.
+func (r *trading) audit(s *explore.Server) (result market.AuditResult, err error) {
+	mint := []string{"SADD", r.keys.Inventory(seller)}
+	for id := r.Listed + 2; id <= market.BatchSize; id++ {
+		mint = append(mint, strconv.Itoa(id))
+	}
+	s.Do(mint...)
+	var first market.Ledger
+	first.Minted(1, seller, nil)
+	for id := range r.Listed {
+		first.Listed(market.Listing{Item: market.ItemID(id + 1), Seller: seller, Price: price}, nil)
+	}
+	ledgers := []*market.Ledger{&first}
+	for _, c := range r.traders {
+		ledgers = append(ledgers, &c.ledger)
+	}
+	conn, err := backend.DialOver(context.Background(), s.Connect)
+	if err != nil {
+		return result, err
+	}
+	defer conn.Close()
+	opening := market.Opening{Accounts: r.accounts(), Funds: r.Funds}
+	return market.Audit(context.Background(), conn.Client, r.keys, opening, ledgers...)
 }

@@ -22,10 +22,10 @@ const (
 const lease, patient = explore.Lease, 4 * time.Second
 
 // Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says: one locks
-// twice, the other once, and who is inside makes a request. It needs no server. The test fails where two are inside, where a
-// release frees another's lock, and where a fresh client is kept out, with the shortest schedule to it. That a client which
-// pauses inside outlives its lease is logged only: no lock that expires prevents it. A server that forgets its locks is
-// explored where b.Of names that fault.
+// twice, the other once, and who is inside makes a request. It needs no server, and its test must not be parallel. The test
+// fails where two are inside, where a release frees another's lock, and where a fresh client is kept out, with the shortest
+// schedule to it. That a client which pauses inside outlives its lease is logged only: no lock that expires prevents it. A
+// server that forgets its locks is explored where b.Of names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	r := explored(t, open, b)
@@ -45,7 +45,7 @@ func explored(t *testing.T, open Open, b explore.Bounds) *explore.Report {
 	if b.Of == nil {
 		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Delay}
 	}
-	return explore.Run(t, explore.Program{
+	r, err := explore.Search(t, explore.Program{
 		Name: "lock", Subject: t.Name(), Apart: true,
 		Begin: func(*explore.Server) *explore.Trial {
 			run := &exploring{open: open, inside: map[string]stay{}}
@@ -53,6 +53,10 @@ func explored(t *testing.T, open Open, b explore.Bounds) *explore.Report {
 			return &explore.Trial{Clients: clients, Judge: run.judge, Plain: run.plain}
 		},
 	}, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // exploring is one schedule.

@@ -15,7 +15,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // agreed is the time-out of the sessions of these tests.
@@ -227,4 +229,31 @@ func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 			t.Errorf("it ended %s after its begin, and the last request that was answered was sent after 1s", lasted)
 		}
 	})
+}
+
+func TestServersAreNeeded(t *testing.T) {
+	joins := []func(*locker, []string, time.Duration) (client, error){joinZoo, joinEtcd}
+	for i, p := range products {
+		k := p.kind
+		if _, err := k.New(lock.Env{}); !errors.Is(err, lock.ErrServers) {
+			t.Errorf("%s without servers: %v, want %v", k.Name, err, lock.ErrServers)
+		}
+		impatient := func(l *locker, servers []string, _ time.Duration) (client, error) {
+			return joins[i](l, servers, 50*time.Millisecond)
+		}
+		silent := testkit.StartProxies(t, []string{"127.0.0.1:1"}).Addrs()
+		env := lock.Env{Key: func(name string) string { return name }}
+		_, err := complete(k, func(lock.Servers) []string { return silent }, impatient).New(env)
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), silent[0]) {
+			t.Errorf("%s without an answer: %v, want %v and the address", k.Name, err, ErrUnreachable)
+		}
+	}
+}
+
+func TestEtcdCountsWholeSeconds(t *testing.T) {
+	for value, ok := range map[string]bool{"1500ms": false, "1s": true, "1m0s": true} {
+		if err := Etcd().Check(param.Values{"ttl": value}); (err == nil) != ok {
+			t.Errorf("ttl=%s: %v", value, err)
+		}
+	}
 }

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// ErrCut is what a client meets on a Local that broke.
+var ErrCut = errors.New("connection reset")
+
+// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for a
+// reader, and deadlines hold, also in the time of a bubble of package synctest.
+type Local struct {
+	net.Conn // answers what does not matter here, such as addresses
+	// Sent is told what the client has written at once: a command, a pipeline, or MULTI to EXEC.
+	Sent func(commands [][]string)
+	// Closed is told that the client has closed it.
+	Closed func()
+
+	mu       sync.Mutex
+	written  string // less than a command
+	received []byte
+	broken   bool
+	deadline time.Time
+	changed  chan struct{} // holds one value
+}
+
+// NewLocal opens a connection. Sent and Closed are set before it is used.
+func NewLocal() *Local {
+	c := &Local{changed: make(chan struct{}, 1)}
+	c.Conn, _ = net.Pipe()
+	return c
+}
+
+// Write implements net.Conn.
+func (c *Local) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	commands, broken := [][]string(nil), c.broken
+	commands, c.written = Commands(c.written + string(p))
+	c.mu.Unlock()
+	if broken {
+		return 0, ErrCut
+	}
+	if len(commands) > 0 {
+		c.Sent(commands)
+	}
+	return len(p), nil
+}
+
+// Receive has the client receive something.
+func (c *Local) Receive(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.received = append(c.received, p...)
+	Signal(c.changed)
+}
+
+// Read implements net.Conn.
+func (c *Local) Read(p []byte) (int, error) {
+	for {
+		c.mu.Lock()
+		n, broken, deadline := copy(p, c.received), c.broken, c.deadline
+		c.received = c.received[n:]
+		c.mu.Unlock()
+		switch {
+		case broken:
+			return 0, ErrCut
+		case n > 0:
+			return n, nil
+		case deadline.IsZero():
+			<-c.changed
+			continue
+		case !time.Now().Before(deadline):
+			return 0, os.ErrDeadlineExceeded
+		}
+		select {
+		case <-c.changed:
+		case <-time.After(time.Until(deadline)):
+		}
+	}
+}
+
+// Close implements net.Conn.
+func (c *Local) Close() error {
+	c.Cut()
+	c.Closed()
+	return nil
+}
+
+// Cut breaks the connection: replies that were not read are gone.
+func (c *Local) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = true
+	Signal(c.changed)
+}
+
+// Broken reports whether the connection is cut.
+func (c *Local) Broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
+}
+
+// SetDeadline implements net.Conn. A Write does not wait.
+func (c *Local) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *Local) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	Signal(c.changed) // for a Read that waits
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Local) SetWriteDeadline(time.Time) error { return nil }
+
+// Signal puts a value into a channel that holds one.
+func Signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,71 @@
+package wire_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/wire"
+)
+
+// What the client writes is told at once, what is received is read, deadlines hold, and a connection that is cut is broken.
+func TestLocal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := wire.NewLocal()
+		var sent [][]string
+		closed := false
+		c.Sent, c.Closed = func(commands [][]string) { sent = append(sent, commands...) }, func() { closed = true }
+		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4")); err != nil || len(sent) != 1 {
+			t.Errorf("%q was sent (%v), want one command", sent, err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			c.Receive([]byte("+PONG\r\n"))
+		}()
+		p := make([]byte, 10)
+		if err := c.SetDeadline(time.Now().Add(time.Second / 2)); err != nil {
+			t.Error(err)
+		}
+		if n, err := c.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("before anything is received %d bytes are read (%v)", n, err)
+		}
+		if err := c.SetDeadline(time.Time{}); err != nil {
+			t.Error(err)
+		}
+		if n, err := c.Read(p); string(p[:n]) != "+PONG\r\n" {
+			t.Errorf("%q is read (%v)", p[:n], err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			_ = c.SetReadDeadline(time.Now())
+		}()
+		if n, err := c.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a Read whose deadline passes meanwhile reads %d bytes (%v)", n, err)
+		}
+		_ = c.SetReadDeadline(time.Time{})
+		go func() {
+			time.Sleep(time.Second)
+			c.Cut()
+		}()
+		if _, err := c.Read(p); !errors.Is(err, wire.ErrCut) || !c.Broken() {
+			t.Errorf("a connection that is cut reads with %v", err)
+		}
+		if _, err := c.Write(p); !errors.Is(err, wire.ErrCut) {
+			t.Errorf("a connection that is cut writes with %v", err)
+		}
+		if err := c.Close(); err != nil || !closed {
+			t.Errorf("closed: %t, %v", closed, err)
+		}
+	})
+}
+
+func TestValues(t *testing.T) {
+	said := "+OK\r\n$3\r\n-40\r\n$-1\r\n*2\r\n:-1\r\n_\r\n-ERR no\r\n%0\r\n$4\r\n+a\r\n\r\n$0\r\n\r\n"
+	if values, want := wire.Values(said), []string{"OK", "-40", "nil", "-1", "nil", "ERR no", "+a\r\n", ""}; !slices.Equal(values, want) {
+		t.Errorf("the values are %q, want %q", strings.Join(values, ","), want)
+	}
+}
