@@ -52,8 +52,8 @@ func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.C
 	running.Go(func() { readAhead(open, conn, by, pieces) })
 	running.Go(func() { handOver(open, pieces, hand, newAlarm()) })
 	return &delayedConn{conn, heard, sync.OnceValue(func() error {
+		err := errors.Join(heard.Close(), conn.Close()) // who is in Read is told of the first
 		end()
-		err := errors.Join(conn.Close(), heard.Close())
 		running.Wait()
 		return err
 	})}
