@@ -46,10 +46,11 @@ type search struct {
 	Report // so far
 	t      *testing.T
 	learned
-	path     []node                 // of the schedule that is run
-	redis    []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
-	progress atomic.Int64
-	silence  time.Duration // how long the search may stand still in real time
+	path       []node                 // of the schedule that is run
+	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
+	remembered embedded.Scripts
+	progress   atomic.Int64
+	silence    time.Duration // how long the search may stand still in real time
 }
 
 // A node is a point of the schedule that is run: what could be chosen, and what is.
@@ -231,7 +232,7 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (w *wor
 		cryptotest.SetGlobalRandom(t, 1)
 		//lint:ignore SA1019 libraries draw their delays and tokens from the source of the process
 		rand.Seed(1)
-		w = newWorld(t, s.Program, s.scripts, s.redis)
+		w = newWorld(t, s)
 		err = s.play(w, choose)
 		harms = w.finish()
 	})

@@ -17,6 +17,12 @@ import (
 // pushes is a program of two clients that append their letter so many times to a key of their own, or to one that they
 // share. Harm is done if what stands there at the end is what it must not be.
 func pushes(times int, shared bool, never string) Program {
+	return pushesBy(times, shared, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+		return conn.Append(ctx, key, letter).Err()
+	})
+}
+
+func pushesBy(times int, shared bool, never string, push func(ctx context.Context, conn *backend.Conn, key, letter string) error) Program {
 	return Program{Name: "pushes", Subject: "letters", Begin: func(*Server) *Trial {
 		trial := &Trial{Judge: func(s *Server) []Harm {
 			if never != "" && strings.Contains(s.Do("GET", "shared"), never) {
@@ -36,7 +42,7 @@ func pushes(times int, shared bool, never string) Program {
 					key = "shared"
 				}
 				for range times {
-					if err := conn.Append(ctx, key, letter).Err(); err != nil {
+					if err := push(ctx, conn, key, letter); err != nil {
 						return err.Error()
 					}
 				}
@@ -109,6 +115,32 @@ func TestPlanted(t *testing.T) {
 		r := Run(t, pushes(3, true, never), Bounds{Preemptions: 4})
 		if len(r.Found) != 1 || r.Found[0].Preemptions != depth || r.Harmful != 1 {
 			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions", never, r.Found, r.Harmful, depth)
+		}
+	}
+}
+
+// However a command comes to the server, it is executed, and seen to conflict.
+func TestConflicts(t *testing.T) {
+	const script = `return redis.call('APPEND', KEYS[1], ARGV[1])`
+	for name, way := range map[string]struct {
+		never string
+		push  func(ctx context.Context, conn *backend.Conn, key, letter string) error
+	}{
+		"a script": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+			return redis.NewScript(script).Run(ctx, conn, []string{key}, letter).Err()
+		}},
+		"a script that is loaded, in a transaction and again": {"AABBBBAA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+			sha := conn.ScriptLoad(ctx, script).Val()
+			_, err := conn.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.EvalSha(ctx, sha, []string{key}, letter).Err() })
+			return errors.Join(err, conn.EvalSha(ctx, sha, []string{key}, letter).Err())
+		}},
+		"a transaction in pieces": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+			return errors.Join(conn.Do(ctx, "MULTI").Err(), conn.Do(ctx, "APPEND", key, letter).Err(), conn.Do(ctx, "EXEC").Err())
+		}},
+	} {
+		r := Run(t, pushesBy(2, true, way.never, way.push), Bounds{Preemptions: 1})
+		if len(r.Found) != 1 || r.Preemptions != 1 {
+			t.Errorf("%s: %s", name, r)
 		}
 	}
 }

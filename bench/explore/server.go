@@ -34,11 +34,7 @@ func newServer(t *testing.T, w *world, m *miniredis.Miniredis) *Server {
 	m.Seed(1)
 	m.ClockTTL(true)
 	s.own = s.accept(nobody)
-	touching := embedded.TouchingZREM(m.Server())
-	m.Server().SetPreHook(func(p *server.Peer, cmd string, args ...string) bool {
-		s.note(cmd, args)
-		return touching(p, cmd, args...)
-	})
+	m.Server().SetPreHook(w.remembered.Hook(m.Server(), s.note))
 	return s
 }
 
@@ -71,6 +67,7 @@ func (s *Server) Connect(context.Context) (net.Conn, error) { return s.accept(no
 // run executes a request, and sends the replies.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
+		r.queues = command[0] == "multi" || r.queues && command[0] != "exec" && command[0] != "discard"
 		switch command[0] {
 		case "subscribe", "psubscribe":
 			r.subscribed = true
@@ -88,7 +85,7 @@ func (s *Server) run(r *request) {
 				s.world.uses.add(everything, true)
 			}
 		}
-		s.redis.Server().Dispatch(r.peer, slices.Clone(command)) // which may change it
+		s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
 	}
 	r.peer.Flush()
 }
@@ -127,6 +124,7 @@ type conn struct {
 	deaf       bool     // nothing is received any more
 	watched    []string // keys
 	subscribed bool
+	queues     bool // between MULTI and EXEC
 }
 
 // sent is told what the client has written at once.
@@ -172,7 +170,7 @@ func (c *conn) cut() {
 	c.world.mu.Unlock()
 	c.peer.Close()
 	if ends {
-		c.server.redis.Server().Dispatch(c.peer, []string{"UNSUBSCRIBE"})
-		c.server.redis.Server().Dispatch(c.peer, []string{"PUNSUBSCRIBE"})
+		c.world.remembered.Dispatch(c.server.redis.Server(), c.peer, []string{"UNSUBSCRIBE"}, false)
+		c.world.remembered.Dispatch(c.server.redis.Server(), c.peer, []string{"PUNSUBSCRIBE"}, false)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
@@ -23,15 +21,16 @@ const tick, patience, mostSteps, nobody = time.Microsecond, time.Minute, 5000, -
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
 type world struct {
-	program Program
-	trial   *Trial
-	scripts []string // that were seen so far, in the first schedule too
-	begin   time.Time
-	servers []*Server // the last one holds the locks
-	clients []*client
-	late    []*request // delayed, in the order in which they were sent
-	running int        // the client that was chosen last; nobody: there was none
-	last    time.Time  // when a fault happened, or ended
+	program    Program
+	trial      *Trial
+	scripts    []string // that were seen so far, in the first schedule too
+	remembered *embedded.Scripts
+	begin      time.Time
+	servers    []*Server // the last one holds the locks
+	clients    []*client
+	late       []*request // delayed, in the order in which they were sent
+	running    int        // the client that was chosen last; nobody: there was none
+	last       time.Time  // when a fault happened, or ended
 
 	steps               []choice // so far, with so many
 	preemptions, faults int
@@ -57,12 +56,12 @@ type client struct {
 func (c *client) alive() bool { return !c.ended && !c.died }
 
 // newWorld makes servers of what was started, and starts the clients, one after the other. Each waits at its first request.
-func newWorld(t *testing.T, p Program, scripts []string, started []*miniredis.Miniredis) *world {
-	w := &world{program: p, scripts: slices.Clone(scripts), begin: time.Now(), arrived: make(chan struct{}, 1), running: nobody}
-	if w.servers = []*Server{newServer(t, w, started[0])}; p.Apart {
-		w.servers = append(w.servers, newServer(t, w, started[1]))
+func newWorld(t *testing.T, s *search) *world {
+	w := &world{program: s.Program, scripts: slices.Clone(s.scripts), remembered: &s.remembered, begin: time.Now(), arrived: make(chan struct{}, 1), running: nobody}
+	if w.servers = []*Server{newServer(t, w, s.redis[0])}; w.program.Apart {
+		w.servers = append(w.servers, newServer(t, w, s.redis[1]))
 	}
-	w.trial = p.Begin(w.servers[0])
+	w.trial = w.program.Begin(w.servers[0])
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})

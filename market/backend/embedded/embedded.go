@@ -34,7 +34,7 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	if err := m.Start(); err != nil {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
 	}
-	m.Server().SetPreHook(TouchingZREM(m.Server()))
+	m.Server().SetPreHook(touching(m.Server()))
 	target := backend.Target{Network: "tcp", Addr: m.Addr(), Password: password}
 	return backend.NewServer(backend.NameEmbedded, target, "embedded miniredis", func() error {
 		m.Close()
@@ -42,19 +42,17 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	}), nil
 }
 
-// TouchingZREM returns a hook that makes ZREM abort the transactions that watch its key, as Redis's does. Whoever runs a
-// miniredis of its own sets it by SetPreHook. In miniredis 2.40 the removal of one member of several leaves the key's
-// version as it is, so that under WATCH an item could be sold twice. ZADD does change the version, so the hook puts one
-// before the removal.
-func TouchingZREM(s *server.Server) server.Hook {
-	return (&touchingZREM{server: s, clients: map[*server.Peer]bool{}}).hook
-}
-
-// touchingZREM is what the hook of TouchingZREM knows.
+// touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40 the
+// removal of one member of several leaves the key's version as it is, so that under WATCH an item could be sold twice. ZADD
+// does change the version, so the hook puts one before the removal.
 type touchingZREM struct {
 	server  *server.Server
 	mu      sync.Mutex
 	clients map[*server.Peer]bool
+}
+
+func touching(s *server.Server) server.Hook {
+	return (&touchingZREM{server: s, clients: map[*server.Peer]bool{}}).hook
 }
 
 // touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
