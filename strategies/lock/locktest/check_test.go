@@ -166,7 +166,7 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	} {
 		copied("strategies/lock/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(try_takes|purchase_moves)", "./...")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != (c.says == "ok") || !strings.Contains(string(out), c.says) {
 			t.Errorf("it should say %q: %v\n%s", c.says, err, out)
