@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // under lists the keys with a prefix.

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 const (

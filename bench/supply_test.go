@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // hotConfig is a row of so many buyers and items on s, to be changed by a test.

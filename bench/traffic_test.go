@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -20,6 +19,7 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // connected is a row whose market is open and whose workers are connected, and do nothing yet. It counts from now on.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
@@ -20,6 +19,7 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // role is what a worker does.

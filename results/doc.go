@@ -19,5 +19,5 @@ import _ "embed"
 var Features string
 
 //go:generate go run ../cmd/marketsim faults --add faults
-//go:generate go test ../bench/explore -run ^TestCatalogue$ -update
+//go:generate go test ../verify/explore -run ^TestCatalogue$ -update
 //go:generate go test . -update

@@ -12,10 +12,10 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 func TestMain(m *testing.M) {

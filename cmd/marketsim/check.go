@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/history"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 func newCheck(p *program) *cobra.Command {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // recorded makes a history in which item 1 is sold to so many buyers, each of whom pays.

@@ -10,11 +10,11 @@ import (
 	"syscall"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/fault"
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 // The exit codes; the package comment says what each means.

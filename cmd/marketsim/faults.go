@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/fault"
 )
 
 // faultFlags are those of the command faults.

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/results"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/view"
 )
 

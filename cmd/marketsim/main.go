@@ -35,9 +35,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/fault"
 )
 
 func main() {

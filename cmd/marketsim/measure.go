@@ -15,12 +15,12 @@ import (
 	"github.com/shirou/gopsutil/v4/host"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/history"
 	"github.com/marketsim/marketsim/view"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/marketsim/marketsim/bench/history"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/verify/history"
 )
 
 func TestSubjects(t *testing.T) {

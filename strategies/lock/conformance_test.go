@@ -13,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 // shortTTL is the TTL that the suite waits for.

@@ -16,8 +16,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 // quorum is five masters and the keys of one market.

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/lock/library"
-	"github.com/marketsim/marketsim/strategies/lock/locktest"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 // libraries are the locks of other people's libraries for Redis.

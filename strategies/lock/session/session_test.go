@@ -12,7 +12,7 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
-	"github.com/marketsim/marketsim/strategies/lock/locktest"
+	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 func TestMain(m *testing.M) {

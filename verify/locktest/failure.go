@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 func crashedHolderIsSucceeded(f *fixture) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // What Explore finds.

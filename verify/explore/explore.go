@@ -2,7 +2,7 @@
 // loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest schedule that
 // loses it, and says otherwise how far nothing was found.
 //
-//	go test ./bench/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
+//	go test ./verify/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
 //
 // The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory (miniredis),
 // and hold each request until the search delivers it ([conn]). Time is that of package synctest: it stands still while anybody

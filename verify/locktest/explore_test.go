@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/explore"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // Each flaw is found that a lock has, and no other.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/explore"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in each of

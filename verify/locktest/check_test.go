@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // own makes the client of a lock that is taken and released by two functions, which report nothing.
@@ -128,7 +128,7 @@ func TestALockerMayBeAStruct(t *testing.T) {
 func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const path = "github.com/marketsim/marketsim"
-	root, err := filepath.Abs("../../..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 	}
 	copied("go.sum", "go.sum")
 	copied("go.mod", "go.mod", "module "+path, "module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
-	copied("market/markettest/example_test.go", "purchase/mine_test.go")
-	readme, example := read("README.md"), read("strategies/lock/locktest/example_test.go")
+	copied("verify/markettest/example_test.go", "purchase/mine_test.go")
+	readme, example := read("README.md"), read("verify/locktest/example_test.go")
 	_, body, _ := strings.Cut(example, "func TestRedislock(t *testing.T) {\n")
 	for line := range strings.Lines(strings.TrimSuffix(body, "}\n")) {
 		if !strings.Contains(readme, strings.TrimSpace(line)) {
@@ -164,7 +164,7 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 		{"Obtain(ctx, name,", "ok"},
 		{"Obtain(ctx, name+time.Now().String(),", "someone else could take the lock"}, // which lets everybody in
 	} {
-		copied("strategies/lock/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
+		copied("verify/locktest/example_test.go", "lock/mine_test.go", "Obtain(ctx, name,", c.takes)
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-run", "Test.*/(try_takes|purchase_moves)", "./...")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "GOWORK=off")
 		out, err := cmd.CombinedOutput()

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/explore"
-	"github.com/marketsim/marketsim/bench/fault"
 	"github.com/marketsim/marketsim/internal/testkit"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // drifting are schemes whose waiters wait for as long as the server says that the lease lasts, so that of what real time takes

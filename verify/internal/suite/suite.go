@@ -1,4 +1,4 @@
-// Package suite is what the conformance suites of purchasers (market/markettest) and of locks (strategies/lock/locktest)
+// Package suite is what the conformance suites of purchasers (verify/markettest) and of locks (verify/locktest)
 // share: it runs their checks, and holds the fixture that a check works with.
 package suite
 

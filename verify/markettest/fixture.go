@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // opTimeout bounds an operation, longer than any strategy tries by itself.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/explore"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 var buy = redis.NewScript(`

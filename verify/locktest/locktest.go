@@ -25,9 +25,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Factory makes the lock that is tested. Its hooks do to the lock what the checks need. Only Open is required; each

@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Factory makes the Purchasers to be tested, and says what they promise.

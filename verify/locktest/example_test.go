@@ -8,8 +8,8 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/explore"
-	"github.com/marketsim/marketsim/strategies/lock/locktest"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/locktest"
 )
 
 // The author of a lock says how to open it on a connection, how to lock and how to unlock. Here it is

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/explore"
-	"github.com/marketsim/marketsim/bench/fault"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 var (

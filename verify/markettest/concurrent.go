@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/suite"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 const (

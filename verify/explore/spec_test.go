@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/marketsim/marketsim/bench/explore"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // errElsewhere is returned, wrapped, for a spec whose lock does not live in the server in memory.

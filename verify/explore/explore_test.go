@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/explore"
-	"github.com/marketsim/marketsim/market/markettest"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// What -args may hold after go test ./bench/explore -run 'Explore$' -v.
+// What -args may hold after go test ./verify/explore -run 'Explore$' -v.
 var (
 	spec        = flag.String("spec", "lua", "strategy and lock to explore, such as fine:redsync")
 	program     = flag.String("program", "", "names of programs, with commas between; empty: all")
