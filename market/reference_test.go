@@ -60,10 +60,10 @@ func TestReasonNamesRefusalsOnly(t *testing.T) {
 func TestSnapshotIsNotTorn(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		w := newWorld(t, s)
-		proxy, err := wire.StartRedis(s.Target)
+		proxy, err := wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS)
 		w.must(err)
 		defer proxy.Close()
-		conn, err := backend.Dial(w.ctx, proxy.Target())
+		conn, err := backend.Dial(w.ctx, s.Target.Through(proxy.Addr()))
 		w.must(err)
 		defer conn.Close()
 		trap := proxy.Hold(wire.Match{Command: "zscan"})

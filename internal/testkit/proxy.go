@@ -18,8 +18,8 @@ type Proxy struct {
 // StartProxy starts a proxy before a server for the length of the test.
 func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 	t.Helper()
-	p := closed(t)(wire.StartRedis(s.Target))
-	return &Proxy{Proxy: p, server: backend.NewServer(s.Name, p.Target(), "proxy of "+s.Detail, nil)}
+	p := closed(t)(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
+	return &Proxy{Proxy: p, server: backend.NewServer(s.Name, s.Target.Through(p.Addr()), "proxy of "+s.Detail, nil)}
 }
 
 // Server is the server as seen through the proxy.

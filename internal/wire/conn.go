@@ -49,7 +49,7 @@ func (c *conn) connect() bool {
 	if !(&stream{conn: c}).await() {
 		return false
 	}
-	server, err := net.Dial(c.proxy.target.Network, c.proxy.target.Addr)
+	server, err := net.Dial(c.proxy.network, c.proxy.addr)
 	if err != nil {
 		return false
 	}

@@ -35,7 +35,7 @@ func onEach(t *testing.T, f func(b bench)) {
 // on starts a proxy before a server.
 func on(t *testing.T, s *backend.Server) bench {
 	t.Helper()
-	p, err := wire.StartRedis(s.Target)
+	p, err := wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func on(t *testing.T, s *backend.Server) bench {
 // dial connects through the proxy.
 func (b bench) dial() *backend.Conn {
 	b.Helper()
-	c, err := backend.Dial(b.Context(), b.proxy.Target())
+	c, err := backend.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,13 +17,12 @@
 package wire
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"time"
-
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // A fault is what happens to the bytes of all connections.
@@ -38,7 +37,8 @@ const (
 
 // A Proxy forwards connections to a server. Its methods are safe for concurrent use.
 type Proxy struct {
-	target   backend.Target
+	network  string // of the server, as net.Dial takes it
+	addr     string
 	redis    bool // it reads commands
 	listener net.Listener
 	running  sync.WaitGroup
@@ -55,26 +55,27 @@ type Proxy struct {
 // error says that there is no port to listen on; a server that cannot be reached shows as connections that are closed
 // at once.
 func Start(addr string) (*Proxy, error) {
-	return start(backend.Target{Network: "tcp", Addr: addr}, false)
+	return start("tcp", addr, false)
 }
 
-// StartRedis starts a proxy before a Redis server, and reads what passes one command at a time, those of a pipeline or
-// a transaction too. It does not understand connections that use MONITOR, CLIENT REPLY or replication, nor subscriptions in
-// version 2 of the protocol. The errors are those of [Start], and one for a target with TLS, which no proxy can read.
-func StartRedis(target backend.Target) (*Proxy, error) {
-	if target.TLS != nil {
-		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", target)
+// StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS. It reads what
+// passes one command at a time, those of a pipeline or a transaction too. It does not understand connections that use
+// MONITOR, CLIENT REPLY or replication, nor subscriptions in version 2 of the protocol. The errors are those of [Start], and
+// one for a server with TLS, which no proxy can read.
+func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
+	if secure != nil {
+		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)
 	}
-	return start(target, true)
+	return start(network, addr, true)
 }
 
-func start(target backend.Target, redis bool) (*Proxy, error) {
+func start(network, addr string, redis bool) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
 	p := &Proxy{
-		target: target, redis: redis, listener: listener,
+		network: network, addr: addr, redis: redis, listener: listener,
 		conns: map[*conn]bool{}, changed: make(chan struct{}),
 	}
 	p.running.Go(p.accept)
@@ -83,13 +84,6 @@ func start(target backend.Target, redis bool) (*Proxy, error) {
 
 // Addr is where it listens, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
-
-// Target is how to reach the server through the proxy.
-func (p *Proxy) Target() backend.Target {
-	t := p.target
-	t.Network, t.Addr = "tcp", p.Addr()
-	return t
-}
 
 // Close ends the proxy and all its connections, and returns when nothing of it runs any more.
 func (p *Proxy) Close() error {

@@ -183,8 +183,8 @@ func TestDropsMessages(t *testing.T) {
 }
 
 func TestRefusesWhatItCannotRead(t *testing.T) {
-	_, err := wire.StartRedis(backend.Target{Network: "tcp", Addr: "h:1", TLS: &tls.Config{}, Password: "SECRET"})
-	if err == nil || !strings.Contains(err.Error(), "without TLS") || strings.Contains(err.Error(), "SECRET") {
-		t.Errorf("a target with TLS: %v", err)
+	_, err := wire.StartRedis("tcp", "h:1", &tls.Config{})
+	if err == nil || !strings.Contains(err.Error(), "without TLS") {
+		t.Errorf("a server with TLS: %v", err)
 	}
 }

@@ -250,7 +250,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conn, err := backend.Dial(ctx, p.Target())
+			conn, err := backend.Dial(ctx, p.Server().Target)
 			if err != nil {
 				t.Fatal(err)
 			}

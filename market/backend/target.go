@@ -35,6 +35,12 @@ func (t Target) String() string {
 	return t.url(nil)
 }
 
+// Through is the same server reached at another address, host:port, such as that of a proxy before it.
+func (t Target) Through(addr string) Target {
+	t.Network, t.Addr = "tcp", addr
+	return t
+}
+
 const hidden = "xxxxx" // as net/url has it
 
 // WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands alone, but

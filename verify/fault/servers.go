@@ -187,7 +187,7 @@ func serverStalls(s *setup) observed {
 func failover(s *setup) observed {
 	master, conn := s.locksApart()
 	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
-	host, port, _ := net.SplitHostPort(link.Target().Addr)
+	host, port, _ := net.SplitHostPort(link.Addr())
 	replica := s.redis(master.Target.Password, "--replicaof", host, port)
 	fallBehind := func() {
 		s.replicates(conn, "written")

@@ -250,12 +250,12 @@ func (s *setup) checkInTime(since time.Time) {
 // marketProxy puts a proxy between the clients to come and the market. Their locks go past it, straight to their
 // servers.
 func (s *setup) marketProxy() *wire.Proxy {
-	p := s.proxy(s.config.Market)
+	p, through := s.proxy(s.config.Market)
 	if s.config.Locks == nil {
 		direct := s.config.Market
 		s.config.Locks = &direct
 	}
-	s.config.Market = endpointOf(p.Target())
+	s.config.Market = through
 	return p
 }
 
@@ -269,16 +269,16 @@ func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 		if s.config.Locks != nil {
 			where = *s.config.Locks
 		}
-		p := s.proxy(where)
-		s.locksAt(p.Target())
+		p, through := s.proxy(where)
+		s.config.Locks = &through
 		return []*wire.Proxy{p}
 	}
-	var through []endpoint
+	var masters []endpoint
 	for _, m := range s.config.Masters {
-		p := s.proxy(m)
-		proxies, through = append(proxies, p), append(through, endpointOf(p.Target()))
+		p, through := s.proxy(m)
+		proxies, masters = append(proxies, p), append(masters, through)
 	}
-	s.config.Masters = through
+	s.config.Masters = masters
 	return proxies
 }
 
@@ -295,13 +295,15 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy starts a proxy of a Redis for the length of the run. On a cluster it is one of the market's master.
-func (s *setup) proxy(to endpoint) *wire.Proxy {
+// proxy starts a proxy of a Redis for the length of the run, which clients reach at through. On a cluster it is one of the
+// market's master.
+func (s *setup) proxy(to endpoint) (p *wire.Proxy, through endpoint) {
 	target := to.target()
 	if to.Cluster {
 		target = s.server.Master(s.keys.Market())
 	}
-	return own(s, must(wire.StartRedis(target)))
+	p = own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
+	return p, endpointOf(target.Through(p.Addr()))
 }
 
 // locksAt tells the clients to come where the locks live.
