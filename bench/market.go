@@ -194,10 +194,11 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 		all.ItemProblems, all.MoneyProblems = all.ItemProblems+v.ItemProblems, all.MoneyProblems+v.MoneyProblems
 		all.Applied, all.NotApplied = all.Applied+v.Applied, all.NotApplied+v.NotApplied
 		for _, problem := range v.Problems {
+			text := problem.Text
 			if len(m.markets) > 1 {
-				problem = in.Keys.Prefix() + " " + problem
+				text = in.Keys.Prefix() + " " + text
 			}
-			all.Problems = append(all.Problems, problem)
+			all.Problems = append(all.Problems, text)
 		}
 	}
 	return all, nil

@@ -128,7 +128,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 				return err
 			}
 			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {
-				return fmt.Errorf("list %d items of user %d: %w", min(left, market.BatchSize), w.account, err)
+				return err
 			}
 		}
 	}
@@ -138,19 +138,12 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 // listMany lists so many of the worker's next items.
 func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
 	listings := make([]market.Listing, count)
-	offers, items := make([]redis.Z, count), make([]any, count)
 	for i := range listings {
-		l := market.Listing{Item: w.next, Seller: w.account, Price: w.price()}
+		listings[i] = market.Listing{Item: w.next, Seller: w.account, Price: w.price()}
 		w.next++
-		listings[i], items[i] = l, int64(l.Item)
-		offers[i] = redis.Z{Score: float64(l.Price), Member: market.Member(l.Item, l.Seller)}
 	}
 	start := time.Now()
-	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.SRem(ctx, w.market.Keys.Inventory(w.account), items...)
-		p.ZAdd(ctx, w.market.Keys.Market(), offers...)
-		return nil
-	})
+	err := market.Offer(ctx, rdb, w.market.Keys, listings...)
 	end := time.Now()
 	for _, l := range listings {
 		w.history.Listed(start, end, l, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -21,14 +22,42 @@ const (
 
 // AuditResult is what an audit found.
 type AuditResult struct {
-	Items         int64    // minted items that are in exactly the place they should be
-	Funds         int64    // coins found in all accounts
-	ItemProblems  int64    // items lost, doubled, bought twice, at another price than told, or in an unexplained place
-	MoneyProblems int64    // accounts whose funds are not what their ledger says, or below zero
-	Applied       int64    // operations of unknown outcome that turned out to be applied
-	NotApplied    int64    // operations of unknown outcome that turned out not to be
-	Problems      []string // descriptions of the first problems
+	Items         int64     // minted items that are in exactly the place they should be
+	Funds         int64     // coins found in all accounts
+	Opened        int64     // coins that all accounts began with
+	ItemProblems  int64     // items lost, doubled, bought twice, at another price than told, or in an unexplained place
+	MoneyProblems int64     // accounts whose funds are not what their ledger says, or below zero
+	Applied       int64     // operations of unknown outcome that turned out to be applied
+	NotApplied    int64     // operations of unknown outcome that turned out not to be
+	Problems      []Problem // the first of them
 }
+
+// A Problem is one thing that an audit found wrong.
+type Problem struct {
+	Kind  ProblemKind
+	Item  ItemID // 0: it is about an account, or about what is no item
+	User  UserID // whose account it is; 0: it is about an item
+	Buyer bool   // of an account: an order was made for it, applied or of unknown outcome
+	Text  string // in words, with the item or the account
+}
+
+func (p Problem) String() string { return p.Text }
+
+// A ProblemKind says what is wrong with an item or an account.
+type ProblemKind string
+
+// The kinds of problems.
+const (
+	TwoPlaces ProblemKind = "item in two places"
+	SoldTwice ProblemKind = "one listing sold twice" // two orders of it were applied, as clients were told
+	Nowhere   ProblemKind = "item nowhere"
+	Elsewhere ProblemKind = "item elsewhere"    // it lies in another place than its trades lead to
+	NoItem    ProblemKind = "no item"           // it was never minted, or belongs to nobody who has an account
+	NoFunds   ProblemKind = "no readable funds" // the account is gone, or holds no number
+	Overdrawn ProblemKind = "account overdrawn"
+	TooFew    ProblemKind = "too few coins" // fewer than the account's operations say
+	TooMany   ProblemKind = "too many coins"
+)
 
 // OK reports whether every item and every coin is where it should be.
 func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems == 0 }
@@ -42,12 +71,39 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	if err := r.readItems(ctx, a.look); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read items: %w", keys.Prefix(), err)
 	}
-	a.settleMints(ledgers)
 	a.judgeItems(ledgers)
 	if err := r.readFunds(ctx, a.judgeAccount); err != nil {
 		return AuditResult{}, fmt.Errorf("audit market %s: read accounts: %w", keys.Prefix(), err)
 	}
 	return a.result, nil
+}
+
+// AuditSnapshot is Audit of a market that was read before. What the snapshot holds twice or lacks is a problem.
+func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
+	a := newAuditor(o, ledgers)
+	for _, user := range slices.Sorted(maps.Keys(s.Inventory)) {
+		for _, item := range slices.Sorted(maps.Keys(s.Inventory[user])) {
+			a.look(found{item: item, owner: user})
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(s.Listings)) {
+		item, seller, err := ParseMember(member)
+		if err != nil {
+			a.look(found{damage: err.Error()})
+			continue
+		}
+		a.look(found{item: item, owner: seller, listed: true, price: float64(s.Listings[member])})
+	}
+	a.judgeItems(ledgers)
+	for id := UserID(1); id <= UserID(o.Accounts); id++ {
+		funds, there := s.Funds[id]
+		if there {
+			a.judgeAccount(id, funds, nil)
+		} else {
+			a.judgeAccount(id, 0, redis.Nil)
+		}
+	}
+	return a.result
 }
 
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
@@ -88,14 +144,23 @@ type auditor struct {
 	found   []place         // by item; 0: not found
 	prices  []float64       // by item, of those found on the market
 	deltas  []int64         // by account: how much its funds changed
+	buyers  []bool          // by account: whether an order was made for it
 	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
 	result  AuditResult
 	came    map[spot]int // of the item that is judged: how often it came to a spot, less how often it left
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
-	a := &auditor{opening: o, deltas: make([]int64, o.Accounts+1), bad: map[ItemID]bool{}, came: map[spot]int{}}
+	a := &auditor{
+		opening: o, deltas: make([]int64, o.Accounts+1), buyers: make([]bool, o.Accounts+1),
+		bad: map[ItemID]bool{}, came: map[spot]int{},
+	}
+	a.result.Opened = int64(o.Accounts) * o.Funds
 	for _, l := range ledgers {
+		for _, g := range l.granted {
+			a.deltas[g.user] += g.coins
+			a.result.Opened += g.coins
+		}
 		for _, m := range l.minted {
 			for batchOf(m.first) >= len(a.minters) {
 				a.minters = append(a.minters, 0)
@@ -127,19 +192,19 @@ func (a *auditor) look(f found) {
 	}
 	switch id := f.item; {
 	case f.damage != "":
-		a.itemProblem(0, "%s", f.damage)
+		a.itemProblem(NoItem, 0, "%s", f.damage)
 	case f.owner < 1 || f.owner > UserID(a.opening.Accounts):
 		is := "belongs to"
 		if f.listed {
 			is = "is listed by"
 		}
-		a.itemProblem(id, "item %d %s user %d, who has no account", id, is, f.owner)
+		a.itemProblem(NoItem, id, "item %d %s user %d, who has no account", id, is, f.owner)
 	case a.minter(id) == 0:
-		a.itemProblem(id, "item %d lies in %s but was never minted", id, at)
+		a.itemProblem(NoItem, id, "item %d lies in %s but was never minted", id, at)
 	case a.found[id] == 0:
 		a.found[id], a.prices[id] = at.place, at.price
 	case a.found[id] != at.place:
-		a.itemProblem(id, "item %d is in two places: %s and %s", id, spot{a.found[id], a.prices[id]}, at)
+		a.itemProblem(TwoPlaces, id, "item %d is in two places: %s and %s", id, spot{a.found[id], a.prices[id]}, at)
 	}
 }
 
@@ -157,6 +222,7 @@ func (a *auditor) settleMints(ledgers []*Ledger) {
 
 // judgeItems compares where each item lies with where its trades lead.
 func (a *auditor) judgeItems(ledgers []*Ledger) {
+	a.settleMints(ledgers)
 	var pieces [][]trade
 	for _, l := range ledgers {
 		pieces = append(pieces, l.applied...)
@@ -167,11 +233,12 @@ func (a *auditor) judgeItems(ledgers []*Ledger) {
 		if a.minter(t.item) != 0 {
 			return false
 		}
-		a.itemProblem(t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
+		a.itemProblem(NoItem, t.item, "item %d was traded by user %d but never minted", t.item, cmp.Or(t.buyer, t.seller))
 		return true
 	})
 	for _, l := range ledgers {
 		for _, t := range l.unsure {
+			a.buyers[t.buyer] = true
 			if a.minter(t.item) == 0 {
 				a.result.NotApplied++
 				continue
@@ -212,7 +279,7 @@ func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 	switch {
 	case a.bad[id]:
 	case at.place == 0:
-		a.itemProblem(id, "item %d of user %d is nowhere", id, a.minter(id))
+		a.itemProblem(Nowhere, id, "item %d of user %d is nowhere", id, a.minter(id))
 	case len(a.came) > 0:
 		a.move(at, 1)
 		a.describeWay(id, at, trades)
@@ -272,22 +339,24 @@ func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 				}
 			}
 			if len(buyers) > 1 {
-				a.itemProblem(id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
+				a.itemProblem(SoldTwice, id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
 				return
 			}
-			a.itemProblem(id, "item %d was bought by user %d from %s, where it was not listed", id, t.buyer, t.from())
+			a.itemProblem(Elsewhere, id, "item %d was bought by user %d from %s, where it was not listed",
+				id, t.buyer, t.from())
 			return
 		}
 		if a.came[t.to()] > 0 {
 			should = t.to()
 		}
 	}
-	a.itemProblem(id, "item %d should lie in %s but lies in %s", id, should, at)
+	a.itemProblem(Elsewhere, id, "item %d should lie in %s but lies in %s", id, should, at)
 }
 
 // transfer moves the price of a purchase from buyer to seller.
 func (a *auditor) transfer(t trade) {
 	if t.buyer != 0 {
+		a.buyers[t.buyer] = true
 		a.deltas[t.seller] += t.price
 		a.deltas[t.buyer] -= t.price
 	}
@@ -298,34 +367,42 @@ func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
 	case err != nil:
-		a.moneyProblem("account of user %d has no readable funds (%v)", id, err)
+		a.moneyProblem(NoFunds, id, "account of user %d has no readable funds (%v)", id, err)
 		return
 	case funds != expected:
-		a.moneyProblem("account of user %d holds %d coins, and should hold %d (%+d)",
+		kind := TooFew
+		switch {
+		case funds < 0:
+			kind = Overdrawn
+		case funds > expected:
+			kind = TooMany
+		}
+		a.moneyProblem(kind, id, "account of user %d holds %d coins, and should hold %d (%+d)",
 			id, funds, expected, funds-expected)
 	case funds < 0:
-		a.moneyProblem("account of user %d is overdrawn: %d coins", id, funds)
+		a.moneyProblem(Overdrawn, id, "account of user %d is overdrawn: %d coins", id, funds)
 	}
 	a.result.Funds += funds
 }
 
 // itemProblem counts one problem for each item.
-func (a *auditor) itemProblem(id ItemID, format string, args ...any) {
+func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args ...any) {
 	if id > 0 && a.bad[id] {
 		return
 	}
 	a.bad[id] = id > 0
-	if a.result.ItemProblems++; a.result.ItemProblems <= maxProblems {
-		a.describe(format, args...)
+	a.result.ItemProblems++
+	if a.result.ItemProblems <= maxProblems {
+		p := Problem{Kind: kind, Item: id, Text: fmt.Sprintf(format, args...)}
+		a.result.Problems = append(a.result.Problems, p)
 	}
 }
 
-func (a *auditor) moneyProblem(format string, args ...any) {
-	if a.result.MoneyProblems++; a.result.MoneyProblems <= maxProblems {
-		a.describe(format, args...)
+// moneyProblem counts a problem of an account.
+func (a *auditor) moneyProblem(kind ProblemKind, id UserID, format string, args ...any) {
+	a.result.MoneyProblems++
+	if a.result.MoneyProblems <= maxProblems {
+		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Text: fmt.Sprintf(format, args...)}
+		a.result.Problems = append(a.result.Problems, p)
 	}
-}
-
-func (a *auditor) describe(format string, args ...any) {
-	a.result.Problems = append(a.result.Problems, fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,8 @@
 package market_test
 
 import (
+	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -162,11 +164,19 @@ func TestAuditFindsDamage(t *testing.T) {
 					t.Errorf("found %d items and %d accounts, want %d and %d: %q",
 						v.ItemProblems, v.MoneyProblems, d.items, d.money, v.Problems)
 				}
-				if !strings.Contains(strings.Join(v.Problems, "\n"), d.says) {
+				if !strings.Contains(fmt.Sprint(v.Problems), d.says) {
 					t.Errorf("it says %q and not %q", v.Problems, d.says)
 				}
 				if len(v.Problems) > 20 {
 					t.Errorf("it describes %d problems", len(v.Problems))
+				}
+				state, err := market.ReadSnapshot(w.ctx, w.conn.Client, w.keys, w.opening.Accounts)
+				if err != nil { // it holds what a snapshot cannot
+					return
+				}
+				same := market.AuditSnapshot(state, w.opening, w.ledger)
+				if !reflect.DeepEqual(same, v) {
+					t.Errorf("of a snapshot the audit says %+v, and of the market itself %+v", same, v)
 				}
 			})
 		}

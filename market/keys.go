@@ -3,6 +3,7 @@ package market
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,43 @@ var ErrPrefix = errors.New("invalid key prefix")
 
 // Keys spells every key of one market. It is the only place where a key is spelled.
 type Keys struct{ prefix string }
+
+// What follows the prefix in each key, but for the number or name of what it is about.
+const (
+	usersKey     = "users:"
+	inventoryKey = "inventory:"
+	marketKey    = "market:"
+	lockKey      = "lock:"
+	fenceKey     = "fence:"
+	versionKey   = "version:"
+	outcomesKey  = "outcomes"
+	runKey       = "run"
+)
+
+// keyTypes are the Redis types of a market's keys, by what follows the prefix. Those of locks are the locks' own.
+var keyTypes = map[string]string{
+	usersKey: "hash", inventoryKey: "set", marketKey: "zset", versionKey: "string", outcomesKey: "hash", runKey: "hash",
+}
+
+// spelled matches what follows the prefix in the keys of a market and of its locks. A lock is named after the market, an item
+// or an account, and whatever it adds begins with a sign; without a name it is a key of all locks.
+var spelled = regexp.MustCompile(`^(?:` +
+	`(` + usersKey + `|` + inventoryKey + `|` + versionKey + `)\d+|` +
+	`(` + marketKey + `|` + outcomesKey + `|` + runKey + `)|` +
+	`(?:` + lockKey + `|` + fenceKey + `)(?:market|(?:` + usersKey + `)?\d+)(?:\W.*)?|` +
+	strings.TrimSuffix(lockKey, ":") + `(?::` + strings.TrimSuffix(usersKey, ":") + `)?` +
+	`)$`)
+
+// kind is what follows the prefix in a key, as keyTypes has it; of a lock's key it is empty. It reports whether the key has
+// the name of one of this market's.
+func (k Keys) kind(key string) (kind string, ours bool) {
+	name, under := strings.CutPrefix(key, k.prefix)
+	parts := spelled.FindStringSubmatch(name)
+	if !under || parts == nil {
+		return "", false
+	}
+	return parts[1] + parts[2], true
+}
 
 // NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:". The prefix must end in ':' and hold no
 // glob characters, spaces or control characters; otherwise the error wraps ErrPrefix. On Redis Cluster a prefix
@@ -33,34 +71,34 @@ func NewKeys(prefix string) (Keys, error) {
 func (k Keys) Prefix() string { return k.prefix }
 
 // User is the hash of an account: name, funds.
-func (k Keys) User(id UserID) string { return k.prefix + "users:" + strconv.FormatInt(int64(id), 10) }
+func (k Keys) User(id UserID) string { return k.prefix + usersKey + strconv.FormatInt(int64(id), 10) }
 
 // Inventory is the set of items a user owns and has not listed.
 func (k Keys) Inventory(id UserID) string {
-	return k.prefix + "inventory:" + strconv.FormatInt(int64(id), 10)
+	return k.prefix + inventoryKey + strconv.FormatInt(int64(id), 10)
 }
 
 // Market is the sorted set of listings: Member, scored by price.
-func (k Keys) Market() string { return k.prefix + "market:" }
+func (k Keys) Market() string { return k.prefix + marketKey }
 
 // Lock is the key of the lock called name. Locks that need more keys derive them from this one.
-func (k Keys) Lock(name string) string { return k.prefix + "lock:" + name }
+func (k Keys) Lock(name string) string { return k.prefix + lockKey + name }
 
 // Fence is the string that says which holder of the lock called name registered last at the market. It outlives the
 // holder, who may come late, and goes with the market.
-func (k Keys) Fence(name string) string { return k.prefix + "fence:" + name }
+func (k Keys) Fence(name string) string { return k.prefix + fenceKey + name }
 
 // Version is the number of times that an item was listed or bought, where a strategy counts it.
 func (k Keys) Version(id ItemID) string {
-	return k.prefix + "version:" + strconv.FormatInt(int64(id), 10)
+	return k.prefix + versionKey + strconv.FormatInt(int64(id), 10)
 }
 
 // Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent of the locked
 // strategies).
-func (k Keys) Outcomes() string { return k.prefix + "outcomes" }
+func (k Keys) Outcomes() string { return k.prefix + outcomesKey }
 
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.
-func (k Keys) Run() string { return k.prefix + "run" }
+func (k Keys) Run() string { return k.prefix + runKey }
 
 // Member is how a listing is spelled in the market: "<item>.<seller>".
 func Member(item ItemID, seller UserID) string { return string(appendMember(nil, item, seller)) }

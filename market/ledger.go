@@ -8,6 +8,13 @@ type Ledger struct {
 	minted  []mint
 	applied [][]trade
 	unsure  []trade
+	granted []grant
+}
+
+// A grant is coins that an account has besides those of the opening.
+type grant struct {
+	user  UserID
+	coins int64
 }
 
 type mint struct {
@@ -37,6 +44,9 @@ func (l *Ledger) LastMinted() (last ItemID) {
 	}
 	return last
 }
+
+// Granted notes coins that a user's account was given besides those of the opening, or that were taken from it.
+func (l *Ledger) Granted(user UserID, coins int64) { l.granted = append(l.granted, grant{user, coins}) }
 
 // Listed notes what List returned for a listing.
 func (l *Ledger) Listed(x Listing, err error) {

@@ -3,22 +3,10 @@ package market
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-)
-
-// marketKey matches what follows the prefix in the keys of a market and of its locks, and keyTypes are the types of those of
-// a market.
-var (
-	marketKey = regexp.MustCompile(
-		`^(?:(users|inventory|version):\d+|(market):|(run|outcomes)|` +
-			`lock(?::users)?|(?:lock|fence):(?:market|(?:users:)?\d+)(?:\W.*)?)$`)
-	keyTypes = map[string]string{
-		"users": "hash", "inventory": "set", "version": "string", "market": "zset", "run": "hash", "outcomes": "hash",
-	}
 )
 
 // Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'. It is
@@ -32,8 +20,8 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 		}
 		kinds := map[string]string{} // of keys by name
 		for _, key := range page {
-			if parts := marketKey.FindStringSubmatch(strings.TrimPrefix(key, keys.Prefix())); parts != nil {
-				kinds[key] = strings.Join(parts[1:], "")
+			if kind, ours := keys.kind(key); ours {
+				kinds[key] = kind
 			}
 		}
 		for key, is := range typesOf(ctx, rdb, kinds) {
@@ -74,8 +62,8 @@ func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map
 // showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more than
 // this program.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
-	if kind != "users" {
-		return kind == "run", nil
+	if kind != usersKey {
+		return kind == runKey, nil
 	}
 	name, err := rdb.HGet(ctx, key, "name").Result()
 	if err == redis.Nil {

@@ -57,7 +57,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	for first := 1; first <= o.Accounts; first += chunk {
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= o.Accounts; id++ {
-				p.HSet(ctx, keys.User(UserID(id)), "name", accountName(strconv.Itoa(id)), "funds", o.Funds)
+				p.Do(ctx, Account(keys, UserID(id), o.Funds)...)
 			}
 			return nil
 		})
@@ -84,6 +84,37 @@ func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	note := []any{"items", 0, "strategy", o.Strategy, "markets", strings.Join(others, " "), "first", o.First.Prefix()}
 	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
+	}
+	return nil
+}
+
+// Account is the command that makes the account of a user with so many coins.
+func Account(keys Keys, id UserID, funds int64) []any {
+	return []any{"hset", keys.User(id), "name", accountName(strconv.FormatInt(int64(id), 10)), "funds", funds}
+}
+
+// Offers are the commands that move a seller's items from the inventory to the market, all at once in a transaction: what a
+// market begins with, not what is measured. There is at least one listing, and all are of one seller.
+func Offers(keys Keys, listings ...Listing) (leave, enter []any) {
+	leave = append(leave, "srem", keys.Inventory(listings[0].Seller))
+	enter = append(enter, "zadd", keys.Market())
+	for _, l := range listings {
+		leave = append(leave, int64(l.Item))
+		enter = append(enter, l.Price, Member(l.Item, l.Seller))
+	}
+	return leave, enter
+}
+
+// Offer sends the commands of Offers in a transaction.
+func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listing) error {
+	leave, enter := Offers(keys, listings...)
+	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.Do(ctx, leave...)
+		p.Do(ctx, enter...)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list %d items of user %d: %w", len(listings), listings[0].Seller, err)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (w takeover) ends(g *fixture, one, other *step.Gate, former, later <-chan o
 	}
 	if w.sound {
 		g.sound(0, 0)
-	} else if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(strings.Join(v.Problems, ""), "in two places") {
+	} else if v := g.audit(); v.ItemProblems != 1 || !strings.Contains(fmt.Sprint(v.Problems), "in two places") {
 		g.Errorf("audit: %+v; want an item in two places", v)
 	}
 }

@@ -3,6 +3,7 @@ package strategies_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestFineOverdrawsASharedAccount(t *testing.T) {
 			g.Errorf("the account holds %d coins, want -60", funds)
 		}
 		v := g.audit()
-		if v.MoneyProblems != 1 || v.ItemProblems != 0 || !strings.Contains(strings.Join(v.Problems, ""), "overdrawn") {
+		if v.MoneyProblems != 1 || v.ItemProblems != 0 || !strings.Contains(fmt.Sprint(v.Problems), "overdrawn") {
 			g.Errorf("audit: %+v; want one overdrawn account", v)
 		}
 	})

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
@@ -47,7 +45,8 @@ type setup struct {
 	config     clientConfig    // of clients to come; a scenario may change it
 	conn       *backend.Conn
 	keys       market.Keys
-	first      market.ItemID // of the seller's; the first few are listed
+	first      market.ItemID    // of the seller's
+	listed     []market.Listing // when the scenario begins: the first few items
 	before     market.Snapshot
 	clients    []*client
 	operations []*operation
@@ -141,14 +140,10 @@ func (s *setup) prepare(onCluster bool) {
 	check(market.Seed(s.ctx, s.conn.Client, s.keys,
 		market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}))
 	s.first = must(market.Mint(s.ctx, s.conn.Client, s.keys, seller))
-	_, err := s.conn.TxPipelined(s.ctx, func(p redis.Pipeliner) error {
-		for item := s.first; item < s.first+offered; item++ {
-			p.SRem(s.ctx, s.keys.Inventory(seller), int64(item))
-			p.ZAdd(s.ctx, s.keys.Market(), redis.Z{Score: price, Member: market.Member(item, seller)})
-		}
-		return nil
-	})
-	check(err)
+	for i := range offered {
+		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
+	}
+	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
 	s.before = s.snapshot()
 	if s.scheme.need() != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.need()))

@@ -123,12 +123,31 @@ func (m Market) Program(subject string, open Open) explore.Program {
 // seed opens the market, but for the rest of the batch of items: see audit.
 func (m Market) seed(s *explore.Server, keys market.Keys) {
 	for id := range m.accounts() {
-		s.Do("HSET", keys.User(market.UserID(id+1)), "name", "user", "funds", strconv.FormatInt(m.Funds, 10))
+		s.Do(words(market.Account(keys, market.UserID(id+1), m.Funds))...)
 	}
-	for id := range m.Listed {
-		s.Do("ZADD", keys.Market(), strconv.Itoa(price), market.Member(market.ItemID(id+1), seller))
+	if listed := m.listed(); len(listed) > 0 {
+		_, enter := market.Offers(keys, listed...)
+		s.Do(words(enter)...)
 	}
 	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
+}
+
+// listed are the listings of the beginning.
+func (m Market) listed() []market.Listing {
+	all := make([]market.Listing, m.Listed)
+	for i := range all {
+		all[i] = market.Listing{Item: market.ItemID(i + 1), Seller: seller, Price: price}
+	}
+	return all
+}
+
+// words are a command as it is sent.
+func words(command []any) []string {
+	all := make([]string, len(command))
+	for i, word := range command {
+		all[i] = fmt.Sprint(word)
+	}
+	return all
 }
 
 func (m Market) accounts() int {
@@ -202,10 +221,14 @@ func (r *trading) judge(s *explore.Server) []explore.Harm {
 	if !known {
 		result, err := r.audit(s)
 		if err != nil {
-			result.Problems = []string{fmt.Sprintf("the market cannot be audited: %v", err)}
+			result.Problems = []market.Problem{{Text: fmt.Sprintf("the market cannot be audited: %v", err)}}
 		}
 		if len(result.Problems) > 0 {
-			harms = []explore.Harm{{Kind: "market", Text: strings.Join(result.Problems, "; ")}}
+			var texts []string
+			for _, problem := range result.Problems {
+				texts = append(texts, problem.Text)
+			}
+			harms = []explore.Harm{{Kind: "market", Text: strings.Join(texts, "; ")}}
 		}
 		r.judged[end.String()] = harms
 	}
@@ -221,8 +244,8 @@ func (r *trading) audit(s *explore.Server) (result market.AuditResult, err error
 	s.Do(mint...)
 	var first market.Ledger
 	first.Minted(1, seller, nil)
-	for id := range r.Listed {
-		first.Listed(market.Listing{Item: market.ItemID(id + 1), Seller: seller, Price: price}, nil)
+	for _, l := range r.listed() {
+		first.Listed(l, nil)
 	}
 	ledgers := []*market.Ledger{&first}
 	for _, c := range r.traders {
