@@ -12,8 +12,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// claim is one statement of the book about what it measured. Its number is computed in each round from values, one for each
-// row that it speaks of; where it speaks of every mix, that is the number of the worst.
+// claim is one statement of the book about what it measured. Its number is computed in each round from values, one
+// for each row that it speaks of; where it speaks of every mix, that is the number of the worst.
 type claim struct {
 	text, published, tolerance string
 	rows                       []string // the strategies whose rows it needs, under mixes
@@ -40,91 +40,195 @@ const fromNothing = 1e6
 // claims are those of results/reference/SOURCES.md, in its order, which is that of their ids. The published numbers are
 // those of results/reference/published.csv; a test compares them.
 func claims() []claim {
-	mix1x1, mix5x1, mix5x5 := result.Mix{Sellers: 1, Buyers: 1}, result.Mix{Sellers: 5, Buyers: 1}, result.Mix{Sellers: 5, Buyers: 5}
-	every, lightAndFull, full := []result.Mix{mix1x1, mix5x1, mix5x5}, []result.Mix{mix1x1, mix5x5}, []result.Mix{mix5x5}
+	mix1x1 := result.Mix{Sellers: 1, Buyers: 1}
+	mix5x1 := result.Mix{Sellers: 5, Buyers: 1}
+	mix5x5 := result.Mix{Sellers: 5, Buyers: 5}
+	every := []result.Mix{mix1x1, mix5x1, mix5x5}
+	lightAndFull := []result.Mix{mix1x1, mix5x5}
+	full := []result.Mix{mix5x5}
 	return append(alone(every, lightAndFull), against(every, full)...)
 }
 
 // alone are the claims about watch and about each lock by itself.
 func alone(every, lightAndFull []result.Mix) []claim {
-	retries, meanWait := metric("retries_per_purchase"), metric("wait_ms_mean")
-	per1000 := func(r *result.Row) float64 { return 1000 * retries(r) }
 	timesLight := func(v []float64) float64 { return times(v[1], v[0]) }
-	noRetries := func(strategy, published string) claim {
-		return claim{strategy + ": purchases need no retries", published, "at most 1 retry per 1,000 purchases in every mix",
-			[]string{strategy}, every, per1000, slices.Max[[]float64], atMost(retriesPer1000), " per 1,000 purchases", "at most %s"}
-	}
 	return []claim{
-		{"watch: retries per purchase grow with load",
-			"2.96 at 1x1, more than 268 at 5x5 (the book's text: about 250)",
-			"at 5x5 at least 3 times the retries per purchase of 1x1",
-			[]string{"watch"}, lightAndFull, retries, timesLight, atLeast(growth), "", "%s times"},
-		{"watch: the wait for a purchase grows with load",
-			"14 ms at 1x1, 498 ms at 5x5", "at 5x5 at least 3 times the mean wait of 1x1",
-			[]string{"watch"}, lightAndFull, meanWait, timesLight, atLeast(growth), " ms", "%s times"},
-		noRetries("coarse", "0 per 1,000 purchases at 1x1, fewer than 0.77 at 5x1, 0 at 5x5"),
+		{
+			text:      "watch: retries per purchase grow with load",
+			published: "2.96 at 1x1, more than 268 at 5x5 (the book's text: about 250)",
+			tolerance: "at 5x5 at least 3 times the retries per purchase of 1x1",
+			rows:      []string{"watch"},
+			mixes:     lightAndFull,
+			value:     metric("retries_per_purchase"),
+			number:    timesLight,
+			holds:     atLeast(growth),
+			say:       "%s times",
+		},
+		{
+			text:      "watch: the wait for a purchase grows with load",
+			published: "14 ms at 1x1, 498 ms at 5x5",
+			tolerance: "at 5x5 at least 3 times the mean wait of 1x1",
+			rows:      []string{"watch"},
+			mixes:     lightAndFull,
+			value:     metric("wait_ms_mean"),
+			number:    timesLight,
+			holds:     atLeast(growth),
+			unit:      " ms",
+			say:       "%s times",
+		},
+		noRetries("coarse", "0 per 1,000 purchases at 1x1, fewer than 0.77 at 5x1, 0 at 5x5", every),
 		listedToBought("coarse", "listed/bought 1.02 at 1x1, 5.23 at 5x1, 1.02 at 5x5", every),
-		noRetries("fine", "0 per 1,000 purchases at 1x1, 0 at 5x1, 0 at 5x5"),
+		noRetries("fine", "0 per 1,000 purchases at 1x1, 0 at 5x1, 0 at 5x5", every),
+	}
+}
+
+// noRetries is the claim that purchases of a strategy need no retries.
+func noRetries(strategy, published string, mixes []result.Mix) claim {
+	retries := metric("retries_per_purchase")
+	return claim{
+		text:      strategy + ": purchases need no retries",
+		published: published,
+		tolerance: "at most 1 retry per 1,000 purchases in every mix",
+		rows:      []string{strategy},
+		mixes:     mixes,
+		value:     func(r *result.Row) float64 { return 1000 * retries(r) },
+		number:    slices.Max[[]float64],
+		holds:     atMost(retriesPer1000),
+		unit:      " per 1,000 purchases",
+		say:       "at most %s",
 	}
 }
 
 // listedToBought is the claim that sellers and buyers of a strategy come to their turn alike.
 func listedToBought(strategy, published string, mixes []result.Mix) claim {
-	return claim{strategy + ": listed to bought is close to listers to buyers", published,
-		"listed/bought within 20% of listers/buyers in every mix",
-		[]string{strategy}, mixes, func(r *result.Row) float64 { return float64(r.Listed) / float64(r.Bought) },
-		func(v []float64) (worst float64) {
-			for i, m := range mixes {
-				worst = max(worst, percentOff(v[i], float64(m.Sellers)/float64(m.Buyers)))
-			}
-			return worst
-		}, atMost(within), "", "at most %s%% from listers/buyers"}
+	furthest := func(v []float64) (worst float64) {
+		for i, m := range mixes {
+			worst = max(worst, percentOff(v[i], float64(m.Sellers)/float64(m.Buyers)))
+		}
+		return worst
+	}
+	return claim{
+		text:      strategy + ": listed to bought is close to listers to buyers",
+		published: published,
+		tolerance: "listed/bought within 20% of listers/buyers in every mix",
+		rows:      []string{strategy},
+		mixes:     mixes,
+		value:     func(r *result.Row) float64 { return float64(r.Listed) / float64(r.Bought) },
+		number:    furthest,
+		holds:     atMost(within),
+		say:       "at most %s%% from listers/buyers",
+	}
 }
 
 // against are the claims that set rows against each other or against a number.
 func against(every, full []result.Mix) []claim {
+	all := slices.Concat(trades(every), shortWaits(full), ofAllStrategies(every))
+	return append(all, listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5", every))
+}
+
+// trades are the claims about how much is traded with fine.
+func trades(every []result.Mix) []claim {
 	return []claim{
-		{"fine: more purchases than coarse",
-			"1833 a second at 1x1, 600 at 5x1, 1850 at 5x5; coarse 833, 217 and 342: 2.20, 2.77 and 5.41 times",
-			"more purchases per second than coarse in every mix",
-			[]string{"fine", "coarse"}, every, (*result.Row).PerSecond,
-			func(v []float64) float64 { return slices.Min(quotients(v[:3], v[3:])) }, func(n float64) bool { return n > 1 },
-			" a second", "at least %s times"},
-		{"fine: listings plus purchases are about the same in every mix",
-			"3717 a second at 1x1, 3800 at 5x1, 3783 at 5x5",
-			"listings plus purchases per second of every mix within 20% of the mean of the three",
-			[]string{"fine"}, every, func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
-			func(v []float64) (worst float64) {
+		{
+			text:      "fine: more purchases than coarse",
+			published: "1833 a second at 1x1, 600 at 5x1, 1850 at 5x5; coarse 833, 217 and 342: 2.20, 2.77 and 5.41 times",
+			tolerance: "more purchases per second than coarse in every mix",
+			rows:      []string{"fine", "coarse"},
+			mixes:     every,
+			value:     (*result.Row).PerSecond,
+			number: func(v []float64) float64 {
+				fine, coarse := v[:3], v[3:]
+				return slices.Min(quotients(fine, coarse))
+			},
+			holds: func(n float64) bool { return n > 1 },
+			unit:  " a second",
+			say:   "at least %s times",
+		},
+		{
+			text:      "fine: listings plus purchases are about the same in every mix",
+			published: "3717 a second at 1x1, 3800 at 5x1, 3783 at 5x5",
+			tolerance: "listings plus purchases per second of every mix within 20% of the mean of the three",
+			rows:      []string{"fine"},
+			mixes:     every,
+			value:     func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
+			number: func(v []float64) (worst float64) {
+				mean := (v[0] + v[1] + v[2]) / 3
 				for i := range v {
-					worst = max(worst, percentOff(v[i], (v[0]+v[1]+v[2])/3))
+					worst = max(worst, percentOff(v[i], mean))
 				}
 				return worst
-			}, atMost(within), " a second", "at most %s%% from their mean"},
-		{"fine: the wait stays low under full load",
-			"less than 3 ms at 5x5; coarse 14 ms, watch 498 ms",
-			"mean wait at 5x5 below 3 ms, and below those of coarse and watch",
-			[]string{"fine", "coarse", "watch"}, full, metric("wait_ms_mean"),
-			func(v []float64) float64 { return times(v[0], min(shortWaitMS, v[1], v[2])) }, below(1),
-			" ms", "%s times the least of 3 ms and theirs"},
-		{"fine: no wait is long under full load",
-			"less than 3 ms at 5x5", "the longest wait at 5x5 below 3 ms",
-			[]string{"fine"}, full, metric("wait_ms_max"),
-			slices.Max[[]float64], below(shortWaitMS), " ms", "at most %s ms"},
-		{"locks: fewer items are listed than with watch",
-			"2417 a second at 1x1, 5517 at 5x1, 3433 at 5x5 with watch; coarse 850, 1133 and 350; fine 1883, 3200 and 1933",
-			"fewer listings per second than watch with either lock, in every mix",
-			[]string{"watch", "coarse", "fine"}, every,
-			func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
-			func(v []float64) float64 {
-				return max(slices.Max(quotients(v[3:6], v[:3])), slices.Max(quotients(v[6:], v[:3])))
 			},
-			below(1), " a second", "at most %s of watch's"},
-		{"Redis does 100,000 to 225,000 operations a second",
-			"100,000 to 225,000 operations a second, depending on the machine",
-			"at least 100,000 commands a second in one of the nine rows",
-			[]string{"watch", "coarse", "fine"}, every, metric("commands_per_second"), slices.Max[[]float64],
-			atLeast(busy), " commands a second", "at most %s"},
-		listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5", every),
+			holds: atMost(within),
+			unit:  " a second",
+			say:   "at most %s%% from their mean",
+		},
+	}
+}
+
+// shortWaits are the claims about how long one waits for a purchase with fine.
+func shortWaits(full []result.Mix) []claim {
+	return []claim{
+		{
+			text:      "fine: the wait stays low under full load",
+			published: "less than 3 ms at 5x5; coarse 14 ms, watch 498 ms",
+			tolerance: "mean wait at 5x5 below 3 ms, and below those of coarse and watch",
+			rows:      []string{"fine", "coarse", "watch"},
+			mixes:     full,
+			value:     metric("wait_ms_mean"),
+			number: func(v []float64) float64 {
+				fine, coarse, watch := v[0], v[1], v[2]
+				return times(fine, min(shortWaitMS, coarse, watch))
+			},
+			holds: below(1),
+			unit:  " ms",
+			say:   "%s times the least of 3 ms and theirs",
+		},
+		{
+			text:      "fine: no wait is long under full load",
+			published: "less than 3 ms at 5x5",
+			tolerance: "the longest wait at 5x5 below 3 ms",
+			rows:      []string{"fine"},
+			mixes:     full,
+			value:     metric("wait_ms_max"),
+			number:    slices.Max[[]float64],
+			holds:     below(shortWaitMS),
+			unit:      " ms",
+			say:       "at most %s ms",
+		},
+	}
+}
+
+// ofAllStrategies are the claims that need the rows of watch, coarse and fine in every mix.
+func ofAllStrategies(every []result.Mix) []claim {
+	return []claim{
+		{
+			text: "locks: fewer items are listed than with watch",
+			published: "2417 a second at 1x1, 5517 at 5x1, 3433 at 5x5 with watch; " +
+				"coarse 850, 1133 and 350; fine 1883, 3200 and 1933",
+			tolerance: "fewer listings per second than watch with either lock, in every mix",
+			rows:      []string{"watch", "coarse", "fine"},
+			mixes:     every,
+			value:     func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
+			number: func(v []float64) float64 {
+				watch, coarse, fine := v[:3], v[3:6], v[6:]
+				return max(slices.Max(quotients(coarse, watch)), slices.Max(quotients(fine, watch)))
+			},
+			holds: below(1),
+			unit:  " a second",
+			say:   "at most %s of watch's",
+		},
+		{
+			text:      "Redis does 100,000 to 225,000 operations a second",
+			published: "100,000 to 225,000 operations a second, depending on the machine",
+			tolerance: "at least 100,000 commands a second in one of the nine rows",
+			rows:      []string{"watch", "coarse", "fine"},
+			mixes:     every,
+			value:     metric("commands_per_second"),
+			number:    slices.Max[[]float64],
+			holds:     atLeast(busy),
+			unit:      " commands a second",
+			say:       "at most %s",
+		},
 	}
 }
 
@@ -151,15 +255,16 @@ func quotients(a, b []float64) []float64 {
 
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
-// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it holds
-// when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is not decided
-// when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop when one likes the
-// result would make a claim out of chance. Fewer than six rounds have no interval, and decide nothing.
+// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it
+// holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is
+// not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop when
+// one likes the result would make a claim out of chance. Fewer than six rounds have no interval, and decide nothing.
 //
-// A round in which a row it needs was not steady decides nothing either: the others do, where they are enough. A claim is not
-// judged (Measured says why) when a row it needs is missing, not complete, without an audit that found the market right, or with
-// operations that were not followed to their end, or when the rows were not measured on a real server. Rows may be shorter than
-// the time-out of a lock, which is a retry: each operation that began in them was followed to its end, with the load on.
+// A round in which a row it needs was not steady decides nothing either: the others do, where they are enough. A
+// claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
+// the market right, or with operations that were not followed to their end, or when the rows were not measured on a
+// real server. Rows may be shorter than the time-out of a lock, which is a retry: each operation that began in them
+// was followed to its end, with the load on.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims() {
@@ -197,7 +302,8 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 			out.Measured = fmt.Sprintf("not judged: nothing happened in round %d", rows[0].Trial)
 			return
 		}
-		if each = append(each, values); shaken == "" {
+		each = append(each, values)
+		if shaken == "" {
 			numbers = append(numbers, number)
 		} else if unsteady == "" {
 			unsteady = fmt.Sprintf("; %s was not steady in round %d", shaken, rows[0].Trial)
@@ -224,8 +330,8 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 	}
 }
 
-// values are those of the rows that the claim needs, in a round, and the name of one that was not steady, if any. The error says
-// why one of them must not be judged.
+// values are those of the rows that the claim needs, in a round, and the name of one that was not steady, if any. The
+// error says why one of them must not be judged.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {
@@ -247,7 +353,8 @@ func (c claim) values(round []result.Row) (all []float64, unsteady string, err e
 			case math.IsNaN(v):
 				return nil, "", fmt.Errorf("%s %s did not count it", strategy, mix)
 			}
-			if all = append(all, v); r.Warned(result.Unsteady) {
+			all = append(all, v)
+			if r.Warned(result.Unsteady) {
 				unsteady = r.Name()
 			}
 		}

@@ -54,7 +54,8 @@ func rounds(t *testing.T, n int, change func(round int, rows []result.Row)) *res
 	for round := 1; round <= n; round++ {
 		rows := bookRows(t)
 		for i := range rows {
-			if rows[i].Trial = round; round == 1 {
+			rows[i].Trial = round
+			if round == 1 {
 				run.Manifest.Config.Points = append(run.Manifest.Config.Points, rows[i].Point)
 			}
 		}
@@ -104,7 +105,12 @@ func TestPublishedNumbers(t *testing.T) {
 
 // TestUnsteadyRounds: a round with an unsteady row decides nothing, and the others do if there are six.
 func TestUnsteadyRounds(t *testing.T) {
-	for steady, want := range map[int]result.Judgment{9: result.Holds, 6: result.Holds, 5: result.NotDecided, 0: result.NotDecided} {
+	for steady, want := range map[int]result.Judgment{
+		9: result.Holds,
+		6: result.Holds,
+		5: result.NotDecided,
+		0: result.NotDecided,
+	} {
 		got := Judge(rounds(t, 9, func(round int, rows []result.Row) {
 			if round > steady {
 				r := rowOf(t, rows, "fine 5x5")
@@ -225,8 +231,8 @@ func TestNotJudged(t *testing.T) {
 	}
 }
 
-// TestJudgeRounds gives some rounds a wait of fine 5x5 beyond the tolerance of claim 9, which is 3 ms. The interval of nine
-// ends at the second from either end.
+// TestJudgeRounds gives some rounds a wait of fine 5x5 beyond the tolerance of claim 9, which is 3 ms. The interval
+// of nine ends at the second from either end.
 func TestJudgeRounds(t *testing.T) {
 	for _, c := range []struct {
 		beyond    int // rounds
@@ -261,8 +267,8 @@ func TestJudgeRounds(t *testing.T) {
 	}
 }
 
-// TestUndecided: rounds that are missing, or too few for an interval, leave everything undecided, also where those that are
-// there agree.
+// TestUndecided: rounds that are missing, or too few for an interval, leave everything undecided, also where those
+// that are there agree.
 func TestUndecided(t *testing.T) {
 	cut := rounds(t, 9, unchanged)
 	cut.Rows = cut.Rows[:8*9-1]

@@ -52,7 +52,8 @@ func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 			t.Fatal(err)
 		}
 		node := on.Server().Cluster().Master(keys.Prefix()).Addr
-		if room[node]++; room[node] <= each {
+		room[node]++
+		if room[node] <= each {
 			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.Server().Dialer(keys.Prefix())})
 		}
 	}
@@ -127,8 +128,8 @@ func (on cluster) slotMoves(t *testing.T) {
 	}
 }
 
-// moveHalfway moves the slot of a market to another master. When one account has moved, and somebody is held, it lets them
-// go on, and moves the rest when the server has refused something.
+// moveHalfway moves the slot of a market to another master. When one account has moved, and somebody is held, it lets
+// them go on, and moves the rest when the server has refused something.
 func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()) error {
 	defer goOn()
 	to, err := on.OtherMaster(ctx, keys.Prefix())
@@ -192,7 +193,11 @@ func (on cluster) masterDies(t *testing.T) {
 	if row.Status != result.Incomplete || row.Audit.Done && !row.Audit.OK {
 		t.Errorf("%s, bought %d, audit %+v", row.Status, row.Bought, row.Audit)
 	}
-	for _, says := range []string{"a master of the cluster is gone", "redis-cli --cluster check 127.0.0.1:", "run it again"} {
+	for _, says := range []string{
+		"a master of the cluster is gone",
+		"redis-cli --cluster check 127.0.0.1:",
+		"run it again",
+	} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("the error is %v, want one that says %q", err, says)
 		}

@@ -34,14 +34,16 @@ func buyerLoop(testing.TB) *loop {
 
 func sellerLoop(testing.TB) *loop {
 	l := &loop{}
-	m := fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, func(m *measurement) market.Purchaser {
+	stopping := func(m *measurement) market.Purchaser {
 		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) {
-			if l.left--; l.left == 0 {
+			l.left--
+			if l.left == 0 {
 				m.window.stopped.Store(true)
 			}
 			return market.Receipt{}, nil
 		}}
-	}, nothing)
+	}
+	m := fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, stopping, nothing)
 	m.window.begin(0, time.Hour)
 	l.measurement, l.worker, l.run = m, m.sellers[0], m.sell
 	return l
@@ -73,7 +75,8 @@ func withHistory(make func(testing.TB) *loop) func(testing.TB) *loop {
 			t.Fatal(err)
 		}
 		l := make(t)
-		if l.worker.history, err = w.Worker(); err != nil {
+		l.worker.history, err = w.Worker()
+		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -238,7 +241,8 @@ func (h hands) bareSeller(ctx context.Context, i int, stop *atomic.Bool) (n int6
 	f, rdb := h.fixed(i), h.conns[i].Client
 	for ; !stop.Load() && err == nil; n++ {
 		if n%market.BatchSize == 0 {
-			if _, err = market.Mint(ctx, rdb, h.Keys, account(h.Point, seller, i)); err != nil {
+			_, err = market.Mint(ctx, rdb, h.Keys, account(h.Point, seller, i))
+			if err != nil {
 				return n, err
 			}
 		}
@@ -251,7 +255,8 @@ func (h hands) bareBuyer(ctx context.Context, i int, stop *atomic.Bool) (n int64
 	f, rdb := h.fixed(i), h.conns[i].Client
 	for ; !stop.Load() && err == nil; n++ {
 		if n%glanceSize == 0 {
-			if err = rdb.ZRandMemberWithScores(ctx, h.Keys.Market(), glanceSize).Err(); err != nil {
+			err = rdb.ZRandMemberWithScores(ctx, h.Keys.Market(), glanceSize).Err()
+			if err != nil {
 				return n, err
 			}
 		}
@@ -260,8 +265,8 @@ func (h hands) bareBuyer(ctx context.Context, i int, stop *atomic.Bool) (n int64
 	return n, err
 }
 
-// turns lets the driver and bare loops take turns, and reports how much of the others' throughput it reaches: the median of
-// pairs, so that both meet the same machine.
+// turns lets the driver and bare loops take turns, and reports how much of the others' throughput it reaches: the
+// median of pairs, so that both meet the same machine.
 func turns(b *testing.B, driver, bare func(*testing.B) float64) {
 	var ratios, driven, others []float64
 	for b.Loop() {

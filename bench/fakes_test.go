@@ -32,7 +32,8 @@ func config(t testing.TB, s *backend.Server, subject Subject) plan {
 
 // of makes the row one of a subject.
 func (c *plan) of(subject Subject) {
-	if c.Subject = subject; subject != nil {
+	c.Subject = subject
+	if subject != nil {
 		c.Strategy = subject.String()
 	}
 }

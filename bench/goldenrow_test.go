@@ -31,9 +31,16 @@ func player(script []act) func() (market.Receipt, error) {
 
 // No two things happen at the same instant, or chance would decide which is first: times are odd microseconds.
 var buyerScript = []act{
-	{takes: 3_017 * time.Microsecond, receipt: market.Receipt{Retries: 2, LockWait: time.Millisecond, LockHold: 2 * time.Millisecond}},
+	{
+		takes:   3_017 * time.Microsecond,
+		receipt: market.Receipt{Retries: 2, LockWait: time.Millisecond, LockHold: 2 * time.Millisecond},
+	},
 	{takes: 1_013 * time.Microsecond, err: market.ErrNotListed},
-	{takes: 20_071 * time.Microsecond, receipt: market.Receipt{Polls: 5, LockWait: 20 * time.Millisecond}, err: market.ErrContended},
+	{
+		takes:   20_071 * time.Microsecond,
+		receipt: market.Receipt{Polls: 5, LockWait: 20 * time.Millisecond},
+		err:     market.ErrContended,
+	},
 	{takes: 41_039 * time.Microsecond, receipt: market.Receipt{Polls: 1, Thrown: 7 * time.Millisecond, LeaseLost: true}},
 	{takes: 5_003 * time.Microsecond, receipt: market.Receipt{ReleasesFailed: 1}, err: market.ErrPriceChanged},
 	{takes: 700_207 * time.Microsecond, receipt: market.Receipt{LockWait: 600 * time.Millisecond}},
@@ -61,9 +68,9 @@ func scripted(ctx context.Context) result.Row {
 	return m.row()
 }
 
-// TestGoldenRow counts every operation of a row whose Purchasers play a script. The numbers are those of the driver before
-// this one (at 98829b3), which counted operations that began in the measured time, and so are the waits, but for what a
-// histogram rounds. That as many purchases and listings ended in that time is a coincidence.
+// TestGoldenRow counts every operation of a row whose Purchasers play a script. The numbers are those of the driver
+// before this one (at 98829b3), which counted operations that began in the measured time, and so are the waits, but
+// for what a histogram rounds. That as many purchases and listings ended in that time is a coincidence.
 func TestGoldenRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t.Context())
@@ -82,7 +89,8 @@ func TestGoldenRow(t *testing.T) {
 		if want := map[string]int64{"contended": 441, "not_listed": 26, "price_changed": 26}; !maps.Equal(r.Refused, want) {
 			t.Errorf("refused %v, want %v", r.Refused, want)
 		}
-		if len(r.Course) != 20 || r.CourseSeconds != 0.5 || r.Seconds != 10 || r.Status != result.Complete || r.TornReads != 0 {
+		courseWrong := len(r.Course) != 20 || r.CourseSeconds != 0.5
+		if courseWrong || r.Seconds != 10 || r.Status != result.Complete || r.TornReads != 0 {
 			t.Errorf("%s, %v s, a course of %d times %v s", r.Status, r.Seconds, len(r.Course), r.CourseSeconds)
 		}
 		for name, c := range map[string]struct{ got, want float64 }{

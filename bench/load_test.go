@@ -17,8 +17,8 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// TestOtherWork lasts as long as it should, between the reads and the write alone, ends with the operation's context, and
-// lets those observe who want to.
+// TestOtherWork lasts as long as it should, between the reads and the write alone, ends with the operation's
+// context, and lets those observe who want to.
 func TestOtherWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []step.Name
@@ -29,7 +29,11 @@ func TestOtherWork(t *testing.T) {
 			o.observe(ctx, at)
 			return time.Since(start)
 		}
-		for at, want := range map[step.Name]time.Duration{step.Read: 0, step.BeforeWrite: 50 * time.Millisecond, step.Written: 0} {
+		for at, want := range map[step.Name]time.Duration{
+			step.Read:        0,
+			step.BeforeWrite: 50 * time.Millisecond,
+			step.Written:     0,
+		} {
 			if got := took(t.Context(), at); got != want {
 				t.Errorf("%s took %s, want %s", at, got, want)
 			}
@@ -71,7 +75,8 @@ func TestHold(t *testing.T) {
 			t.Fatalf("%s: %v, audit %+v, %+v", name, err, row.Audit, row.Load)
 		}
 		if row.WaitMS.P50 < hold || row.ListMS.P50 < hold {
-			t.Errorf("%s: a purchase took %v ms, and a listing %v ms; want %d or more", name, row.WaitMS.P50, row.ListMS.P50, hold)
+			t.Errorf("%s: a purchase took %v ms, and a listing %v ms; want %d or more",
+				name, row.WaitMS.P50, row.ListMS.P50, hold)
 		}
 		if _, locks := spec(t, name).Lock(); locks && (row.LockHoldMS < hold || row.LockHoldMS > row.WaitMS.Mean) {
 			t.Errorf("%s: locks were held for %v of %v ms, want %d or more", name, row.LockHoldMS, row.WaitMS.Mean, hold)
@@ -79,8 +84,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestRTT: each round trip of a worker takes as long as the delay, whichever connection it is on: its own, its locks', and
-// those to servers that only its locks use.
+// TestRTT: each round trip of a worker takes as long as the delay, whichever connection it is on: its own, its
+// locks', and those to servers that only its locks use.
 func TestRTT(t *testing.T) {
 	const rtt = 20 // ms
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
@@ -106,7 +111,8 @@ func TestRTT(t *testing.T) {
 			t.Fatalf("%v, audit %+v, %+v", err, row.Audit, row.Load)
 		}
 		if row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt || row.Market.RoundTrips < 3 {
-			t.Errorf("a purchase took %v ms, a listing %v, in %v round trips", row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
+			t.Errorf("a purchase took %v ms, a listing %v, in %v round trips",
+				row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
 		}
 
 		defer connected(t, c).close()

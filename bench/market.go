@@ -32,10 +32,10 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // user's server they would stay for good.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
-// Each method uses a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of a
-// Redis Cluster: seller i and buyer i work in market i modulo their number, and never in another. What is measured is the
-// row as a whole.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the
+// load. Each method uses a connection of its own. A row has one, or several at [Options.Sites], such as one on
+// each master of a Redis Cluster: seller i and buyer i work in market i modulo their number, and never in
+// another. What is measured is the row as a whole.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -101,8 +101,8 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions is how many keys the server has evicted since the market was seeded. Of another server, to which the market's slot
-// may have moved, its own counter says nothing.
+// evictions is how many keys the server has evicted since the market was seeded. Of another server, to which the
+// market's slot may have moved, its own counter says nothing.
 func (m *rowMarket) evictions(now keeping) int64 {
 	if now.process != m.kept.process {
 		return 0
@@ -114,8 +114,8 @@ func (m *rowMarket) evictions(now keeping) int64 {
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	now := readKeeping(ctx, conn)
 	if n := m.evictions(now); n > 0 {
-		return fmt.Errorf("%w: it evicted %d during the row, locks and accounts among them as it may be: its maxmemory-policy "+
-			"is %s; set noeviction, or raise maxmemory", ErrKeysLost, n, now.policy)
+		return fmt.Errorf("%w: it evicted %d during the row, locks and accounts among them as it may be: "+
+			"its maxmemory-policy is %s; set noeviction, or raise maxmemory", ErrKeysLost, n, now.policy)
 	}
 	if now.process != m.kept.process && !m.moved(ctx, conn.Addr()) {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
@@ -128,8 +128,8 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot is served at now and has left the master that it was on, which goes on: nothing is
-// lost by that.
+// moved reports whether the market's slot is served at now and has left the master that it was on, which goes on:
+// nothing is lost by that.
 func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	if m.cluster == nil || now == m.home.Addr {
 		return false
@@ -149,8 +149,9 @@ func (m *rowMarket) unserved(err error) error {
 		return err
 	}
 	other := slices.IndexFunc(m.cluster.Masters(), func(master backend.Target) bool { return master.Addr != m.home.Addr })
-	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; see that every slot "+
-		"is served (redis-cli --cluster check %s), and run it again", err, m.cluster.Masters()[max(other, 0)].Addr)
+	return fmt.Errorf("a master of the cluster is gone, with what it had acknowledged and no replica had: %w; "+
+		"see that every slot is served (redis-cli --cluster check %s), and run it again",
+		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
 // seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
@@ -162,22 +163,23 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	}
 	defer conn.Close()
 	m.kept = readKeeping(ctx, conn)
-	if m.cluster = conn.Cluster(); m.cluster != nil {
+	m.cluster = conn.Cluster()
+	if m.cluster != nil {
 		m.home = m.cluster.Master(m.Keys.Prefix())
 	}
 	opening := opening(m.point)
 	opening.Others, opening.First = m.others, m.first
 	err = market.Seed(ctx, conn.Client, m.Keys, opening)
 	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
-		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, remove it with 'marketsim clean "+
-			"--prefix %s'", err, m.Keys.Prefix())
+		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
+			"remove it with 'marketsim clean --prefix %s'", err, m.Keys.Prefix())
 	}
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the markets against what their workers know, who must not trade meanwhile, and adds to the row what it finds
-// out about the server. An error means that a market could not be read, or, wrapping ErrKeysLost, that its server did not
-// keep it: then there is no verdict.
+// audit judges the markets against what their workers know, who must not trade meanwhile, and adds to the row what it
+// finds out about the server. An error means that a market could not be read, or, wrapping ErrKeysLost, that its
+// server did not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
 	all := result.Audit{Done: true, OK: true}
 	for _, in := range m.markets {
@@ -212,9 +214,11 @@ func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.
 	return all, last
 }
 
-// judge audits one market. An audit during which the market's slot moved is made again: a scan of one server that goes on at
-// another may leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
-func (m *rowMarket) judge(ctx context.Context, ledgers []*market.Ledger) (v market.AuditResult, evicted int64, err error) {
+// judge audits one market. An audit during which the market's slot moved is made again: a scan of one server that
+// goes on at another may leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+func (m *rowMarket) judge(
+	ctx context.Context, ledgers []*market.Ledger,
+) (v market.AuditResult, evicted int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	conn, err := m.Dial(ctx)
@@ -258,15 +262,16 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	if err == nil {
 		defer conn.Close()
 		var final market.Snapshot
-		if final, err = market.ReadSnapshot(ctx, conn.Client, m.Keys, opening(m.point).Accounts); err == nil {
+		final, err = market.ReadSnapshot(ctx, conn.Client, m.Keys, opening(m.point).Accounts)
+		if err == nil {
 			return h.Finish(final)
 		}
 	}
 	return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
 }
 
-// remove deletes the markets that were seeded, the first one last: where another cannot be removed it stays, because its note
-// says where the others are. A failure names the command that repeats it.
+// remove deletes the markets that were seeded, the first one last: where another cannot be removed it stays, because
+// its note says where the others are. A failure names the command that repeats it.
 func (m *measurement) remove(ctx context.Context) (err error) {
 	first := m.markets[0]
 	for _, in := range slices.Backward(m.markets) {

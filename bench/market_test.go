@@ -189,7 +189,8 @@ func TestHistory(t *testing.T) {
 
 // TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was asked for, and does nothing.
 func TestLiarIsCaught(t *testing.T) {
-	c := config(t, testkit.Embedded(t), tampered{spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} }})
+	liar := tampered{spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} }}
+	c := config(t, testkit.Embedded(t), liar)
 	row, err := c.run(t.Context())
 	if err != nil || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems != 2 {
 		t.Errorf("%v, audit %+v", err, row.Audit)

@@ -23,10 +23,10 @@ const (
 	longestPause = 100 * time.Millisecond
 )
 
-// A schedule says when the orders of an open loop are due: a time since the loop began. The gap between two is drawn from
-// an exponential distribution (Poisson arrivals), as if each order came from a customer who knows nothing of the others. It
-// is fixed by its rate and its seed before the first order is made, so that nothing that happens in a row delays an order;
-// and it stores none of the times: each follows from the one before it.
+// A schedule says when the orders of an open loop are due: a time since the loop began. The gap between two is drawn
+// from an exponential distribution (Poisson arrivals), as if each order came from a customer who knows nothing of the
+// others. It is fixed by its rate and its seed before the first order is made, so that nothing that happens in a row
+// delays an order; and it stores none of the times: each follows from the one before it.
 type schedule struct {
 	rate  float64 // orders a second
 	seed  uint64
@@ -54,7 +54,8 @@ func (s *schedule) after(due time.Duration) time.Duration {
 	return due + time.Duration(gap) + 1
 }
 
-// untaken counts the orders that nobody has taken, of those due from from and before to. No worker may take one meanwhile.
+// untaken counts the orders that nobody has taken, of those due from from and before to. No worker may
+// take one meanwhile.
 func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
 		if due >= from {
@@ -113,8 +114,8 @@ func (m *measurement) serve(ctx context.Context, w *worker) {
 	w.underway.Store(idle)
 }
 
-// next makes the next order of the schedule. It reports false when the buyer can go on no longer: the row has stopped, or
-// the account is empty.
+// next makes the next order of the schedule. It reports false when the buyer can go on no longer: the row has
+// stopped, or the account is empty.
 func (b *openBuyer) next(ctx context.Context) bool {
 	b.w.underway.Store(0) // in the window, as it may be, until it is known when the order is due
 	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)

@@ -18,11 +18,14 @@ import (
 
 // opened is a row of an open loop, to be changed by a test.
 func opened(mix result.Mix, rate float64, warmup, duration time.Duration) plan {
-	return plan{result.Point{Mix: mix, Load: result.Load{Rate: rate}}, Options{Warmup: warmup, Duration: duration, Seed: 3}}
+	return plan{
+		result.Point{Mix: mix, Load: result.Load{Rate: rate}},
+		Options{Warmup: warmup, Duration: duration, Seed: 3},
+	}
 }
 
-// TestLatencyFromIntendedStart holds the only buyer for a second in its first order. Those that fall due meanwhile wait in the
-// schedule, and their latency says so; their service time does not.
+// TestLatencyFromIntendedStart holds the only buyer for a second in its first order. Those that fall due meanwhile
+// wait in the schedule, and their latency says so; their service time does not.
 func TestLatencyFromIntendedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, stands = 10 * time.Millisecond, time.Second
@@ -40,10 +43,12 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 		var free, due, sum, longest time.Duration // when the buyer is free again
 		var n, done, late int64
 		for s := (&schedule{rate: 20, seed: 3}); ; n++ {
-			if due = s.take(); due >= c.Duration {
+			due = s.take()
+			if due >= c.Duration {
 				break
 			}
-			if free = max(free, due) + takes; n == 0 {
+			free = max(free, due) + takes
+			if n == 0 {
 				free += stands
 			}
 			sum, longest = sum+free-due, max(longest, free-due)
@@ -54,20 +59,26 @@ func TestLatencyFromIntendedStart(t *testing.T) {
 				late++
 			}
 		}
-		if want := (result.Open{Due: n, Done: done, Backlog: n - done, Late: late}); *row.Open != want || late < 3 || n < 160 {
+		want := result.Open{Due: n, Done: done, Backlog: n - done, Late: late}
+		if *row.Open != want || late < 3 || n < 160 {
 			t.Errorf("%+v, want %+v", *row.Open, want)
 		}
-		if w := row.WaitMS; w.Count != n || math.Abs(w.Mean-inMS(sum)/float64(n)) > 1e-9 || w.Max != inMS(longest) || row.Bought != done {
+		w := row.WaitMS
+		meanOff := math.Abs(w.Mean - inMS(sum)/float64(n))
+		if w.Count != n || meanOff > 1e-9 || w.Max != inMS(longest) || row.Bought != done {
 			t.Errorf("latency %+v, bought %d; want a mean of %s, at most %s", w, row.Bought, sum/time.Duration(n), longest)
 		}
-		if s := row.ServiceMS; s.Count != n || s.P50 < 10 || s.P50 > 10.1 || s.Max != 1010 || math.Abs(s.Mean-10-1000/float64(n)) > 1e-9 {
+		s := row.ServiceMS
+		p50Wrong := s.P50 < 10 || s.P50 > 10.1
+		meanOff = math.Abs(s.Mean - 10 - 1000/float64(n))
+		if s.Count != n || p50Wrong || s.Max != 1010 || meanOff > 1e-9 {
 			t.Errorf("service %+v; want 10 ms, once 1010 ms", s)
 		}
 	})
 }
 
-// TestOrdersAreAccountedFor: each order that fell due in the measured time was done by its end, was given up by then or is in
-// the backlog, and is followed to its end under a load that goes on; those of the warm-up are none of them.
+// TestOrdersAreAccountedFor: each order that fell due in the measured time was done by its end, was given up by then
+// or is in the backlog, and is followed to its end under a load that goes on; those of the warm-up are none of them.
 func TestOrdersAreAccountedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate            float64
@@ -91,7 +102,8 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 					time.Sleep(c.service)
 					mu.Lock()
 					defer mu.Unlock()
-					if tries++; tries%10 < c.refused {
+					tries++
+					if tries%10 < c.refused {
 						return market.Receipt{}, market.ErrNotListed
 					}
 					return market.Receipt{}, nil
@@ -104,7 +116,9 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 				if (o.GivenUp > 0) != c.givesUp || o.Late != o.GivenUp || (o.Backlog > 4) != c.behind || row.Seconds != 30 {
 					t.Errorf("%+v in %v s", *o, row.Seconds)
 				}
-				if o.Done > row.Bought || !c.behind && o.Done+4 < row.Bought || o.Done+o.Backlog > o.Due || o.Done > row.WaitMS.Count {
+				tooMany := o.Done > row.Bought || o.Done > row.WaitMS.Count || o.Done+o.Backlog > o.Due
+				tooFew := !c.behind && o.Done+4 < row.Bought
+				if tooMany || tooFew {
 					t.Errorf("bought %d, %+v", row.Bought, *o)
 				}
 				longest := inMS(patience + c.service)
@@ -128,8 +142,11 @@ func TestWarmupsOrders(t *testing.T) {
 		c := opened(mix1x1, 30, time.Second, 4*time.Second)
 		_, row := worked(t.Context(), c, lasting(400*time.Millisecond))
 		early := (&schedule{rate: 30, seed: 3}).untaken(0, time.Second)
-		n, _ := warned(row, result.WarmupUnderway) // it had made two when the warm-up ended, and five more at half of the time
-		if row.Bought != 10 || row.Open.Done != 0 || row.Open.Backlog != row.Open.Due || math.Abs(n-float64(early-7)) > 1 || early < 20 {
+		// It had made two when the warm-up ended, and five more at half of the time.
+		n, _ := warned(row, result.WarmupUnderway)
+		warnedWrong := math.Abs(n-float64(early-7)) > 1
+		ordersWrong := row.Bought != 10 || row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
+		if ordersWrong || warnedWrong || early < 20 {
 			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up", row.Bought, row.Open, row.Warnings, early)
 		}
 	})
@@ -143,7 +160,8 @@ func TestOpenLoopEnds(t *testing.T) {
 		defer cancel()
 		_, row := worked(ctx, c, nil)
 		due := (&schedule{rate: 20, seed: 3}).untaken(time.Second, 3*time.Second)
-		if want := (result.Open{Due: due, Done: due}); row.Status != result.Interrupted || *row.Open != want || row.Seconds != 2 {
+		want := result.Open{Due: due, Done: due}
+		if row.Status != result.Interrupted || *row.Open != want || row.Seconds != 2 {
 			t.Errorf("%s after %v s, %+v, want %+v", row.Status, row.Seconds, *row.Open, want)
 		}
 		busy, end := context.WithTimeout(t.Context(), 3*time.Second)
@@ -153,12 +171,14 @@ func TestOpenLoopEnds(t *testing.T) {
 			t.Errorf("%+v, %d bought", *o, row.WaitMS.Count)
 		}
 		n := 0
-		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), func(context.Context, market.Order) (market.Receipt, error) {
-			if n++; n == 3 {
+		thirdFails := func(context.Context, market.Order) (market.Receipt, error) {
+			n++
+			if n == 3 {
 				return market.Receipt{}, errLost
 			}
 			return market.Receipt{}, nil
-		})
+		}
+		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), thirdFails)
 		if row.Status != result.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
 			t.Errorf("%s, %v, %+v", row.Status, m.window.failure, *row.Open)
 		}
@@ -166,7 +186,9 @@ func TestOpenLoopEnds(t *testing.T) {
 			time.Sleep(time.Second)
 			return market.Receipt{}, market.ErrInsufficientFunds
 		})
-		if _, is := warned(row, result.AllBroke); !is || row.Status != result.Complete || row.Open != nil && row.Open.Done > 0 {
+		_, broke := warned(row, result.AllBroke)
+		someDone := row.Open != nil && row.Open.Done > 0
+		if !broke || row.Status != result.Complete || someDone {
 			t.Errorf("%s, %v, %+v", row.Status, row.Warnings, row.Open)
 		}
 	})
@@ -192,19 +214,20 @@ func TestOpenBuyerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestStoppedServer stops the server for half a second in the middle of a row. In a closed loop the only buyer waits for it
-// once, and the 99th percentile never hears of it. In an open loop all who wanted to buy meanwhile have waited.
+// TestStoppedServer stops the server for half a second in the middle of a row. In a closed loop the only buyer waits
+// for it once, and the 99th percentile never hears of it. In an open loop all who wanted to buy meanwhile have waited.
 func TestStoppedServer(t *testing.T) {
 	for rate, p99 := range map[float64]float64{0: 5, 100: 450} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			_, row := worked(t.Context(), opened(mix1x1, rate, 0, 4*time.Second), func(context.Context, market.Order) (market.Receipt, error) {
+			stopped := func(context.Context, market.Order) (market.Receipt, error) {
 				if at := time.Since(start); at > 2*time.Second && at < 2500*time.Millisecond {
 					time.Sleep(2500*time.Millisecond - at)
 				}
 				time.Sleep(5 * time.Millisecond)
 				return market.Receipt{}, nil
-			})
+			}
+			_, row := worked(t.Context(), opened(mix1x1, rate, 0, 4*time.Second), stopped)
 			if w := row.WaitMS; w.Max < 480 || w.Max > 505 || math.Abs(w.P99-p99) > p99/4 {
 				t.Errorf("at a rate of %v: %+v, want a 99th percentile of about %v ms", rate, w, p99)
 			}

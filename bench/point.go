@@ -36,8 +36,8 @@ const (
 	// LeastHotFunds is what each account opens with at least where items circulate: all accounts together then always hold
 	// enough for somebody to pay for any item.
 	LeastHotFunds = maxPrice
-	// MaxStock is the largest number of items that are listed before a row begins: with their ledgers and the audit of them
-	// this process takes 130 MB, as measured.
+	// MaxStock is the largest number of items that are listed before a row begins: with their ledgers and the audit of
+	// them this process takes 130 MB, as measured.
 	MaxStock = 1_000_000
 	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
 	MinWait = 100 * time.Microsecond
@@ -140,13 +140,15 @@ func (o Options) rulesOfMeasuring(p result.Point) []rule {
 		{o.Purchases == 0 && o.Duration <= 0, "duration", "it must be positive"},
 		{o.Warmup < 0, "warmup", "it must not be negative"},
 		{o.Warmup > 0 && o.Purchases > 0, "warmup", "a number of purchases goes without: those of the warm-up would count"},
-		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate", fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which "+
-			"they cannot be told apart in time", humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
+		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",
+			fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
+				humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
 		{p.Rate > 0 && o.Purchases > 0, "rate", "a row ends after a time or, without a rate, after a number of purchases"},
 		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
 		outside(p.HoldMS, MaxHold, "hold"),
 		outside(p.RTTMS, MaxRTT, "rtt"),
-		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt", "it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
+		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
+			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
 	}
 }
 
@@ -161,7 +163,8 @@ func (o Options) rulesOfWorkers(p result.Point) []rule {
 	return []rule{
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
 			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
-		{p.Mix.Sellers > 0 && p.Hot > 0, "mix", p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
+		{p.Mix.Sellers > 0 && p.Hot > 0, "mix",
+			p.Mix.String() + ": nobody but buyers sells hot items: want 0 sellers, such as 0x5"},
 		{p.Browsers < 0, "browsers", "the number must not be negative"},
 		{p.Browsers > 0 && !kind.Shares, "browsers", p.Strategy + " has no lock that can be shared, as coarse:rw-safe has"},
 		{max(p.Mix.Sellers, p.Mix.Buyers) > MaxWorkers || p.Browsers > MaxWorkers-p.Mix.Sellers-p.Mix.Buyers, "mix",
@@ -169,8 +172,8 @@ func (o Options) rulesOfWorkers(p result.Point) []rule {
 		{p.Wallets < 0 || p.Wallets > p.Mix.Buyers, "wallets",
 			fmt.Sprintf("%d for %d buyers: want at most one each", p.Wallets, p.Mix.Buyers)},
 		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
-		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds", fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can "+
-			"pay for", p.Funds, LeastHotFunds)},
+		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds",
+			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
 	}
 }
 
@@ -197,8 +200,8 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 	}
 }
 
-// limit is how long an operation may take to end by itself, generously: the subject's time-outs, one for each lock, what it
-// does after its last wait, and a little more.
+// limit is how long an operation may take to end by itself, generously: the subject's time-outs, one for each lock,
+// what it does after its last wait, and a little more.
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)

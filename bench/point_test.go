@@ -17,12 +17,22 @@ type elsewhere struct{ noSubject }
 
 func (elsewhere) Lock() (lock.Kind, bool) { return lock.Kind{Needs: lock.NeedsZooKeeper}, true }
 
-// TestValidate: what cannot be measured is refused before anything is dialled (which would panic here), by the word of its
-// flag, and what can be measured is not.
+// TestValidate: what cannot be measured is refused before anything is dialled (which would panic here), by the word
+// of its flag, and what can be measured is not.
 func TestValidate(t *testing.T) {
 	usual := plan{
-		result.Point{Mix: result.Mix{Sellers: 2, Buyers: 3}, Load: result.Load{Wallets: 3, Funds: 1, Stock: MaxStock, HoldMS: 10_000,
-			RTTMS: 1000, Browsers: 1, Rate: MaxRate}},
+		result.Point{
+			Mix: result.Mix{Sellers: 2, Buyers: 3},
+			Load: result.Load{
+				Wallets:  3,
+				Funds:    1,
+				Stock:    MaxStock,
+				HoldMS:   10_000,
+				RTTMS:    1000,
+				Browsers: 1,
+				Rate:     MaxRate,
+			},
+		},
 		Options{Subject: noSubject{}, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
 	}
 	hot := plan{result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
@@ -86,7 +96,8 @@ func TestValidate(t *testing.T) {
 		c.spoil(&c.base)
 		row, err := c.base.run(t.Context())
 		var wrong *PointError
-		if !errors.As(err, &wrong) || !errors.Is(err, ErrPoint) || wrong.Field != c.field || !strings.Contains(wrong.Why, c.why) {
+		is := errors.As(err, &wrong) && errors.Is(err, ErrPoint)
+		if !is || wrong.Field != c.field || !strings.Contains(wrong.Why, c.why) {
 			t.Errorf("%s, %q: %v", c.field, c.why, err)
 		}
 		if row.Seconds != 0 || row.PerBuyer != nil {
@@ -101,7 +112,11 @@ func TestAccounts(t *testing.T) {
 		wallets, accounts int
 		first, last       market.UserID
 	}{{0, 7, 3, 7}, {5, 7, 3, 7}, {2, 4, 3, 3}, {1, 3, 3, 3}} {
-		p := result.Point{Strategy: "some#2", Mix: result.Mix{Sellers: 2, Buyers: 5}, Load: result.Load{Wallets: c.wallets, Funds: 9}}
+		p := result.Point{
+			Strategy: "some#2",
+			Mix:      result.Mix{Sellers: 2, Buyers: 5},
+			Load:     result.Load{Wallets: c.wallets, Funds: 9},
+		}
 		if o := opening(p); o.Accounts != c.accounts || o.Funds != 9 || o.Strategy != "some" || account(p, seller, 1) != 2 {
 			t.Errorf("%d wallets: %+v, second seller %d", c.wallets, o, account(p, seller, 1))
 		}

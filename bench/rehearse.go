@@ -19,9 +19,10 @@ import (
 // rehearsalFunds is more than the purchases of a rehearsal cost.
 const rehearsalFunds = 10 * maxPrice
 
-// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do: seed, mint,
-// list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject needs is tried,
-// whatever it is, before the load starts. Removing is tried first, so that a user who may not remove leaves nothing behind.
+// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p
+// will do: seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command
+// that the subject needs is tried, whatever it is, before the load starts. Removing is tried first, so that a
+// user who may not remove leaves nothing behind.
 func Rehearse(ctx context.Context, p result.Point, o Options) error {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,
@@ -50,7 +51,8 @@ func Rehearse(ctx context.Context, p result.Point, o Options) error {
 			return err
 		})
 	}
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	err = cmp.Or(err, ctx.Err())
+	if err != nil {
 		return fmt.Errorf("rehearse %s: %w", o.Subject, err)
 	}
 	return nil
@@ -86,8 +88,8 @@ func (r refusals) note(err error) {
 	}
 }
 
-// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It returns
-// an error for a command of the subject that the server does not have.
+// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It
+// returns an error for a command of the subject that the server does not have.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -110,7 +112,8 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	if err := conn.Unlink(ctx, m.Keys.Lock("rehearsal")).Err(); err != nil {
 		return err
 	}
-	if err = m.Subject.CheckServer(ctx, conn.Client, m.Keys); errors.Is(err, backend.ErrUnavailable) {
+	err = m.Subject.CheckServer(ctx, conn.Client, m.Keys)
+	if errors.Is(err, backend.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", &PointError{"strategy", "it does not run on this server"}, err)
 	}
 	return err
@@ -173,9 +176,9 @@ func (g *rehearsalGates) of(r role) step.Observer {
 	}
 }
 
-// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait, and
-// is woken as in a row: locks send messages for that. A lock that does not report step.Waiting times out instead. Whether
-// the order is met is a matter of luck.
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait,
+// and is woken as in a row: locks send messages for that. A lock that does not report step.Waiting times out instead.
+// Whether the order is met is a matter of luck.
 func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *worker) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	g.waiting.Open() // it only tells that it was reached

@@ -50,8 +50,8 @@ func rehearseAtOnce(t *testing.T, c plan) error {
 	return Rehearse(ctx, c.Point, c.Options)
 }
 
-// TestRehearseDenied: whichever command is missing, the rehearsal says so at once and leaves nothing behind. It names the
-// command, but Redis 7.0 does not name one that a script calls.
+// TestRehearseDenied: whichever command is missing, the rehearsal says so at once and leaves nothing behind. It names
+// the command, but Redis 7.0 does not name one that a script calls.
 func TestRehearseDenied(t *testing.T) {
 	s := testkit.Local(t)
 	admin := testkit.Dial(t, s)
@@ -106,7 +106,8 @@ func TestRehearseOthersMarket(t *testing.T) {
 		conn := testkit.Dial(t, s)
 		dialled := 0
 		c.Dial = func(ctx context.Context) (*backend.Conn, error) {
-			if dialled++; dialled == 2 { // the first looked, the second seeds
+			dialled++
+			if dialled == 2 { // the first looked, the second seeds
 				if err := market.Seed(ctx, conn, c.Keys, theirs); err != nil {
 					t.Error(err)
 				}

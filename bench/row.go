@@ -55,8 +55,12 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
 		r.Cut = m.cut
 	}
-	r.WaitMS, r.ServiceMS, r.GivenUpMS = latency(&t.took[purchaseTime]), latency(&t.took[serviceTime]), latency(&t.took[refusedTime])
-	r.LockWaitMS, r.ListMS, r.BrowseMS = latency(&t.took[lockWaitTime]), latency(&t.took[listTime]), latency(&t.took[browseTime])
+	r.WaitMS = latency(&t.took[purchaseTime])
+	r.ServiceMS = latency(&t.took[serviceTime])
+	r.GivenUpMS = latency(&t.took[refusedTime])
+	r.LockWaitMS = latency(&t.took[lockWaitTime])
+	r.ListMS = latency(&t.took[listTime])
+	r.BrowseMS = latency(&t.took[browseTime])
 	if r.WaitMS.Count > 0 {
 		r.LockHoldMS = inMS(t.lockHold) / float64(r.WaitMS.Count)
 	}
@@ -166,10 +170,10 @@ var ErrNothingBought = errors.New("nothing was bought")
 // enough is how long a row has to last before a purchase can be asked for.
 const enough = time.Second
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were to
-// last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were sellers
-// faster than they for as long as they tried. Of a hot market the latter is no reason: without sellers, whoever keeps a
-// buyer from buying has bought. Something is then wrong with the strategy, its lock or its parameters.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were
+// to last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were
+// sellers faster than they for as long as they tried. Of a hot market the latter is no reason: without sellers,
+// whoever keeps a buyer from buying has bought. Something is then wrong with the strategy, its lock or its parameters.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
@@ -180,8 +184,9 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
 		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a row that took longer than planned stood still
 		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
-			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, %d orders were given up "+
-				"under contention, and %d locks could not be released; try a longer --duration, another lock or fewer workers",
+			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
+				"%d orders were given up under contention, and %d locks could not be released; "+
+				"try a longer --duration, another lock or fewer workers",
 				ErrNothingBought, r.Strategy, r.Seconds, r.Name(), r.Listed, contended, r.FailedReleases)
 		}
 	}

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a lock
-	// then waits in vain.
+	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a
+	// lock then waits in vain.
 	failedGrace = time.Second
 	// endLooks is how often a row looks whether its loaded end is over.
 	endLooks = time.Millisecond
 )
 
-// Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in flight are
-// finished and the row is audited and removed all the same; its status is then Interrupted.
+// Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in
+// flight are finished and the row is audited and removed all the same; its status is then Interrupted.
 //
 // An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
@@ -58,7 +58,8 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 			}
 		}
 	}()
-	if err = m.markets[0].unserved(m.prepare(ctx)); err != nil { // nothing was measured
+	err = m.markets[0].unserved(m.prepare(ctx))
+	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
 			m.window.stop(result.Interrupted)
 			return m.row(), nil
@@ -66,7 +67,9 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 		m.window.stop(result.Incomplete)
 		return m.row(), err
 	}
-	err = cmp.Or(load(), m.close()) // the first failure explains the other
+	loading := load()
+	closing := m.close()           // also after a load that failed
+	err = cmp.Or(loading, closing) // the first failure explains the other
 	row = m.row()
 	if !errors.Is(err, ErrKeysLost) {
 		var auditing error
@@ -133,18 +136,21 @@ func (m *measurement) in(market *rowMarket) []*worker {
 	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
 }
 
-// prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error nothing stays
-// open, but keys may be there.
+// prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error
+// nothing stays open, but keys may be there.
 func (m *measurement) prepare(ctx context.Context) (err error) {
 	for _, in := range m.markets { // what the first holds says where the others are, so it is there before them
-		if in.ours, err = in.seed(ctx); err != nil {
+		in.ours, err = in.seed(ctx)
+		if err != nil {
 			return err
 		}
 	}
-	if m.history, err = m.markets[0].createHistory(); err != nil {
+	m.history, err = m.markets[0].createHistory()
+	if err != nil {
 		return err
 	}
-	if err = m.connect(ctx); err != nil {
+	err = m.connect(ctx)
+	if err != nil {
 		err = errors.Join(err, m.close(), m.history.Abandon())
 	}
 	return err
@@ -153,7 +159,8 @@ func (m *measurement) prepare(ctx context.Context) (err error) {
 func (m *measurement) connect(ctx context.Context) (err error) {
 	workers := m.all()
 	for _, w := range workers {
-		if w.history, err = m.history.Worker(); err != nil {
+		w.history, err = m.history.Worker()
+		if err != nil {
 			return err
 		}
 	}
@@ -182,7 +189,8 @@ func (m *measurement) close() error {
 	return errors.Join(errs...)
 }
 
-// work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every worker has ended.
+// work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every
+// worker has ended.
 func (m *measurement) work(ctx context.Context) {
 	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not their limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -82,7 +82,8 @@ func TestFatal(t *testing.T) {
 // failAt purchases by watch, but fails the n-th time before it does anything.
 func failAt(t *testing.T, n int, cause error) Subject {
 	return onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
-		if n--; n == 0 {
+		n--
+		if n == 0 {
 			return market.Receipt{}, cause
 		}
 		return next()
@@ -178,7 +179,8 @@ func TestBroke(t *testing.T) {
 			if err != nil || row.Status != result.Complete || !row.Audit.OK {
 				t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
 			}
-			if _, is := warned(row, result.AllBroke); !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
+			_, is := warned(row, result.AllBroke)
+			if !is || row.Refused["insufficient_funds"] == 0 || row.Seconds > 600 || row.Cut > 0 {
 				t.Errorf("%s: after %v s, warnings %v; refused %v, %d cut", mix, row.Seconds, row.Warnings, row.Refused, row.Cut)
 			}
 		}

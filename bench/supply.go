@@ -18,9 +18,9 @@ const (
 	// each buyer when a row begins, unless the point says otherwise.
 	glanceSize   = 64
 	listingsEach = 64
-	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless the point says
-	// otherwise, and leastGlance how many a buyer looks at in one go where so many buy that more would be gone before it comes
-	// to them.
+	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless
+	// the point says otherwise, and leastGlance how many a buyer looks at in one go where so many buy that
+	// more would be gone before it comes to them.
 	openStock   = 1_000
 	leastGlance = 4
 )
@@ -69,8 +69,8 @@ func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, e
 	return funds, nil
 }
 
-// glance is how many listings a worker looks at in one go: in an open loop so few that most are still there when a buyer
-// comes to the last, while the others buy as many each from the stock that sellers keep up.
+// glance is how many listings a worker looks at in one go: in an open loop so few that most are still there when a
+// buyer comes to the last, while the others buy as many each from the stock that sellers keep up.
 func (m *rowMarket) glance() int {
 	if m.point.Rate == 0 {
 		return glanceSize
@@ -103,9 +103,9 @@ func share(items, owners, i int) int {
 	return each
 }
 
-// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
-// items circulate, among the buyers. None of it is measured, and neither the strategy nor a delay has a part in it: a million
-// items would take a strategy longer than the row.
+// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or,
+// where items circulate, among the buyers. None of it is measured, and neither the strategy nor a delay has a part in
+// it: a million items would take a strategy longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
 	for _, w := range workers {

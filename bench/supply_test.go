@@ -26,8 +26,8 @@ func hotConfig(t testing.TB, s *backend.Server, subject Subject, items, buyers i
 	return c
 }
 
-// TestListingsUp: the market in which a row begins, who listed it, and that none of it is counted. Sellers go on with what is
-// left of their last batch, and an open loop keeps up what it begins with.
+// TestListingsUp: the market in which a row begins, who listed it, and that none of it is counted. Sellers go on with
+// what is left of their last batch, and an open loop keeps up what it begins with.
 func TestListingsUp(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for name, c := range map[string]struct {
@@ -62,7 +62,8 @@ func TestListingsUp(t *testing.T) {
 					listed[seller-1]++
 				}
 				stock := &m.markets[0].stock
-				if stock.listings.Add(-1); !slices.Equal(listed, c.want) || stock.enough() {
+				stock.listings.Add(-1)
+				if !slices.Equal(listed, c.want) || stock.enough() {
 					t.Errorf("%s: listed by account %v, want %v; enough with one less: %t", name, listed, c.want, stock.enough())
 				}
 				for _, w := range m.sellers {
@@ -100,7 +101,8 @@ func TestHotItemsCirculate(t *testing.T) {
 					t.Fatalf("%s: %s, %v, audit %+v", row.Name(), got.Status, err, got.Audit)
 				}
 				// A buyer lists what it bought last after the row.
-				if got.Bought != row.Purchases || got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers) || got.Unknown != 0 {
+				listedWrong := got.Listed > got.Bought || got.Listed < got.Bought-int64(c.buyers)
+				if got.Bought != row.Purchases || listedWrong || got.Unknown != 0 {
 					t.Errorf("%s: %d bought, %d listed again, %d unknown; want %d, as many, 0", row.Name(), got.Bought, got.Listed,
 						got.Unknown, row.Purchases)
 				}
@@ -143,8 +145,11 @@ func TestRelist(t *testing.T) {
 		tries   int
 		stops   bool
 	}{
-		"at once":                 {[]error{nil}, 1, false},
-		"contended":               {[]error{market.ErrContended, fmt.Errorf("%w: expired", market.ErrLockLost), market.ErrStale, nil}, 4, false},
+		"at once": {[]error{nil}, 1, false},
+		"contended": {
+			[]error{market.ErrContended, fmt.Errorf("%w: expired", market.ErrLockLost), market.ErrStale, nil},
+			4, false,
+		},
 		"not its own any more":    {[]error{market.ErrNotOwned}, 1, false},
 		"the environment failed":  {[]error{errLost}, 1, true},
 		"its outcome is not told": {[]error{market.ErrNotSent}, 1, true},
@@ -155,7 +160,8 @@ func TestRelist(t *testing.T) {
 				func(*measurement) market.Purchaser {
 					return fake{onList: func(_ context.Context, l market.Listing) (market.Receipt, error) {
 						time.Sleep(time.Second)
-						if tries++; l.Item != 7 || l.Seller != 1 || l.Price < minPrice || l.Price > maxPrice {
+						tries++
+						if l.Item != 7 || l.Seller != 1 || l.Price < minPrice || l.Price > maxPrice {
 							t.Errorf("%s: %+v is listed", name, l)
 						}
 						return market.Receipt{Polls: 2}, c.answers[tries-1]
@@ -164,14 +170,16 @@ func TestRelist(t *testing.T) {
 			w := m.buyers[0]
 			m.window.begin(0, time.Hour)
 			m.relist(t.Context(), w, 7)
-			if tries != c.tries || m.window.stopped.Load() != c.stops || w.tally.busy != time.Duration(c.tries)*time.Second {
-				t.Errorf("%s: %d tries in %s, stopped %t; want %d, %t", name, tries, w.tally.busy, m.window.stopped.Load(), c.tries, c.stops)
+			stopped := m.window.stopped.Load()
+			if tries != c.tries || stopped != c.stops || w.tally.busy != time.Duration(c.tries)*time.Second {
+				t.Errorf("%s: %d tries in %s, stopped %t; want %d, %t", name, tries, w.tally.busy, stopped, c.tries, c.stops)
 			}
 			if row := m.row(); row.ListPolls != int64(2*c.tries) || row.Polls != 0 {
 				t.Errorf("%s: %d polls of listings, %d of orders", name, row.ListPolls, row.Polls)
 			}
 			m.window.stop(result.Complete)
-			if m.relist(t.Context(), w, 7); tries != c.tries {
+			m.relist(t.Context(), w, 7)
+			if tries != c.tries {
 				t.Errorf("%s: it is tried again after the end", name)
 			}
 		})
@@ -191,7 +199,8 @@ func TestLostHotItem(t *testing.T) {
 		for _, w := range m.buyers {
 			w.supply = someTimes{offers: 1, browses: new(int)}
 		}
-		if m.work(t.Context()); m.row().Bought != 2 {
+		m.work(t.Context())
+		if m.row().Bought != 2 {
 			t.Errorf("bought %d, want 2", m.row().Bought)
 		}
 	})
@@ -202,22 +211,27 @@ func TestLostHotItem(t *testing.T) {
 func TestHotBuyersKeepOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poor := 2
-		m := fakeMeasurement(plan{result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}}, Options{Duration: time.Second}}, nil,
-			func(*measurement) market.Purchaser {
-				return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
-					time.Sleep(time.Millisecond)
-					if poor--; poor >= 0 {
-						return market.Receipt{}, market.ErrInsufficientFunds
-					}
-					return market.Receipt{}, nil
-				}}
-			})
+		p := plan{
+			result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}},
+			Options{Duration: time.Second},
+		}
+		m := fakeMeasurement(p, nil, func(*measurement) market.Purchaser {
+			return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {
+				time.Sleep(time.Millisecond)
+				poor--
+				if poor >= 0 {
+					return market.Receipt{}, market.ErrInsufficientFunds
+				}
+				return market.Receipt{}, nil
+			}}
+		})
 		browses := 0
 		m.buyers[0].supply = someTimes{offers: 3, browses: &browses}
 		m.work(t.Context())
 		row := m.row()
 		if row.Bought != 1 || row.Listed != 1 || row.Refused["insufficient_funds"] != 2 || row.BusyBuyers != 1 {
-			t.Errorf("%d bought, %d listed, refused %v, %v busy; want 1, 1, twice, 1", row.Bought, row.Listed, row.Refused, row.BusyBuyers)
+			t.Errorf("%d bought, %d listed, refused %v, %v busy; want 1, 1, twice, 1",
+				row.Bought, row.Listed, row.Refused, row.BusyBuyers)
 		}
 		if browses != 4 { // two refusals, a purchase, and then nothing until the end
 			t.Errorf("the market was looked at %d times", browses)
@@ -233,7 +247,8 @@ type someTimes struct {
 }
 
 func (s someTimes) browse(_ context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
-	if *s.browses++; *s.browses <= s.offers {
+	*s.browses++
+	if *s.browses <= s.offers {
 		orders = append(orders, market.Order{Item: 1, Seller: 1, Buyer: buyer, Price: 1})
 	}
 	return orders, nil
@@ -259,7 +274,8 @@ func TestHotHistory(t *testing.T) {
 			}
 		}
 		if verdict := history.Check(t.Context(), h); listed < 60 || listed > 2+60 || verdict.Answer != history.Linearizable {
-			t.Errorf("%d listings, %+v; want 62, or less by who had bought when the row ended, %s", listed, verdict, history.Linearizable)
+			t.Errorf("%d listings, %+v; want 62, or less by who had bought when the row ended, %s",
+				listed, verdict, history.Linearizable)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two significant
-// digits, which takes 20 KB. One without a histogram is of no use to its worker's role, and keeps nothing.
+// durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two
+// significant digits, which takes 20 KB. One without a histogram is of no use to its worker's role, and keeps nothing.
 type durations struct {
 	sum, longest time.Duration
 	clipped      int64 // durations above 60 s, which the histogram holds as 60 s
@@ -86,8 +86,8 @@ const (
 	counters   // how many there are
 )
 
-// A tally is what one worker counts: raw sums and histograms, added once at the end. Only its worker writes it; that takes
-// no lock and, once it is made, no allocation.
+// A tally is what one worker counts: raw sums and histograms, added once at the end. Only its worker writes it; that
+// takes no lock and, once it is made, no allocation.
 type tally struct {
 	window  *window
 	count   [counters]int64
@@ -97,8 +97,8 @@ type tally struct {
 	lockHold time.Duration // of purchases that began in it
 	traffic  traffic       // of orders that began in it
 
-	// Clipped to the window: how long a buyer was there, how long a worker did anything or waited for something to buy, and
-	// how long it made orders. ordersWhole is how long those orders took that began in the window, not clipped.
+	// Clipped to the window: how long a buyer was there, how long a worker did anything or waited for something to buy,
+	// and how long it made orders. ordersWhole is how long those orders took that began in the window, not clipped.
 	present, busy, orders, ordersWhole time.Duration
 
 	interval int64   // of the course, in ns; 0: none is kept
@@ -156,7 +156,8 @@ func (t traffic) add(b traffic) traffic {
 	return traffic{t.market.Add(b.market), t.lockServers.Add(b.lockServers)}
 }
 
-// A span is when an operation was made. It began when it was asked for: at its start or, in an open loop, when it was due.
+// A span is when an operation was made. It began when it was asked for: at its start or, in an open loop,
+// when it was due.
 type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it began in the window.

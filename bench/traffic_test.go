@@ -44,15 +44,18 @@ func connected(t testing.TB, c plan) *measurement {
 func TestRoundTrips(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		for name, want := range map[string]result.Traffic{
-			"watch": {RoundTrips: 4, Commands: 9}, "unsafe": {RoundTrips: 7, Commands: 7}, "coarse": {RoundTrips: 6, Commands: 16},
-			"fine": {RoundTrips: 6, Commands: 16}, "fine-wallet": {RoundTrips: 10, Commands: 22},
+			"watch":       {RoundTrips: 4, Commands: 9},
+			"unsafe":      {RoundTrips: 7, Commands: 7},
+			"coarse":      {RoundTrips: 6, Commands: 16},
+			"fine":        {RoundTrips: 6, Commands: 16},
+			"fine-wallet": {RoundTrips: 10, Commands: 22},
 		} {
 			c := config(t, s, spec(t, name))
 			c.Purchases = 30
 			row := inTurn(t, c)
 			if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
-				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way", name, row.Bought, row.Polls,
-					row.Retries, row.GivenUpMS.Count)
+				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
+					name, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
 			}
 			if row.Market.RoundTrips != 30*want.RoundTrips || row.Market.Commands != 30*want.Commands || row.LockServers != nil {
 				t.Errorf("%s: %+v for 30 purchases, want %+v for each", name, row.Market, want)
@@ -89,7 +92,8 @@ func TestTrafficInVain(t *testing.T) {
 				if r != buyer || at != step.BeforeWrite {
 					return
 				}
-				if disturbed = !disturbed; disturbed {
+				disturbed = !disturbed
+				if disturbed {
 					other.ZAdd(ctx, c.Keys.Market(), redis.Z{Member: "0.0"})
 					other.ZRem(ctx, c.Keys.Market(), "0.0")
 				}
@@ -168,7 +172,8 @@ func TestBackground(t *testing.T) {
 			c.Mix = mix5x5
 			c.timed(length)
 			var err error
-			if row, err = c.run(t.Context()); err != nil {
+			row, err = c.run(t.Context())
+			if err != nil {
 				t.Fatal(err)
 			}
 			waited := row.Bought > 0 && row.Polls > 0 && row.ListPolls > 0
@@ -177,7 +182,8 @@ func TestBackground(t *testing.T) {
 			}
 		}
 		if of := row.Background; (of.Commands > 0) != some || (of.Bytes > 0) != some || row.Polls == 0 || row.ListPolls == 0 {
-			t.Errorf("%s: in the background %+v, want some: %t; %d polls of orders, %d of listings", name, of, some, row.Polls, row.ListPolls)
+			t.Errorf("%s: in the background %+v, want some: %t; %d polls of orders, %d of listings",
+				name, of, some, row.Polls, row.ListPolls)
 		}
 		if row.LockServers != nil {
 			t.Errorf("%s has no servers of its own, and exchanged %+v with them", name, row.LockServers)
@@ -217,15 +223,16 @@ func TestRenewalIsInTheBackground(t *testing.T) {
 	}
 }
 
-// TestSharedConnection: what goes over a connection that workers share is nobody's. A row says that it does not know, and not
-// that it was nothing; what was bought is right.
+// TestSharedConnection: what goes over a connection that workers share is nobody's. A row says that it does not know,
+// and not that it was nothing; what was bought is right.
 func TestSharedConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "lua-shared"))
 		c.Mix, c.Purchases, c.History = result.Mix{Sellers: 3, Buyers: 3}, 200, t.TempDir()+"/history"
 		row, err := c.run(t.Context())
 		if err != nil || !row.Audit.OK || row.Bought != 200 || row.Market != nil || row.Background.Commands > 0 {
-			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v", err, row.Audit, row.Bought, row.Market, row.Background)
+			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
+				err, row.Audit, row.Bought, row.Market, row.Background)
 		}
 		recorded, err := history.Read(c.History)
 		if err != nil {
@@ -237,9 +244,9 @@ func TestSharedConnection(t *testing.T) {
 	})
 }
 
-// TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is compared with what the server says
-// that it got: commands are those of INFO commandstats, browsing excluded, and the writes of aborted transactions, which were
-// sent and never ran; round trips are the times that the server read from a connection.
+// TestTrafficIsWhatTheServerSaw: several buyers at a time. What the row says they sent is compared with what the
+// server says that it got: commands are those of INFO commandstats, browsing excluded, and the writes of aborted
+// transactions, which were sent and never ran; round trips are the times that the server read from a connection.
 func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"watch", "coarse", "fine", "fine-wallet", "unsafe"} {
@@ -270,7 +277,8 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 	}
 }
 
-// served is how many commands the server has run and how often it has read from a connection, but for INFO and browsing.
+// served is how many commands the server has run and how often it has read from a connection, but for
+// INFO and browsing.
 func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
 	t.Helper()
 	calls, err := conn.InfoFields(t.Context(), "commandstats")

@@ -21,19 +21,19 @@ import (
 const usageTimeout = time.Second
 
 // A row's number should be Redis's, or that of the contention that the row is about. It is this process's where three
-// things hold together: this process has used fullCores of the cores it may use or, with servers on the same machine, both have
-// of all; every server's main thread, which runs all commands, used less than fullCores of one; and purchases did not spend
-// mostlyWaiting of their time waiting for locks, because faster clients would contend as much. Where a server of this machine
-// does not tell its processor time nothing is judged. A row of whose machine others took more than othersBusy of the time is
-// marked, too.
+// things hold together: this process has used fullCores of the cores it may use or, with servers on the same machine,
+// both have of all; every server's main thread, which runs all commands, used less than fullCores of one; and
+// purchases did not spend mostlyWaiting of their time waiting for locks, because faster clients would contend as
+// much. Where a server of this machine does not tell its processor time nothing is judged. A row of whose machine
+// others took more than othersBusy of the time is marked, too.
 const (
 	fullCores     = 0.9
 	mostlyWaiting = 0.5
 	othersBusy    = 0.05
 )
 
-// A meter reads what one server of a row has used, and a guard asks over it. It has a connection of its own, so that it costs the
-// workers nothing.
+// A meter reads what one server of a row has used, and a guard asks over it. It has a connection of its
+// own, so that it costs the workers nothing.
 type meter struct {
 	conn *backend.Conn // nil: it cannot be asked
 	node string
@@ -63,7 +63,8 @@ func (m *measurement) openMeters(ctx context.Context) {
 			dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, in.home) }
 		}
 		var err error
-		if of.conn, err = dial(ctx); err != nil {
+		of.conn, err = dial(ctx)
+		if err != nil {
 			of.conn = nil
 			continue
 		}
@@ -81,7 +82,8 @@ func (m *measurement) closeMeters() {
 	}
 }
 
-// used is the processor time of the server's main thread. miniredis does not tell, and a user may not be allowed to ask.
+// used is the processor time of the server's main thread. miniredis does not tell, and a user may not
+// be allowed to ask.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -118,7 +120,8 @@ func (m *measurement) read() reading {
 	return r
 }
 
-// addUsage adds to a row what was used between the two ends of its window, and warns where that makes its numbers another's.
+// addUsage adds to a row what was used between the two ends of its window, and warns where that makes
+// its numbers another's.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	seconds := m.last.at.Sub(m.first.at).Seconds()
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {

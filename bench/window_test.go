@@ -13,8 +13,8 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of the throughput and the course; one
-// that began in it is part of the waits, whole.
+// TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of the throughput and the course;
+// one that began in it is part of the waits, whole.
 func TestCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, takes := 0, []time.Duration{9, 2, 1, 20, 12} // s: they begin at 0, 9, 11, 12 and 32
@@ -25,10 +25,13 @@ func TestCounted(t *testing.T) {
 			time.Sleep(takes[next-1] * time.Second)
 			return market.Receipt{Retries: next, LockWait: time.Second}, nil
 		})
-		if r.Status != result.Complete || r.Seconds != 10 || r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1 {
+		boughtWrong := r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1
+		if r.Status != result.Complete || r.Seconds != 10 || boughtWrong {
 			t.Errorf("%s: %d purchases in %v s, by interval %v; want two, at 1 and 2 s", r.Status, r.Bought, r.Seconds, r.Course)
 		}
-		if w := r.WaitMS; w.Count != 2 || w.Mean != 10_500 || w.Max != 20_000 || r.Retries != 3+4 || r.LockWaitMS.Mean != 1000 {
+		w := r.WaitMS
+		waitsWrong := w.Count != 2 || w.Mean != 10_500 || w.Max != 20_000
+		if waitsWrong || r.Retries != 3+4 || r.LockWaitMS.Mean != 1000 {
 			t.Errorf("waits %+v, %d retries; want those of 1 and 20 s", w, r.Retries)
 		}
 		if r.BusyBuyers != 1 || r.PresentBuyer != 1 || r.Cut != 0 {
@@ -41,8 +44,8 @@ func TestCounted(t *testing.T) {
 	})
 }
 
-// processor is what buyers share: it gives each an equal part of its time, so that a purchase that needs 20 ms takes as many
-// times that as there are buyers under way.
+// processor is what buyers share: it gives each an equal part of its time, so that a purchase that needs 20 ms takes
+// as many times that as there are buyers under way.
 type processor struct{ underway atomic.Int64 }
 
 func (p *processor) purchase(context.Context, market.Order) (market.Receipt, error) {
@@ -55,12 +58,15 @@ func (p *processor) purchase(context.Context, market.Order) (market.Receipt, err
 	return market.Receipt{}, nil
 }
 
-// TestLoadedEnd: each of 25 buyers waits half a second in a row of two, also those who were waiting when the measured time was
-// over, because the others go on. Were all asked to stop then, the last would find the processor free.
+// TestLoadedEnd: each of 25 buyers waits half a second in a row of two, also those who were waiting when the measured
+// time was over, because the others go on. Were all asked to stop then, the last would find the processor free.
 func TestLoadedEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared processor
-		c := plan{result.Point{Mix: result.Mix{Sellers: 1, Buyers: 25}}, Options{Warmup: time.Second, Duration: 2 * time.Second}}
+		c := plan{
+			result.Point{Mix: result.Mix{Sellers: 1, Buyers: 25}},
+			Options{Warmup: time.Second, Duration: 2 * time.Second},
+		}
 		began := time.Now()
 		var first atomic.Int64
 		_, r := worked(t.Context(), c, func(ctx context.Context, o market.Order) (market.Receipt, error) {
@@ -70,7 +76,9 @@ func TestLoadedEnd(t *testing.T) {
 			}
 			return shared.purchase(ctx, o)
 		})
-		if w := r.WaitMS; w.Count < 90 || w.P50 < 490 || w.Max > 510 || w.Mean < 498 || r.Cut != 0 || r.Status != result.Complete {
+		w := r.WaitMS
+		waitsWrong := w.Count < 90 || w.P50 < 490 || w.Max > 510 || w.Mean < 498
+		if waitsWrong || r.Cut != 0 || r.Status != result.Complete {
 			t.Errorf("waits %+v, %d cut; want 500 ms each", w, r.Cut)
 		}
 		if took := time.Since(began); took < 3400*time.Millisecond || took > 4100*time.Millisecond {
@@ -92,8 +100,11 @@ func TestEndsAreLimited(t *testing.T) {
 		if took := time.Since(start); took < time.Second+2*limit || took > time.Second+2*limit+2*endLooks {
 			t.Errorf("took %s, want a second and two ends of %s", took, limit)
 		}
-		if n, is := warned(r, result.WereCut); !is || n != 2 || r.Cut != 2 || r.Unknown != 1 || r.Bought != 0 || r.Seconds != 1 {
-			t.Errorf("cut %d, %d unknown, bought %d, warnings %v; want the purchase and the listing", r.Cut, r.Unknown, r.Bought, r.Warnings)
+		n, is := warned(r, result.WereCut)
+		cutWrong := !is || n != 2 || r.Cut != 2
+		if cutWrong || r.Unknown != 1 || r.Bought != 0 || r.Seconds != 1 {
+			t.Errorf("cut %d, %d unknown, bought %d, warnings %v; want the purchase and the listing",
+				r.Cut, r.Unknown, r.Bought, r.Warnings)
 		}
 		if r.Status != result.Complete || m.window.failure != nil {
 			t.Errorf("%s, %v: what the driver cuts is no failure", r.Status, m.window.failure)
@@ -101,7 +112,8 @@ func TestEndsAreLimited(t *testing.T) {
 	})
 }
 
-// TestInterrupt: the purchase under way when the user stops a row ends well, without a loaded end, and its wait is counted.
+// TestInterrupt: the purchase under way when the user stops a row ends well, without a loaded end, and
+// its wait is counted.
 func TestInterrupt(t *testing.T) {
 	for at, want := range map[time.Duration]struct {
 		seconds                 float64
@@ -120,10 +132,13 @@ func TestInterrupt(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				return market.Receipt{}, ctx.Err()
 			})
-			if r.Status != result.Interrupted || r.Seconds != want.seconds || r.Bought != want.bought || r.WaitMS.Count != want.waits ||
-				r.Cut < want.cut-1 || r.Cut > want.cut || int64(time.Since(start).Seconds()) != want.row {
-				t.Errorf("at %s: %s, %d purchases in %v s, %d waits, %d cut, in %s; want %+v", at, r.Status, r.Bought, r.Seconds,
-					r.WaitMS.Count, r.Cut, time.Since(start), want)
+			took := time.Since(start)
+			endWrong := r.Status != result.Interrupted || r.Seconds != want.seconds || int64(took.Seconds()) != want.row
+			countsWrong := r.Bought != want.bought || r.WaitMS.Count != want.waits
+			cutWrong := r.Cut < want.cut-1 || r.Cut > want.cut
+			if endWrong || countsWrong || cutWrong {
+				t.Errorf("at %s: %s, %d purchases in %v s, %d waits, %d cut, in %s; want %+v",
+					at, r.Status, r.Bought, r.Seconds, r.WaitMS.Count, r.Cut, took, want)
 			}
 		})
 	}
@@ -156,7 +171,8 @@ func TestFailureEndsTheRow(t *testing.T) {
 func TestLimitedByCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, r := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Purchases: 3, Duration: time.Nanosecond}}, lasting(time.Second))
+		c := plan{result.Point{Mix: mix1x1}, Options{Purchases: 3, Duration: time.Nanosecond}}
+		_, r := worked(t.Context(), c, lasting(time.Second))
 		if r.Bought != 3 || r.Seconds != 3 || time.Since(start) != 3*time.Second || r.Course != nil || len(r.Warnings) > 0 {
 			t.Errorf("%d in %v s, in %s, course %v, warnings %v", r.Bought, r.Seconds, time.Since(start), r.Course, r.Warnings)
 		}
@@ -181,8 +197,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestShortRows: a row says when it is too short for its longest waits, when the warm-up reaches into it, when its halves
-// differ, and when it has too few purchases to tell. One that is long enough says nothing of the kind.
+// TestShortRows: a row says when it is too short for its longest waits, when the warm-up reaches into it, when its
+// halves differ, and when it has too few purchases to tell. One that is long enough says nothing of the kind.
 func TestShortRows(t *testing.T) {
 	const buyers = 20
 	takes := func(early, late time.Duration) func() purchasing {
@@ -202,14 +218,23 @@ func TestShortRows(t *testing.T) {
 		purchase func() purchasing
 		want     map[result.Code]float64
 	}{
-		"steady":  {takes(100*time.Millisecond, 100*time.Millisecond), nil},
-		"few":     {takes(time.Second, time.Second), map[result.Code]float64{result.TooFew: 200}},
-		"slower":  {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{result.Unsteady: 0.67}},
-		"faster":  {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: 1.5}},
-		"the end": {takes(100*time.Millisecond, 7*time.Second), map[result.Code]float64{result.Unsteady: 0.02, result.ShortForTail: 1.2}},
-		"warm-up": {takes(7*time.Second, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: math.Inf(1),
-			result.WarmupUnderway: buyers, result.ShortForTail: 0.4}},
-		"too long": {takes(61*time.Second, time.Second), map[result.Code]float64{result.NothingBought: 0, result.WarmupUnderway: buyers}},
+		"steady": {takes(100*time.Millisecond, 100*time.Millisecond), nil},
+		"few":    {takes(time.Second, time.Second), map[result.Code]float64{result.TooFew: 200}},
+		"slower": {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{result.Unsteady: 0.67}},
+		"faster": {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: 1.5}},
+		"the end": {takes(100*time.Millisecond, 7*time.Second), map[result.Code]float64{
+			result.Unsteady:     0.02,
+			result.ShortForTail: 1.2,
+		}},
+		"warm-up": {takes(7*time.Second, 100*time.Millisecond), map[result.Code]float64{
+			result.Unsteady:       math.Inf(1),
+			result.WarmupUnderway: buyers,
+			result.ShortForTail:   0.4,
+		}},
+		"too long": {takes(61*time.Second, time.Second), map[result.Code]float64{
+			result.NothingBought:  0,
+			result.WarmupUnderway: buyers,
+		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := plan{result.Point{Mix: result.Mix{Buyers: buyers}}, Options{Warmup: time.Second, Duration: 10 * time.Second}}
@@ -229,7 +254,8 @@ func TestShortRows(t *testing.T) {
 // TestTimesOff: a time in which a buyer was there and that nobody noted is a defect.
 func TestTimesOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, r := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Duration: 10 * time.Second}}, lasting(time.Second))
+		c := plan{result.Point{Mix: mix1x1}, Options{Duration: 10 * time.Second}}
+		m, r := worked(t.Context(), c, lasting(time.Second))
 		if _, is := warned(r, result.TimesOff); is || r.BusyBuyers != 1 || r.PresentBuyer != 1 {
 			t.Errorf("%v busy, %v there, %v", r.BusyBuyers, r.PresentBuyer, r.Warnings)
 		}
@@ -244,8 +270,10 @@ func TestTimesOff(t *testing.T) {
 func TestClipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Purchases: 2}}, lasting(61*time.Second))
-		if n, _ := warned(r, result.Clipped); n != 2 || r.WaitMS.Mean != 61_000 || r.WaitMS.Max != 61_000 || r.WaitMS.P50 > 60_500 {
-			t.Errorf("waits %+v, warnings %v", r.WaitMS, r.Warnings)
+		n, _ := warned(r, result.Clipped)
+		w := r.WaitMS
+		if n != 2 || w.Mean != 61_000 || w.Max != 61_000 || w.P50 > 60_500 {
+			t.Errorf("waits %+v, warnings %v", w, r.Warnings)
 		}
 	})
 }

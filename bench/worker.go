@@ -158,8 +158,8 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 // movesFor is for how long an operation is made again because its market's slot moves.
 const movesFor = 5 * time.Second
 
-// moved reports whether an operation that began at start was certainly not made, because the slot of its market moves or its
-// connection has just been left for that, and is to be made again.
+// moved reports whether an operation that began at start was certainly not made, because the slot of its market moves
+// or its connection has just been left for that, and is to be made again.
 func moved(start time.Time, err error) bool {
 	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
 	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
@@ -184,7 +184,8 @@ func (w *worker) mint(ctx context.Context, from supply) error {
 // until the next call.
 func (w *worker) browse(ctx context.Context) ([]market.Order, error) {
 	var err error
-	if w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account); err != nil {
+	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)
+	if err != nil {
 		return nil, err
 	}
 	w.random.Shuffle(len(w.orders), func(i, j int) { w.orders[i], w.orders[j] = w.orders[j], w.orders[i] })

@@ -6,16 +6,16 @@
 // that median assumes only that rounds are independent of each other. With m pairs it has a confidence of 1-0.05/m, so
 // that with 95% all of them hold at once (Bonferroni).
 //
-// A strategy that stands in a run twice is compared with itself. Where that says faster or slower, nothing in the run is decided:
-// whatever made that difference may have made the others.
+// A strategy that stands in a run twice is compared with itself. Where that says faster or slower, nothing in the run
+// is decided: whatever made that difference may have made the others.
 //
 // The number of rounds is fixed before the first. Who measures until a difference appears will find one: rounds that
 // were cut short decide nothing, and more rounds are a new run.
 //
-// How much that finds, tried on testdata/rounds.csv: 60 rounds of a strategy against itself, with rows of 1 s, on 2 CPUs
-// that other programs kept busy, so that the ratio varies by 13%. Of 1,000 random splits, at most 5% are called faster or
-// slower, whatever the number of rounds. A slowdown of 10% is found in 47% by 9 rounds, in 80% by 18 and in 86% by 21.
-// Longer rows on a quiet machine need fewer.
+// How much that finds, tried on testdata/rounds.csv: 60 rounds of a strategy against itself, with rows of 1 s, on 2
+// CPUs that other programs kept busy, so that the ratio varies by 13%. Of 1,000 random splits, at most 5% are called
+// faster or slower, whatever the number of rounds. A slowdown of 10% is found in 47% by 9 rounds, in 80% by 18 and in
+// 86% by 21. Longer rows on a quiet machine need fewer.
 package compare
 
 import (
@@ -74,8 +74,8 @@ func Fewest(pairs int) int {
 	return n
 }
 
-// Pairs are the strategies that a plan compares, in each place: all others with the first one, and in a sweep, which says who
-// is the best, each two.
+// Pairs are the strategies that a plan compares, in each place: all others with the first one, and in a
+// sweep, which says who is the best, each two.
 func Pairs(plan result.Config) (all [][2]string) {
 	strategies := plan.Strategies()
 	for i, a := range strategies {
@@ -91,8 +91,8 @@ func Pairs(plan result.Config) (all [][2]string) {
 	return all
 }
 
-// Of compares the pairs of a run in each place, place by place, as the plan has them. It returns nil if the run was not made to
-// compare.
+// Of compares the pairs of a run in each place, place by place, as the plan has them. It returns nil if the run was
+// not made to compare.
 func Of(run *result.Run) []Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
@@ -167,7 +167,8 @@ func (p *pair) judge(planned int, margin float64) Comparison {
 		return c
 	}
 	i := median(p.logs, c.Confidence)
-	if c.Rounds = i.N; i.N > 0 {
+	c.Rounds = i.N
+	if i.N > 0 {
 		c.PerSecondA, c.PerSecondB, c.Ratio = Median(p.ofA).Center, Median(p.ofB).Center, math.Exp(i.Center)
 	}
 	if i.Known() {

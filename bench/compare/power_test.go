@@ -59,8 +59,8 @@ func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
 	return found
 }
 
-// TestSameStrategy: what is the same is called faster or slower in at most 6 of 100 comparisons, and as often the one as
-// the other.
+// TestSameStrategy: what is the same is called faster or slower in at most 6 of 100 comparisons, and as often the one
+// as the other.
 func TestSameStrategy(t *testing.T) {
 	for _, rounds := range []int{6, 9, enough, 30} {
 		found := splits(t, rounds, 0)

@@ -54,8 +54,8 @@ func only(t *testing.T, run *result.Run) Comparison {
 	return all[0]
 }
 
-// TestWords: one for each way in which an interval can lie about 1 and the margin. Of 6 ratios it ends at the lowest and
-// the highest, of 9 at the second and the eighth.
+// TestWords: one for each way in which an interval can lie about 1 and the margin. Of 6 ratios it ends at the lowest
+// and the highest, of 9 at the second and the eighth.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		ratios    []float64
@@ -105,7 +105,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 // TestManyPairs: with 15 pairs an interval needs a confidence of 99.67%, which 10 rounds give and 9 do not.
 func TestManyPairs(t *testing.T) {
-	for _, c := range []struct{ pairs, fewest int }{{1, 6}, {2, 7}, {3, 7}, {5, 8}, {6, 8}, {12, 9}, {13, 10}, {15, 10}, {45, 11}} {
+	for _, c := range []struct{ pairs, fewest int }{
+		{1, 6}, {2, 7}, {3, 7}, {5, 8}, {6, 8}, {12, 9}, {13, 10}, {15, 10}, {45, 11},
+	} {
 		if got := Fewest(c.pairs); got != c.fewest {
 			t.Errorf("%d pairs need %d rounds, want %d", c.pairs, got, c.fewest)
 		}

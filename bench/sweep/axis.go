@@ -1,6 +1,6 @@
-// Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as how many
-// clients there are and how long the work under a lock takes, and reads from the stored run who is best at each point.
-// It reads stored results, and nothing in it measures.
+// Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as
+// how many clients there are and how long the work under a lock takes, and reads from the stored run who is best at
+// each point. It reads stored results, and nothing in it measures.
 package sweep
 
 import (
@@ -18,8 +18,9 @@ import (
 // MostPoints is how many places a sweep has at most.
 const MostPoints = 5000
 
-// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes on from A and
-// B as they do, by their ratio if that arrives at C, and else by their difference. An error says what is wrong.
+// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes
+// on from A and B as they do, by their ratio if that arrives at C, and else by their difference. An error says
+// what is wrong.
 func ParseAxes(texts []string) ([]result.Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)
@@ -35,7 +36,8 @@ func ParseAxes(texts []string) ([]result.Axis, error) {
 			return nil, fmt.Errorf("%q: the axis is there twice", text)
 		}
 		all = append(all, axis)
-		if places *= len(axis.Values); places > MostPoints {
+		places *= len(axis.Values)
+		if places > MostPoints {
 			return nil, fmt.Errorf("%d places: want at most %d", places, MostPoints)
 		}
 	}

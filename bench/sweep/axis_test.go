@@ -30,15 +30,23 @@ func TestParseAxes(t *testing.T) {
 		"rtt=1s":                 {1000},
 	} {
 		axes, err := sweep.ParseAxes([]string{text})
-		if err != nil || len(axes) != 1 || !slices.EqualFunc(axes[0].Values, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
+		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+		if err != nil || len(axes) != 1 || !slices.EqualFunc(axes[0].Values, want, near) {
 			t.Errorf("%s: %v, %v; want %v", text, axes, err, want)
 		}
 	}
 	for want, texts := range map[string][]string{
-		"want one or two": {}, "NAME=VALUES": {"clients"}, "no such axis": {"color=1"}, "whole numbers": {"clients=0"},
-		"takes times": {"hold=5"}, "ascend": {"clients=2,2"}, "by which steps": {"clients=1..5"}, "does not arrive": {"clients=4,6..15"},
-		"there twice": {"hot=1", "hot=2"}, "at most 5000": {"clients=1,2,3..1000", "hot=1,2,3..1000"},
-		"must ascend": {"hold=1ms,0s"},
+		"want one or two": {},
+		"NAME=VALUES":     {"clients"},
+		"no such axis":    {"color=1"},
+		"whole numbers":   {"clients=0"},
+		"takes times":     {"hold=5"},
+		"ascend":          {"clients=2,2"},
+		"by which steps":  {"clients=1..5"},
+		"does not arrive": {"clients=4,6..15"},
+		"there twice":     {"hot=1", "hot=2"},
+		"at most 5000":    {"clients=1,2,3..1000", "hot=1,2,3..1000"},
+		"must ascend":     {"hold=1ms,0s"},
 	} {
 		if axes, err := sweep.ParseAxes(texts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v; want %q", texts, axes, err, want)
@@ -49,7 +57,8 @@ func TestParseAxes(t *testing.T) {
 // FuzzParseAxes: what is accepted ascends, is not long, and is the same again when it is written out.
 func FuzzParseAxes(f *testing.F) {
 	for _, text := range []string{
-		"clients=1,2,4..64", "hot=1,10,1000", "hold=0,1ms,10ms", "rtt=0,0.2ms,1ms,5ms", "clients=10,20..60", "hold=0,5ms..20ms",
+		"clients=1,2,4..64", "hot=1,10,1000", "hold=0,1ms,10ms", "rtt=0,0.2ms,1ms,5ms",
+		"clients=10,20..60", "hold=0,5ms..20ms",
 		"clients=", "=", "rtt=1us,3us,9us..6561us", "hot=999999,1000000", "clients=1,2,3..1000",
 	} {
 		f.Add(text)

@@ -52,8 +52,10 @@ func TestPoints(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %v %v %.2f", p.Place, p.At, p.Best, p.Loss.Ratio))
 	}
 	want := []string{
-		"1x1 [1 0] [watch] 0.67", "1x1 hold=1ms [1 1] [fine] 0.50", "2x2 [2 0] [watch] 0.67", "2x2 hold=1ms [2 1] [fine] 0.50",
-		"4x4 [4 0] [fine] 0.50", "4x4 hold=1ms [4 1] [fine] 0.50", "8x8 [8 0] [fine] 0.50", "8x8 hold=1ms [8 1] [fine] 0.50",
+		"1x1 [1 0] [watch] 0.67", "1x1 hold=1ms [1 1] [fine] 0.50",
+		"2x2 [2 0] [watch] 0.67", "2x2 hold=1ms [2 1] [fine] 0.50",
+		"4x4 [4 0] [fine] 0.50", "4x4 hold=1ms [4 1] [fine] 0.50",
+		"8x8 [8 0] [fine] 0.50", "8x8 hold=1ms [8 1] [fine] 0.50",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
