@@ -8,6 +8,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/reference"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // bookRows are the book's nine rows, as if this run had measured them: <N becomes just below N.
@@ -21,7 +22,7 @@ func bookRows(t *testing.T) []result.Row {
 	for _, p := range published {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
-			Status: result.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},
+			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},
 			Listed: int64(p.Listed.Number), Bought: int64(p.Bought.Number), Retries: int64(p.Retries.Number),
 		}
 		row.WaitMS.Mean = p.WaitMS.Number
@@ -272,7 +273,7 @@ func TestJudgeRounds(t *testing.T) {
 func TestUndecided(t *testing.T) {
 	cut := rounds(t, 9, unchanged)
 	cut.Rows = cut.Rows[:8*9-1]
-	cut.Rows[len(cut.Rows)-1].Status = result.Interrupted
+	cut.Rows[len(cut.Rows)-1].Status = stored.Interrupted
 	for says, run := range map[string]*result.Run{
 		" in 7 of 9 rounds": cut, " in 1 of 6 rounds": rounds(t, 1, unchanged), "not one round is complete": {},
 	} {
@@ -286,7 +287,7 @@ func TestUndecided(t *testing.T) {
 	embedded.Manifest.Backend = "embedded"
 	idle := rounds(t, 9, func(_ int, rows []result.Row) {
 		for i := range rows {
-			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: result.Complete, Seconds: 60,
+			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
 				Audit: result.Audit{Done: true, OK: true}}
 		}
 	})

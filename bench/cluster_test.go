@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // TestOnACluster are rows on one Redis Cluster, one after the other.
@@ -190,7 +191,7 @@ func (on cluster) masterDies(t *testing.T) {
 	if err := <-killed; err != nil {
 		t.Fatal(err)
 	}
-	if row.Status != result.Incomplete || row.Audit.Done && !row.Audit.OK {
+	if row.Status != stored.Incomplete || row.Audit.Done && !row.Audit.OK {
 		t.Errorf("%s, bought %d, audit %+v", row.Status, row.Bought, row.Audit)
 	}
 	for _, says := range []string{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // act is one operation of a script: how long it takes and how it ends.
@@ -90,7 +91,7 @@ func TestGoldenRow(t *testing.T) {
 			t.Errorf("refused %v, want %v", r.Refused, want)
 		}
 		courseWrong := len(r.Course) != 20 || r.CourseSeconds != 0.5
-		if courseWrong || r.Seconds != 10 || r.Status != result.Complete || r.TornReads != 0 {
+		if courseWrong || r.Seconds != 10 || r.Status != stored.Complete || r.TornReads != 0 {
 			t.Errorf("%s, %v s, a course of %d times %v s", r.Status, r.Seconds, len(r.Course), r.CourseSeconds)
 		}
 		for name, c := range map[string]struct{ got, want float64 }{

@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify/history"
 )
@@ -85,7 +86,7 @@ func TestKeep(t *testing.T) {
 		keysBefore := under(t, s, "")
 		c.Keep = false
 		second, err := c.run(t.Context())
-		if !errors.Is(err, market.ErrOccupied) || second.Status != result.Incomplete || second.Audit.Done {
+		if !errors.Is(err, market.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
 			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
 		}
 		if err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
@@ -106,7 +107,7 @@ func TestNothingStarted(t *testing.T) {
 	}}
 	c.of(spec(t, "watch"))
 	row, err := c.run(t.Context())
-	if row.Status != result.Incomplete || row.Strategy != "watch" || !errors.Is(err, away) ||
+	if row.Status != stored.Incomplete || row.Strategy != "watch" || !errors.Is(err, away) ||
 		strings.Contains(err.Error(), "left behind") {
 		t.Errorf("row %+v, error %v", row, err)
 	}
@@ -127,7 +128,7 @@ func TestStoppedEarly(t *testing.T) {
 				dialled++
 				return s.Dial(dialCtx)
 			}
-			if row, err := c.run(ctx); err != nil || row.Status != result.Interrupted {
+			if row, err := c.run(ctx); err != nil || row.Status != stored.Interrupted {
 				t.Errorf("stopped at connection %d: %s, %v; want interrupted", stopAt, row.Status, err)
 			}
 			gone(t, s, c.Keys)
@@ -229,8 +230,8 @@ func TestHistoryOfARowThatDidNotBegin(t *testing.T) {
 		return dial(ctx)
 	}
 	row, err := c.run(ctx)
-	if err != nil || row.Status != result.Interrupted {
-		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, result.Interrupted)
+	if err != nil || row.Status != stored.Interrupted {
+		t.Fatalf("the row is %s, %v; want it %s", row.Status, err, stored.Interrupted)
 	}
 	if dirs, err := history.Find(c.History); !errors.Is(err, history.ErrNone) {
 		t.Errorf("Find: %v, %v; want %v", dirs, err, history.ErrNone)

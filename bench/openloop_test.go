@@ -14,6 +14,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // opened is a row of an open loop, to be changed by a test.
@@ -161,7 +162,7 @@ func TestOpenLoopEnds(t *testing.T) {
 		_, row := worked(ctx, c, nil)
 		due := (&schedule{rate: 20, seed: 3}).untaken(time.Second, 3*time.Second)
 		want := result.Open{Due: due, Done: due}
-		if row.Status != result.Interrupted || *row.Open != want || row.Seconds != 2 {
+		if row.Status != stored.Interrupted || *row.Open != want || row.Seconds != 2 {
 			t.Errorf("%s after %v s, %+v, want %+v", row.Status, row.Seconds, *row.Open, want)
 		}
 		busy, end := context.WithTimeout(t.Context(), 3*time.Second)
@@ -179,7 +180,7 @@ func TestOpenLoopEnds(t *testing.T) {
 			return market.Receipt{}, nil
 		}
 		m, row := worked(t.Context(), opened(mix1x1, 20, 0, time.Hour), thirdFails)
-		if row.Status != result.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
+		if row.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || row.Open.Done != 2 {
 			t.Errorf("%s, %v, %+v", row.Status, m.window.failure, *row.Open)
 		}
 		_, row = worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
@@ -188,7 +189,7 @@ func TestOpenLoopEnds(t *testing.T) {
 		})
 		_, broke := warned(row, result.AllBroke)
 		someDone := row.Open != nil && row.Open.Done > 0
-		if !broke || row.Status != result.Complete || someDone {
+		if !broke || row.Status != stored.Complete || someDone {
 			t.Errorf("%s, %v, %+v", row.Status, row.Warnings, row.Open)
 		}
 	})

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // What the workers of a row do until it stops: sellers list, buyers order, browsers look.
@@ -132,7 +132,7 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 			w.market.relisted.ring()
 		}
 		if errors.Is(err, market.ErrNotOwned) && m.Purchases > 0 { // with what is left it might never come to their number
-			m.window.stop(result.Complete)
+			m.window.stop(stored.Complete)
 		}
 		if err == nil || errors.Is(err, market.ErrNotOwned) || fatal(err) {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 const (
@@ -122,7 +123,7 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	if withoutPurchase(r) {
 		r.Warn(result.NothingBought, 0, "")
 	}
-	if m.length() == 0 || r.Status != result.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
+	if m.length() == 0 || r.Status != stored.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
 		return
 	}
 	if r.Bought < result.EnoughPurchases {
@@ -195,6 +196,6 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 
 // withoutPurchase reports whether a complete row should have a purchase and has none.
 func withoutPurchase(r *result.Row) bool {
-	return r.Bought == 0 && r.Status == result.Complete && (r.Open == nil || r.Open.Due > 0) &&
+	return r.Bought == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // TestNearestRank: the percentile of a histogram is that of its sorted values, at the rank rounded up.
@@ -154,7 +155,7 @@ func TestHistogram(t *testing.T) {
 		if w.Count != 300 || w.P50 <= 0 || !ascending || w.Mean > w.Max {
 			t.Errorf("waits out of order: %+v", w)
 		}
-		want := &result.Run{Schema: result.Schema, Status: result.Complete, Rows: []result.Row{row}}
+		want := &result.Run{Schema: result.Schema, Status: stored.Complete, Rows: []result.Row{row}}
 		var file bytes.Buffer
 		if err := want.Write(&file); err != nil {
 			t.Fatal(err)
@@ -194,11 +195,11 @@ func TestNothingBought(t *testing.T) {
 		},
 	} {
 		row := c.row
-		row.Strategy, row.Status, row.Listed = "some", result.Complete, 9
+		row.Strategy, row.Status, row.Listed = "some", stored.Complete, 9
 		if withoutPurchase(&row) != c.is {
 			t.Errorf("%s: %t, want %t", name, !c.is, c.is)
 		}
-		other := result.Row{Point: result.Point{Strategy: "other"}, Status: result.Complete, Bought: 1}
+		other := result.Row{Point: result.Point{Strategy: "other"}, Status: stored.Complete, Bought: 1}
 		err := NothingBought([]result.Row{row, other}, enough)
 		if errors.Is(err, ErrNothingBought) != c.fails {
 			t.Errorf("%s: %v; want an error %t", name, err, c.fails)
@@ -208,7 +209,7 @@ func TestNothingBought(t *testing.T) {
 			t.Errorf("%s, and a round with a purchase: %v", name, err)
 		}
 	}
-	stoodStill := result.Row{Point: result.Point{Strategy: "some"}, Status: result.Complete, Seconds: 3}
+	stoodStill := result.Row{Point: result.Point{Strategy: "some"}, Status: stored.Complete, Seconds: 3}
 	if err := NothingBought([]result.Row{stoodStill}, enough/2); err != nil {
 		t.Errorf("a short row on a machine that stood still: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -40,7 +41,7 @@ func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row,
 	})
 	row.Trial = max(trial, 1)
 	if err != nil {
-		row.Status = result.Incomplete
+		row.Status = stored.Incomplete
 		err = fmt.Errorf("row %s: %w", p.Name(), err)
 	}
 	return row, err
@@ -61,10 +62,10 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	err = m.markets[0].unserved(m.prepare(ctx))
 	if err != nil { // nothing was measured
 		if ctx.Err() != nil {
-			m.window.stop(result.Interrupted)
+			m.window.stop(stored.Interrupted)
 			return m.row(), nil
 		}
-		m.window.stop(result.Incomplete)
+		m.window.stop(stored.Incomplete)
 		return m.row(), err
 	}
 	loading := load()
@@ -199,7 +200,7 @@ func (m *measurement) work(ctx context.Context) {
 	defer m.closeMeters()
 	m.first = m.read()
 	m.window.begin(m.Warmup, m.length())
-	defer context.AfterFunc(ctx, func() { m.window.stop(result.Interrupted) })()
+	defer context.AfterFunc(ctx, func() { m.window.stop(stored.Interrupted) })()
 
 	var everybody, buyers sync.WaitGroup
 	for _, w := range m.all() {
@@ -229,11 +230,11 @@ func (m *measurement) work(ctx context.Context) {
 	}
 	go func() { // buyers end before their time when the quota is used up or their coins are gone
 		buyers.Wait()
-		m.window.stop(result.Complete)
+		m.window.stop(stored.Complete)
 	}()
 	m.watch()
 	limit := m.limit(m.point)
-	if m.window.status == result.Incomplete { // it does not change any more
+	if m.window.status == stored.Incomplete { // it does not change any more
 		limit = failedGrace
 	}
 	defer time.AfterFunc(limit, cancel).Stop()
@@ -265,7 +266,7 @@ func (m *measurement) watch() {
 		}
 		time.Sleep(endLooks)
 	}
-	m.window.stop(result.Complete)
+	m.window.stop(stored.Complete)
 	for _, in := range m.markets {
 		in.relisted.ring() // nobody waits any more
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // TestRefused: orders that cannot be met are counted by name, and their time is kept apart.
@@ -64,7 +65,7 @@ func TestFatal(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				failing := config(t, s, failAt(t, 6, c.cause))
 				row, err := failing.run(t.Context())
-				if !errors.Is(err, c.cause) || row.Status != result.Incomplete {
+				if !errors.Is(err, c.cause) || row.Status != stored.Incomplete {
 					t.Fatalf("status %s, error %v; want incomplete, %v", row.Status, err, c.cause)
 				}
 				if row.Bought != 5 || row.Unknown != c.unknown || row.Seconds == 0 {
@@ -127,7 +128,7 @@ func TestWarmupIsAudited(t *testing.T) {
 		c.Mix, c.Warmup = mix5x5, time.Hour
 		c.timed(time.Second)
 		row, err := c.run(ctx)
-		if err != nil || row.Status != result.Interrupted {
+		if err != nil || row.Status != stored.Interrupted {
 			t.Fatalf("status %s, error %v; want interrupted", row.Status, err)
 		}
 		if row.Bought+row.Listed+row.WaitMS.Count != 0 || row.Seconds != 0 {
@@ -176,7 +177,7 @@ func TestBroke(t *testing.T) {
 			c.Mix, c.Funds = mix, 200
 			c.timed(time.Hour)
 			row, err := c.run(t.Context())
-			if err != nil || row.Status != result.Complete || !row.Audit.OK {
+			if err != nil || row.Status != stored.Complete || !row.Audit.OK {
 				t.Fatalf("%s: %s, %v, audit %+v", mix, row.Status, err, row.Audit)
 			}
 			_, is := warned(row, result.AllBroke)
@@ -261,7 +262,7 @@ func TestUnsafeIsCaught(t *testing.T) {
 		c.Mix = mix5x5
 		c.timed(length)
 		row, err := c.run(t.Context())
-		if err != nil || row.Status != result.Complete || !row.Audit.Done {
+		if err != nil || row.Status != stored.Complete || !row.Audit.Done {
 			t.Fatalf("%s, %v, audit %+v: a violation is not an error", row.Status, err, row.Audit)
 		}
 		if row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems == 0 {

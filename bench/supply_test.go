@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -97,7 +98,7 @@ func TestHotItemsCirculate(t *testing.T) {
 				row := hotConfig(t, s, spec(t, name), c.items, c.buyers)
 				row.Purchases, row.Wallets = c.purchases, c.wallets
 				got, err := row.run(t.Context())
-				if err != nil || got.Status != result.Complete || !got.Audit.OK {
+				if err != nil || got.Status != stored.Complete || !got.Audit.OK {
 					t.Fatalf("%s: %s, %v, audit %+v", row.Name(), got.Status, err, got.Audit)
 				}
 				// A buyer lists what it bought last after the row.
@@ -177,7 +178,7 @@ func TestRelist(t *testing.T) {
 			if row := m.row(); row.ListPolls != int64(2*c.tries) || row.Polls != 0 {
 				t.Errorf("%s: %d polls of listings, %d of orders", name, row.ListPolls, row.Polls)
 			}
-			m.window.stop(result.Complete)
+			m.window.stop(stored.Complete)
 			m.relist(t.Context(), w, 7)
 			if tries != c.tries {
 				t.Errorf("%s: it is tried again after the end", name)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
@@ -22,7 +22,7 @@ type window struct {
 	done    chan struct{} // closed then
 
 	mu      sync.Mutex // for what follows
-	status  result.Status
+	status  stored.Status
 	failure error // the first operation that failed because of the environment
 }
 
@@ -30,7 +30,7 @@ type window struct {
 const forever = math.MaxInt64
 
 func newWindow() *window {
-	return &window{over: make(chan struct{}), done: make(chan struct{}), status: result.Complete}
+	return &window{over: make(chan struct{}), done: make(chan struct{}), status: stored.Complete}
 }
 
 // begin fixes when the window begins and, unless length is 0, when it ends. No worker works yet.
@@ -69,7 +69,7 @@ func (w *window) end() {
 }
 
 // stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
-func (w *window) stop(status result.Status) {
+func (w *window) stop(status stored.Status) {
 	w.end()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,5 +86,5 @@ func (w *window) fail(err error) {
 		w.failure = err
 	}
 	w.mu.Unlock()
-	w.stop(result.Incomplete)
+	w.stop(stored.Incomplete)
 }

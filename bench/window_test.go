@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // TestCounted: a purchase that ended in the measured time, from 10 to 20 s, is part of the throughput and the course;
@@ -26,7 +27,7 @@ func TestCounted(t *testing.T) {
 			return market.Receipt{Retries: next, LockWait: time.Second}, nil
 		})
 		boughtWrong := r.Bought != 2 || r.PerBuyer[0] != 2 || r.Course[2] != 1 || r.Course[4] != 1
-		if r.Status != result.Complete || r.Seconds != 10 || boughtWrong {
+		if r.Status != stored.Complete || r.Seconds != 10 || boughtWrong {
 			t.Errorf("%s: %d purchases in %v s, by interval %v; want two, at 1 and 2 s", r.Status, r.Bought, r.Seconds, r.Course)
 		}
 		w := r.WaitMS
@@ -78,7 +79,7 @@ func TestLoadedEnd(t *testing.T) {
 		})
 		w := r.WaitMS
 		waitsWrong := w.Count < 90 || w.P50 < 490 || w.Max > 510 || w.Mean < 498
-		if waitsWrong || r.Cut != 0 || r.Status != result.Complete {
+		if waitsWrong || r.Cut != 0 || r.Status != stored.Complete {
 			t.Errorf("waits %+v, %d cut; want 500 ms each", w, r.Cut)
 		}
 		if took := time.Since(began); took < 3400*time.Millisecond || took > 4100*time.Millisecond {
@@ -106,7 +107,7 @@ func TestEndsAreLimited(t *testing.T) {
 			t.Errorf("cut %d, %d unknown, bought %d, warnings %v; want the purchase and the listing",
 				r.Cut, r.Unknown, r.Bought, r.Warnings)
 		}
-		if r.Status != result.Complete || m.window.failure != nil {
+		if r.Status != stored.Complete || m.window.failure != nil {
 			t.Errorf("%s, %v: what the driver cuts is no failure", r.Status, m.window.failure)
 		}
 	})
@@ -133,7 +134,7 @@ func TestInterrupt(t *testing.T) {
 				return market.Receipt{}, ctx.Err()
 			})
 			took := time.Since(start)
-			endWrong := r.Status != result.Interrupted || r.Seconds != want.seconds || int64(took.Seconds()) != want.row
+			endWrong := r.Status != stored.Interrupted || r.Seconds != want.seconds || int64(took.Seconds()) != want.row
 			countsWrong := r.Bought != want.bought || r.WaitMS.Count != want.waits
 			cutWrong := r.Cut < want.cut-1 || r.Cut > want.cut
 			if endWrong || countsWrong || cutWrong {
@@ -158,7 +159,7 @@ func TestFailureEndsTheRow(t *testing.T) {
 				time.Sleep(time.Second)
 				return market.Receipt{}, errLost
 			})
-		if r.Status != result.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
+		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
 			t.Errorf("%s, %v, %d unknown in %v s", r.Status, m.window.failure, r.Unknown, r.Seconds)
 		}
 		if took := time.Since(start); took != time.Second+failedGrace {

@@ -3,6 +3,7 @@ package market
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,58 +15,16 @@ const (
 	// maxProblems bounds how many problems of items, and how many of accounts, are described; all are counted.
 	maxProblems = 10
 
-	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied. A client ends
-	// with such an operation, so that a second one needs another client that traded the same item in between, and lost its
-	// reply, too.
+	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied. A client
+	// ends with such an operation, so that a second one needs another client that traded the same item in between, and
+	// lost its reply, too.
 	mostApplied = 3
 )
 
-// AuditResult is what an audit found.
-type AuditResult struct {
-	Items         int64     // minted items that are in exactly the place they should be
-	Funds         int64     // coins found in all accounts
-	Opened        int64     // coins that all accounts began with
-	ItemProblems  int64     // items lost, doubled, bought twice, at another price than told, or in an unexplained place
-	MoneyProblems int64     // accounts whose funds are not what their ledger says, or below zero
-	Applied       int64     // operations of unknown outcome that turned out to be applied
-	NotApplied    int64     // operations of unknown outcome that turned out not to be
-	Problems      []Problem // the first of them
-}
-
-// A Problem is one thing that an audit found wrong.
-type Problem struct {
-	Kind  ProblemKind
-	Item  ItemID // 0: it is about an account, or about what is no item
-	User  UserID // whose account it is; 0: it is about an item
-	Buyer bool   // of an account: an order was made for it, applied or of unknown outcome
-	Text  string // in words, with the item or the account
-}
-
-func (p Problem) String() string { return p.Text }
-
-// A ProblemKind says what is wrong with an item or an account.
-type ProblemKind string
-
-// The kinds of problems.
-const (
-	TwoPlaces ProblemKind = "item in two places"
-	SoldTwice ProblemKind = "one listing sold twice" // two orders of it were applied, as clients were told
-	Nowhere   ProblemKind = "item nowhere"
-	Elsewhere ProblemKind = "item elsewhere"    // it lies in another place than its trades lead to
-	NoItem    ProblemKind = "no item"           // it was never minted, or belongs to nobody who has an account
-	NoFunds   ProblemKind = "no readable funds" // the account is gone, or holds no number
-	Overdrawn ProblemKind = "account overdrawn"
-	TooFew    ProblemKind = "too few coins" // fewer than the account's operations say
-	TooMany   ProblemKind = "too many coins"
-)
-
-// OK reports whether every item and every coin is where it should be.
-func (r AuditResult) OK() bool { return r.ItemProblems == 0 && r.MoneyProblems == 0 }
-
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
 // the ledgers: whether an item is sold once or again and again, the listings and sales that clients were told of must
-// lead from who minted it to where it lies. An error means that the market could not be read, not that something is wrong
-// with it. It needs about 25 bytes of memory for each item and each operation, and about a second per million.
+// lead from who minted it to where it lies. An error means that the market could not be read, not that something is
+// wrong with it. It needs about 25 bytes of memory for each item and each operation, and about a second per million.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
 	if err := r.readItems(ctx, a.look); err != nil {
@@ -95,15 +54,38 @@ func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
 		a.look(found{item: item, owner: seller, listed: true, price: float64(s.Listings[member])})
 	}
 	a.judgeItems(ledgers)
-	for id := UserID(1); id <= UserID(o.Accounts); id++ {
-		funds, there := s.Funds[id]
+	a.judgeAccounts(s.Funds)
+	return a.result
+}
+
+// AuditFunds is the part of AuditSnapshot that is about accounts, for who judges items in another way. Each applied
+// operation counts, and none of unknown outcome does. Every problem is described.
+func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
+	a := newAuditor(o, nil)
+	a.described = int64(o.Accounts)
+	for _, l := range ledgers {
+		for _, piece := range l.applied {
+			for _, t := range piece {
+				a.transfer(t)
+			}
+		}
+		for _, t := range l.unsure {
+			a.buyers[t.buyer] = true
+		}
+	}
+	a.judgeAccounts(funds)
+	return a.result
+}
+
+func (a *auditor) judgeAccounts(funds map[UserID]int64) {
+	for id := UserID(1); id <= UserID(a.opening.Accounts); id++ {
+		coins, there := funds[id]
 		if there {
-			a.judgeAccount(id, funds, nil)
+			a.judgeAccount(id, coins, nil)
 		} else {
 			a.judgeAccount(id, 0, redis.Nil)
 		}
 	}
-	return a.result
 }
 
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
@@ -139,21 +121,22 @@ func (t trade) to() spot {
 
 // auditor keeps the place of each item and the price at which it is listed. It knows who minted an item by its batch.
 type auditor struct {
-	opening Opening
-	minters []place         // by batch; 0: not minted
-	found   []place         // by item; 0: not found
-	prices  []float64       // by item, of those found on the market
-	deltas  []int64         // by account: how much its funds changed
-	buyers  []bool          // by account: whether an order was made for it
-	bad     map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
-	result  AuditResult
-	came    map[spot]int // of the item that is judged: how often it came to a spot, less how often it left
+	opening   Opening
+	minters   []place         // by batch; 0: not minted
+	found     []place         // by item; 0: not found
+	prices    []float64       // by item, of those found on the market
+	deltas    []int64         // by account: how much its funds changed
+	buyers    []bool          // by account: whether an order was made for it
+	bad       map[ItemID]bool // items with a problem already counted; a map, because damage may hold any id
+	result    AuditResult
+	described int64        // how many problems of items, and how many of accounts, are described
+	came      map[spot]int // of the item that is judged: how often it came to a spot, less how often it left
 }
 
 func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	a := &auditor{
 		opening: o, deltas: make([]int64, o.Accounts+1), buyers: make([]bool, o.Accounts+1),
-		bad: map[ItemID]bool{}, came: map[spot]int{},
+		bad: map[ItemID]bool{}, came: map[spot]int{}, described: maxProblems,
 	}
 	a.result.Opened = int64(o.Accounts) * o.Funds
 	for _, l := range ledgers {
@@ -204,7 +187,11 @@ func (a *auditor) look(f found) {
 	case a.found[id] == 0:
 		a.found[id], a.prices[id] = at.place, at.price
 	case a.found[id] != at.place:
-		a.itemProblem(TwoPlaces, id, "item %d is in two places: %s and %s", id, spot{a.found[id], a.prices[id]}, at)
+		kind := StillListed
+		if a.found[id] > 0 && at.place > 0 {
+			kind = TwoOwners
+		}
+		a.itemProblem(kind, id, "item %d is in two places: %s and %s", id, spot{a.found[id], a.prices[id]}, at)
 	}
 }
 
@@ -290,13 +277,14 @@ func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 
 // move notes that the item came to a spot n times more than it left it. A spot where both are equal is forgotten.
 func (a *auditor) move(to spot, n int) {
-	if a.came[to] += n; a.came[to] == 0 {
+	a.came[to] += n
+	if a.came[to] == 0 {
 		delete(a.came, to)
 	}
 }
 
-// settle decides which operations of unknown outcome were applied: the fewest with which an item's way leads to where it
-// lies. Of several that lead there the first are taken; they move the item in the same way.
+// settle decides which operations of unknown outcome were applied: the fewest with which an item's way leads to where
+// it lies. Of several that lead there the first are taken; they move the item in the same way.
 func (a *auditor) settle(unsure []trade) {
 	applied := 0
 	for n := range min(len(unsure), mostApplied) + 1 {
@@ -339,7 +327,11 @@ func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 				}
 			}
 			if len(buyers) > 1 {
-				a.itemProblem(SoldTwice, id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
+				kind := SoldTwice
+				if len(slices.Compact(slices.Sorted(slices.Values(buyers)))) == 1 {
+					kind = BoughtTwice
+				}
+				a.itemProblem(kind, id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
 				return
 			}
 			a.itemProblem(Elsewhere, id, "item %d was bought by user %d from %s, where it was not listed",
@@ -350,7 +342,13 @@ func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 			should = t.to()
 		}
 	}
-	a.itemProblem(Elsewhere, id, "item %d should lie in %s but lies in %s", id, should, at)
+	kind := Elsewhere
+	bought := should.place < 0 && at.place > 0
+	listed := should.place > 0 && at.place == -should.place
+	if bought || listed {
+		kind = MovedUntold
+	}
+	a.itemProblem(kind, id, "item %d should lie in %s but lies in %s", id, should, at)
 }
 
 // transfer moves the price of a purchase from buyer to seller.
@@ -366,23 +364,31 @@ func (a *auditor) transfer(t trade) {
 func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
+	case errors.Is(err, redis.Nil):
+		a.moneyProblem(NoFunds, id, 0, "account of user %d is gone", id)
+		return
 	case err != nil:
-		a.moneyProblem(NoFunds, id, "account of user %d has no readable funds (%v)", id, err)
+		a.moneyProblem(NoFunds, id, 0, "account of user %d has no readable funds (%v)", id, err)
 		return
 	case funds != expected:
-		kind := TooFew
-		switch {
-		case funds < 0:
-			kind = Overdrawn
-		case funds > expected:
-			kind = TooMany
-		}
-		a.moneyProblem(kind, id, "account of user %d holds %d coins, and should hold %d (%+d)",
-			id, funds, expected, funds-expected)
+		off := funds - expected
+		a.moneyProblem(differs(funds, expected), id, off, "account of user %d holds %d coins, and should hold %d (%+d)",
+			id, funds, expected, off)
 	case funds < 0:
-		a.moneyProblem(Overdrawn, id, "account of user %d is overdrawn: %d coins", id, funds)
+		a.moneyProblem(Overdrawn, id, 0, "account of user %d is overdrawn: %d coins", id, funds)
 	}
 	a.result.Funds += funds
+}
+
+// differs is the kind of problem of an account that does not hold what it should.
+func differs(funds, expected int64) ProblemKind {
+	switch {
+	case funds < 0:
+		return Overdrawn
+	case funds > expected:
+		return TooMany
+	}
+	return TooFew
 }
 
 // itemProblem counts one problem for each item.
@@ -392,17 +398,17 @@ func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args .
 	}
 	a.bad[id] = id > 0
 	a.result.ItemProblems++
-	if a.result.ItemProblems <= maxProblems {
+	if a.result.ItemProblems <= a.described {
 		p := Problem{Kind: kind, Item: id, Text: fmt.Sprintf(format, args...)}
 		a.result.Problems = append(a.result.Problems, p)
 	}
 }
 
 // moneyProblem counts a problem of an account.
-func (a *auditor) moneyProblem(kind ProblemKind, id UserID, format string, args ...any) {
+func (a *auditor) moneyProblem(kind ProblemKind, id UserID, off int64, format string, args ...any) {
 	a.result.MoneyProblems++
-	if a.result.MoneyProblems <= maxProblems {
-		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Text: fmt.Sprintf(format, args...)}
+	if a.result.MoneyProblems <= a.described {
+		p := Problem{Kind: kind, User: id, Buyer: a.buyers[id], Off: off, Text: fmt.Sprintf(format, args...)}
 		a.result.Problems = append(a.result.Problems, p)
 	}
 }

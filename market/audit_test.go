@@ -39,7 +39,7 @@ var damages = []damage{
 		w.lists(3, 80, nil)
 		w.buys(3, 80, nil)
 	}},
-	{name: "account gone", money: 1, says: "account of user 3 has no readable funds", do: func(w *world) {
+	{name: "account gone", money: 1, says: "account of user 3 is gone", do: func(w *world) {
 		w.do("del", w.keys.User(3))
 	}},
 	{name: "funds that are no number", money: 1, says: "account of user 3 has no readable funds", do: func(w *world) {
@@ -52,23 +52,35 @@ var damages = []damage{
 		do: func(w *world) {
 			w.do("sadd", w.keys.Inventory(3), 7)
 		}},
-	{name: "item in market and inventory", items: 1, says: "item 7 is in two places: inventory:1 and market: (seller 1, 30 coins)",
+	{
+		name:  "item in market and inventory",
+		items: 1,
+		says:  "item 7 is in two places: inventory:1 and market: (seller 1, 30 coins)",
 		do: func(w *world) {
 			w.do("zadd", w.keys.Market(), 30, "7.1")
-		}},
+		},
+	},
 	{name: "item listed by two", items: 1, says: "item 2 is in two places: market: (seller", do: func(w *world) {
 		w.do("zadd", w.keys.Market(), 30, "2.3")
 	}},
-	{name: "item listed by nobody", items: 1, says: "item 7 should lie in inventory:1 but lies in market: (seller 1, 30 coins)",
+	{
+		name:  "item listed by nobody",
+		items: 1,
+		says:  "item 7 should lie in inventory:1 but lies in market: (seller 1, 30 coins)",
 		do: func(w *world) {
 			w.do("srem", w.keys.Inventory(1), 7)
 			w.do("zadd", w.keys.Market(), 30, "7.1")
-		}},
-	{name: "listing by a user without an account", items: 1, says: "item 2 is listed by user 4294967297, who has no account",
+		},
+	},
+	{
+		name:  "listing by a user without an account",
+		items: 1,
+		says:  "item 2 is listed by user 4294967297, who has no account",
 		do: func(w *world) {
 			w.do("zrem", w.keys.Market(), "2.1")
 			w.do("zadd", w.keys.Market(), 30, "2.4294967297")
-		}},
+		},
+	},
 	{name: "listing by a negative user", items: 1, says: "item 7 is listed by user -1, who has no account",
 		do: func(w *world) {
 			w.do("srem", w.keys.Inventory(1), 7)
@@ -85,11 +97,15 @@ var damages = []damage{
 		do: func(w *world) {
 			w.do("smove", w.keys.Inventory(2), w.keys.Inventory(3), 1)
 		}},
-	{name: "listed item back with its seller", items: 1, says: "item 2 should lie in market: (seller 1, 30 coins) but lies in inventory:1",
+	{
+		name:  "listed item back with its seller",
+		items: 1,
+		says:  "item 2 should lie in market: (seller 1, 30 coins) but lies in inventory:1",
 		do: func(w *world) {
 			w.do("zrem", w.keys.Market(), "2.1")
 			w.do("sadd", w.keys.Inventory(1), 2)
-		}},
+		},
+	},
 	{name: "sold twice", items: 1, says: "item 1 was sold twice: to user 2 and to user 3", do: func(w *world) {
 		w.pay(3, 1, 30)
 		w.ledger.Purchased(order(1, 3, 30), nil)
@@ -99,38 +115,62 @@ var damages = []damage{
 			w.pay(2, 1, 30)
 			w.ledger.Purchased(order(1, 2, 30), nil)
 		}},
-	{name: "listing at another price", items: 1, says: "item 2 should lie in market: (seller 1, 30 coins) but lies in market: (seller 1, 29 coins)",
+	{
+		name:  "listing at another price",
+		items: 1,
+		says:  "item 2 should lie in market: (seller 1, 30 coins) but lies in market: (seller 1, 29 coins)",
 		do: func(w *world) {
 			w.do("zadd", w.keys.Market(), 29, "2.1")
-		}},
+		},
+	},
 	{name: "listing at a broken price", items: 1, says: "but lies in market: (seller 1, 30.5 coins)", do: func(w *world) {
 		w.do("zadd", w.keys.Market(), 30.5, "2.1")
 	}},
-	{name: "listing of unknown outcome at another price", items: 1, says: "item 3 should lie in inventory:1 but lies in market: (seller 1, 4 coins)",
+	{
+		name:  "listing of unknown outcome at another price",
+		items: 1,
+		says:  "item 3 should lie in inventory:1 but lies in market: (seller 1, 4 coins)",
 		do: func(w *world) {
 			w.lists(3, 40, errLost)
 			w.do("zadd", w.keys.Market(), 4, "3.1")
-		}},
+		},
+	},
 	{name: "twice round, and from a user to itself", do: func(w *world) {
 		w.round()
 		w.round()
 		w.sells(order(2, 1, 30), nil)
 		w.lists(2, 31, nil)
 	}},
-	{name: "sold twice, and both bought by one in the end", items: 1, says: "item 2 was sold twice: to user 2 and to user 3",
+	{
+		name:  "sold twice, and both bought by one in the end",
+		items: 1,
+		says:  "item 2 was sold twice: to user 2 and to user 3",
 		do: func(w *world) {
 			w.sells(order(2, 2, 30), nil)
 			w.sells(order(2, 3, 30), nil)
 			w.offers(2, 2, 5, nil)
 			w.sells(market.Order{Item: 2, Seller: 2, Buyer: 3, Price: 5}, nil)
-		}},
-	{name: "bought, and listed still", items: 1, says: "item 2 should lie in inventory:2 but lies in market: (seller 1, 30 coins)",
+		},
+	},
+	{
+		name:  "bought, and listed still",
+		items: 1,
+		says:  "item 2 should lie in inventory:2 but lies in market: (seller 1, 30 coins)",
 		do: func(w *world) {
 			w.pay(2, 1, 30)
 			w.ledger.Purchased(order(2, 2, 30), nil)
-		}},
-	{name: "bought from who never listed it", items: 1, money: 0, says: "item 7 was bought by user 2 from market: (seller 1, 0 coins), " +
-		"where it was not listed", do: func(w *world) { w.ledger.Purchased(order(7, 2, 0), nil) }},
+		},
+	},
+	{
+		name:  "bought from who never listed it",
+		items: 1,
+		money: 0,
+		says: "item 7 was bought by user 2 from market: (seller 1, 0 coins), " +
+			"where it was not listed",
+		do: func(w *world) {
+			w.ledger.Purchased(order(7, 2, 0), nil)
+		},
+	},
 	{name: "bought but never minted", items: 1, says: "item 6000 was traded by user 2 but never minted",
 		do: func(w *world) {
 			w.ledger.Purchased(order(6000, 2, 0), nil)

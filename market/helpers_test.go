@@ -78,7 +78,9 @@ func (w *world) sells(o market.Order, outcome error) {
 func (w *world) round() {
 	w.Helper()
 	for _, o := range []market.Order{
-		{Item: 2, Seller: 1, Buyer: 2, Price: 30}, {Item: 2, Seller: 2, Buyer: 3, Price: 5}, {Item: 2, Seller: 3, Buyer: 1, Price: 7},
+		{Item: 2, Seller: 1, Buyer: 2, Price: 30},
+		{Item: 2, Seller: 2, Buyer: 3, Price: 5},
+		{Item: 2, Seller: 3, Buyer: 1, Price: 7},
 	} {
 		w.sells(o, nil)
 		w.offers(2, o.Buyer, map[market.UserID]int64{1: 30, 2: 5, 3: 7}[o.Buyer], nil)

@@ -31,8 +31,8 @@ var keyTypes = map[string]string{
 	usersKey: "hash", inventoryKey: "set", marketKey: "zset", versionKey: "string", outcomesKey: "hash", runKey: "hash",
 }
 
-// spelled matches what follows the prefix in the keys of a market and of its locks. A lock is named after the market, an item
-// or an account, and whatever it adds begins with a sign; without a name it is a key of all locks.
+// spelled matches what follows the prefix in the keys of a market and of its locks. A lock is named after the market,
+// an item or an account, and whatever it adds begins with a sign; without a name it is a key of all locks.
 var spelled = regexp.MustCompile(`^(?:` +
 	`(` + usersKey + `|` + inventoryKey + `|` + versionKey + `)\d+|` +
 	`(` + marketKey + `|` + outcomesKey + `|` + runKey + `)|` +
@@ -40,8 +40,8 @@ var spelled = regexp.MustCompile(`^(?:` +
 	strings.TrimSuffix(lockKey, ":") + `(?::` + strings.TrimSuffix(usersKey, ":") + `)?` +
 	`)$`)
 
-// kind is what follows the prefix in a key, as keyTypes has it; of a lock's key it is empty. It reports whether the key has
-// the name of one of this market's.
+// kind is what follows the prefix in a key, as keyTypes has it; of a lock's key it is empty. It reports whether the
+// key has the name of one of this market's.
 func (k Keys) kind(key string) (kind string, ours bool) {
 	name, under := strings.CutPrefix(key, k.prefix)
 	parts := spelled.FindStringSubmatch(name)

@@ -9,7 +9,9 @@ import (
 )
 
 func TestNewKeysRefusesAPrefixThatCouldMatchOthers(t *testing.T) {
-	for _, prefix := range []string{"", ":", "name", "a*:", "a?:", "[a]:", `a\:`, "a b:", "a\n:", "a\x7f:", "marketsim:{x}:users"} {
+	for _, prefix := range []string{
+		"", ":", "name", "a*:", "a?:", "[a]:", `a\:`, "a b:", "a\n:", "a\x7f:", "marketsim:{x}:users",
+	} {
 		if _, err := market.NewKeys(prefix); !errors.Is(err, market.ErrPrefix) {
 			t.Errorf("NewKeys(%q): %v, want %v", prefix, err, market.ErrPrefix)
 		}
@@ -35,7 +37,9 @@ func TestKeysAreTheBooks(t *testing.T) {
 }
 
 func TestParseMemberRefusesWhatMemberDoesNotSpell(t *testing.T) {
-	for _, member := range []string{"", ".", "1", "1.", ".1", "1.2.3", "01.2", "1.+2", " 1.2", "1e3.2", "9223372036854775808.1", "-0.1"} {
+	for _, member := range []string{
+		"", ".", "1", "1.", ".1", "1.2.3", "01.2", "1.+2", " 1.2", "1e3.2", "9223372036854775808.1", "-0.1",
+	} {
 		if item, seller, err := market.ParseMember(member); err == nil {
 			t.Errorf("ParseMember(%q) = %d, %d", member, item, seller)
 		}

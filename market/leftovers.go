@@ -9,13 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'. It is
-// for what a run left whose note is lost, or does not say all, and walks the names of the whole keyspace with SCAN. Made says
-// that a note, an account or an item among them shows that a run made them.
+// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'.
+// It is for what a run left whose note is lost, or does not say all, and walks the names of the whole keyspace with
+// SCAN. Made says that a note, an account or an item among them shows that a run made them.
 func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
 	for cursor := uint64(0); ; {
 		var page []string
-		if page, cursor, err = rdb.Scan(ctx, cursor, keys.Prefix()+"*", 10*chunk).Result(); err != nil {
+		page, cursor, err = rdb.Scan(ctx, cursor, keys.Prefix()+"*", 10*chunk).Result()
+		if err != nil {
 			return nil, false, fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
 		}
 		kinds := map[string]string{} // of keys by name
@@ -33,7 +34,8 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 			}
 			found = append(found, key)
 			if !made {
-				if made, err = showsRun(ctx, rdb, kinds[key], key); err != nil {
+				made, err = showsRun(ctx, rdb, kinds[key], key)
+				if err != nil {
 					return nil, false, fmt.Errorf("look at key %s: %w", key, err)
 				}
 			}
@@ -59,8 +61,8 @@ func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map
 	return types
 }
 
-// showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more than
-// this program.
+// showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more
+// than this program.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
 	if kind != usersKey {
 		return kind == runKey, nil

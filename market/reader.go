@@ -91,7 +91,8 @@ func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, s
 		for element := range slices.Chunk(elements, n) {
 			see(element)
 		}
-		if cursor = next; cursor == 0 {
+		cursor = next
+		if cursor == 0 {
 			return ctx.Err()
 		}
 	}

@@ -93,8 +93,8 @@ func Account(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(strconv.FormatInt(int64(id), 10)), "funds", funds}
 }
 
-// Offers are the commands that move a seller's items from the inventory to the market, all at once in a transaction: what a
-// market begins with, not what is measured. There is at least one listing, and all are of one seller.
+// Offers are the commands that move a seller's items from the inventory to the market, all at once in a transaction:
+// what a market begins with, not what is measured. There is at least one listing, and all are of one seller.
 func Offers(keys Keys, listings ...Listing) (leave, enter []any) {
 	leave = append(leave, "srem", keys.Inventory(listings[0].Seller))
 	enter = append(enter, "zadd", keys.Market())
@@ -196,8 +196,8 @@ type Made struct {
 	First    Keys   // as Opening's
 }
 
-// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when a
-// part of it is gone, and ErrForeign when it is none.
+// ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when
+// a part of it is gone, and ErrForeign when it is none.
 func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
 	if err == nil && len(note) == 0 {
@@ -248,7 +248,8 @@ func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks ite
 			more = yield(keys.User(id)) && yield(keys.Inventory(id))
 		}
 		for key := range locks {
-			if more = more && yield(key); !more {
+			more = more && yield(key)
+			if !more {
 				return
 			}
 		}
@@ -264,13 +265,15 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 			return
 		}
 		var n int64
-		if n, err = rdb.Unlink(ctx, batch...).Result(); err != nil {
+		n, err = rdb.Unlink(ctx, batch...).Result()
+		if err != nil {
 			err = fmt.Errorf("remove keys: %w", err)
 		}
 		batch, removed = batch[:0], removed+n
 	}
 	for key := range keys {
-		if batch = append(batch, key); len(batch) == chunk {
+		batch = append(batch, key)
+		if len(batch) == chunk {
 			unlink()
 		}
 		if err != nil {

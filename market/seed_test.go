@@ -51,7 +51,8 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 			t.Errorf("Mint = %d, %v; want 1", first, err)
 		}
 		made, err := market.ReadMade(t.Context(), conn, keys)
-		if want := (market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}); err != nil || !reflect.DeepEqual(made, want) {
+		want := market.Made{Accounts: accounts, Items: market.BatchSize, Strategy: "fine"}
+		if err != nil || !reflect.DeepEqual(made, want) {
 			t.Errorf("ReadMade = %+v, %v; want %+v", made, err, want)
 		}
 	})
@@ -60,7 +61,8 @@ func TestSeedMakesAndNotesAccounts(t *testing.T) {
 func TestReadMadeOfAnInterruptedAndOfAForeignNote(t *testing.T) {
 	w := newWorld(t, testkit.Embedded(t))
 	w.do("hdel", w.keys.Run(), "items", "strategy")
-	if made, err := market.ReadMade(w.ctx, w.conn, w.keys); err != nil || !reflect.DeepEqual(made, market.Made{Accounts: 3}) {
+	made, err := market.ReadMade(w.ctx, w.conn, w.keys)
+	if err != nil || !reflect.DeepEqual(made, market.Made{Accounts: 3}) {
 		t.Errorf("interrupted: %+v, %v", made, err)
 	}
 	w.do("hset", w.keys.Run(), "accounts", "few")

@@ -12,17 +12,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify"
 )
 
-// TestFeaturesAreObserved compares what features.csv says of each lock with what is seen: whether its holder enters again
-// is played here, who deletes it and whether it expires is in the table of faults. With -update it writes what is seen.
+// TestFeaturesAreObserved compares what features.csv says of each lock with what is seen: whether its holder
+// enters again is played here, who deletes it and whether it expires is in the table of faults. With -update it
+// writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(Features)).ReadAll()
 	if err != nil {
@@ -94,9 +95,9 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 	return reading, twice("written", func(name string) (*lock.Lease, error) { return l.Try(t.Context(), name) })
 }
 
-// ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody else could get in, nothing was
-// seen.
-func ownerDeletes(faults *result.Faults, subject string) string {
+// ownerDeletes is what the scenarios saw that are about who releases a lock. Where nobody else could get in,
+// nothing was seen.
+func ownerDeletes(faults *verify.Faults, subject string) string {
 	asked := false
 	for _, sc := range faults.Scenarios {
 		if sc.Promise != "owner-only release" && sc.Name != "lost-release" {
@@ -109,7 +110,7 @@ func ownerDeletes(faults *result.Faults, subject string) string {
 			if f.Verdict.Harm() {
 				return "no"
 			}
-			asked = asked || f.KeptOut != result.HolderBack && f.KeptOut != result.NeverIn
+			asked = asked || f.KeptOut != verify.HolderBack && f.KeptOut != verify.NeverIn
 		}
 	}
 	if !asked {
@@ -119,10 +120,10 @@ func ownerDeletes(faults *result.Faults, subject string) string {
 }
 
 // expires is whether others get in after the holder has died.
-func expires(faults *result.Faults, subject string) string {
+func expires(faults *verify.Faults, subject string) string {
 	for _, f := range faults.Findings {
 		if f.Scenario == "crash-holding" && f.Subject == subject && f.KeptOut != "" {
-			return said(f.KeptOut == result.LeaseRanOut)
+			return said(f.KeptOut == verify.LeaseRanOut)
 		}
 	}
 	return "-"

@@ -16,13 +16,15 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
 
 var update = flag.Bool("update", false, "write what is stored into README.md, docs/ and docs/pictures/")
 
-// faultsFolder holds the stored table of faults. Each other folder with a run.json is a stored run: its name begins with what
-// was measured.
+// faultsFolder holds the stored table of faults. Each other folder with a run.json is a stored run: its name begins
+// with what was measured.
 const faultsFolder = "faults"
 
 // pages are all texts that may show what is stored.
@@ -53,7 +55,7 @@ func TestStored(t *testing.T) {
 	}
 	for folder, run := range readRuns(t) {
 		path := filepath.Join(folder, "run.json")
-		if run.Status != result.Complete {
+		if run.Status != stored.Complete {
 			t.Errorf("%s is %s", path, run.Status)
 		}
 		if size := len(text(t, path)); size > 500_000 {
@@ -69,8 +71,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestPagesShowWhatIsStored compares every excerpt, and what a page says that a command finds, with what is stored. With
-// -update it writes them.
+// TestPagesShowWhatIsStored compares every excerpt, and what a page says that a command finds, with what is stored.
+// With -update it writes them.
 func TestPagesShowWhatIsStored(t *testing.T) {
 	runs, faults := readRuns(t), readFaults(t)
 	for _, path := range glob(t, pages...) {
@@ -89,13 +91,17 @@ func TestPagesShowWhatIsStored(t *testing.T) {
 			}
 			return part[1] + rowsTable(t, runs[part[2]], part[3]) + part[4]
 		})
-		after = each(played, after, func(part []string) string { return part[1] + told(finding(t, faults, part[2], part[3])) })
-		after = each(claimed, after, func(part []string) string { return part[1] + told(finding(t, faults, part[2], part[3])) + part[5] })
+		after = each(played, after, func(part []string) string {
+			return part[1] + told(finding(t, faults, part[2], part[3]))
+		})
+		after = each(claimed, after, func(part []string) string {
+			return part[1] + told(finding(t, faults, part[2], part[3])) + part[5]
+		})
 		after = each(compared, after, func(part []string) string { return part[1] + comparedIn(t, runs, part) })
 		rewrite(t, path, before, after)
 	}
-	answers := text(t, "../docs/answers.md")
-	if n := len(compared.FindAllString(answers, -1)); n < 5 || !strings.Contains(text(t, "../README.md"), "<!-- from results/book-") {
+	n := len(compared.FindAllString(text(t, "../docs/answers.md"), -1))
+	if n < 5 || !strings.Contains(text(t, "../README.md"), "<!-- from results/book-") {
 		t.Errorf("README.md does not show the book's table, or docs/answers.md has %d answers only", n)
 	}
 }
@@ -135,19 +141,19 @@ func bookTable(t *testing.T, run *result.Run) string {
 	for _, c := range run.Claims {
 		verdicts[c.Verdict]++
 	}
-	fmt.Fprintf(&b, "\nOf the book's %d claims %d hold, %d do not, %d are not decided and %d not judged. The tolerances were set "+
-		"beforehand.\n", len(run.Claims), verdicts[result.Holds], verdicts[result.DoesNot], verdicts[result.NotDecided],
-		verdicts[result.NotJudged])
+	fmt.Fprintf(&b, "\nOf the book's %d claims %d hold, %d do not, %d are not decided and %d not judged. "+
+		"The tolerances were set beforehand.\n", len(run.Claims), verdicts[result.Holds], verdicts[result.DoesNot],
+		verdicts[result.NotDecided], verdicts[result.NotJudged])
 	return b.String()
 }
 
 // faultsTable fills the cells of a table in anew; its scenarios and locks are chosen by whoever wrote the page.
-func faultsTable(t *testing.T, faults *result.Faults, now string) string {
-	return filled(t, now, func(lock, scenario string) string { return view.Outcome(finding(t, faults, scenario, lock)) })
+func faultsTable(t *testing.T, faults *verify.Faults, now string) string {
+	return filled(t, now, func(lock, scenario string) string { return finding(t, faults, scenario, lock).Outcome() })
 }
 
-// rowsTable fills a table of a run in anew: its rows, as a report names them, and the headings of its columns are chosen by
-// whoever wrote the page.
+// rowsTable fills a table of a run in anew: its rows, as a report names them, and the headings of its columns are
+// chosen by whoever wrote the page.
 func rowsTable(t *testing.T, run *result.Run, now string) string {
 	groups, metrics := run.Groups(), result.Metrics()
 	return filled(t, now, func(name, heading string) string {
@@ -189,35 +195,35 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 }
 
 // told is the two observations of a stored finding, in full.
-func told(f result.Finding) string {
+func told(f verify.Finding) string {
 	outcome := string(f.Harm)
-	if f.Harm == result.NoHarm {
+	if f.Harm == verify.NoHarm {
 		outcome = "no harm"
 	}
 	switch f.KeptOut {
 	case "":
 		return string(f.Verdict)
-	case result.NotAsked, result.NoLease:
+	case verify.NotAsked, verify.NoLease:
 		return outcome
-	case result.AtOnce:
+	case verify.AtOnce:
 		return outcome + "; others get in at once"
-	case result.OrdersFail:
+	case verify.OrdersFail:
 		return outcome + "; " + string(f.KeptOut)
-	case result.NeverIn:
+	case verify.NeverIn:
 		return outcome + "; others never get in"
 	}
 	outcome += "; others kept out " + string(f.KeptOut)
 	if f.Leases > 0 {
-		outcome += " (" + view.Leases(f.Leases) + ")"
+		outcome += " (" + verify.Leases(f.Leases) + ")"
 	}
 	return outcome
 }
 
 // finding is what the stored table of faults says of a scenario with a lock.
-func finding(t *testing.T, faults *result.Faults, scenario, lock string) result.Finding {
+func finding(t *testing.T, faults *verify.Faults, scenario, lock string) verify.Finding {
 	t.Helper()
 	found := faults.Of(scenario)
-	i := slices.IndexFunc(found, func(f result.Finding) bool { return f.Subject == lock })
+	i := slices.IndexFunc(found, func(f verify.Finding) bool { return f.Subject == lock })
 	if i < 0 {
 		t.Fatalf("a page tells of scenario %q with %q, which is not stored", scenario, lock)
 	}
@@ -246,8 +252,8 @@ func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string
 	return strings.Join(answers, "; ")
 }
 
-// between is what the first run that compares two strategies in a place says of them. A folder that comes later in the alphabet
-// is asked only where those before it do not have them.
+// between is what the first run that compares two strategies in a place says of them. A folder that comes later in
+// the alphabet is asked only where those before it do not have them.
 func between(t *testing.T, runs map[string]*result.Run, a, b, place string) compare.Comparison {
 	t.Helper()
 	for _, folder := range slices.Sorted(maps.Keys(runs)) {
@@ -368,9 +374,9 @@ func readRun(t *testing.T, folder string) *result.Run {
 	return run
 }
 
-func readFaults(t *testing.T) *result.Faults {
+func readFaults(t *testing.T) *verify.Faults {
 	t.Helper()
-	faults, err := result.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json"))))
+	faults, err := verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}

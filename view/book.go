@@ -13,17 +13,24 @@ import (
 // bookBlocks are the book's tables beside what was measured, and its claims, if a run reproduces them.
 func bookBlocks(run *result.Run) (blocks []Block) {
 	if t := BookTable(run); t != nil {
-		blocks = append(blocks, Block{Heading: "Tables of Redis in Action", Table: t, Note: append(scaling(run), rounds(run)...)})
+		blocks = append(blocks, Block{
+			Heading: "Tables of Redis in Action",
+			Table:   t,
+			Note:    append(scaling(run), rounds(run)...),
+		})
 	}
 	if len(run.Claims) > 0 {
-		blocks = append(blocks, Block{Heading: "Claims", Table: ClaimTable(run.Claims),
-			Note: []string{"The tolerances were set beforehand."}})
+		blocks = append(blocks, Block{
+			Heading: "Claims",
+			Table:   ClaimTable(run.Claims),
+			Note:    []string{"The tolerances were set beforehand."},
+		})
 	}
 	return blocks
 }
 
-// BookTable is the largest of the book's tables that a run reproduces, each row as measured and as published: it holds the rows
-// of the smaller ones. It is nil where the run reproduces none.
+// BookTable is the largest of the book's tables that a run reproduces, each row as measured and as published: it
+// holds the rows of the smaller ones. It is nil where the run reproduces none.
 func BookTable(run *result.Run) *Table {
 	var published []reference.Row
 	for _, name := range run.Manifest.Config.Reproduces {
@@ -46,8 +53,8 @@ func BookTable(run *result.Run) *Table {
 		} else {
 			t.Add(append([]string{load, pub.Locking, who(groups[i])}, counts(groups[i], run)...)...)
 		}
-		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries), quotient(pub.Retries, pub.Bought),
-			printed(pub.WaitMS)+" ms")
+		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
+			quotient(pub.Retries, pub.Bought), printed(pub.WaitMS)+" ms")
 	}
 	return t
 }

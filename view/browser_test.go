@@ -33,9 +33,11 @@ func browser(t *testing.T) context.Context {
 		}
 	}
 	if program == "" {
-		testkit.Require(t, "chromium", "there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
+		testkit.Require(t, "chromium",
+			"there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
 	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(program), chromedp.NoSandbox))
+	options := chromedp.WithAllocatorOptions(chromedp.ExecPath(program), chromedp.NoSandbox)
+	ctx, cancel := chromedp.NewContext(context.Background(), options)
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
@@ -75,16 +77,19 @@ func openPage(t *testing.T, browser context.Context, text string) *tab {
 // on shows the page on a screen of some width, in a color scheme.
 func (p *tab) on(width int64, scheme string) {
 	p.t.Helper()
-	err := chromedp.Do(p.ctx, chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	inScheme := func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Media: "screen", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			Media:    "screen",
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})
 		return err
-	}))
+	}
+	err := chromedp.Do(p.ctx, chromedp.EmulateViewport(width, 900), chromedp.Func(inScheme))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))` // until it is drawn
+	// until it is drawn
+	const frames = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
 		p.t.Fatal(err)
 	}
@@ -143,18 +148,20 @@ const looks = `(() => {
 	return wrong
 })()`
 
-// wrong is everything that is wrong with the page at first sight, and what the browser complained of since the last time.
+// wrong is everything that is wrong with the page at first sight, and what the browser complained of
+// since the last time.
 func (p *tab) wrong() []string {
 	found := ask[[]string](p, looks)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found, p.complaints = append(found, p.complaints...), nil
+	found = append(found, p.complaints...)
+	p.complaints = nil
 	return found
 }
 
-// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in both color schemes: every table and
-// picture is there, nothing is wider than the screen, nothing is loaded, and the browser complains of nothing. The control is a
-// page of which each of this is wrong.
+// TestInABrowser opens a page of everything on a telephone's and a laptop's screen, in both color schemes: every
+// table and picture is there, nothing is wider than the screen, nothing is loaded, and the browser complains of
+// nothing. The control is a page of which each of this is wrong.
 func TestInABrowser(t *testing.T) {
 	chromium := browser(t)
 	parts := append(docsInOrder(), view.Run(hostile()))
@@ -190,10 +197,13 @@ func TestInABrowser(t *testing.T) {
 			}
 		}
 	}
-	bad := openPage(t, chromium, `<!doctype html><meta name="viewport" content="width=device-width"><svg></svg><a href="#x">to x</a>
+	bad := openPage(t, chromium, `<!doctype html><meta name="viewport" content="width=device-width">
+		<svg></svg><a href="#x">to x</a>
 		<div style="width: 3000px">wide</div><img src="nowhere.png"><script>console.error("oh"); nothing.at.all</script>`)
 	found := strings.Join(bad.wrong(), "\n")
-	for _, want := range []string{"overflow: it is 3", "picture: ", "link: ", "network: file:", "exception: ", "console: error", "log: "} {
+	for _, want := range []string{
+		"overflow: it is 3", "picture: ", "link: ", "network: file:", "exception: ", "console: error", "log: ",
+	} {
 		if !strings.Contains(found, want) {
 			t.Errorf("nobody complains of %q:\n%s", want, found)
 		}

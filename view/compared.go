@@ -16,13 +16,14 @@ func comparisonBlocks(run *result.Run) []Block {
 	if len(all) == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("purchases/s of a over those of b, divided inside each round: the median and its interval (at %s, so that "+
-		"all hold at once with 95%%). No difference: inside 1 ± %s.", percent(all[0].Confidence), percent(*run.Manifest.Config.Margin))
+	note := fmt.Sprintf("purchases/s of a over those of b, divided inside each round: the median and its interval "+
+		"(at %s, so that all hold at once with 95%%). No difference: inside 1 ± %s.",
+		percent(all[0].Confidence), percent(*run.Manifest.Config.Margin))
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: the verdict in a word, the ratio with its interval, and if nothing is decided
-// why.
+// ComparisonTable is what is known about each pair: the verdict in a word, the ratio with its interval, and if
+// nothing is decided why.
 func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("a", "verdict", "b", "at", "ratio", "interval", "a/s", "b/s", "rounds", "because")
 	for _, c := range all {
@@ -75,6 +76,7 @@ func sweepBlocks(run *result.Run) []Block {
 		}
 		t.Add(cells...)
 	}
-	best := "best: none is known to be faster. worst: the choice that costs most, with its purchases/s over those of the fastest."
+	best := "best: none is known to be faster. worst: the choice that costs most, with its purchases/s over those of " +
+		"the fastest."
 	return []Block{{Heading: "Best", Table: t.without(""), Note: []string{best}}}
 }

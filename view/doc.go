@@ -1,9 +1,9 @@
 // Package view turns stored results into something to read. [Run], [Several] and [Faults] make a [Doc] of what is
-// stored and of nothing else, so that it can be drawn again years later and without Redis; [Text], [Terminal], [Markdown] and
-// [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
+// stored and of nothing else, so that it can be drawn again years later and without Redis; [Text], [Terminal],
+// [Markdown] and [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
 //
-// The tables of a run are made from the one list of [result.Metrics]: a new number needs no line here. What stored codes
-// mean is in words.go.
+// The tables of a run are made from the one list of [result.Metrics]: a new number needs no line here. What stored
+// codes mean is in words.go.
 //
 // A result may come from a file that somebody else wrote: every renderer strips control characters and escapes what its
 // format gives a meaning.
@@ -47,8 +47,8 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Rows is how many there are.
-func (t *Table) Rows() int { return len(t.rows) }
+// Len is how many rows there are.
+func (t *Table) Len() int { return len(t.rows) }
 
 // without leaves out the columns after the first in which every cell is one of those.
 func (t *Table) without(idle ...string) *Table {
@@ -106,7 +106,8 @@ func mapped(texts []string, f func(string) string) []string {
 	return done
 }
 
-// printable makes a text from a file safe to print: a control character could move a terminal's cursor or break a table.
+// printable makes a text from a file safe to print: a control character could move a terminal's cursor
+// or break a table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

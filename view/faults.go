@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens and why.
-func Faults(f *result.Faults) *Doc {
+func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{
 		Title: fmt.Sprintf("What fails: %s, %s", count(len(f.Scenarios), "scenario"), count(len(f.Subjects), "scheme")),
@@ -37,11 +38,11 @@ func Faults(f *result.Faults) *Doc {
 }
 
 // faultFindings are broken promises, harm, and an end or a server that leaves the table without weight.
-func faultFindings(f *result.Faults) (all []string) {
+func faultFindings(f *verify.Faults) (all []string) {
 	for _, b := range f.Broken() {
-		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.", b.Subject, b.Broken, b.Scenario, Outcome(b)))
+		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.", b.Subject, b.Broken, b.Scenario, b.Outcome()))
 	}
-	if f.Status != result.Complete {
+	if f.Status != stored.Complete {
 		all = append(all, fmt.Sprintf("The run was %s: %d of %s were made.", ended(f.Status), f.Found(),
 			count(len(f.Scenarios)*len(f.Subjects), "finding")))
 	}
@@ -74,33 +75,7 @@ func faultFindings(f *result.Faults) (all []string) {
 	return atMost(all)
 }
 
-const (
-	noHarm     = "no harm" // result.NoHarm where it stands alone
-	brokenMark = "!"       // ends a cell of a promise that was broken
-)
-
-// keptOut are the times that others were kept out, in short.
-var keptOut = map[result.KeptOut]string{
-	result.NoLease: "no lease", result.AtOnce: "at once", result.PassedOver: "dead waiter", result.LeaseRanOut: "lease",
-	result.CounterCaughtUp: "counter", result.GaveUp: "time-out", result.HolderBack: "holder", result.OrdersFail: "orders fail",
-	result.NeverIn: "never",
-}
-
-// Outcome is the two observations of a finding in short: "no harm, 1 lease". Where nothing was observed it says why.
-func Outcome(f result.Finding) string {
-	if f.Harm == "" {
-		return string(f.Verdict)
-	}
-	text := harmOf(f)
-	kept := keptOut[f.KeptOut]
-	switch {
-	case f.Leases > 0 && f.KeptOut == result.LeaseRanOut:
-		kept = Leases(f.Leases)
-	case f.Leases > 0:
-		kept += ", " + Leases(f.Leases)
-	}
-	return strings.TrimSuffix(text+", "+kept, ", ")
-}
+const brokenMark = "!" // ends a cell of a promise that was broken
 
 // extent is the least and the largest of some numbers, or the one where they are the same.
 func extent(all []float64) string {
@@ -111,33 +86,17 @@ func extent(all []float64) string {
 	return least + " to " + most
 }
 
-// Leases is so many leases, in words.
-func Leases(n float64) string {
-	if n == 1 {
-		return "1 lease"
-	}
-	return fmt.Sprintf("%g leases", n)
-}
-
-// harmOf is what happened to money and items.
-func harmOf(f result.Finding) string {
-	if f.Harm == result.NoHarm {
-		return noHarm
-	}
-	return cmp.Or(string(f.Harm), string(f.Verdict))
-}
-
 // faultTable is all findings at a glance: a line for each scheme, a column for each scenario.
-func faultTable(f *result.Faults) *Table {
+func faultTable(f *verify.Faults) *Table {
 	t := NewTable("scheme")
 	cells := map[[2]string]string{}
 	for _, sc := range f.Scenarios {
 		t.headings = append(t.headings, sc.Name)
 	}
 	for _, x := range f.Findings {
-		text := Outcome(x)
+		text := x.Outcome()
 		switch {
-		case x.Verdict == result.NotApplicable:
+		case x.Verdict == verify.NotApplicable:
 			text = none
 		case x.Broken != "":
 			text += " " + brokenMark
@@ -155,9 +114,9 @@ func faultTable(f *result.Faults) *Table {
 }
 
 // scenarioTable is what a scenario did to the schemes, the worst first, those with the same finding in one line.
-func scenarioTable(found []result.Finding) *Table {
+func scenarioTable(found []verify.Finding) *Table {
 	type line struct {
-		result.Finding
+		verify.Finding
 		schemes         []string
 		leases, without []float64 // leases kept out, seconds without service; of each scheme
 	}
@@ -173,7 +132,7 @@ func scenarioTable(found []result.Finding) *Table {
 		l := &lines[i]
 		l.schemes, l.leases, l.without = append(l.schemes, subject), append(l.leases, leases), append(l.without, without)
 	}
-	verdicts := result.Verdicts()
+	verdicts := verify.Verdicts()
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
 	})
@@ -194,7 +153,7 @@ func scenarioTable(found []result.Finding) *Table {
 		if l.Broken != "" {
 			why += fmt.Sprintf("; BROKEN PROMISE: %q", l.Broken)
 		}
-		t.Add(harmOf(l.Finding), kept, strings.Join(l.schemes, ", "), why)
+		t.Add(l.Happened(), kept, strings.Join(l.schemes, ", "), why)
 	}
 	return t.without("")
 }

@@ -64,9 +64,15 @@ func Figures(run *result.Run) []Figure {
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
 
-// throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked to be.
+// throughput shows the median of each group, place by place. Those of an open loop are as fast as they
+// were asked to be.
 func throughput(run *result.Run) Figure {
-	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians, X: Scale{Label: "purchases/s", Unit: result.PerSecond}}
+	f := Figure{
+		Name:  "throughput",
+		Title: "Purchases a second",
+		Note:  medians,
+		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
+	}
 	if len(run.Manifest.Config.Axes) > 0 {
 		return f // see the sweep
 	}
@@ -91,7 +97,8 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 func (f *Figure) panel(title string) *Panel {
 	i := slices.IndexFunc(f.Panels, func(p Panel) bool { return p.Title == title })
 	if i < 0 {
-		i, f.Panels = len(f.Panels), append(f.Panels, Panel{Title: title})
+		i = len(f.Panels)
+		f.Panels = append(f.Panels, Panel{Title: title})
 	}
 	return &f.Panels[i]
 }
@@ -100,14 +107,22 @@ func (f *Figure) panel(title string) *Panel {
 func (p *Panel) add(strategy string, x, y float64) {
 	i := slices.IndexFunc(p.Lines, func(l Curve) bool { return l.Label == strategy })
 	if i < 0 {
-		i, p.Lines = len(p.Lines), append(p.Lines, Curve{Label: strategy})
+		i = len(p.Lines)
+		p.Lines = append(p.Lines, Curve{Label: strategy})
 	}
-	p.Lines[i].X, p.Lines[i].Y = append(p.Lines[i].X, x), append(p.Lines[i].Y, y)
+	line := &p.Lines[i]
+	line.X = append(line.X, x)
+	line.Y = append(line.Y, y)
 }
 
 // swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
 func swept(run *result.Run) Figure {
-	f := Figure{Name: "sweep", Title: "Purchases a second", Note: medians, Y: Scale{Label: "purchases/s", Unit: result.PerSecond}}
+	f := Figure{
+		Name:  "sweep",
+		Title: "Purchases a second",
+		Note:  medians,
+		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
+	}
 	axes := run.Manifest.Config.Axes
 	if len(axes) == 0 {
 		return f
@@ -131,10 +146,12 @@ func swept(run *result.Run) Figure {
 // latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
 func latencies(run *result.Run) Figure {
 	f := Figure{
-		Name: "latency", Title: "How long purchases take",
-		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, one of 1,000 than the last.",
-		X:    Scale{Label: "1 of so many waits longer", Log: true},
-		Y:    Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
+		Name:  "latency",
+		Title: "How long purchases take",
+		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, " +
+			"one of 1,000 than the last.",
+		X: Scale{Label: "1 of so many waits longer", Log: true},
+		Y: Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
 	}
 	if len(run.Manifest.Config.Axes) > 0 {
 		return f
@@ -156,10 +173,16 @@ func latencies(run *result.Run) Figure {
 // rates shows how late the purchases of an open loop are at the rate that was reached.
 func rates(run *result.Run) Figure {
 	f := Figure{
-		Name: "rate", Title: "Latency at the rate reached",
-		Note: "Medians of the rounds; latency counts from when an order was due.",
-		X:    Scale{Label: "purchases/s reached", Unit: result.PerSecond},
-		Y:    Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true, Mark: run.Manifest.Config.SLOMS},
+		Name:  "rate",
+		Title: "Latency at the rate reached",
+		Note:  "Medians of the rounds; latency counts from when an order was due.",
+		X:     Scale{Label: "purchases/s reached", Unit: result.PerSecond},
+		Y: Scale{
+			Label: "p99 from when the order was due",
+			Unit:  result.Milliseconds,
+			Log:   true,
+			Mark:  run.Manifest.Config.SLOMS,
+		},
 	}
 	reached, _ := result.MetricNamed("reached_per_second")
 	p99, _ := result.MetricNamed("wait_ms_p99")
@@ -175,9 +198,15 @@ func rates(run *result.Run) Figure {
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !s.Log && (v != 0 || len(values) > 0)) {
-			low, high = min(low, v), max(high, v)
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0): // it has no place
+			continue
+		case s.Log && v <= 0: // a logarithmic scale is without 0
+			continue
+		case v == 0 && len(values) == 0: // there is no value, and no mark
+			continue
 		}
+		low, high = min(low, v), max(high, v)
 	}
 	if low > high {
 		low, high = 1, 10

@@ -13,22 +13,34 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // pictured is a run of six rounds of points, whose purchases/s are what rate says, a little more in each round.
 func pictured(points []result.Point, rate func(result.Point) float64) *result.Run {
 	margin := 0.05
-	run := &result.Run{Schema: result.Schema, Status: result.Complete}
+	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
 	run.Manifest.Config = result.Config{Points: points, Trials: 6, Margin: &margin}
 	for trial := 1; trial <= 6; trial++ {
 		for _, p := range points {
 			perSecond := rate(p) * (1 + float64(trial)/100)
 			row := result.Row{
-				Point: p, Trial: trial, Status: result.Complete, Seconds: 4, Bought: int64(4 * perSecond), CourseSeconds: 1,
-				Course: []int64{int64(perSecond), int64(0.9 * perSecond), int64(1.2 * perSecond), int64(perSecond)},
-				Audit:  result.Audit{Done: true, OK: true},
+				Point:         p,
+				Trial:         trial,
+				Status:        stored.Complete,
+				Seconds:       4,
+				Bought:        int64(4 * perSecond),
+				CourseSeconds: 1,
+				Course: []int64{
+					int64(perSecond), int64(0.9 * perSecond), int64(1.2 * perSecond), int64(perSecond),
+				},
+				Audit: result.Audit{Done: true, OK: true},
 				WaitMS: result.Latency{
-					Mean: 5000 / perSecond, P50: 4000 / perSecond, P90: 9000 / perSecond, P99: 20000 / perSecond, P999: 50000 / perSecond,
+					Mean:  5000 / perSecond,
+					P50:   4000 / perSecond,
+					P90:   9000 / perSecond,
+					P99:   20000 / perSecond,
+					P999:  50000 / perSecond,
 					Count: int64(4 * perSecond),
 				},
 			}
@@ -59,7 +71,8 @@ var three = []string{"lua", "fine:set-px<&>", "watch"}
 // drawn are the runs that have all figures between them.
 func drawn(t *testing.T) map[string]*result.Run {
 	t.Helper()
-	five, fifty := result.Point{Mix: result.Mix{Sellers: 5, Buyers: 5}}, result.Point{Mix: result.Mix{Sellers: 50, Buyers: 50}}
+	five := result.Point{Mix: result.Mix{Sellers: 5, Buyers: 5}}
+	fifty := result.Point{Mix: result.Mix{Sellers: 50, Buyers: 50}}
 	axes, err := sweep.ParseAxes([]string{"clients=1,2,4,8", "hold=0s,1ms"})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +83,11 @@ func drawn(t *testing.T) map[string]*result.Run {
 	slow.Rate, fast.Rate = 1000, 5000
 	open := pictured(points(three, slow, fast), speed)
 	open.Manifest.Config.SLOMS = 10
-	return map[string]*result.Run{"compared": pictured(points(three, five, fifty), speed), "swept": swept, "open": open}
+	return map[string]*result.Run{
+		"compared": pictured(points(three, five, fifty), speed),
+		"swept":    swept,
+		"open":     open,
+	}
 }
 
 // TestFigures: each run has the figures that it has something for, each is well-formed, and shows every strategy.
@@ -124,7 +141,11 @@ func svgTexts(t *testing.T, svg []byte) string {
 
 // TestPlaces: a dot stands where its value is on the scale, and its interval ends where it should.
 func TestPlaces(t *testing.T) {
-	f := Figure{X: Scale{Log: true, Mark: 1}, Panels: []Panel{{Dots: []Dot{{"a", 10, 1, 100}, {"b", 100, math.NaN(), math.NaN()}}}}}
+	dots := []Dot{
+		{Label: "a", Value: 10, Low: 1, High: 100},
+		{Label: "b", Value: 100, Low: math.NaN(), High: math.NaN()},
+	}
+	f := Figure{X: Scale{Log: true, Mark: 1}, Panels: []Panel{{Dots: dots}}}
 	d := f.drawing()
 	if len(d.Marks) != 2 || d.Marks[0].X >= d.Marks[1].X || d.Marks[0].Y >= d.Marks[1].Y {
 		t.Fatalf("marks %v", d.Marks)
@@ -149,7 +170,9 @@ func TestTicks(t *testing.T) {
 		{Scale{Log: true}, 0.05, 3},
 	} {
 		ticks := c.scale.ticks(c.low, c.high)
-		if len(ticks) < 1 || len(ticks) > 12 || ticks[0] < c.low || ticks[len(ticks)-1] > c.high || !slices.IsSorted(ticks) {
+		some := len(ticks) >= 1 && len(ticks) <= 12
+		within := some && ticks[0] >= c.low && ticks[len(ticks)-1] <= c.high
+		if !within || !slices.IsSorted(ticks) {
 			t.Errorf("%v to %v has the ticks %v", c.low, c.high, ticks)
 		}
 	}

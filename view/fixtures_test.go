@@ -7,6 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // row is what a strategy came to that buys so many a second, with everything that a row of a closed loop records.
@@ -22,27 +24,51 @@ func row(p result.Point, trial int, perSecond float64) result.Row {
 	if err != nil {
 		panic(err)
 	}
-	wait := result.Latency{Mean: 1000 * float64(p.Mix.Buyers) / perSecond, P50: 4.4, P90: 9.2, P99: 11, P999: 12, Max: 31, Count: bought}
+	mean := 1000 * float64(p.Mix.Buyers) / perSecond
 	server, client := 0.5*10, 1.2*10
 	return result.Row{
-		Point: p, Trial: trial, Status: result.Complete, Seconds: 10, Listed: bought + 400, Bought: bought,
-		PerBuyer: []int64{bought / 2, bought - bought/2}, Course: []int64{bought / 2, bought - bought/2}, CourseSeconds: 5,
-		WaitMS: wait, ListMS: result.Latency{Mean: 0.8, Count: bought}, GivenUpMS: result.Latency{Mean: 2.5, Count: 30},
-		Retries: bought / 4, Refused: map[string]int64{"not_listed": 25, "contended": 5},
-		Market:    &result.Traffic{RoundTrips: 4 * bought, Commands: 9 * bought, Bytes: 700 * bought},
-		ServerCPU: &server, ClientCPU: &client, Cores: 2, BusyBuyers: 4.9, PresentBuyer: 5,
-		Audit:     result.Audit{Done: true, OK: true, Items: 2 * bought, Funds: 5_000_000},
-		Histogram: string(encoded),
+		Point:         p,
+		Trial:         trial,
+		Status:        stored.Complete,
+		Seconds:       10,
+		Listed:        bought + 400,
+		Bought:        bought,
+		PerBuyer:      []int64{bought / 2, bought - bought/2},
+		Course:        []int64{bought / 2, bought - bought/2},
+		CourseSeconds: 5,
+		WaitMS:        result.Latency{Mean: mean, P50: 4.4, P90: 9.2, P99: 11, P999: 12, Max: 31, Count: bought},
+		ListMS:        result.Latency{Mean: 0.8, Count: bought},
+		GivenUpMS:     result.Latency{Mean: 2.5, Count: 30},
+		Retries:       bought / 4,
+		Refused:       map[string]int64{"not_listed": 25, "contended": 5},
+		Market:        &result.Traffic{RoundTrips: 4 * bought, Commands: 9 * bought, Bytes: 700 * bought},
+		ServerCPU:     &server,
+		ClientCPU:     &client,
+		Cores:         2,
+		BusyBuyers:    4.9,
+		PresentBuyer:  5,
+		Audit:         result.Audit{Done: true, OK: true, Items: 2 * bought, Funds: 5_000_000},
+		Histogram:     string(encoded),
 	}
 }
 
 // run is one of so many rounds of points, of which value says how many a second each buys.
 func run(trials int, points []result.Point, perSecond func(point, trial int) float64) *result.Run {
-	r := &result.Run{Schema: result.Schema, Status: result.Complete}
+	r := &result.Run{Schema: result.Schema, Status: stored.Complete}
 	r.Manifest = result.Manifest{
-		Version: "v0.1.0", Go: "go1.26.0", OS: "linux/amd64", CPU: "A CPU", CPUs: 2, Kernel: "6.1", Backend: "local", Server: "redis",
-		ServerVersion: "7.0.15", Command: "marketsim run", Seed: 1, Started: time.Date(2026, 11, 22, 15, 4, 0, 0, time.UTC),
-		Config: result.Config{Points: points, Trials: trials, DurationSeconds: 10, WarmupSeconds: 1},
+		Version:       "v0.1.0",
+		Go:            "go1.26.0",
+		OS:            "linux/amd64",
+		CPU:           "A CPU",
+		CPUs:          2,
+		Kernel:        "6.1",
+		Backend:       "local",
+		Server:        "redis",
+		ServerVersion: "7.0.15",
+		Command:       "marketsim run",
+		Seed:          1,
+		Started:       time.Date(2026, 11, 22, 15, 4, 0, 0, time.UTC),
+		Config:        result.Config{Points: points, Trials: trials, DurationSeconds: 10, WarmupSeconds: 1},
 	}
 	for trial := 1; trial <= trials; trial++ {
 		for i, p := range points {
@@ -76,31 +102,60 @@ func reproduced() *result.Run {
 	r := run(1, all[:8], func(point, _ int) float64 { return 300 * float64(1+point%3) })
 	r.Manifest.Config.Points = all
 	r.Manifest.Config.Reproduces = []string{"6-1", "6-2", "6-3"}
-	r.Status = result.Interrupted
+	r.Status = stored.Interrupted
 	r.Rows[0].Warn(result.Unsteady, 0.5, "")
 	r.Rows[3].Warn(result.Unsteady, 0.71, "")
 	r.Rows[6].Warn(result.KeysStay, 0, "read-only replica")
-	r.Rows[6].Audit = result.Audit{Done: true, ItemProblems: 1, Problems: []string{"item 7 has two owners"}, Applied: 2, NotApplied: 1}
+	r.Rows[6].Audit = result.Audit{
+		Done:         true,
+		ItemProblems: 1,
+		Problems:     []string{"item 7 has two owners"},
+		Applied:      2,
+		NotApplied:   1,
+	}
 	r.Rows[6].Unknown = 3
-	r.Rows[7].Status, r.Rows[7].Seconds = result.Interrupted, 2.25
+	r.Rows[7].Status = stored.Interrupted
+	r.Rows[7].Seconds = 2.25
 	r.Rows[7].Audit.Done = false
 	low, high := 2.1, 3.4
 	r.Claims = []result.Claim{
-		{ID: 1, Text: "the lock makes more purchases than WATCH at 5 listers and 5 buyers", Published: "34 times", Measured: "2.7 times",
-			Tolerance: "more than 1.5 times", Verdict: result.Holds, Low: &low, High: &high},
-		{ID: 2, Text: "fine waits less than coarse", Published: "3 ms, 14 ms", Measured: "1.2 ms, 1.1 ms", Tolerance: "less",
-			Verdict: result.DoesNot},
-		{ID: 7, Text: "WATCH is overtaken", Published: "yes", Measured: "too few rounds", Tolerance: "the interval", Verdict: result.NotDecided},
+		{
+			ID:        1,
+			Text:      "the lock makes more purchases than WATCH at 5 listers and 5 buyers",
+			Published: "34 times",
+			Measured:  "2.7 times",
+			Tolerance: "more than 1.5 times",
+			Verdict:   result.Holds,
+			Low:       &low,
+			High:      &high,
+		},
+		{
+			ID:        2,
+			Text:      "fine waits less than coarse",
+			Published: "3 ms, 14 ms",
+			Measured:  "1.2 ms, 1.1 ms",
+			Tolerance: "less",
+			Verdict:   result.DoesNot,
+		},
+		{
+			ID:        7,
+			Text:      "WATCH is overtaken",
+			Published: "yes",
+			Measured:  "too few rounds",
+			Tolerance: "the interval",
+			Verdict:   result.NotDecided,
+		},
 	}
 	return r
 }
 
 // compared is a comparison of fine with lua, which is faster, and with itself, in nine rounds at two places.
 func compared() *result.Run {
-	r := run(9, points([]string{"fine", "lua", "fine#2"}, at(5, 5), result.Point{Mix: result.Mix{Buyers: 5}, Load: result.Load{Hot: 1}}),
-		func(point, trial int) float64 {
-			return []float64{300, 900, 300, 200, 700, 200}[point] + float64(trial%3)
-		})
+	hot := result.Point{Mix: result.Mix{Buyers: 5}, Load: result.Load{Hot: 1}}
+	all := points([]string{"fine", "lua", "fine#2"}, at(5, 5), hot)
+	r := run(9, all, func(point, trial int) float64 {
+		return []float64{300, 900, 300, 200, 700, 200}[point] + float64(trial%3)
+	})
 	r.Manifest.Config.Margin = new(float64)
 	*r.Manifest.Config.Margin = 0.05
 	r.Rows[1].Warn(result.ClientLimit, 0.91, "")
@@ -122,7 +177,10 @@ func swept() *result.Run {
 		return []float64{600, 300, 500, 250, 400, 400, 390, 390, 200, 500, 150, 450}[point] + float64(trial)
 	})
 	r.Manifest.Config.Margin = new(float64)
-	r.Manifest.Config.Axes = []result.Axis{{Name: result.Clients, Values: []float64{2, 4, 8}}, {Name: result.Hold, Values: []float64{0, 1}}}
+	r.Manifest.Config.Axes = []result.Axis{
+		{Name: result.Clients, Values: []float64{2, 4, 8}},
+		{Name: result.Hold, Values: []float64{0, 1}},
+	}
 	return r
 }
 
@@ -134,35 +192,61 @@ func open() *result.Run {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.ServiceMS = result.Latency{Mean: 3, P50: 2.9, P90: 4, P99: 7.1, P999: 9, Max: 10, Count: row.Bought}
-		row.Open = &result.Open{Due: int64(10 * row.Rate), Done: row.Bought, Backlog: int64(10*row.Rate) - row.Bought, Late: int64(30 * i)}
+		due := int64(10 * row.Rate)
+		row.Open = &result.Open{Due: due, Done: row.Bought, Backlog: due - row.Bought, Late: int64(30 * i)}
 	}
-	r.Manifest.Backend, r.Manifest.Server, r.Manifest.Config.SLOMS = "embedded", "miniredis", 50
+	r.Manifest.Backend = "embedded"
+	r.Manifest.Server = "miniredis"
+	r.Manifest.Config.SLOMS = 50
 	return r
 }
 
 // faults are findings of three schemes in two scenarios.
-func faults() *result.Faults {
-	f := &result.Faults{Schema: result.FaultsSchema, Status: result.Complete, Subjects: []string{"watch", "setnx", "set-px"},
-		Scenarios: []result.Scenario{{Name: "crash-holding", Title: "A worker dies with the lock", Promise: "survives its holder"},
-			{Name: "pause", Title: "A worker is paused for longer than its lease"}, {Name: "failover", Title: "A replica is promoted"}},
-		Manifest: result.FaultsManifest{Version: "v0.1.0", Go: "go1.26.0", OS: "linux/amd64", Backend: "local", Server: "redis",
-			ServerVersion: "7.0.15"}}
-	add := func(scenario, subject string, harm result.Harm, kept result.KeptOut, why, broken string) {
-		f.Findings = append(f.Findings, result.Finding{Scenario: scenario, Subject: subject, Harm: harm, KeptOut: kept,
-			Verdict: result.VerdictOf(harm, kept), Why: why, Broken: broken})
+func faults() *verify.Faults {
+	f := &verify.Faults{
+		Schema:   verify.FaultsSchema,
+		Status:   stored.Complete,
+		Subjects: []string{"watch", "setnx", "set-px"},
+		Scenarios: []verify.Scenario{
+			{Name: "crash-holding", Title: "A worker dies with the lock", Promise: "survives its holder"},
+			{Name: "pause", Title: "A worker is paused for longer than its lease"},
+			{Name: "failover", Title: "A replica is promoted"},
+		},
+		Manifest: verify.FaultsManifest{
+			Version:       "v0.1.0",
+			Go:            "go1.26.0",
+			OS:            "linux/amd64",
+			Backend:       "local",
+			Server:        "redis",
+			ServerVersion: "7.0.15",
+		},
 	}
-	f.Findings = append(f.Findings, result.Finding{Scenario: "crash-holding", Subject: "watch",
-		Verdict: result.NotApplicable, Why: "it takes no lock"})
-	add("crash-holding", "setnx", result.NoHarm, result.NeverIn, "the lock has no expiry", "")
-	add("crash-holding", "set-px", result.NoHarm, result.LeaseRanOut, "the lock expired", "")
+	add := func(scenario, subject string, harm verify.Harm, kept verify.KeptOut, why, broken string) {
+		f.Findings = append(f.Findings, verify.Finding{
+			Scenario: scenario,
+			Subject:  subject,
+			Harm:     harm,
+			KeptOut:  kept,
+			Verdict:  verify.VerdictOf(harm, kept),
+			Why:      why,
+			Broken:   broken,
+		})
+	}
+	f.Findings = append(f.Findings, verify.Finding{Scenario: "crash-holding", Subject: "watch",
+		Verdict: verify.NotApplicable, Why: "it takes no lock"})
+	add("crash-holding", "setnx", verify.NoHarm, verify.NeverIn, "the lock has no expiry", "")
+	add("crash-holding", "set-px", verify.NoHarm, verify.LeaseRanOut, "the lock expired", "")
 	f.Findings[len(f.Findings)-1].Leases = 1
-	add("pause", "watch", result.NoHarm, result.NoLease, "EXEC was aborted", "")
-	add("pause", "setnx", result.NoHarm, result.HolderBack, "the holder came back and released", "")
-	add("pause", "set-px", result.SoldTwice, result.LeaseRanOut, "the holder wrote after its lock had expired", "notices loss")
+	add("pause", "watch", verify.NoHarm, verify.NoLease, "EXEC was aborted", "")
+	add("pause", "setnx", verify.NoHarm, verify.HolderBack, "the holder came back and released", "")
+	add("pause", "set-px", verify.SoldTwice, verify.LeaseRanOut,
+		"the holder wrote after its lock had expired", "notices loss")
 	f.Findings[len(f.Findings)-1].Leases = 1.5
 	for i, s := range f.Subjects {
-		add("failover", s, result.PurchasesGone, result.AtOnce, "purchases were acknowledged, and lost", "")
-		f.Findings[len(f.Findings)-1].Gone, f.Findings[len(f.Findings)-1].SecondsWithoutService = i+1, 1.5+float64(i)/10
+		add("failover", s, verify.PurchasesGone, verify.AtOnce, "purchases were acknowledged, and lost", "")
+		last := &f.Findings[len(f.Findings)-1]
+		last.Gone = i + 1
+		last.SecondsWithoutService = 1.5 + float64(i)/10
 	}
 	return f
 }

@@ -12,13 +12,16 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
-// CSV writes the rows of runs with every number in full: where and with what load each was measured, the verdict of its audit,
-// and all [result.Metrics], which come last, so that a new one moves no column. What a row does not have is empty.
+// CSV writes the rows of runs with every number in full: where and with what load each was measured, the verdict
+// of its audit, and all [result.Metrics], which come last, so that a new one moves no column. What a row does
+// not have is empty.
 func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
-		"run", "run_status", "backend", "server", "server_version", "seed", "strategy", "sellers", "buyers", "trial", "status",
+		"run", "run_status", "backend", "server", "server_version", "seed",
+		"strategy", "sellers", "buyers", "trial", "status",
 		"browsers", "wallets", "funds", "hot", "stock", "empty", "hold_ms", "rtt_ms", "markets", "rate",
 		"audit_done", "audit_ok", "audit_items", "audit_funds", "audit_item_problems", "audit_money_problems",
 		"audit_settled_applied", "audit_settled_not_applied",
@@ -34,8 +37,9 @@ func CSV(w io.Writer, runs ...Named) error {
 			r := &n.Run.Rows[i]
 			var cells []string
 			for _, v := range []any{
-				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed, r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial,
-				r.Status, r.Browsers, r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, max(1, r.Markets), r.Rate,
+				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
+				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
+				r.Browsers, r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, max(1, r.Markets), r.Rate,
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
 			} {
@@ -73,22 +77,31 @@ func (t *Table) CSV(w io.Writer) error {
 //
 //	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
 //
-// An operation is a purchase that was made: ns/op is measured time over purchases, as Go has it for benchmarks that run in
-// parallel, and mean-ns, p50-ns and p99-ns are what one of them took. Rows that must not be judged, and rows in which nothing
-// was bought, are comments.
+// An operation is a purchase that was made: ns/op is measured time over purchases, as Go has it for benchmarks that
+// run in parallel, and mean-ns, p50-ns and p99-ns are what one of them took. Rows that must not be judged, and rows
+// in which nothing was bought, are comments.
 func Gobench(w io.Writer, run *result.Run) error {
 	m := run.Manifest
 	goos, goarch, _ := strings.Cut(m.OS, "/")
 	var config []benchfmt.Config
-	for _, c := range [][2]string{{"goos", goos}, {"goarch", goarch}, {"pkg", "github.com/marketsim/marketsim"}, {"cpu", m.CPU},
-		{"server", m.Server + " " + m.ServerVersion}, {"backend", m.Backend}} {
-		if value := printable(c[1]); value != "" {
-			config = append(config, benchfmt.Config{Key: c[0], Value: []byte(value), File: true})
+	for _, c := range []struct{ key, value string }{
+		{"goos", goos},
+		{"goarch", goarch},
+		{"pkg", "github.com/marketsim/marketsim"},
+		{"cpu", m.CPU},
+		{"server", m.Server + " " + m.ServerVersion},
+		{"backend", m.Backend},
+	} {
+		if value := printable(c.value); value != "" {
+			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
 		}
 	}
 	out := benchfmt.NewWriter(w)
-	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: benchfmt.UnitMetadataKey{Key: "better"},
-		Value: "higher"})
+	err := out.Write(&benchfmt.UnitMetadata{
+		OrigUnit:        "purchases/s",
+		UnitMetadataKey: benchfmt.UnitMetadataKey{Key: "better"},
+		Value:           "higher",
+	})
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := string(r.Problem())
@@ -100,8 +113,12 @@ func Gobench(w io.Writer, run *result.Run) error {
 			err = errors.Join(err, failed)
 			continue
 		}
-		err = errors.Join(err, out.Write(&benchfmt.Result{Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Bought),
-			Values: benchmarkValues(r)}))
+		err = errors.Join(err, out.Write(&benchfmt.Result{
+			Config: config,
+			Name:   benchmarkName(r, m.CPUs),
+			Iters:  int(r.Bought),
+			Values: benchmarkValues(r),
+		}))
 	}
 	return err
 }
@@ -125,9 +142,14 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 		metric, unit string
 		times        float64
 	}{
-		{"purchases_per_second", "purchases/s", 1}, {"wait_ms_mean", "mean-ns", ns}, {"wait_ms_p50", "p50-ns", ns},
-		{"wait_ms_p99", "p99-ns", ns}, {"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
-		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
+		{"purchases_per_second", "purchases/s", 1},
+		{"wait_ms_mean", "mean-ns", ns},
+		{"wait_ms_p50", "p50-ns", ns},
+		{"wait_ms_p99", "p99-ns", ns},
+		{"retries_per_purchase", "retries/op", 1},
+		{"round_trips_per_purchase", "round-trips/op", 1},
+		{"commands_per_purchase", "commands/op", 1},
+		{"server_us", "server-ns", 1000},
 	} {
 		m, _ := result.MetricNamed(of.metric)
 		if v := m.Of(r); !math.IsNaN(v) {
@@ -147,11 +169,12 @@ func Line(r result.Row) string {
 		m, _ := result.MetricNamed(name)
 		text += fmt.Sprintf(", %s %s", m.Heading, Number(m.Of(&r), m.Unit))
 	}
-	if text += ", "; r.Audit.Done {
+	text += ", "
+	if r.Audit.Done {
 		text += "audit "
 	}
 	text += audited([]result.Row{r})
-	if r.Status != result.Complete {
+	if r.Status != stored.Complete {
 		text += ", " + ended(r.Status)
 	}
 	return printable(text)

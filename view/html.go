@@ -11,9 +11,9 @@ import (
 //go:embed page.gohtml page.css
 var files embed.FS
 
-// HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no script, and
-// its content security policy forbids both. It follows the reader's light or dark scheme; a table that is wider than the
-// screen scrolls by itself.
+// HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no
+// script, and its content security policy forbids both. It follows the reader's light or dark scheme; a table that is
+// wider than the screen scrolls by itself.
 func HTML(w io.Writer, docs ...*Doc) error {
 	var parts []*Doc
 	for _, d := range docs {
@@ -57,8 +57,8 @@ func class(number bool, text string) string {
 // Headings are those of the columns.
 func (t *Table) Headings() []string { return t.headings }
 
-// Cells are the rows of a table, each with a cell for each heading.
-func (t *Table) Cells() [][]string { return t.rows }
+// Rows are those of a table, each with a cell for each heading.
+func (t *Table) Rows() [][]string { return t.rows }
 
 // Numeric says of each column whether it holds numbers.
 func (t *Table) Numeric() []bool {

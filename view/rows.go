@@ -10,13 +10,14 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // measured are the groups of a run as tables show them: of each the complete rows, unless there is none.
 func measured(run *result.Run) []result.Group {
 	all := run.Groups()
 	for i, g := range all {
-		complete := slices.DeleteFunc(slices.Clone(g.Rows), func(r result.Row) bool { return r.Status != result.Complete })
+		complete := slices.DeleteFunc(slices.Clone(g.Rows), func(r result.Row) bool { return r.Status != stored.Complete })
 		if len(complete) > 0 {
 			all[i].Rows = complete
 		}
@@ -24,8 +25,8 @@ func measured(run *result.Run) []result.Group {
 	return all
 }
 
-// median is the median of a metric over a group's rows, of which so many were planned: without an interval where some are
-// missing, because whoever stops when an interval looks good has none. It is NaN where a row lacks the metric.
+// median is the median of a metric over a group's rows, of which so many were planned: without an interval where some
+// are missing, because whoever stops when an interval looks good has none. It is NaN where a row lacks the metric.
 func median(g result.Group, m result.Metric, planned int) compare.Interval {
 	values := g.Values(m)
 	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}
@@ -68,14 +69,31 @@ var headed = []struct {
 	heading string
 	note    string
 }{
-	{result.Main, "Rows", ""},
-	{result.OpenLoop, "Open loop", "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
-		"late: done later than --slo after it was due, or not at all."},
-	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. contended: given up, not only orders. " +
-		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
-	{result.Cost, "Cost", "Of each purchase, orders in vain included. server, client: processor time of the market's server " +
-		"and of this process. background: renewals, subscriptions and heartbeats."},
-	{result.Machine, "Machine", "Processor time: of the market's server in parts of one core, else in parts of all cores."},
+	{table: result.Main, heading: "Rows"},
+	{
+		table:   result.OpenLoop,
+		heading: "Open loop",
+		note: "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
+			"late: done later than --slo after it was due, or not at all.",
+	},
+	{
+		table:   result.Details,
+		heading: "Details",
+		note: "buyer time: of all buyers, over purchases. gone: someone else was first. " +
+			"contended: given up, not only orders. " +
+			"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out.",
+	},
+	{
+		table:   result.Cost,
+		heading: "Cost",
+		note: "Of each purchase, orders in vain included. server, client: processor time of the market's server " +
+			"and of this process. background: renewals, subscriptions and heartbeats.",
+	},
+	{
+		table:   result.Machine,
+		heading: "Machine",
+		note:    "Processor time: of the market's server in parts of one core, else in parts of all cores.",
+	},
 }
 
 // rowBlocks are the tables of all rows.
@@ -91,7 +109,8 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 		if h.table != result.Main {
 			idle = append(idle, "0", "0%")
 		}
-		if t = t.without(idle...); len(t.headings) == 1 {
+		t = t.without(idle...)
+		if len(t.headings) == 1 {
 			continue
 		}
 		b := Block{Heading: h.heading, Table: t}
@@ -165,7 +184,8 @@ func (s *remarks) add(row *result.Row, code result.Code, text string, value floa
 	if r.last == row {
 		return
 	}
-	if r.times[row.Name()]++; r.times[row.Name()] == 1 {
+	r.times[row.Name()]++
+	if r.times[row.Name()] == 1 {
 		r.rows = append(r.rows, row.Name())
 	}
 	r.last = row
@@ -201,7 +221,7 @@ func (s *remarks) row(r *result.Row) {
 			s.add(r, "", text, 0)
 		}
 	}
-	say(r.Status != result.Complete, ended(r.Status)+" after "+seconds(r.Seconds))
+	say(r.Status != stored.Complete, ended(r.Status)+" after "+seconds(r.Seconds))
 	for _, p := range r.Audit.Problems {
 		say(true, "audit: "+p)
 	}

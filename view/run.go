@@ -9,6 +9,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // Named is a run with the name by which a reader knows it, such as its folder.
@@ -17,8 +18,8 @@ type Named struct {
 	Run  *result.Run
 }
 
-// Run is the report of a run: the book's tables and claims if it reproduces them, who is faster if it compares, the best at
-// each point if it sweeps, its figures, and the tables of all rows.
+// Run is the report of a run: the book's tables and claims if it reproduces them, who is faster if it compares, the
+// best at each point if it sweeps, its figures, and the tables of all rows.
 func Run(run *result.Run) *Doc {
 	d := &Doc{Title: title(run), Facts: facts(run), Findings: findings(run)}
 	d.Blocks = slices.Concat(bookBlocks(run), sweepBlocks(run), comparisonBlocks(run))
@@ -29,7 +30,8 @@ func Run(run *result.Run) *Doc {
 	return d
 }
 
-// Several is the report of runs side by side: where each was made, and a table of their rows, the same ones below each other.
+// Several is the report of runs side by side: where each was made, and a table of their rows, the same ones
+// below each other.
 func Several(runs []Named) *Doc {
 	d := &Doc{Title: "Runs side by side"}
 	metrics := metricsOf(result.Main)
@@ -84,9 +86,10 @@ func title(run *result.Run) string {
 // facts say what was measured where.
 func facts(run *result.Run) []string {
 	m := run.Manifest
+	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
 	all := []string{
-		fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion), known(m.Backend),
-			strings.Join(slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" }), ", ")),
+		fmt.Sprintf("marketsim %s on %s %s (%s); %s", known(m.Version), known(m.Server), known(m.ServerVersion),
+			known(m.Backend), strings.Join(platform, ", ")),
 		fmt.Sprintf("%s, %s; %s a row after %s of warm-up; %s; seed %d", known(m.CPU), count(m.CPUs, "CPU"),
 			seconds(m.Config.DurationSeconds), seconds(m.Config.WarmupSeconds), count(max(1, m.Config.Trials), "round"), m.Seed),
 	}
@@ -139,12 +142,13 @@ func wrong(run *result.Run) (all []string) {
 	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
 	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))
 	if bad > 0 {
-		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.", bad, count(len(run.Rows), "row")))
+		all = append(all, fmt.Sprintf("AUDIT FAILED in %d of %s: items or money went wrong.",
+			bad, count(len(run.Rows), "row")))
 	}
 	if len(run.Rows) == 0 {
 		all = append(all, "No row was measured.")
 	}
-	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != result.Complete {
+	if planned := len(run.Manifest.Config.Points) * max(1, run.Manifest.Config.Trials); run.Status != stored.Complete {
 		all = append(all, fmt.Sprintf("The run was %s: %d of %s were measured.", ended(run.Status), len(run.Rows),
 			count(planned, "row")))
 	} else if unfit := failed(run); bad == 0 && len(unfit) > 0 {
@@ -156,8 +160,8 @@ func wrong(run *result.Run) (all []string) {
 	return all
 }
 
-// fastest says what is known against the first strategy, and in a sweep at which places which is known to be faster than all
-// others; or why nothing is decided. What is there twice, to be compared with itself, counts once.
+// fastest says what is known against the first strategy, and in a sweep at which places which is known to be faster
+// than all others; or why nothing is decided. What is there twice, to be compared with itself, counts once.
 func fastest(run *result.Run) string {
 	all, config := compare.Of(run), run.Manifest.Config
 	if len(all) == 0 {

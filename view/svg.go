@@ -49,7 +49,8 @@ var figureTemplate = template.Must(template.New("svg").Parse(
 <title>{{.Title}}</title>
 <style>
 .figure { font: 12px system-ui, sans-serif; color: #222; background: #fff; max-width: 100%; }
-.figure text { fill: currentColor; } .figure .title { font-size: 15px; font-weight: 600; } .figure .panel { font-weight: 600; }
+.figure text { fill: currentColor; } .figure .title { font-size: 15px; font-weight: 600; } ` +
+		`.figure .panel { font-weight: 600; }
 .figure path { fill: none; stroke: currentColor; stroke-width: 1; } .figure .grid { stroke-opacity: .15; }
 .figure .limit { stroke-dasharray: 4 3; } .figure .interval, .figure .line { stroke-width: 2; }
 .figure circle { stroke: none; }
@@ -180,7 +181,8 @@ func (f Figure) drawDots(d *drawing) {
 			}
 		}
 		x.below(d, top, bottom)
-		if d.Height = bottom + 22; i == len(f.Panels)-1 {
+		d.Height = bottom + 22
+		if i == len(f.Panels)-1 {
 			d.Height = bottom + foot
 		} else { // the label stands below the last panel only
 			d.Texts = d.Texts[:len(d.Texts)-1]
@@ -190,7 +192,8 @@ func (f Figure) drawDots(d *drawing) {
 
 // drawable reports whether a value has a place on the ruler.
 func (r ruler) drawable(v float64) bool {
-	return !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || !r.Log)
+	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+	return finite && (v > 0 || !r.Log)
 }
 
 // drawLines draws panels below each other, each with its lines and their names at the right.
@@ -199,7 +202,9 @@ func (f Figure) drawLines(d *drawing) {
 	colour := map[string]int{}
 	for _, p := range f.Panels {
 		for _, l := range p.Lines {
-			longest, xs, ys = max(longest, len([]rune(l.Label))), append(xs, l.X...), append(ys, l.Y...)
+			longest = max(longest, len([]rune(l.Label)))
+			xs = append(xs, l.X...)
+			ys = append(ys, l.Y...)
 			if _, found := colour[l.Label]; !found {
 				colour[l.Label] = len(colour) % colours
 			}

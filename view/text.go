@@ -16,8 +16,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns the lines of a Text have: a table that is wider is cut in several, one below the other. Only what
-// cannot be broken, such as a long name, exceeds it.
+// Width is how many columns the lines of a Text have: a table that is wider is cut in several, one below the other.
+// Only what cannot be broken, such as a long name, exceeds it.
 const Width = 100
 
 // gap stands between two columns.
@@ -95,8 +95,8 @@ func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
 	return err
 }
 
-// fitted breaks the longer texts of a table into lines until it fits, and where that is not enough cuts it in several with
-// its first column each.
+// fitted breaks the longer texts of a table into lines until it fits, and where that is not enough cuts it in several
+// with its first column each.
 func fitted(t *Table, width int) (parts []*Table) {
 	const shortest = 14 // of the lines of a cell
 	for limit := 60; limit > shortest; limit -= 2 {
@@ -108,7 +108,8 @@ func fitted(t *Table, width int) (parts []*Table) {
 	columns := []int{0}
 	for i := 1; i < len(t.headings); i++ {
 		if wider := append(columns, i); len(columns) > 1 && t.pick(wider).width() > width {
-			parts, columns = append(parts, t.pick(columns)), []int{0, i}
+			parts = append(parts, t.pick(columns))
+			columns = []int{0, i}
 		} else {
 			columns = wider
 		}
@@ -116,8 +117,8 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns))
 }
 
-// broken has the texts broken at spaces into lines of so many characters, unless a word is longer, and headings as short as
-// they can be.
+// broken has the texts broken at spaces into lines of so many characters, unless a word is longer, and headings as
+// short as they can be.
 func (t *Table) broken(limit int) *Table {
 	shown := t.each(func(s string) string {
 		if utf8.RuneCountInString(s) <= limit {
@@ -165,7 +166,8 @@ func column(t *Table, i int) (cells []string) {
 // trailing are the spaces at the end of a line, before the end of a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
-// text draws a table without borders, columns two spaces apart, so that it looks the same in any terminal, mail or code block.
+// text draws a table without borders, columns two spaces apart, so that it looks the same in any terminal,
+// mail or code block.
 func (t *Table) text(b *bytes.Buffer, paint func(string) string) error {
 	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
 	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
@@ -244,13 +246,19 @@ func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
-		tag := c == '<' && i+1 < len(s) && !('0' <= s[i+1] && s[i+1] <= '9') && s[i+1] != ' '
+		tag := c == '<' && i+1 < len(s) && opensTag(s[i+1])
 		if tag || strings.IndexByte("\\`*[]|", c) >= 0 {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+// opensTag reports whether a < before this byte may open a tag.
+func opensTag(after byte) bool {
+	digit := '0' <= after && after <= '9'
+	return !digit && after != ' '
 }
 
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".

@@ -20,6 +20,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
 
@@ -103,7 +105,11 @@ func TestText(t *testing.T) {
 		if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colored.String(), ""); got != text.String() {
 			t.Errorf("%s in color:\n%s", name, cmp.Diff(text.String(), got))
 		}
-		for word, color := range map[string]string{"FAILED": "\x1b[31m", "ok": "\x1b[32m", "sold twice, 1 lease !": "\x1b[31m"} {
+		for word, color := range map[string]string{
+			"FAILED":                "\x1b[31m",
+			"ok":                    "\x1b[32m",
+			"sold twice, 1 lease !": "\x1b[31m",
+		} {
 			cell := regexp.MustCompile(`  ` + regexp.QuoteMeta(word) + `(  |$)`)
 			if cell.MatchString(text.String()) && !strings.Contains(colored.String(), color+word) {
 				t.Errorf("%s: %q is not colored", name, word)
@@ -115,7 +121,10 @@ func TestText(t *testing.T) {
 // TestNarrow: on a narrow terminal a table is cut in several, each with the names of the rows, and no number is lost.
 func TestNarrow(t *testing.T) {
 	var narrow, wide bytes.Buffer
-	if err := errors.Join(view.Terminal(&narrow, view.Run(open()), 60), view.Terminal(&wide, view.Run(open()), 500)); err != nil {
+	if err := view.Terminal(&narrow, view.Run(open()), 60); err != nil {
+		t.Fatal(err)
+	}
+	if err := view.Terminal(&wide, view.Run(open()), 500); err != nil {
 		t.Fatal(err)
 	}
 	for _, number := range []string{"2,000", "500", "8.33 ms", "0.083%", "7.10 ms", "6,000 us"} {
@@ -142,7 +151,8 @@ func TestNothingIsDecided(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var b bytes.Buffer
-	if err := view.ComparisonTable(compare.Of(unfit)).CSV(&b); err != nil || !strings.Contains(b.String(), ",-,-,-,-,0,lua failed its audit") {
+	err := view.ComparisonTable(compare.Of(unfit)).CSV(&b)
+	if err != nil || !strings.Contains(b.String(), ",-,-,-,-,0,lua failed its audit") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
@@ -173,7 +183,8 @@ func TestHostile(t *testing.T) {
 		if err := draw(&b, hostile()); err != nil {
 			t.Fatal(err)
 		}
-		if i := strings.IndexFunc(b.String(), func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }); i >= 0 {
+		control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+		if i := strings.IndexFunc(b.String(), control); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, b.String()[max(0, i-20):i+20])
 		}
 		if name == "html" && regexp.MustCompile(`<script|<img|<b>`).MatchString(b.String()) {
@@ -208,8 +219,8 @@ func TestWords(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, kept := range result.KeptOuts() {
-		text := view.Outcome(result.Finding{Harm: result.NoHarm, KeptOut: kept})
+	for _, kept := range verify.KeptOuts() {
+		text := (verify.Finding{Harm: verify.NoHarm, KeptOut: kept}).Outcome()
 		if seen[text] || strings.HasSuffix(text, ", ") {
 			t.Errorf("%s is told as %q", kept, text)
 		}
@@ -223,9 +234,20 @@ func TestNumber(t *testing.T) {
 		v    float64
 		unit result.Unit
 	}{
-		"0": {0, ""}, "<0.001": {0.0001, ""}, "0.044": {0.0441, ""}, "2.96": {2.963, ""}, "12.3": {12.34, ""}, "100": {99.96, ""},
-		"1,234": {1234.4, result.PerSecond}, "1e+20": {1e20, ""}, "12.3 ms": {12.34, result.Milliseconds}, "45.6%": {0.4561, result.Share},
-		"2 us": {2, result.Microseconds}, "-": {math.NaN(), result.Milliseconds}, "10.0": {9.996, ""}, "0.10": {0.0996, ""},
+		"0":       {0, ""},
+		"<0.001":  {0.0001, ""},
+		"0.044":   {0.0441, ""},
+		"2.96":    {2.963, ""},
+		"12.3":    {12.34, ""},
+		"100":     {99.96, ""},
+		"1,234":   {1234.4, result.PerSecond},
+		"1e+20":   {1e20, ""},
+		"12.3 ms": {12.34, result.Milliseconds},
+		"45.6%":   {0.4561, result.Share},
+		"2 us":    {2, result.Microseconds},
+		"-":       {math.NaN(), result.Milliseconds},
+		"10.0":    {9.996, ""},
+		"0.10":    {0.0996, ""},
 	} {
 		if got := view.Number(of.v, of.unit); got != want {
 			t.Errorf("%v %s is written %q, want %q", of.v, of.unit, got, want)
@@ -242,12 +264,14 @@ func TestFindings(t *testing.T) {
 		"All audits passed: money and items are right in 54 rows.": func(r *result.Run) { r.Manifest.Config.Margin = nil },
 		"AUDIT FAILED in 1 of 54 rows: items or money went wrong.": func(r *result.Run) { r.Rows[3].Audit.OK = false },
 		"The run was incomplete, because the environment failed: 53 of 54 rows were measured.": func(r *result.Run) {
-			r.Status, r.Rows = result.Incomplete, r.Rows[:53]
+			r.Status, r.Rows = stored.Incomplete, r.Rows[:53]
 		},
-		"No row was measured.":                                              func(r *result.Run) { r.Rows = nil },
-		"Not to be judged: lua 5x5 was not audited.":                        func(r *result.Run) { r.Rows[1].Audit.Done = false },
-		"The server was embedded miniredis: these are not Redis's numbers.": func(r *result.Run) { r.Manifest.Backend = "embedded" },
-		"Against fine faster: lua.":                                         func(*result.Run) {},
+		"No row was measured.":                       func(r *result.Run) { r.Rows = nil },
+		"Not to be judged: lua 5x5 was not audited.": func(r *result.Run) { r.Rows[1].Audit.Done = false },
+		"The server was embedded miniredis: these are not Redis's numbers.": func(r *result.Run) {
+			r.Manifest.Backend = "embedded"
+		},
+		"Against fine faster: lua.": func(*result.Run) {},
 		"At 5x5 lua is faster than fine: 2.993 times the purchases/s (2.987 to 3.000).": func(r *result.Run) {
 			c := &r.Manifest.Config
 			c.Points = c.Points[:2]
@@ -267,10 +291,10 @@ func TestAllOthers(t *testing.T) {
 	f := faults()
 	for i := range 5 {
 		f.Subjects = append(f.Subjects, fmt.Sprintf("more%d", i))
-		f.Findings = append(f.Findings, result.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
-			Verdict: result.NotApplicable, Why: "it cannot"})
+		f.Findings = append(f.Findings, verify.Finding{Scenario: "pause", Subject: f.Subjects[3+i],
+			Verdict: verify.NotApplicable, Why: "it cannot"})
 	}
-	f.Status, f.Findings[0].Kept = result.Interrupted, "it needs etcd"
+	f.Status, f.Findings[0].Kept = stored.Interrupted, "it needs etcd"
 	var b bytes.Buffer
 	if err := view.Text(&b, view.Faults(f)); err != nil {
 		t.Fatal(err)

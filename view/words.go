@@ -13,6 +13,8 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // none stands for a number that does not exist, such as retries per purchase where nothing was bought.
@@ -81,25 +83,34 @@ var warnings = map[result.Code]struct {
 	words string
 	unit  result.Unit
 }{
-	result.NothingBought:  {"nothing was bought", ""},
-	result.AllBroke:       {"every buyer ran out of coins, and the row ended then", ""},
-	result.SomeBroke:      {"%s buyers ran out of coins", ""},
-	result.Clipped:        {"%s times above 60 s are recorded as 60 s", ""},
-	result.Unsteady:       {"not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25", ""},
-	result.TooFew:         {"%s purchases, under 250, are too few to tell about halves and tails", ""},
-	result.ShortForTail:   {"too short for its tail: waits followed to their end are %s of those within the row", result.Share},
+	result.NothingBought: {"nothing was bought", ""},
+	result.AllBroke:      {"every buyer ran out of coins, and the row ended then", ""},
+	result.SomeBroke:     {"%s buyers ran out of coins", ""},
+	result.Clipped:       {"%s times above 60 s are recorded as 60 s", ""},
+	result.Unsteady: {
+		"not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25",
+		"",
+	},
+	result.TooFew: {"%s purchases, under 250, are too few to tell about halves and tails", ""},
+	result.ShortForTail: {
+		"too short for its tail: waits followed to their end are %s of those within the row",
+		result.Share,
+	},
 	result.WarmupUnderway: {"%s operations of the warm-up were still under way at half of the time", ""},
 	result.TimesOff:       {"the buyers' times add up to %s of what they must be: a defect of marketsim", result.Share},
 	result.WereCut:        {"%s operations had not ended when the row had to, and are in no wait", ""},
-	result.ClientLimit: {"this process used %s of the cores, and the server had time left: from a larger machine more may be bought",
-		result.Share},
+	result.ClientLimit: {
+		"this process used %s of the cores, and the server had time left: from a larger machine more may be bought",
+		result.Share,
+	},
 	result.Busy:     {"other processes, or machines, took %s of this machine's time", result.Share},
 	result.NoReply:  {"the server gave no reply for %s", result.Milliseconds},
 	result.Evicted:  {"the server evicted or expired keys of the market: its audit says nothing about the strategy", ""},
 	result.KeysStay: {"keys could not be removed; 'marketsim clean' does it", ""},
 }
 
-// warned are the words of a code for rows that have it with values from least to most. A code of a later marketsim has none.
+// warned are the words of a code for rows that have it with values from least to most. A code of a later
+// marketsim has none.
 func warned(code result.Code, least, most float64) string {
 	w, found := warnings[code]
 	if !found {
@@ -116,11 +127,11 @@ func warned(code result.Code, least, most float64) string {
 }
 
 // ended is how a row or a run ended that is not complete.
-func ended(s result.Status) string {
+func ended(s stored.Status) string {
 	switch s {
-	case result.Interrupted:
+	case stored.Interrupted:
 		return "interrupted by the user"
-	case result.Incomplete:
+	case stored.Incomplete:
 		return "incomplete, because the environment failed"
 	}
 	return string(s)
@@ -163,14 +174,15 @@ const (
 
 // toneOf is that of a verdict, which a cell begins with.
 func toneOf(cell string) tone {
-	if cell == "ok" || cell == string(result.Holds) || cell == noHarm || strings.HasPrefix(cell, noHarm+", ") {
+	sound := verify.NoHarm.String()
+	switch {
+	case cell == "ok", cell == string(result.Holds), cell == sound, strings.HasPrefix(cell, sound+", "):
 		return good
-	}
-	if strings.HasSuffix(cell, brokenMark) || strings.HasPrefix(cell, "FAILED") || cell == string(result.DoesNot) {
+	case strings.HasSuffix(cell, brokenMark), strings.HasPrefix(cell, "FAILED"), cell == string(result.DoesNot):
 		return bad
 	}
 	first, _, _ := strings.Cut(cell, ", ")
-	if first != "" && slices.Contains(result.Harms()[1:], result.Harm(first)) {
+	if first != "" && slices.Contains(verify.Harms()[1:], verify.Harm(first)) {
 		return bad
 	}
 	return plain

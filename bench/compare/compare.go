@@ -23,6 +23,7 @@ import (
 	"math"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // A Comparison is what is known about the purchases/s of A over those of B, in one place.
@@ -147,7 +148,7 @@ const leastRate = 1e-6
 
 // add adds a round; nil: a row is missing.
 func (p *pair) add(a, b *result.Row) {
-	if a == nil || b == nil || a.Status != result.Complete || b.Status != result.Complete {
+	if a == nil || b == nil || a.Status != stored.Complete || b.Status != stored.Complete {
 		return
 	}
 	for _, r := range []*result.Row{a, b} {

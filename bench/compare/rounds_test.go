@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // measured is a complete row.
 func measured(strategy string, trial int, rate float64) result.Row {
 	return result.Row{
-		Point: point(strategy), Trial: trial, Status: result.Complete, Seconds: 1e6,
+		Point: point(strategy), Trial: trial, Status: stored.Complete, Seconds: 1e6,
 		Bought: int64(math.Round(1e6 * rate)), Audit: result.Audit{Done: true, OK: true},
 	}
 }
@@ -26,7 +27,7 @@ func point(strategy string) result.Point {
 
 // comparison is a run of a and b with one round for each two of their purchases/s.
 func comparison(margin float64, rates ...[2]float64) *result.Run {
-	run := &result.Run{Schema: result.Schema, Status: result.Complete}
+	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
 	run.Manifest.Config = result.Config{
 		Points: []result.Point{point("b"), point("a")}, Trials: len(rates), Margin: &margin,
 	}
@@ -147,12 +148,12 @@ func TestManyPairs(t *testing.T) {
 func TestCutShort(t *testing.T) {
 	run := comparison(0.05, times(2, 2, 2, 2, 2, 2, 2, 2, 2)...)
 	run.Rows = run.Rows[:15] // of the eighth round, only one row
-	run.Status = result.Interrupted
+	run.Status = stored.Interrupted
 	got := only(t, run)
 	if got.Verdict != Undecided || got.Reason != "7 of 9 rounds" || got.Rounds != 7 || !(got.Ratio > 1.99) {
 		t.Errorf("%+v", got)
 	}
-	run.Rows[14].Status = result.Interrupted
+	run.Rows[14].Status = stored.Interrupted
 	if again := only(t, run); fmt.Sprint(again.Reason, again.Rounds) != fmt.Sprint(got.Reason, got.Rounds) {
 		t.Errorf("%+v", again)
 	}

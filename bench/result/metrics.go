@@ -41,8 +41,8 @@ const (
 
 var nan = math.NaN()
 
-// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end, so that scripts that count columns
-// keep working.
+// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end, so that scripts that count
+// columns keep working.
 func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
 
 // operations are what was done, and how long it took.
@@ -118,8 +118,12 @@ func costs() []Metric {
 // openLoop is what only rows of an open loop have.
 func openLoop() []Metric {
 	return slices.Concat(
-		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 { return ratio(float64(r.Open.Due), r.Seconds) }),
-		open("reached_per_second", "reached/s", PerSecond, func(r *Row) float64 { return ratio(float64(r.Open.Done), r.Seconds) }),
+		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 {
+			return ratio(float64(r.Open.Due), r.Seconds)
+		}),
+		open("reached_per_second", "reached/s", PerSecond, func(r *Row) float64 {
+			return ratio(float64(r.Open.Done), r.Seconds)
+		}),
 		latency("service_ms", func(r *Row) *Latency { return &r.ServiceMS },
 			shown{"p50": {"service p50", OpenLoop}, "p99": {"service p99", OpenLoop}}),
 		open("backlog", "backlog", Number, func(r *Row) float64 { return float64(r.Open.Backlog) }),
@@ -171,10 +175,13 @@ func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	per := func(pick func(*Traffic) int64) func(*Row) float64 {
 		return where(of, func(r *Row, t *Traffic) float64 { return ratio(float64(pick(t)), float64(r.WaitMS.Count)) })
 	}
+	roundTrips := per(func(t *Traffic) int64 { return t.RoundTrips })
+	commands := per(func(t *Traffic) int64 { return t.Commands })
+	bytes := per(func(t *Traffic) int64 { return t.Bytes })
 	return []Metric{
-		{name + "round_trips_per_purchase", heading + "round trips", Number, Cost, per(func(t *Traffic) int64 { return t.RoundTrips })},
-		{name + "commands_per_purchase", heading + "commands", Number, Cost, per(func(t *Traffic) int64 { return t.Commands })},
-		{name + "bytes_per_purchase", heading + "bytes", Bytes, Cost, per(func(t *Traffic) int64 { return t.Bytes })},
+		{name + "round_trips_per_purchase", heading + "round trips", Number, Cost, roundTrips},
+		{name + "commands_per_purchase", heading + "commands", Number, Cost, commands},
+		{name + "bytes_per_purchase", heading + "bytes", Bytes, Cost, bytes},
 	}
 }
 

@@ -53,9 +53,9 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Load is in what a row differs from the usual market: new items that sellers list all the time, about 64 listings a
-// buyer up at the start, and buyers who each have an account, never run out of coins, and do one order after the other. The zero
-// value is that market.
+// A Load is in what a row differs from the usual market: new items that sellers list all the time, about 64 listings
+// a buyer up at the start, and buyers who each have an account, never run out of coins, and do one order after the
+// other. The zero value is that market.
 type Load struct {
 	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
 	Wallets  int   `json:"wallets,omitempty"`  // all buyers spend from so many accounts; 0: each from its own
@@ -66,14 +66,16 @@ type Load struct {
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
 	// HoldMS is how long each operation does other work between its reads and its write, with its locks held, in
 	// milliseconds; a script, which reads and writes in one go, does it before.
-	HoldMS  float64 `json:"hold_ms,omitempty"`
-	RTTMS   float64 `json:"rtt_ms,omitempty"`  // by how much each reply to a worker is delayed, as by a network, in milliseconds
+	HoldMS float64 `json:"hold_ms,omitempty"`
+	// RTTMS is by how much each reply to a worker is delayed, as by a network, in milliseconds.
+	RTTMS   float64 `json:"rtt_ms,omitempty"`
 	Markets int     `json:"markets,omitempty"` // among which the workers are divided, two or more; 0: there is one
-	Rate    float64 `json:"rate,omitempty"`    // orders a second that fall due, whether or not a buyer is free; 0: a closed loop
+	// Rate is how many orders a second fall due, whether or not a buyer is free; 0: a closed loop.
+	Rate float64 `json:"rate,omitempty"`
 }
 
-// String is the load as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the usual one. Empty is not in it:
-// all rows of a run begin alike.
+// String is the load as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the usual one. Empty is
+// not in it: all rows of a run begin alike.
 func (l Load) String() string {
 	var parts []string
 	add := func(name string, value float64, unit string) {
@@ -131,7 +133,8 @@ func (a AxisName) At(p Point, value float64) Point {
 	case RTT:
 		p.RTTMS = value
 	case Markets:
-		if p.Markets = int(value); value == 1 {
+		p.Markets = int(value)
+		if value == 1 {
 			p.Markets = 0
 		}
 	}

@@ -6,32 +6,37 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
-// threeRounds are rows of a plan of two points, in the orders of the rounds: one row of the second round was not complete,
-// and the last round was cut short.
+// threeRounds are rows of a plan of two points, in the orders of the rounds: one row of the second round was not
+// complete, and the last round was cut short.
 func threeRounds() *result.Run {
 	watch := result.Point{Strategy: "watch", Mix: result.Mix{Sellers: 5, Buyers: 1}}
 	fine := result.Point{Strategy: "fine", Mix: result.Mix{Sellers: 5, Buyers: 1}, Load: result.Load{HoldMS: 0.5}}
 	r := &result.Run{}
 	r.Manifest.Config = result.Config{Points: []result.Point{watch, fine}, Trials: 4}
-	row := func(p result.Point, trial int, status result.Status) {
+	row := func(p result.Point, trial int, status stored.Status) {
 		r.Rows = append(r.Rows, result.Row{Point: p, Trial: trial, Status: status, Seconds: 2, Bought: int64(trial)})
 	}
-	row(fine, 1, result.Complete)
-	row(watch, 1, result.Complete)
-	row(watch, 2, result.Complete)
-	row(fine, 2, result.Incomplete)
-	row(fine, 3, result.Complete)
-	row(watch, 3, result.Complete)
-	row(watch, 4, result.Complete)
+	row(fine, 1, stored.Complete)
+	row(watch, 1, stored.Complete)
+	row(watch, 2, stored.Complete)
+	row(fine, 2, stored.Incomplete)
+	row(fine, 3, stored.Complete)
+	row(watch, 3, stored.Complete)
+	row(watch, 4, stored.Complete)
 	return r
 }
 
 // TestCompleteRounds: a round counts when every point of the plan was measured in it.
 func TestCompleteRounds(t *testing.T) {
 	rounds := threeRounds().CompleteRounds()
-	if len(rounds) != 2 || rounds[0][0].Trial != 1 || rounds[1][0].Trial != 3 || len(rounds[1]) != 2 {
+	var trials []int
+	for _, round := range rounds {
+		trials = append(trials, round[0].Trial)
+	}
+	if !slices.Equal(trials, []int{1, 3}) || len(rounds[1]) != 2 {
 		t.Errorf("these are complete: %+v", rounds)
 	}
 	if rounds := (&result.Run{}).CompleteRounds(); rounds != nil {
@@ -56,8 +61,9 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups %q, want %q", names, want)
 	}
 	c := r.Manifest.Config
-	if !slices.Equal(c.Strategies(), []string{"watch", "fine"}) || !slices.Equal(c.Places(), []string{"5x1", "5x1 hold=0.5ms"}) {
-		t.Errorf("strategies %q in %q", c.Strategies(), c.Places())
+	strategies, places := c.Strategies(), c.Places()
+	if !slices.Equal(strategies, []string{"watch", "fine"}) || !slices.Equal(places, []string{"5x1", "5x1 hold=0.5ms"}) {
+		t.Errorf("strategies %q in %q", strategies, places)
 	}
 }
 
@@ -89,18 +95,41 @@ func TestMetrics(t *testing.T) {
 		seen[m.Name] = true
 	}
 	for name, want := range map[string]float64{
-		"purchases_per_second": 150, "retries_per_purchase": 2, "jain": 0.9, "round_trips_per_purchase": 3, "server_us": 2000,
-		"server_cpu": 0.3, "client_cpu": 0.25, "wait_ms_p99": 7, "steadiness": 640. / 260, "buyer_ms_per_purchase": 1000. * 2 * 2 / 300,
-		"given_up_share": 0.25, "offered_per_second": math.NaN(), "list_ms_mean": math.NaN(), "lock_servers_bytes_per_purchase": math.NaN(),
+		"purchases_per_second":            150,
+		"retries_per_purchase":            2,
+		"jain":                            0.9,
+		"round_trips_per_purchase":        3,
+		"server_us":                       2000,
+		"server_cpu":                      0.3,
+		"client_cpu":                      0.25,
+		"wait_ms_p99":                     7,
+		"steadiness":                      640. / 260,
+		"buyer_ms_per_purchase":           1000. * 2 * 2 / 300,
+		"given_up_share":                  0.25,
+		"offered_per_second":              math.NaN(),
+		"list_ms_mean":                    math.NaN(),
+		"lock_servers_bytes_per_purchase": math.NaN(),
 	} {
 		m, found := result.MetricNamed(name)
 		seconds := func(s float64) *float64 { return &s }
 		r := result.Row{
-			Seconds: 2, Bought: 300, Retries: 600, PerBuyer: []int64{100, 200}, WaitMS: result.Latency{P99: 7, Count: 300},
-			GivenUpMS: result.Latency{Count: 100}, Refused: map[string]int64{"contended": 100}, Market: &result.Traffic{RoundTrips: 900},
-			ServerCPU: seconds(0.6), ClientCPU: seconds(1), Cores: 2, Course: []int64{60, 80, 160}, CourseSeconds: 0.75,
+			Seconds:       2,
+			Bought:        300,
+			Retries:       600,
+			PerBuyer:      []int64{100, 200},
+			WaitMS:        result.Latency{P99: 7, Count: 300},
+			GivenUpMS:     result.Latency{Count: 100},
+			Refused:       map[string]int64{"contended": 100},
+			Market:        &result.Traffic{RoundTrips: 900},
+			ServerCPU:     seconds(0.6),
+			ClientCPU:     seconds(1),
+			Cores:         2,
+			Course:        []int64{60, 80, 160},
+			CourseSeconds: 0.75,
 		}
-		if got := m.Of(&r); !found || math.IsNaN(got) != math.IsNaN(want) || !math.IsNaN(want) && math.Abs(got-want) > 1e-9 {
+		got := m.Of(&r)
+		same := math.Abs(got-want) <= 1e-9 || math.IsNaN(got) && math.IsNaN(want)
+		if !found || !same {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -120,7 +149,8 @@ func TestSteadiness(t *testing.T) {
 			r.Bought += n
 		}
 		got := r.Steadiness()
-		if math.IsNaN(c.want) != math.IsNaN(got) || !math.IsNaN(c.want) && got != c.want {
+		same := got == c.want || math.IsNaN(got) && math.IsNaN(c.want)
+		if !same {
 			t.Errorf("%v is %v, want %v", c.course, got, c.want)
 		}
 	}

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // A Row is one measurement of a Point. What ended in the measured time and what began in it are never mixed: package
 // bench says what is counted when.
 type Row struct {
 	Point
-	Trial   int     `json:"trial"` // from 1
-	Status  Status  `json:"status"`
-	Seconds float64 `json:"seconds"` // measured time
+	Trial   int           `json:"trial"` // from 1
+	Status  stored.Status `json:"status"`
+	Seconds float64       `json:"seconds"` // measured time
 
 	// Operations that ended in the measured time.
 	Listed   int64   `json:"listed"`
@@ -23,45 +25,52 @@ type Row struct {
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
 	// Operations that began in the measured time, each followed to its end.
-	WaitMS          Latency          `json:"wait_ms"`                // of purchases made, release included; in an open loop from when due
-	ServiceMS       Latency          `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
-	ListMS          Latency          `json:"list_ms"`                // of successful listings
-	GivenUpMS       Latency          `json:"given_up_ms"`            // of orders that were refused
-	LockWaitMS      Latency          `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
-	LockHoldMS      float64          `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
-	BrowseMS        Latency          `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
-	Retries         int64            `json:"retries"`                // of orders: aborted transactions and locks' time-outs
-	ListRetries     int64            `json:"list_retries"`
-	Polls           int64            `json:"polls"` // of orders: failed attempts to take a lock
-	ListPolls       int64            `json:"list_polls"`
-	Refused         map[string]int64 `json:"refused"`                    // operations certainly not applied, by market.Reason
-	ContendedBeside int64            `json:"contended_beside,omitempty"` // of these, listings and looks that gave up under contention
-	Unknown         int64            `json:"unknown"`                    // operations whose outcome the client does not know
-	LeasesLost      int64            `json:"leases_lost"`                // locks found lost after the write was made
-	FailedReleases  int64            `json:"failed_releases"`            // locks that could not be given back, lost ones excluded
-	Cut             int64            `json:"cut,omitempty"`              // operations that had not ended when the row had to
-	TornReads       int64            `json:"torn_reads,omitempty"`
+	//
+	// WaitMS is of purchases made, release included; in an open loop from when due.
+	WaitMS      Latency `json:"wait_ms"`
+	ServiceMS   Latency `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
+	ListMS      Latency `json:"list_ms"`                // of successful listings
+	GivenUpMS   Latency `json:"given_up_ms"`            // of orders that were refused
+	LockWaitMS  Latency `json:"lock_wait_ms"`           // of successful purchases: waiting for locks
+	LockHoldMS  float64 `json:"lock_hold_ms,omitempty"` // mean, of successful purchases: holding them
+	BrowseMS    Latency `json:"browse_ms,omitzero"`     // of browsers' looks, lock included
+	Retries     int64   `json:"retries"`                // of orders: aborted transactions and locks' time-outs
+	ListRetries int64   `json:"list_retries"`
+	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
+	ListPolls   int64   `json:"list_polls"`
+	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are, of these, listings and looks
+	// that gave up under contention.
+	Refused         map[string]int64 `json:"refused"`
+	ContendedBeside int64            `json:"contended_beside,omitempty"`
+	// Unknown are operations whose outcome the client does not know.
+	Unknown        int64 `json:"unknown"`
+	LeasesLost     int64 `json:"leases_lost"`     // locks found lost after the write was made
+	FailedReleases int64 `json:"failed_releases"` // locks that could not be given back, lost ones excluded
+	Cut            int64 `json:"cut,omitempty"`   // operations that had not ended when the row had to
+	TornReads      int64 `json:"torn_reads,omitempty"`
 
-	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is nil where
-	// workers share a connection, of which nobody can tell what it carries for whom.
+	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is
+	// nil where workers share a connection, of which nobody can tell what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use
 
 	// Read at the two ends of the measured time.
-	Commands     *int64   `json:"commands,omitempty"`       // of all workers to the market's servers; nil as Market
-	Background   *Traffic `json:"background,omitempty"`     // of renewals, subscriptions and heartbeats of all workers
-	ServerCPU    *float64 `json:"server_cpu_s,omitempty"`   // of the market's servers; nil: they do not tell
-	ClientCPU    *float64 `json:"client_cpu_s,omitempty"`   // of this process
-	OthersCPU    *float64 `json:"others_cpu_s,omitempty"`   // of other processes of this machine
-	StolenCPU    *float64 `json:"stolen_cpu_s,omitempty"`   // by other virtual machines
-	Cores        int      `json:"cores,omitempty"`          // of this machine
-	BusyBuyers   float64  `json:"busy_buyers,omitempty"`    // mean number of buyers who did something, by their clipped times
-	PresentBuyer float64  `json:"present_buyers,omitempty"` // mean number of buyers who were there
+	Commands   *int64   `json:"commands,omitempty"`     // of all workers to the market's servers; nil as Market
+	Background *Traffic `json:"background,omitempty"`   // of renewals, subscriptions and heartbeats of all workers
+	ServerCPU  *float64 `json:"server_cpu_s,omitempty"` // of the market's servers; nil: they do not tell
+	ClientCPU  *float64 `json:"client_cpu_s,omitempty"` // of this process
+	OthersCPU  *float64 `json:"others_cpu_s,omitempty"` // of other processes of this machine
+	StolenCPU  *float64 `json:"stolen_cpu_s,omitempty"` // by other virtual machines
+	Cores      int      `json:"cores,omitempty"`        // of this machine
+	// BusyBuyers is the mean number of buyers who did something, by their clipped times.
+	BusyBuyers   float64 `json:"busy_buyers,omitempty"`
+	PresentBuyer float64 `json:"present_buyers,omitempty"` // mean number of buyers who were there
 
 	Open *Open `json:"open,omitempty"` // nil: the loop was closed
 
-	Audit     Audit     `json:"audit"`
-	Histogram string    `json:"histogram,omitempty"` // of WaitMS: HDR, V2 compressed, base64, in microseconds, with two digits
+	Audit Audit `json:"audit"`
+	// Histogram is of WaitMS: HDR, V2 compressed, base64, in microseconds, with two digits.
+	Histogram string    `json:"histogram,omitempty"`
 	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
@@ -128,11 +137,12 @@ const (
 	WarmupUnderway Code = "warm-up-underway" // so many operations of the warm-up were under way at half of the time
 	TimesOff       Code = "times-off"        // busy over present buyers: off by more than 2%, a defect of the driver
 	WereCut        Code = "cut"              // so many operations had not ended when the row had to
-	ClientLimit    Code = "client-limit"     // this process used so much, 0 to 1, of the cores, and the server had time left
-	Busy           Code = "busy"             // other processes, or machines, took so much, 0 to 1, of this machine's time
-	NoReply        Code = "no-reply"         // for so many ms, over a tenth of the row or a second, a server gave no reply
-	Evicted        Code = "evicted"          // the server evicted or expired keys of the market
-	KeysStay       Code = "keys-stay"        // keys could not be removed: Text says why
+	// ClientLimit: this process used so much, 0 to 1, of the cores, and the server had time left.
+	ClientLimit Code = "client-limit"
+	Busy        Code = "busy"      // other processes, or machines, took so much, 0 to 1, of this machine's time
+	NoReply     Code = "no-reply"  // for so many ms, over a tenth of the row or a second, a server gave no reply
+	Evicted     Code = "evicted"   // the server evicted or expired keys of the market
+	KeysStay    Code = "keys-stay" // keys could not be removed: Text says why
 )
 
 // Warn adds a warning.
@@ -148,7 +158,7 @@ func (r *Row) Warned(code Code) bool {
 // Problem says in a code why the numbers of a row must not be judged; empty: they may be.
 func (r *Row) Problem() Problem {
 	switch {
-	case r.Status != Complete:
+	case r.Status != stored.Complete:
 		return NotComplete
 	case !r.Audit.Done:
 		return NotAudited
@@ -180,7 +190,9 @@ func (r *Row) Steadiness() float64 {
 	for i, n := range r.Course {
 		length := min(r.CourseSeconds, r.Seconds-float64(i)*r.CourseSeconds)
 		before := max(0, min(length, r.Seconds/2-at)) / length // the part of the interval that lies in the first half
-		first, second, at = first+before*float64(n), second+(1-before)*float64(n), at+length
+		first += before * float64(n)
+		second += (1 - before) * float64(n)
+		at += length
 	}
 	return min(second/first, 1000) // no infinity: JSON has none
 }
@@ -193,7 +205,8 @@ const EnoughPurchases = 250
 func (r *Row) Jain() float64 {
 	var sum, squares float64
 	for _, n := range r.PerBuyer {
-		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
+		sum += float64(n)
+		squares += float64(n) * float64(n)
 	}
 	return ratio(sum*sum, float64(len(r.PerBuyer))*squares)
 }
@@ -224,7 +237,7 @@ func (r *Row) check() error {
 	if i := slices.IndexFunc(r.Course, func(n int64) bool { return n < 0 }); i >= 0 {
 		return fmt.Errorf("course[%d] is %d, and cannot be negative", i, r.Course[i])
 	}
-	return r.Status.check()
+	return r.Status.Check()
 }
 
 // Spec is the strategy without the mark of one that is compared with itself.

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -10,28 +9,20 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // Schema is the version of the form in which runs are stored.
 const Schema = 2
 
-// Status is how a run or a row ended.
-type Status string
-
-// The statuses.
-const (
-	Complete    Status = "complete"
-	Incomplete  Status = "incomplete"  // the environment failed: what was measured until then is kept
-	Interrupted Status = "interrupted" // the user stopped it
-)
-
 // A Run is what one command measured.
 type Run struct {
-	Schema   int      `json:"schema"`
-	Status   Status   `json:"status"`
-	Manifest Manifest `json:"manifest"`
-	Rows     []Row    `json:"rows"` // in the order in which they were measured
-	Claims   []Claim  `json:"claims,omitempty"`
+	Schema   int           `json:"schema"`
+	Status   stored.Status `json:"status"`
+	Manifest Manifest      `json:"manifest"`
+	Rows     []Row         `json:"rows"` // in the order in which they were measured
+	Claims   []Claim       `json:"claims,omitempty"`
 }
 
 // Manifest says where, how and with what a run was made.
@@ -132,7 +123,7 @@ func (r *Run) Groups() []Group {
 func (r *Run) CompleteRounds() [][]Row {
 	byTrial := map[int][]Row{}
 	for _, row := range r.Rows {
-		if row.Status == Complete {
+		if row.Status == stored.Complete {
 			byTrial[row.Trial] = append(byTrial[row.Trial], row)
 		}
 	}
@@ -180,7 +171,7 @@ func (r *Run) Write(w io.Writer) error {
 // row that is there twice, a mix without sellers or buyers, a negative number, and trailing data.
 func ReadRun(r io.Reader) (*Run, error) {
 	var res Run
-	err := decode(r, &res, "marketsim run --out DIR")
+	err := stored.Decode(r, &res, "marketsim run --out DIR")
 	if err == nil || res.Schema != 0 && res.Schema != Schema { // whose fields may have been others
 		err = res.check()
 	}
@@ -198,10 +189,10 @@ func (r *Run) check() error {
 		return fmt.Errorf("schema %d; this marketsim reads schema %d: measure again, or use the marketsim that stored it",
 			r.Schema, Schema)
 	}
-	if err := r.Status.check(); err != nil {
+	if err := r.Status.Check(); err != nil {
 		return err
 	}
-	if r.Status == Complete && len(r.Rows) == 0 {
+	if r.Status == stored.Complete && len(r.Rows) == 0 {
 		return errors.New("it says that it is complete, and has no row")
 	}
 	if c := &r.Manifest.Config; c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
@@ -238,46 +229,6 @@ func (a Axis) check() error {
 	}
 	if len(a.Values) == 0 || !slices.IsSorted(a.Values) {
 		return fmt.Errorf("the axis %s has the values %v: want some, in ascending order", a.Name, a.Values)
-	}
-	return nil
-}
-
-// check refuses what is no status.
-func (s Status) check() error {
-	switch s {
-	case Complete, Incomplete, Interrupted:
-		return nil
-	}
-	return fmt.Errorf("unknown status %q", string(s))
-}
-
-// MaxBytes is how many bytes a stored result has at most.
-const MaxBytes = 192 << 20
-
-// decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
-func decode(r io.Reader, into any, command string) error {
-	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
-	switch {
-	case err != nil:
-		return err
-	case len(text) > MaxBytes:
-		return fmt.Errorf("it is larger than %d MiB, and no result of marketsim", MaxBytes>>20)
-	case len(bytes.TrimSpace(text)) == 0:
-		return fmt.Errorf("it is empty; make it anew with '%s'", command)
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	err = dec.Decode(into)
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("it is cut short; make it anew with '%s'", command)
-	case errors.As(err, &kind):
-		return fmt.Errorf("%s is a JSON %s, which it cannot be", cmp.Or(kind.Field, "the whole"), kind.Value)
-	case err != nil:
-		return fmt.Errorf("it is no JSON: %w", err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("data after the end of the result")
 	}
 	return nil
 }

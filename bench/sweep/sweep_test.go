@@ -8,6 +8,7 @@ import (
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // swept is a run of watch and fine over 1, 2, 4 and 8 clients with and without a hold: rate gives their purchases/s.
@@ -18,14 +19,14 @@ func swept(t *testing.T, rate func(result.Point) int64) *result.Run {
 		t.Fatal(err)
 	}
 	margin := 0.05
-	run := &result.Run{Schema: result.Schema, Status: result.Complete}
+	run := &result.Run{Schema: result.Schema, Status: stored.Complete}
 	run.Manifest.Config = result.Config{
 		Points: sweep.Expand(result.Point{}, []string{"watch", "fine"}, axes), Trials: 9, Margin: &margin, Axes: axes,
 	}
 	for trial := 1; trial <= 9; trial++ {
 		for _, p := range run.Manifest.Config.Points {
 			run.Rows = append(run.Rows, result.Row{
-				Point: p, Trial: trial, Status: result.Complete, Seconds: 1, Bought: 1000*rate(p) + int64(trial),
+				Point: p, Trial: trial, Status: stored.Complete, Seconds: 1, Bought: 1000*rate(p) + int64(trial),
 				Audit: result.Audit{Done: true, OK: true},
 			})
 		}

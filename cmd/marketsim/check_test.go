@@ -16,7 +16,14 @@ import (
 func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	t.Helper()
 	begun := time.Now()
-	w, err := history.Create(dir, history.Header{Run: "test:", Subject: "hand", Mix: "1x2", Accounts: 3, Funds: 100, Began: begun})
+	w, err := history.Create(dir, history.Header{
+		Run:      "test:",
+		Subject:  "hand",
+		Mix:      "1x2",
+		Accounts: 3,
+		Funds:    100,
+		Began:    begun,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +35,9 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	r.Minted(at(1), at(2), 1, 1, nil)
 	r.Listed(at(3), at(4), market.Listing{Item: 1, Seller: 1, Price: 40}, nil)
 	final := market.Snapshot{
-		Funds: map[market.UserID]int64{1: 100, 2: 100, 3: 100}, Inventory: map[market.UserID]map[market.ItemID]bool{1: {}},
-		Listings: map[string]int64{},
+		Funds:     map[market.UserID]int64{1: 100, 2: 100, 3: 100},
+		Inventory: map[market.UserID]map[market.ItemID]bool{1: {}},
+		Listings:  map[string]int64{},
 	}
 	for item := market.ItemID(2); item <= market.BatchSize; item++ {
 		final.Inventory[1][item] = true
@@ -49,19 +57,22 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "1-good"), filepath.Join(dir, "2-bad")
 	recorded(t, good, 2)
-	marketsim(t, "check", dir).exits(t, exitFine).says(t, good+"\nhand 1x2: LINEARIZABLE\n", "not checked: that a purchase changes")
+	marketsim(t, "check", dir).exits(t, exitFine).
+		says(t, good+"\nhand 1x2: LINEARIZABLE\n", "not checked: that a purchase changes")
 
 	recorded(t, bad, 2, 3)
 	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "LINEARIZABLE", bad+"\nhand 1x2: VIOLATED\n",
 		"sold by 1 to 3 for 40 coins (0.0", ": sold twice", "violation: the history of hand 1x2 in "+bad)
 	o := marketsim(t, "check", dir, "--format", "json").exits(t, exitViolation)
 	var verdicts []judged
-	if err := json.Unmarshal([]byte(o.stdout), &verdicts); err != nil || len(verdicts) != 2 || verdicts[1].Answer != history.Violated {
+	err := json.Unmarshal([]byte(o.stdout), &verdicts)
+	if err != nil || len(verdicts) != 2 || verdicts[1].Answer != history.Violated {
 		t.Errorf("%v: %s", err, o.stdout)
 	}
 
 	damage(t, good)
-	marketsim(t, "check", dir).exits(t, exitViolation).says(t, "VIOLATED", good, "cut short", "gets no verdict").silent(t, "LINEARIZABLE")
+	marketsim(t, "check", dir).exits(t, exitViolation).
+		says(t, "VIOLATED", good, "cut short", "gets no verdict").silent(t, "LINEARIZABLE")
 	marketsim(t, "check", good).exits(t, exitUsage).says(t, "history.jsonl, line 5").silent(t, "connection to Redis")
 }
 
@@ -94,7 +105,8 @@ func damage(t *testing.T, dir string) {
 func TestCheckOutOfTime(t *testing.T) {
 	dir := t.TempDir()
 	recorded(t, dir, 2)
-	marketsim(t, "check", dir, "--timeout", "1ns").exits(t, exitEnvironment).says(t, "UNKNOWN", "is not decided; give more --timeout")
+	marketsim(t, "check", dir, "--timeout", "1ns").exits(t, exitEnvironment).
+		says(t, "UNKNOWN", "is not decided; give more --timeout")
 }
 
 // TestRunHistory: one row is recorded into the folder, several into folders of their own.
@@ -104,8 +116,8 @@ func TestRunHistory(t *testing.T) {
 	one, several := filepath.Join(dir, "one"), filepath.Join(dir, "several")
 	marketsim(t, short("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--history", one)...).
 		exits(t, exitFine).says(t, "with: marketsim check "+one+"\n")
-	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1", "--backend", "embedded", "--history", several)...).
-		exits(t, exitFine)
+	marketsim(t, short("run", "--strategy", "watch,fine:set-px:ttl=1s", "--mix", "1x1", "--backend", "embedded",
+		"--history", several)...).exits(t, exitFine)
 	o := marketsim(t, "check", dir).exits(t, exitFine).says(t, one+"\nfine 2x2: LINEARIZABLE",
 		"01-watch-1x1\nwatch 1x1: LINEARIZABLE", "02-fine_set-px_ttl=1s-1x1\nfine:set-px:ttl=1s 1x1: LINEARIZABLE")
 	if n := strings.Count(o.stdout, "LINEARIZABLE"); n != 3 {

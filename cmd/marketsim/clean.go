@@ -24,9 +24,11 @@ func newClean(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean --prefix P --redis URL",
 		Short: "Remove what a killed run left on your server",
-		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept with --keep.
-Where a run had several markets, the prefix of the first removes all. Where the note is missing, every key under the prefix
-that is named like a market's goes. Other keys stay. Do not clean a run that is still going.`,
+		Long: "Remove the market that a run made under a prefix and noted there: one that was killed, " +
+			"or one that was kept with --keep.\n" +
+			"Where a run had several markets, the prefix of the first removes all. Where the note is missing, " +
+			"every key under the prefix\n" +
+			"that is named like a market's goes. Other keys stay. Do not clean a run that is still going.",
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
@@ -67,7 +69,8 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	return err
 }
 
-// removeMarkets removes the market under keys, and before it those of its run that its note names, and says what there was.
+// removeMarkets removes the market under keys, and before it those of its run that its note names, and
+// says what there was.
 func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
@@ -95,8 +98,8 @@ func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys
 	return strings.Join(append(messages, message), "\n"), err
 }
 
-// removeLeftovers removes what looks like a market's keys, and has no note: unless nothing shows that a run made them, neither one
-// of them nor a prefix such as runs draw.
+// removeLeftovers removes what looks like a market's keys, and has no note: unless nothing shows that a run made
+// them, neither one of them nor a prefix such as runs draw.
 func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
@@ -105,8 +108,9 @@ func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) 
 	case len(found) == 0:
 		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
 	case !made && !strings.HasPrefix(keys.Prefix(), "marketsim:{"):
-		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
-			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil
+		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
+			"the %s there whose names are like a market's, such as %s",
+			keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil
 	}
 	removed, err := market.RemoveKeys(ctx, conn.Client, slices.Values(found))
 	return removedKeys(keys, removed, err)

@@ -14,7 +14,8 @@ func TestKeepAndClean(t *testing.T) {
 	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:", "--redis", s.url(""))
 	marketsim(t, kept...).exits(t, exitFine).
 		says(t, "the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n")
-	if n := s.conn.Exists(t.Context(), "mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3").Val(); n != 5 {
+	some := []string{"mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3"}
+	if n := s.conn.Exists(t.Context(), some...).Val(); n != 5 {
 		t.Errorf("%d of 5 keys of the market are there", n)
 	}
 	marketsim(t, kept...).exits(t, exitEnvironment).says(t, "prefix already holds keys")
@@ -39,7 +40,8 @@ func TestCleanRefuses(t *testing.T) {
 	s.conn.HSet(t.Context(), "mine:run", "accounts", "many")
 	marketsim(t, clean...).exits(t, exitEnvironment).says(t, "not a note of marketsim")
 	s.holds(t, "mine:run")
-	marketsim(t, "clean", "--prefix", "mine:", "--redis", "redis://"+refusedAddr(t)).exits(t, exitEnvironment).says(t, "cannot reach Redis")
+	marketsim(t, "clean", "--prefix", "mine:", "--redis", "redis://"+refusedAddr(t)).
+		exits(t, exitEnvironment).says(t, "cannot reach Redis")
 }
 
 func TestCleanAfterKill(t *testing.T) {
@@ -88,11 +90,26 @@ func TestCleanWithoutNote(t *testing.T) {
 		more   func(s external)
 		says   string
 	}{
-		"a prefix that was drawn": {"marketsim:{01234567}:", func(external) {}, "removed 6 keys under"},
-		"a torn note":             {"mine:", func(s external) { s.conn.HIncrBy(t.Context(), "mine:run", "items", 1000) }, "removed 7 keys"},
-		"an account":              {"mine:", func(s external) { s.conn.HSet(t.Context(), "mine:users:3", "name", "user-3") }, "removed 7 keys"},
-		"nothing of the sort": {"mine:", func(external) {},
-			"nothing shows that one made the 6 keys there whose names are like a market's, such as mine:"},
+		"a prefix that was drawn": {
+			prefix: "marketsim:{01234567}:",
+			more:   func(external) {},
+			says:   "removed 6 keys under",
+		},
+		"a torn note": {
+			prefix: "mine:",
+			more:   func(s external) { s.conn.HIncrBy(t.Context(), "mine:run", "items", 1000) },
+			says:   "removed 7 keys",
+		},
+		"an account": {
+			prefix: "mine:",
+			more:   func(s external) { s.conn.HSet(t.Context(), "mine:users:3", "name", "user-3") },
+			says:   "removed 7 keys",
+		},
+		"nothing of the sort": {
+			prefix: "mine:",
+			more:   func(external) {},
+			says:   "nothing shows that one made the 6 keys there whose names are like a market's, such as mine:",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newExternal(t)

@@ -78,7 +78,8 @@ func (on yourCluster) neighbours(t *testing.T, names ...string) {
 
 // markets: those of a row lie on all masters.
 func (on yourCluster) markets(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "6", "--duration", "10m",
+		"--redis", on.url())
 	on.trading(t, 6)
 	on.each(t, func(conn *backend.Conn) {
 		if open := conn.Keys(t.Context(), "*:market:").Val(); len(open) != 2 {
@@ -92,8 +93,8 @@ func (on yourCluster) markets(t *testing.T) {
 
 // sweep: the number of markets is an axis.
 func (on yourCluster) sweep(t *testing.T) {
-	marketsim(t, short("sweep", "--strategy", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6", "--redis",
-		on.url())...).exits(t, exitFine).says(t, "markets")
+	marketsim(t, short("sweep", "--strategy", "lua", "--mix", "2x2", "--axis", "markets=1,2", "--trials", "6",
+		"--redis", on.url())...).exits(t, exitFine).says(t, "markets")
 	on.clean(t)
 }
 
@@ -121,20 +122,21 @@ func (on yourCluster) open(t *testing.T) (markets int, listings int64) {
 	on.each(t, func(conn *backend.Conn) {
 		for _, key := range conn.Keys(t.Context(), "*:market:").Val() {
 			if n := conn.ZCard(t.Context(), key).Val(); n > 3 {
-				markets, listings = markets+1, listings+n
+				markets++
+				listings += n
 			}
 		}
 	})
 	return markets, listings
 }
 
-// killed: the prefix of the first market removes all that a killed run left, on every node, and nothing else. Those that
-// it had not made yet are not missed.
+// killed: the prefix of the first market removes all that a killed run left, on every node, and nothing else. Those
+// that it had not made yet are not missed.
 func (on yourCluster) killed(t *testing.T) {
 	neighbours := []string{"a", "b", "c", "d", "e", "f"}
 	on.neighbours(t, neighbours...)
-	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis",
-		on.url())
+	c := startChild(t, "run", "--strategy", "fine:set-px,watch", "--mix", "6x6", "--markets", "3", "--duration", "1m",
+		"--redis", on.url())
 	prefix := prefixOf(t, c)
 	on.trading(t, 3)
 	c.kill()
@@ -168,7 +170,8 @@ func (on yourCluster) may(t *testing.T, right, pattern string) {
 
 // notRemoved: one market cannot be removed, and the run says how to do it.
 func (on yourCluster) notRemoved(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "lua", "--mix", "6x6", "--markets", "3", "--duration", "1m",
+		"--redis", on.url())
 	prefix := prefixOf(t, c)
 	on.trading(t, 3)
 	const second = "*-2*" // market
@@ -181,19 +184,20 @@ func (on yourCluster) notRemoved(t *testing.T) {
 }
 
 func (on yourCluster) interrupted(t *testing.T) {
-	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "3", "--duration", "1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "3", "--duration", "1m",
+		"--redis", on.url())
 	on.trading(t, 3)
 	c.interrupt()
 	c.end().exits(t, exitInterrupted)
 	on.clean(t)
 }
 
-// interruptedWhileStocked: Ctrl-C while the items of several markets, which are open, are being listed leaves nothing of them.
-// The nodes answer no write until the run has heard it.
+// interruptedWhileStocked: Ctrl-C while the items of several markets, which are open, are being listed leaves nothing
+// of them. The nodes answer no write until the run has heard it.
 func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	const stock = 1_000_000 // take seconds
-	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "6", "--stock", fmt.Sprint(stock), "--duration",
-		"1m", "--redis", on.url())
+	c := startChild(t, "run", "--strategy", "watch", "--mix", "6x6", "--markets", "6", "--stock", fmt.Sprint(stock),
+		"--duration", "1m", "--redis", on.url())
 	eventually(t, "the first listings", func() bool {
 		markets, _ := on.open(t)
 		return markets > 0
@@ -219,7 +223,8 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 // rights: a user who may not ask for the cluster's slots is told how to be allowed to.
 func (on yourCluster) rights(t *testing.T) {
 	on.each(t, func(conn *backend.Conn) {
-		if err := conn.Do(t.Context(), "acl", "setuser", "guest", "on", ">s3cret", "~*", "&*", "+@all", "-cluster").Err(); err != nil {
+		command := []any{"acl", "setuser", "guest", "on", ">s3cret", "~*", "&*", "+@all", "-cluster"}
+		if err := conn.Do(t.Context(), command...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
 
@@ -41,8 +42,8 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output is where a result goes: to stdout in a format, and as JSON into a folder if there is one. Its flags mean the same
-// in every command.
+// An output is where a result goes: to stdout in a format, and as JSON into a folder if there is one. Its flags mean
+// the same in every command.
 type output struct {
 	format    string
 	formats   []string // that the command has
@@ -114,7 +115,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		switch d := one.drawing.(type) {
 		case *result.Run:
 			runs = append(runs, view.Named{Name: one.name, Run: d})
-		case *result.Faults:
+		case *verify.Faults:
 			docs = append(docs, view.Faults(d))
 		}
 	}

@@ -85,10 +85,10 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish; the first signal ends the
-// others, as if nobody listened. It returns a context that ends at the first signal: the command then finishes what is in
-// flight. The second signal closes what the command has started, so that no private server stays behind, and ends the program;
-// a third does not wait for that. Stop ends the watch.
+// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish; the first signal
+// ends the others, as if nobody listened. It returns a context that ends at the first signal: the command then
+// finishes what is in flight. The second signal closes what the command has started, so that no private server stays
+// behind, and ends the program; a third does not wait for that. Stop ends the watch.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
@@ -100,7 +100,8 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 				cancel()
 			},
 			func() {
-				fmt.Fprintln(p.stderr, "marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
+				fmt.Fprintln(p.stderr,
+					"marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
 				go p.leave()
 			},
 			func() { os.Exit(exitInterrupted) },

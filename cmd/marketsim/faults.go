@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
@@ -28,11 +29,16 @@ func newFaults(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
 		Short: "Show what strategies and locks lose when clients, connections and servers fail",
-		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or given a wrong clock at a
-chosen step, never by luck, and every coin and item is counted afterwards. A finding says what happened to money and items,
-and how long others were kept out. Everything it needs is private. What this machine cannot run is marked "not played". The
-exit code is 3 when a lock broke a promise that it made; harm that nobody promised to survive is a finding and no violation.
---add completes a table of everything: it runs what is missing there and what is named, and keeps what it cannot run here.`,
+		Long: "Run each scenario with each lock: clients that are processes of their own are paused, killed, " +
+			"cut off or given a wrong clock at a\n" +
+			"chosen step, never by luck, and every coin and item is counted afterwards. " +
+			"A finding says what happened to money and items,\n" +
+			"and how long others were kept out. Everything it needs is private. " +
+			"What this machine cannot run is marked \"not played\". The\n" +
+			"exit code is 3 when a lock broke a promise that it made; harm that nobody promised to survive is a finding " +
+			"and no violation.\n" +
+			"--add completes a table of everything: it runs what is missing there and what is named, " +
+			"and keeps what it cannot run here.",
 		Example: `  marketsim faults                                       everything, in some minutes
   marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
   marketsim faults --scenario pause --lock redlock,fenced,watch
@@ -43,7 +49,8 @@ exit code is 3 when a lock broke a promise that it made; harm that nobody promis
 	group(cmd, "Cells", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.scenarios, "scenario", nil,
 			"`names` of scenarios, separated by commas (default all but those of a cluster)")
-		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies (default all, on a cluster watch, fine and lua)")
+		flags.StringSliceVar(&f.locks, "lock", nil, "`SPEC`s of locks, under the strategy fine, or of strategies "+
+			"(default all, on a cluster watch, fine and lua)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
@@ -54,11 +61,13 @@ exit code is 3 when a lock broke a promise that it made; harm that nobody promis
 	return cmd
 }
 
-// chosen is what was asked for, or everything. Scenarios of a cluster run, where nobody says with what, with a few strategies.
+// chosen is what was asked for, or everything. Scenarios of a cluster run, where nobody says with what, with
+// a few strategies.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
-		if scenarios, err = fault.Named(f.scenarios...); err != nil {
+		scenarios, err = fault.Named(f.scenarios...)
+		if err != nil {
 			return nil, nil, fmt.Errorf("%w; 'marketsim list --scenarios' says what each is", err)
 		}
 	}
@@ -68,7 +77,8 @@ func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Schem
 			locks = []string{"watch", "fine", "lua"}
 		}
 	}
-	if schemes, err = fault.Schemes(catalogue.Full(), locks...); err != nil {
+	schemes, err = fault.Schemes(catalogue.Full(), locks...)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%w; 'marketsim list' shows locks, strategies and their parameters", err)
 	}
 	return scenarios, schemes, nil
@@ -79,13 +89,16 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var before *result.Faults
+	var before *verify.Faults
 	if f.add != "" {
-		f.out.dir, f.out.force = f.add, true
-		if before, err = readFaults(f.add); err != nil {
+		f.out.dir = f.add
+		f.out.force = true
+		before, err = readFaults(f.add)
+		if err != nil {
 			return usageError{fmt.Errorf("--add: %w", err)}
 		}
-		if scenarios, schemes, err = new(faultFlags).chosen(); err != nil {
+		scenarios, schemes, err = new(faultFlags).chosen()
+		if err != nil {
 			return err
 		}
 	}
@@ -95,7 +108,8 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 			return usageError{fmt.Errorf("--add %s: %w", f.add, err)}
 		}
 	}
-	if err = f.out.prepare(); err != nil {
+	err = f.out.prepare()
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),
@@ -105,18 +119,21 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	failure := p.findFaults(ctx, res, scenarios, schemes)
 	if before != nil {
 		if n := res.Restore(before); n > 0 {
-			fmt.Fprintf(p.stderr, "%s not played here, and kept as stored before\n", english.Plural(n, "finding was", "findings were"))
+			fmt.Fprintf(p.stderr, "%s not played here, and kept as stored before\n",
+				english.Plural(n, "finding was", "findings were"))
 		}
 	}
 	incomplete := faultStatus(ctx, res, failure)
-	if old, err := readFaults(f.out.dir); incomplete != nil && err == nil && old.Status == result.Complete {
+	if old, err := readFaults(f.out.dir); incomplete != nil && err == nil && old.Status == stored.Complete {
 		f.out.file = "incomplete-" + f.out.file // the complete one stays
 	}
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs what a result misses on private servers, which are gone when it returns, and stores in it what it finds.
-func (p *program) findFaults(ctx context.Context, res *result.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
+// findFaults runs what a result misses on private servers, which are gone when it returns, and stores in
+// it what it finds.
+func (p *program) findFaults(
+	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
 	missing, all := res.Missing(), len(res.Missing())
 	if all == 0 {
@@ -134,8 +151,9 @@ func (p *program) findFaults(ctx context.Context, res *result.Faults, scenarios 
 	}
 	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Describe())
 	done := 0
-	return runner.Run(ctx, res, scenarios, schemes, func(f result.Finding) {
-		if missing[f.Scenario]--; missing[f.Scenario] == 0 {
+	return runner.Run(ctx, res, scenarios, schemes, func(f verify.Finding) {
+		missing[f.Scenario]--
+		if missing[f.Scenario] == 0 {
 			done++
 			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, all, f.Scenario)
 		}
@@ -143,34 +161,34 @@ func (p *program) findFaults(ctx context.Context, res *result.Faults, scenarios 
 }
 
 // readFaults reads the table that a folder holds.
-func readFaults(dir string) (*result.Faults, error) {
+func readFaults(dir string) (*verify.Faults, error) {
 	one, err := loadFile(filepath.Join(dir, faultsFile))
 	if err != nil {
 		return nil, err
 	}
-	if faults, ok := one.drawing.(*result.Faults); ok {
+	if faults, ok := one.drawing.(*verify.Faults); ok {
 		return faults, nil
 	}
 	return nil, fmt.Errorf("%s holds a run", one.name)
 }
 
 // faultStatus says in the result how it ended, and returns an error if not all was found.
-func faultStatus(ctx context.Context, res *result.Faults, failure error) error {
+func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 	found := fmt.Sprintf("%d of %s; the report holds what was found", res.Found(),
 		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 	switch {
 	case failure == nil:
-		res.Status = result.Complete
+		res.Status = stored.Complete
 		return nil
 	case ctx.Err() != nil:
-		res.Status = result.Interrupted
+		res.Status = stored.Interrupted
 		return fmt.Errorf("%w: %s", errInterrupted, found)
 	}
 	return fmt.Errorf("incomplete: %s\n%w", found, failure)
 }
 
 // promisesBroken names the locks that broke a promise.
-func promisesBroken(res *result.Faults) error {
+func promisesBroken(res *verify.Faults) error {
 	var errs []error
 	for _, f := range res.Broken() {
 		errs = append(errs, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,

@@ -7,16 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // storedFaults is a table of faults that is kept.
 const storedFaults = "../../results/faults"
 
-func parseFaults(t *testing.T, text string) *result.Faults {
+func parseFaults(t *testing.T, text string) *verify.Faults {
 	t.Helper()
-	res, err := result.ReadFaults(strings.NewReader(text))
+	res, err := verify.ReadFaults(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -35,7 +36,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if res.Status != result.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
+	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
 		t.Errorf("stored %+v", res)
 	}
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
@@ -49,14 +50,14 @@ func TestFaultsOnABareMachine(t *testing.T) {
 	o := startChildIn(t, []string{"PATH=" + t.TempDir()}, "faults", "--scenario", "crash-holding", "--lock",
 		"zookeeper,redlock,setnx", "--format", "json").end().exits(t, exitFine)
 	for i, f := range parseFaults(t, o.stdout).Findings {
-		if bare := i < 2; bare != (f.Verdict == result.Unavailable) || bare && !strings.Contains(f.Why, "install") {
+		if bare := i < 2; bare != (f.Verdict == verify.Unavailable) || bare && !strings.Contains(f.Why, "install") {
 			t.Errorf("%+v", f)
 		}
 	}
 }
 
-// TestFaultsAdded: a machine without servers plays what it can of what is missing or named, and keeps the rest, marked. The
-// file stays as it is, byte by byte, where nothing is missing.
+// TestFaultsAdded: a machine without servers plays what it can of what is missing or named, and keeps the rest,
+// marked. The file stays as it is, byte by byte, where nothing is missing.
 func TestFaultsAdded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,7 +100,7 @@ func TestFaultsAdded(t *testing.T) {
 
 // TestBrokenPromiseIsAViolation, also where more went wrong.
 func TestBrokenPromiseIsAViolation(t *testing.T) {
-	res := &result.Faults{Findings: []result.Finding{
+	res := &verify.Faults{Findings: []verify.Finding{
 		{Scenario: "pause", Subject: "fenced", Verdict: "sold twice", Broken: "fenced"},
 		{Scenario: "pause", Subject: "set-px", Verdict: "sold twice"},
 	}}
@@ -111,7 +112,7 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)
 	}
-	if err := promisesBroken(&result.Faults{Findings: res.Findings[1:]}); err != nil {
+	if err := promisesBroken(&verify.Faults{Findings: res.Findings[1:]}); err != nil {
 		t.Errorf("harm that nobody promised to survive: %v", err)
 	}
 }

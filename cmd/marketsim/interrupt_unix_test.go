@@ -21,6 +21,7 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 func TestInterrupted(t *testing.T) {
@@ -37,10 +38,12 @@ func TestInterrupted(t *testing.T) {
 	s.holds(t)
 	for _, text := range []string{o.stdout, read(t, filepath.Join(dir, runFile))} {
 		res := parse(t, text)
-		if res.Status != result.Interrupted || len(res.Rows) != 1 {
+		if res.Status != stored.Interrupted || len(res.Rows) != 1 {
 			t.Fatalf("the result is %s with %d rows, want interrupted with 1", res.Status, len(res.Rows))
 		}
-		if r := res.Rows[0]; r.Status != result.Interrupted || !r.Audit.Done || !r.Audit.OK || r.Listed+r.Bought == 0 {
+		r := res.Rows[0]
+		audited := r.Audit.Done && r.Audit.OK
+		if r.Status != stored.Interrupted || !audited || r.Listed+r.Bought == 0 {
 			t.Errorf("the row is not a measured and audited one: %+v", r)
 		}
 	}
@@ -51,11 +54,12 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedRounds(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	c := startChild(t, "reproduce", "--trials", "15", "--duration", "100ms", "--warmup", "0s", "--redis", s.url(""), "--format", "json")
+	c := startChild(t, "reproduce", "--trials", "15", "--duration", "100ms", "--warmup", "0s",
+		"--redis", s.url(""), "--format", "json")
 	c.told("\n27/135 ")
 	c.interrupt()
 	res := parse(t, c.end().exits(t, exitInterrupted).stdout)
-	if n := len(res.CompleteRounds()); res.Status != result.Interrupted || n < 3 || n > 14 {
+	if n := len(res.CompleteRounds()); res.Status != stored.Interrupted || n < 3 || n > 14 {
 		t.Errorf("%s with %d rounds", res.Status, n)
 	}
 	for _, c := range res.Claims {
@@ -131,8 +135,9 @@ var serverAddr = regexp.MustCompile(`redis://(\S+)`)
 func TestPrivatePasswordIsHidden(t *testing.T) {
 	path, password := spied(t)
 	dir := t.TempDir()
-	c := startChildIn(t, []string{"PATH=" + path}, "run", "--strategy", "fine,fine:set-px", "--mix", "1x1", "--duration", "1s",
-		"--backend", "local", "--out", filepath.Join(dir, "out"), "--history", filepath.Join(dir, "history"))
+	c := startChildIn(t, []string{"PATH=" + path}, "run", "--strategy", "fine,fine:set-px", "--mix", "1x1",
+		"--duration", "1s", "--backend", "local", "--out", filepath.Join(dir, "out"),
+		"--history", filepath.Join(dir, "history"))
 	addr := serverAddr.FindStringSubmatch(c.told("backend: private ") + c.told("\n"))[1]
 	without := backend.Target{Network: "tcp", Addr: addr}
 	if conn, err := backend.Dial(t.Context(), without); !errors.Is(err, backend.ErrAuth) {
@@ -150,7 +155,9 @@ func spied(t *testing.T) (path string, password func() string) {
 	}
 	path = t.TempDir()
 	told := filepath.Join(path, "told")
-	script := fmt.Sprintf("#!/bin/sh\nread -r a; read -r b; printf '%%s\\n' \"$a\" \"$b\" >%[1]q\nexec %[2]q \"$@\" <%[1]q\n", told, program)
+	script := fmt.Sprintf("#!/bin/sh\n"+
+		"read -r a; read -r b; printf '%%s\\n' \"$a\" \"$b\" >%[1]q\n"+
+		"exec %[2]q \"$@\" <%[1]q\n", told, program)
 	if err := os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -182,15 +189,16 @@ func TestInterruptedFaults(t *testing.T) {
 		"set-px,setnx,setnx-expire,fenced,queue,getset,reentrant,set-ex-fixed,set-ex-compare", "--out", dir, "--force")
 	c.told("\n1/2 crash-half-taken") // and most of the others wait for a TTL
 	c.interrupt()
-	c.end().exits(t, exitInterrupted).says(t, "marketsim: interrupted: ", " of 20 findings; the report holds what was found", "stored in "+dir)
+	c.end().exits(t, exitInterrupted).says(t,
+		"marketsim: interrupted: ", " of 20 findings; the report holds what was found", "stored in "+dir)
 	marketsim(t, "report", filepath.Join(dir, "incomplete-"+faultsFile)).exits(t, exitFine).says(t, "interrupted")
 	if read(t, filepath.Join(dir, faultsFile)) != complete {
 		t.Error("the complete result was replaced")
 	}
 }
 
-// longRuns are commands that take longer than any test waits before it interrupts them. Those with locks that need other
-// servers ask for all that this machine has.
+// longRuns are commands that take longer than any test waits before it interrupts them. Those with locks that need
+// other servers ask for all that this machine has.
 var longRuns = []string{
 	"faults --out", // the whole table: a part of it ends too soon where the slow servers are missing
 	"run --strategy watch,fine:redlock,fine:zookeeper,fine:etcd --mix 2x2 --duration 10m --backend local --out",
@@ -258,13 +266,13 @@ func interruptAfter(t *testing.T, args []string, after time.Duration) {
 	}
 	o.exits(t, exitInterrupted)
 	if args[0] != "faults" {
-		if path := filepath.Join(dir, runFile); exists(path) && parse(t, read(t, path)).Status != result.Interrupted {
+		if path := filepath.Join(dir, runFile); exists(path) && parse(t, read(t, path)).Status != stored.Interrupted {
 			t.Errorf("it stored %s", read(t, path))
 		}
 		return
 	}
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if cells := len(res.Scenarios) * len(res.Subjects); res.Status != result.Interrupted || len(res.Findings) != cells ||
+	if cells := len(res.Scenarios) * len(res.Subjects); res.Status != stored.Interrupted || len(res.Findings) != cells ||
 		res.Found() == cells {
 		t.Errorf("%s with %d findings, %d of them found", res.Status, len(res.Findings), res.Found())
 	}

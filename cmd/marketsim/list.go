@@ -23,8 +23,9 @@ func newList(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [NAME]",
 		Short: "List the strategies, locks and scenarios, or tell all of one",
-		Long: `List strategies and locks, or with --scenarios the fault scenarios. With a name, tell all of that one: how it works, its
-parameters, where it comes from and, of a lock, what it promises.`,
+		Long: "List strategies and locks, or with --scenarios the fault scenarios. With a name, tell all of that one: " +
+			"how it works, its\n" +
+			"parameters, where it comes from and, of a lock, what it promises.",
 		Example: `  marketsim list
   marketsim list set-px
   marketsim list --locks --format csv`,
@@ -52,7 +53,8 @@ parameters, where it comes from and, of a lock, what it promises.`,
 			case out.format == asCSV && len(docs) == 1 && len(docs[0].Blocks) > 0:
 				return docs[0].Blocks[0].Table.CSV(p.stdout)
 			case out.format == asCSV:
-				return usageError{errors.New("csv is for one table: " + args[0] + " has none, or is two things; take another --format")}
+				return usageError{errors.New("csv is for one table: " + args[0] +
+					" has none, or is two things; take another --format")}
 			}
 			return drawDocs(p.stdout, out.format, docs...)
 		},
@@ -120,7 +122,8 @@ func (e entry) doc() *view.Doc {
 func told(all []entry, name string) (docs []*view.Doc, err error) {
 	var names []string
 	for _, e := range all {
-		if names = append(names, e.name); e.name == name {
+		names = append(names, e.name)
+		if e.name == name {
 			docs = append(docs, e.doc())
 		}
 	}
@@ -147,11 +150,13 @@ func overview(all []entry) *view.Doc {
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
 		"Locks, as in fine:set-px or coarse:set-px+watchdog:ttl=500ms: " + strings.Join(good, ", ") + ".",
 		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
-		"'marketsim list NAME' tells all of one; --locks says what each lock promises, --scenarios what 'marketsim faults' can run.",
+		"'marketsim list NAME' tells all of one; --locks says what each lock promises, " +
+			"--scenarios what 'marketsim faults' can run.",
 	}}}}
 }
 
-// promises shows which lock makes which promise. Of ZooKeeper and etcd those about the loss of a node take three servers.
+// promises shows which lock makes which promise. Of ZooKeeper and etcd those about the loss of a node
+// take three servers.
 func promises(kinds []lock.Kind) *view.Table {
 	headings := []string{"lock"}
 	for _, p := range (lock.Promises{}).List() {
@@ -177,8 +182,8 @@ func features() view.Block {
 		t.Add(c[0], c[1]+" / "+c[2], c[3]+" / "+c[4], c[5]+" / "+c[6], c[7]+" / "+c[8])
 	}
 	return view.Block{Table: t, Note: []string{
-		"Published / observed: what the literature says of a lock, and what was seen in the scenarios of 'marketsim faults' " +
-			"and by a test that enters again. -: nobody says, or nothing could be seen.",
+		"Published / observed: what the literature says of a lock, and what was seen in the scenarios of " +
+			"'marketsim faults' and by a test that enters again. -: nobody says, or nothing could be seen.",
 	}}
 }
 

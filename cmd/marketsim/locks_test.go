@@ -68,10 +68,12 @@ func TestMastersOfOnesOwn(t *testing.T) {
 	five := testkit.Masters(t, 3)
 	var urls, shown []string
 	for _, target := range five.Targets() {
-		urls, shown = append(urls, "redis://:"+target.Password+"@"+target.Addr), append(shown, target.String())
+		urls = append(urls, "redis://:"+target.Password+"@"+target.Addr)
+		shown = append(shown, target.String())
 	}
-	o := marketsim(t, "run", "--backend", "local", "--strategy", "fine:redlock:node-timeout=2.5s", "--mix", "1x1", "--duration", "100ms",
-		"--warmup", "0s", "--redlock", strings.Join(urls, ","), "--format", "json").exits(t, exitFine)
+	o := marketsim(t, "run", "--backend", "local", "--strategy", "fine:redlock:node-timeout=2.5s", "--mix", "1x1",
+		"--duration", "100ms", "--warmup", "0s", "--redlock", strings.Join(urls, ","), "--format", "json").
+		exits(t, exitFine)
 	if stored := parse(t, o.stdout).Manifest.Config.LockServers["redlock"]; stored != strings.Join(shown, ",") {
 		t.Errorf("the manifest names %v, want %v", shown, urls)
 	}
@@ -86,13 +88,13 @@ func TestMastersOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestBrowsersCountTornReads runs readers beside writers, under a lock that keeps them apart. On a busy machine it takes
-// longer until they have looked.
+// TestBrowsersCountTornReads runs readers beside writers, under a lock that keeps them apart. On a busy machine it
+// takes longer until they have looked.
 func TestBrowsersCountTornReads(t *testing.T) {
 	t.Parallel()
 	for length := 300 * time.Millisecond; length < 10*time.Second; length *= 3 {
-		res := measured(t, "run", "--backend", "embedded", "--strategy", "coarse:rw-safe,fine:rw-safe", "--browsers", "2", "--mix", "2x2",
-			"--duration", length.String(), "--warmup", "0s")
+		res := measured(t, "run", "--backend", "embedded", "--strategy", "coarse:rw-safe,fine:rw-safe",
+			"--browsers", "2", "--mix", "2x2", "--duration", length.String(), "--warmup", "0s")
 		looked := true
 		for _, row := range res.Rows {
 			looked = looked && row.BrowseMS.Count > 0

@@ -2,8 +2,8 @@
 // with sellers and buyers, under scripts, optimistic locking, a market-wide lock, per-item locks and no protection,
 // and accounts for every coin and item afterwards. Without an argument it says which commands it has.
 //
-// Values go one way: flags become a plan (plan.go), the plan is measured (measure.go) on servers that are started or named
-// (server.go, sites.go), and the result is drawn (draw.go).
+// Values go one way: flags become a plan (plan.go), the plan is measured (measure.go) on servers that are started or
+// named (server.go, sites.go), and the result is drawn (draw.go).
 //
 // # Exit codes
 //
@@ -86,18 +86,25 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = usageError{fmt.Errorf("%w (see '%s --help')", err, cmd.CommandPath())}
 	}
 	if err != nil && !isUsage(err) { // it may be the server's: then the next step is added, unless it is in it
-		if explained := backend.Explain(err); !strings.Contains(err.Error(), strings.TrimPrefix(explained.Error(), err.Error())) {
+		explained := backend.Explain(err)
+		step := strings.TrimPrefix(explained.Error(), err.Error())
+		if !strings.Contains(err.Error(), step) {
 			err = explained
 		}
 	}
-	return p.discreet(cmp.Or(err, help.Flush()))
+	flushed := help.Flush()
+	if err == nil {
+		err = flushed
+	}
+	return p.discreet(err)
 }
 
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "marketsim",
 		Short: "How should concurrent clients share state in Redis?",
-		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, optimistic locking, a
+		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, ` +
+			`optimistic locking, a
 market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
 
 Without --redis it starts a private server: redis-server or valkey-server if there is one in PATH, else Redis in
@@ -116,8 +123,8 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	}
 	root.SetUsageFunc(usage)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newList(p), newReport(p),
-		newClean(p))
+	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newList(p),
+		newReport(p), newClean(p))
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
 		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 where there is no such command
@@ -175,7 +182,8 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 			values = list.GetSlice()
 		}
 		if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
-			err = usageError{fmt.Errorf("--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)}
+			err = usageError{fmt.Errorf(
+				"--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)}
 		}
 	})
 	return err
@@ -215,8 +223,8 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// discreet returns err without passwords: of URLs, which may have been typed in the wrong place, and of the server, where it
-// repeats the arguments of a command. What a terminal obeys is not in it either.
+// discreet returns err without passwords: of URLs, which may have been typed in the wrong place, and of the server,
+// where it repeats the arguments of a command. What a terminal obeys is not in it either.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify/history"
 	"github.com/marketsim/marketsim/view"
@@ -40,7 +40,8 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	fmt.Fprintln(p.stderr, plan.ahead())
 	on := &running{options: plan.options}
 	defer func() { err = errors.Join(err, on.close()) }()
-	if err = on.start(ctx, p, plan); err == nil {
+	err = on.start(ctx, p, plan)
+	if err == nil {
 		err = on.ready(ctx, p, plan)
 	}
 	if err != nil {
@@ -50,7 +51,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	run := &result.Run{Schema: result.Schema, Status: result.Incomplete, Manifest: m, Rows: []result.Row{}}
+	run := &result.Run{Schema: result.Schema, Status: stored.Incomplete, Manifest: m, Rows: []result.Row{}}
 	wrong, failure := p.rounds(ctx, plan, on, run)
 	if len(plan.config.Reproduces) > 0 {
 		run.Claims = bench.Judge(run)
@@ -62,7 +63,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	if dir := plan.options.History; dir != "" && len(run.Rows) > 0 {
 		fmt.Fprintf(p.stderr, "history recorded; judge it with: marketsim check %s\n", quote(dir))
 	}
-	if failure == nil && run.Status == result.Complete {
+	if failure == nil && run.Status == stored.Complete {
 		failure = bench.NothingBought(run.Rows, plan.options.Duration)
 	}
 	return errors.Join(wrong, failure, finished)
@@ -76,9 +77,9 @@ type running struct {
 	options bench.Options
 }
 
-// start starts the servers that locks need and the market's, or takes the user's. What is started is ended by close, or at the
-// user's second Ctrl-C. A server of a lock that cannot be started is a mistake in the command line: the user asked for a lock
-// that this machine cannot have.
+// start starts the servers that locks need and the market's, or takes the user's. What is started is ended by close,
+// or at the user's second Ctrl-C. A server of a lock that cannot be started is a mistake in the command line: the
+// user asked for a lock that this machine cannot have.
 func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
 	var needs []string
 	for _, spec := range plan.specs {
@@ -87,9 +88,11 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 			needs = append(needs, need)
 		}
 	}
-	if on.locks, err = servers.ForLock(ctx, plan.server.locks, needs...); errors.Is(err, backend.ErrUnavailable) {
+	on.locks, err = servers.ForLock(ctx, plan.server.locks, needs...)
+	if errors.Is(err, backend.ErrUnavailable) {
 		return usageError{err}
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	p.atOnce(on.locks.Close)
@@ -100,7 +103,8 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	for _, without := range missing {
 		fmt.Fprintf(p.stderr, "warning: %s\n", p.discreet(errors.New(without)))
 	}
-	if on.market, err = plan.server.start(ctx); err != nil {
+	on.market, err = plan.server.start(ctx)
+	if err != nil {
 		return err
 	}
 	p.atOnce(on.market.Close)
@@ -110,7 +114,11 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	}
 	on.sites, err = sites(on.market, plan.options.Keys, most)
 	on.options.Dial = on.market.Dialer(plan.config.Prefix)
-	on.options.Servers = lock.Servers{Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd}
+	on.options.Servers = lock.Servers{
+		Masters:   servers.Dialers(on.locks.Masters),
+		ZooKeeper: on.locks.ZooKeeper,
+		Etcd:      on.locks.Etcd,
+	}
 	return err
 }
 
@@ -145,11 +153,15 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		if err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close()); errors.Is(err, market.ErrOccupied) {
-			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
-		}
-		if err != nil {
-			return err
+		occupied := market.Occupied(ctx, conn.Client, site.Keys)
+		closed := conn.Close()
+		switch {
+		case errors.Is(occupied, market.ErrOccupied):
+			return fmt.Errorf("%w (%s)", occupied, plan.server.clean(plan.config.Prefix))
+		case occupied != nil:
+			return occupied
+		case closed != nil:
+			return closed
 		}
 	}
 	if !plan.options.Private {
@@ -168,18 +180,18 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures round after round until a row fails or the user stops it, and stores the result after each row. Wrong is
-// what audits found.
+// rounds measures round after round until a row fails or the user stops it, and stores the result after each row.
+// Wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
-	ended := func(status result.Status, err error) (error, error) {
+	ended := func(status stored.Status, err error) (error, error) {
 		run.Status = status
 		return wrong, p.incomplete(plan, run, err)
 	}
 	for trial := 1; trial <= plan.config.Trials; trial++ {
 		for _, i := range plan.order(trial) {
 			if ctx.Err() != nil {
-				return ended(result.Interrupted, nil)
+				return ended(stored.Interrupted, nil)
 			}
 			point := plan.config.Points[i]
 			o := on.optionsOf(plan, point)
@@ -187,7 +199,8 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
 			row, err := bench.Run(ctx, point, trial, o)
 			if len(plan.config.Axes) > 0 { // which makes many rows: with these the file would be three times as large
-				row.Course, row.Histogram = nil, ""
+				row.Course = nil
+				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
 			left := time.Duration(all-len(run.Rows)) * (plan.options.Warmup + plan.options.Duration)
@@ -195,16 +208,16 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
 			case err != nil:
-				return ended(result.Incomplete, err)
-			case row.Status == result.Interrupted:
-				return ended(result.Interrupted, nil)
+				return ended(stored.Incomplete, err)
+			case row.Status == stored.Interrupted:
+				return ended(stored.Interrupted, nil)
 			}
 			if err := plan.out.save(run); err != nil {
-				return ended(result.Incomplete, err)
+				return ended(stored.Incomplete, err)
 			}
 		}
 	}
-	run.Status = result.Complete
+	run.Status = stored.Complete
 	return wrong, nil
 }
 
@@ -235,7 +248,7 @@ func (p *plan) order(round int) []int {
 func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
 	done := 0
 	for _, r := range run.Rows {
-		if r.Status == result.Complete {
+		if r.Status == stored.Complete {
 			done++
 		}
 	}
@@ -250,8 +263,14 @@ func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
 // describe is what is about to run, and where. What cannot be found out about this machine stays empty.
 func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
 	m := result.Manifest{
-		Version: version(), Command: p.commandLine(), Seed: plan.options.Seed, Started: time.Now().UTC().Truncate(time.Second),
-		Config: plan.config, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Version: version(),
+		Command: p.commandLine(),
+		Seed:    plan.options.Seed,
+		Started: time.Now().UTC().Truncate(time.Second),
+		Config:  plan.config,
+		Go:      runtime.Version(),
+		OS:      runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs:    runtime.NumCPU(),
 	}
 	if info, err := cpu.Info(); err == nil && len(info) > 0 {
 		m.CPU = info[0].ModelName
@@ -260,8 +279,12 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 		m.Kernel = kernel
 	}
 	info, err := on.market.Info(ctx)
-	m.Backend, m.Server, m.ServerVersion, m.ServerConfig = string(on.market.Name), info.Product, info.Version, info.Config
-	m.Config.Target, m.Config.LockServers = on.market.Target.String(), lockServers(on.locks)
+	m.Backend = string(on.market.Name)
+	m.Server = info.Product
+	m.ServerVersion = info.Version
+	m.ServerConfig = info.Config
+	m.Config.Target = on.market.Target.String()
+	m.Config.LockServers = lockServers(on.locks)
 	return m, err
 }
 

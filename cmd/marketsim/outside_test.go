@@ -61,8 +61,9 @@ func TestOutsideRun(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, "run", "--strategy", "watch,lua", "--mix", "1x1,1x2", "--redis", s.url(""), "--out", dir, // long enough for
-		"--duration", "1s", "--warmup", "100ms").exits(t, exitFine) // a purchase on a machine that does something else
+	// long enough for a purchase on a machine that does something else
+	o := marketsim(t, "run", "--strategy", "watch,lua", "--mix", "1x1,1x2", "--redis", s.url(""), "--out", dir,
+		"--duration", "1s", "--warmup", "100ms").exits(t, exitFine)
 	s.holds(t, "theirs", "marketsim:{other}:market:")
 	if read(t, filepath.Join(dir, "run.json")) == "" || marketsim(t, "report", dir).exits(t, exitFine).stdout != o.stdout {
 		t.Error("report does not draw what was printed")
@@ -73,11 +74,19 @@ func TestOutsideRun(t *testing.T) {
 	}
 	for _, line := range lines {
 		name := line["strategy"] + " " + line["sellers"] + "x" + line["buyers"]
-		bought, rate, seconds := number(t, line, "bought"), number(t, line, "purchases_per_second"), number(t, line, "seconds")
-		if line["status"] != "complete" || line["audit_ok"] != "true" || bought == 0 || rate < 0.99*bought/seconds || rate > 1.01*bought/seconds {
-			t.Errorf("%s: %s, audit %s, %v bought in %v s, %v/s", name, line["status"], line["audit_ok"], bought, seconds, rate)
+		bought := number(t, line, "bought")
+		rate := number(t, line, "purchases_per_second")
+		seconds := number(t, line, "seconds")
+		ended := line["status"] == "complete" && line["audit_ok"] == "true"
+		fits := rate >= 0.99*bought/seconds && rate <= 1.01*bought/seconds
+		if !ended || bought == 0 || !fits {
+			t.Errorf("%s: %s, audit %s, %v bought in %v s, %v/s",
+				name, line["status"], line["audit_ok"], bought, seconds, rate)
 		}
-		if p50, p99, most := number(t, line, "wait_ms_p50"), number(t, line, "wait_ms_p99"), number(t, line, "wait_ms_max"); p50 <= 0 || p50 > p99 || p99 > most {
+		p50 := number(t, line, "wait_ms_p50")
+		p99 := number(t, line, "wait_ms_p99")
+		most := number(t, line, "wait_ms_max")
+		if p50 <= 0 || p50 > p99 || p99 > most {
 			t.Errorf("%s: waits p50 %v, p99 %v, max %v", name, p50, p99, most)
 		}
 		for _, format := range []string{"text", "markdown"} {
@@ -93,7 +102,8 @@ func TestOutsideRun(t *testing.T) {
 func TestOutsideGobench(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
-	marketsim(t, brief("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--out", dir)...).exits(t, exitFine)
+	marketsim(t, brief("run", "--strategy", "fine", "--mix", "2x2", "--backend", "embedded", "--out", dir)...).
+		exits(t, exitFine)
 	text := marketsim(t, "report", dir, "--format", "gobench").exits(t, exitFine).stdout
 	r, found := benchfmt.NewReader(strings.NewReader(text), "stdout"), 0
 	for r.Scan() {
@@ -117,8 +127,8 @@ func TestOutsideUnsafe(t *testing.T) {
 	t.Parallel()
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		recorded := filepath.Join(t.TempDir(), "history")
-		marketsim(t, "run", "--strategy", "unsafe", "--mix", "5x5", "--duration", "1s", "--warmup", "0s", "--backend", string(s.Name),
-			"--history", recorded).exits(t, exitViolation).says(t, "violation")
+		marketsim(t, "run", "--strategy", "unsafe", "--mix", "5x5", "--duration", "1s", "--warmup", "0s",
+			"--backend", string(s.Name), "--history", recorded).exits(t, exitViolation).says(t, "violation")
 		marketsim(t, "check", recorded).exits(t, exitViolation).says(t, "VIOLATED")
 		sound := filepath.Join(t.TempDir(), "history")
 		marketsim(t, brief("run", "--strategy", "watch", "--mix", "2x2", "--backend", string(s.Name), "--history", sound)...).
@@ -127,13 +137,13 @@ func TestOutsideUnsafe(t *testing.T) {
 	})
 }
 
-// TestOutsideComparison: rounds end in a verdict for each pair at each place, also of a strategy with itself, which the stored
-// result repeats.
+// TestOutsideComparison: rounds end in a verdict for each pair at each place, also of a strategy with itself, which
+// the stored result repeats.
 func TestOutsideComparison(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
-	o := marketsim(t, short("compare", "lua", "lua", "--mix", "1x1", "--trials", "6", "--margin", "7.5%", "--backend", "embedded", "--out", dir)...).
-		exits(t, exitFine).says(t, "6 rounds of 2 rows", "lua#2", "7.5%")
+	o := marketsim(t, short("compare", "lua", "lua", "--mix", "1x1", "--trials", "6", "--margin", "7.5%",
+		"--backend", "embedded", "--out", dir)...).exits(t, exitFine).says(t, "6 rounds of 2 rows", "lua#2", "7.5%")
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
 		t.Errorf("report draws\n%s\nand compare drew\n%s", again.stdout, o.stdout)
 	}
@@ -147,15 +157,16 @@ func TestOutsidePage(t *testing.T) {
 	t.Parallel()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		testkit.Require(t, "chromium", "there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
+		testkit.Require(t, "chromium",
+			"there is no chromium in PATH to open a page with (apt-get install chromium installs it)")
 	}
 	dir := t.TempDir()
-	marketsim(t, short("run", "--strategy", "fine,lua", "--mix", "1x1,2x2", "--backend", "embedded", "--out", filepath.Join(dir, "out"))...).
-		exits(t, exitFine)
+	marketsim(t, short("run", "--strategy", "fine,lua", "--mix", "1x1,2x2", "--backend", "embedded",
+		"--out", filepath.Join(dir, "out"))...).exits(t, exitFine)
 	page := filepath.Join(dir, "page.html")
 	marketsim(t, "report", filepath.Join(dir, "out"), "-o", page).exits(t, exitFine)
-	browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+page)
+	browser := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu",
+		"--enable-logging=stderr", "--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+page)
 	var stderr strings.Builder
 	browser.Stderr = &stderr
 	dom, err := browser.Output()
@@ -172,7 +183,8 @@ func TestOutsidePage(t *testing.T) {
 	}
 }
 
-// TestOutsideReproduce: the book's nine rows stand beside the book's numbers, and each claim is judged or said not to be.
+// TestOutsideReproduce: the book's nine rows stand beside the book's numbers, and each claim is judged
+// or said not to be.
 func TestOutsideReproduce(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
@@ -208,8 +220,8 @@ func TestOutsideFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := read(string(text))
-	o := marketsim(t, "faults", "--scenario", "crash-holding,pause,pause-release", "--lock", "watch,setnx,set-ex-fixed,set-px,set-px:fencing=token",
-		"--format", "json")
+	o := marketsim(t, "faults", "--scenario", "crash-holding,pause,pause-release",
+		"--lock", "watch,setnx,set-ex-fixed,set-px,set-px:fencing=token", "--format", "json")
 	if o.code != exitFine && o.code != exitViolation {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}

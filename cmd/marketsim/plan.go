@@ -43,24 +43,28 @@ type rowFlags struct {
 }
 
 func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.strategies, "strategy", nil, "`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
+	flags.StringSliceVar(&f.strategies, "strategy", nil,
+		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
 // addLoad adds the flags of a Load. A closed loop has those alone.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
-	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings beside the mix, under a lock that can be shared")
+	flags.IntVar(&f.load.Browsers, "browsers", 0,
+		"`workers` who look at listings beside the mix, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
-	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default so many that they never run out)")
+	flags.Int64Var(&f.load.Funds, "funds", 0,
+		"each account's `coins` at the start (default so many that they never run out)")
 	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list again what they bought (mix 0x5)")
 	flags.IntVar(&f.load.Stock, "stock", 0, "so many `items` are listed before a row begins (default about 64 a buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between an operation's reads and its write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
-	flags.IntVar(&f.load.Markets, "markets", 0, "divide the workers among so many `markets`, on a cluster over its masters")
+	flags.IntVar(&f.load.Markets, "markets", 0,
+		"divide the workers among so many `markets`, on a cluster over its masters")
 }
 
-// addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many as
-// verdicts on all pairs take, and those have a margin.
+// addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many
+// as verdicts on all pairs take, and those have a margin.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.warmup, "warmup", warmup, "`time` before that, not counted")
@@ -78,8 +82,8 @@ func (f *rowFlags) addOutput(flags *pflag.FlagSet) {
 	f.out.addFolder(flags, runFile)
 }
 
-// measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of what comes
-// out, and says which flags exclude each other; bench.Options.Validate says which values do.
+// measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of
+// what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
 func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []string) (*plan, error)) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		plan, err := planned(args)
@@ -111,8 +115,8 @@ type plan struct {
 	drawn   bool // the prefix was drawn at random, so that nobody else uses it
 }
 
-// subjects reads strategies. Their names are the canonical forms; one that is there again, to be compared with itself, is
-// marked.
+// subjects reads strategies. Their names are the canonical forms; one that is there again, to be compared with
+// itself, is marked.
 func subjects(texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
@@ -121,7 +125,8 @@ func subjects(texts []string) (names []string, err error) {
 			return nil, err
 		}
 		name := spec.String()
-		if seen[name]++; seen[name] > 1 {
+		seen[name]++
+		if seen[name] > 1 {
 			name = fmt.Sprintf("%s#%d", name, seen[name])
 		}
 		names = append(names, name)
@@ -154,7 +159,8 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 // loadOf is the load of the flags, but for the rate.
 func (f *rowFlags) loadOf() result.Load {
 	load := f.load
-	load.HoldMS, load.RTTMS = inMS(f.hold), inMS(f.rtt)
+	load.HoldMS = inMS(f.hold)
+	load.RTTMS = inMS(f.rtt)
 	if load.Markets == 1 {
 		load.Markets = 0
 	}
@@ -190,8 +196,8 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	for _, text := range f.rates {
 		rate, unit, err := humanize.ParseSI(text)
 		if err != nil || unit != "" || !(rate > 0) {
-			return nil, usageError{fmt.Errorf("--rate %q: want orders a second, such as 500, 2.5k or 1M; without --rate the buyers "+
-				"set the rate", text)}
+			return nil, usageError{fmt.Errorf("--rate %q: want orders a second, such as 500, 2.5k or 1M; "+
+				"without --rate the buyers set the rate", text)}
 		}
 		rates = append(rates, rate)
 	}
@@ -210,29 +216,43 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	}
 	specs := map[string]strategies.Spec{}
 	for _, point := range points {
-		if specs[point.Spec()], err = catalogue.Full().Parse(point.Spec()); err != nil {
+		specs[point.Spec()], err = catalogue.Full().Parse(point.Spec())
+		if err != nil {
 			return nil, err
 		}
 	}
 	p := &plan{
 		config: result.Config{
-			Points: points, Trials: f.trials, DurationSeconds: f.duration.Seconds(), WarmupSeconds: f.warmup.Seconds(), SLOMS: inMS(f.slo),
-			Prefix: keys.Prefix(),
+			Points:          points,
+			Trials:          f.trials,
+			DurationSeconds: f.duration.Seconds(),
+			WarmupSeconds:   f.warmup.Seconds(),
+			SLOMS:           inMS(f.slo),
+			Prefix:          keys.Prefix(),
 		},
 		specs: specs,
 		options: bench.Options{
-			Duration: f.duration, Warmup: f.warmup, SLO: f.slo, Seed: f.seed, Keys: keys, Keep: f.keep, Private: server.target == nil,
-			History: f.history,
+			Duration: f.duration,
+			Warmup:   f.warmup,
+			SLO:      f.slo,
+			Seed:     f.seed,
+			Keys:     keys,
+			Keep:     f.keep,
+			Private:  server.target == nil,
+			History:  f.history,
 		},
-		server: server, out: f.out, drawn: f.prefix == "",
+		server: server,
+		out:    f.out,
+		drawn:  f.prefix == "",
 	}
-	if f.trials != 1 && (f.trials < 6 || f.trials%3 != 0 || f.trials > result.MostTrials) {
-		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have no 95%% interval, and "+
-			"between two multiples it does not become narrower", f.trials, result.MostTrials)}
+	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
+	if f.trials != 1 && !inRounds {
+		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
+			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)}
 	}
 	if f.keep && (len(points)*f.trials != 1 || server.target == nil) {
-		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: give --redis URL, and one " +
-			"strategy, one mix and one trial")}
+		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: " +
+			"give --redis URL, and one strategy, one mix and one trial")}
 	}
 	return p, p.check(cmd.Flags())
 }
@@ -241,13 +261,15 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 func (p *plan) check(flags *pflag.FlagSet) error {
 	for i, point := range p.config.Points {
 		if slices.Contains(p.config.Points[:i], point) {
-			return usageError{fmt.Errorf("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())}
+			return usageError{fmt.Errorf(
+				"%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())}
 		}
 		if point.Markets > bench.MaxWorkers {
 			return usageError{fmt.Errorf("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)}
 		}
 		o := p.options
-		o.Subject, o.Sites = p.specs[point.Spec()], make([]bench.Site, max(1, point.Markets))
+		o.Subject = p.specs[point.Spec()]
+		o.Sites = make([]bench.Site, max(1, point.Markets))
 		err := o.Validate(point)
 		var wrong *bench.PointError
 		if !errors.As(err, &wrong) && err != nil {
@@ -275,14 +297,15 @@ func (f *rowFlags) keys() (market.Keys, error) {
 func (f *rowFlags) parseMargin() (float64, error) {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
-	if err != nil || !isPercent || !(percent >= 0 && percent < 100) {
+	inRange := percent >= 0 && percent < 100 // which NaN is not
+	if err != nil || !isPercent || !inRange {
 		return 0, usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
 	}
 	return percent / 100, nil
 }
 
-// comparing makes the plan one that compares its strategies at each place: it sets the margin, and the rounds where they were
-// not given, and refuses too few for verdicts on all pairs.
+// comparing makes the plan one that compares its strategies at each place: it sets the margin, and the rounds where
+// they were not given, and refuses too few for verdicts on all pairs.
 func (f *rowFlags) comparing(cmd *cobra.Command, points []result.Point, axes []result.Axis) (*plan, error) {
 	margin, err := f.parseMargin()
 	if err != nil {
@@ -295,8 +318,8 @@ func (f *rowFlags) comparing(cmd *cobra.Command, points []result.Point, axes []r
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)
 	case f.trials < fewest:
-		return nil, usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: give more, or fewer strategies, "+
-			"mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
+		return nil, usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
+			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
 	}
 	p, err := f.plan(cmd, points)
 	if err == nil {
@@ -319,8 +342,8 @@ func (p *plan) ahead() string {
 // unsafeInNames is what is not wanted in the name of a folder.
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
 
-// historyOf is the folder for the history of a point in a round: the one that was asked for if no other row is run, else one
-// in it. It is empty if none was.
+// historyOf is the folder for the history of a point in a round: the one that was asked for if no other row is run,
+// else one in it. It is empty if none was.
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History
 	if dir != "" && p.config.Trials > 1 {

@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
 
@@ -30,9 +32,11 @@ func newReport(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR|FILE...",
 		Short: "Draw stored runs and faults again, without Redis",
-		Long: `Draw what is stored: of a folder its run.json or faults.json or, if it has neither, all that is stored below it. Several
-runs stand side by side. The ending of -o decides the form: .html is one page with figures, which needs no network, and .svg
-is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.`,
+		Long: "Draw what is stored: of a folder its run.json or faults.json or, if it has neither, " +
+			"all that is stored below it. Several\n" +
+			"runs stand side by side. The ending of -o decides the form: .html is one page with figures, " +
+			"which needs no network, and .svg\n" +
+			"is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.",
 		Example: `  marketsim report results/mine
   marketsim report results/mine results/faults -o report.html
   marketsim report results/mine --figure throughput -o throughput.svg
@@ -42,7 +46,8 @@ is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.`,
 	}
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
-		flags.StringVarP(&f.file, "output", "o", "", "`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
+		flags.StringVarP(&f.file, "output", "o", "",
+			"`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
 	})
 	cmd.MarkFlagsMutuallyExclusive("figure", "format")
@@ -113,8 +118,8 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the result of a folder, which is run.json before faults.json. A
-// folder that has neither stands for all that is stored below it.
+// resultFiles are the files that a path stands for: itself, or the result of a folder, which is run.json before
+// faults.json. A folder that has neither stands for all that is stored below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err
@@ -136,8 +141,8 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings. A path may be that of
-// its folder.
+// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings. A path may
+// be that of its folder.
 func loadFile(path string) (named, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -149,8 +154,8 @@ func loadFile(path string) (named, error) {
 	case err != nil:
 	case !info.Mode().IsRegular(): // a pipe or a device may have no end
 		err = fmt.Errorf("%s is not a file", path)
-	case info.Size() > result.MaxBytes:
-		err = fmt.Errorf("%s is larger than %d MiB, and no result of marketsim", path, result.MaxBytes>>20)
+	case info.Size() > stored.MaxBytes:
+		err = fmt.Errorf("%s is larger than %d MiB, and no result of marketsim", path, stored.MaxBytes>>20)
 	default:
 		content, err = os.ReadFile(path)
 	}
@@ -159,7 +164,7 @@ func loadFile(path string) (named, error) {
 	}
 	var d drawing
 	if bytes.Contains(content, []byte(`"findings"`)) && !bytes.Contains(content, []byte(`"rows"`)) {
-		d, err = result.ReadFaults(bytes.NewReader(content))
+		d, err = verify.ReadFaults(bytes.NewReader(content))
 	} else {
 		d, err = result.ReadRun(bytes.NewReader(content))
 	}

@@ -7,12 +7,17 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
-// stored is the file of a run of two strategies in six rounds, in a folder of its own.
-func stored(t testing.TB) string {
+// storedRun is the file of a run of two strategies in six rounds, in a folder of its own.
+func storedRun(t testing.TB) string {
 	t.Helper()
-	run := &result.Run{Schema: result.Schema, Status: result.Complete, Manifest: result.Manifest{Backend: "local", Server: "redis"}}
+	run := &result.Run{
+		Schema:   result.Schema,
+		Status:   stored.Complete,
+		Manifest: result.Manifest{Backend: "local", Server: "redis"},
+	}
 	margin := 0.05
 	run.Manifest.Config = result.Config{Trials: 6, DurationSeconds: 1, Margin: &margin}
 	for _, strategy := range []string{"fine", "coarse"} {
@@ -20,9 +25,19 @@ func stored(t testing.TB) string {
 		run.Manifest.Config.Points = append(run.Manifest.Config.Points, p)
 		for trial := 1; trial <= 6; trial++ {
 			bought := int64(1000 + 10*trial*len(strategy))
-			run.Rows = append(run.Rows, result.Row{Point: p, Trial: trial, Status: result.Complete, Seconds: 1, Listed: 2000, Bought: bought,
-				PerBuyer: []int64{bought}, Course: []int64{bought}, CourseSeconds: 1, WaitMS: result.Latency{Mean: 2, P50: 1, P99: 5, Max: 6,
-					Count: bought}, Audit: result.Audit{Done: true, OK: true, Items: 5000}})
+			run.Rows = append(run.Rows, result.Row{
+				Point:         p,
+				Trial:         trial,
+				Status:        stored.Complete,
+				Seconds:       1,
+				Listed:        2000,
+				Bought:        bought,
+				PerBuyer:      []int64{bought},
+				Course:        []int64{bought},
+				CourseSeconds: 1,
+				WaitMS:        result.Latency{Mean: 2, P50: 1, P99: 5, Max: 6, Count: bought},
+				Audit:         result.Audit{Done: true, OK: true, Items: 5000},
+			})
 		}
 	}
 	path := filepath.Join(t.TempDir(), runFile)
@@ -35,14 +50,18 @@ func stored(t testing.TB) string {
 // TestReport draws a run and faults, alone and together, from files and folders.
 func TestReport(t *testing.T) {
 	t.Parallel()
-	run := stored(t)
+	run := storedRun(t)
 	dir := filepath.Dir(run)
 	for format, says := range map[string]string{
-		"text": "fine 5x5", "markdown": "fine 5x5", "csv": ",fine,5,5,", "json": `"strategy":"fine"`, "gobench": "strategy=fine/mix=5x5",
+		"text":     "fine 5x5",
+		"markdown": "fine 5x5",
+		"csv":      ",fine,5,5,",
+		"json":     `"strategy":"fine"`,
+		"gobench":  "strategy=fine/mix=5x5",
 	} {
 		o := marketsim(t, "report", run, "--format", format).exits(t, exitFine)
-		if again := marketsim(t, "report", dir, "--format", format).exits(t, exitFine); o.stdout != again.stdout ||
-			!strings.Contains(o.stdout, says) || o.stderr != "" {
+		again := marketsim(t, "report", dir, "--format", format).exits(t, exitFine)
+		if o.stdout != again.stdout || !strings.Contains(o.stdout, says) || o.stderr != "" {
 			t.Errorf("%s: file and folder differ, or there is no %q:\n%s%s", format, says, o.stdout, o.stderr)
 		}
 	}
@@ -56,13 +75,13 @@ func TestReport(t *testing.T) {
 	if err := os.Rename(run, filepath.Join(other, runFile)); err != nil {
 		t.Fatal(err)
 	}
-	marketsim(t, "report", dir, stored(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
+	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
 }
 
 // TestReportInAFile: the ending decides between a page, a figure and the format.
 func TestReportInAFile(t *testing.T) {
 	t.Parallel()
-	run, dir := stored(t), t.TempDir()
+	run, dir := storedRun(t), t.TempDir()
 	for name, c := range map[string]struct {
 		args []string
 		says []string
@@ -87,7 +106,7 @@ func TestReportInAFile(t *testing.T) {
 
 // TestReportToADevice: it is written to as it is, and not replaced.
 func TestReportToADevice(t *testing.T) {
-	marketsim(t, "report", stored(t), "-o", os.DevNull).exits(t, exitFine)
+	marketsim(t, "report", storedRun(t), "-o", os.DevNull).exits(t, exitFine)
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
 		t.Errorf("%s has become a file (%v)", os.DevNull, err)
 	}
@@ -99,9 +118,18 @@ func TestCleanHint(t *testing.T) {
 		flags serverFlags
 		want  string
 	}{
-		{serverFlags{url: "redis://h:7"}, "marketsim clean --redis redis://h:7 --prefix 'marketsim:{1}:'"},
-		{serverFlags{url: "redis://u:pw@h:7/3"}, "REDIS_PASSWORD=... marketsim clean --redis 'redis://u@h:7?db=3' --prefix 'marketsim:{1}:'"},
-		{serverFlags{url: "unix:///a b/s.sock"}, "marketsim clean --redis unix:///a%20b/s.sock --prefix 'marketsim:{1}:'"},
+		{
+			flags: serverFlags{url: "redis://h:7"},
+			want:  "marketsim clean --redis redis://h:7 --prefix 'marketsim:{1}:'",
+		},
+		{
+			flags: serverFlags{url: "redis://u:pw@h:7/3"},
+			want:  "REDIS_PASSWORD=... marketsim clean --redis 'redis://u@h:7?db=3' --prefix 'marketsim:{1}:'",
+		},
+		{
+			flags: serverFlags{url: "unix:///a b/s.sock"},
+			want:  "marketsim clean --redis unix:///a%20b/s.sock --prefix 'marketsim:{1}:'",
+		},
 	} {
 		plan, err := c.flags.plan()
 		if got := plan.clean("marketsim:{1}:"); err != nil || got != c.want {

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/results/reference"
 )
 
-// The defaults of reproduce. Nine rounds of nine rows take two minutes. Fewer and longer rows would decide no claim: that
-// takes six rounds in which all rows that it needs are steady.
+// The defaults of reproduce. Nine rounds of nine rows take two minutes. Fewer and longer rows would decide no claim:
+// that takes six rounds in which all rows that it needs are steady.
 const (
 	reproduceDuration = time.Second
 	reproduceWarmup   = 200 * time.Millisecond
@@ -24,16 +24,21 @@ func newReproduce(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
-		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, and print their
-medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% interval of its
-number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, and longer rows may decide it. On
-the embedded server no claim is judged.`,
+		Long: "Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, " +
+			"and print their\n" +
+			"medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% " +
+			"interval of its\n" +
+			"number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, " +
+			"and longer rows may decide it. On\n" +
+			"the embedded server no claim is judged.",
 		Example: `  marketsim reproduce
   marketsim reproduce --duration 60s --trials 6    an hour, rows as long as the book's
   marketsim reproduce --redis redis://localhost:6379`,
 		Args: cobra.NoArgs,
 	}
-	group(cmd, "Measuring", func(flags *pflag.FlagSet) { f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials) })
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
+	})
 	return f.measures(p, cmd, func([]string) (*plan, error) {
 		points, err := published()
 		if err != nil {
@@ -54,8 +59,11 @@ func published() (points []result.Point, err error) {
 		return nil, fmt.Errorf("the book's tables: %w", err)
 	}
 	for _, r := range rows {
-		points = append(points, result.Point{Strategy: r.Locking, Mix: result.Mix{Sellers: r.Listers, Buyers: r.Buyers},
-			Load: result.Load{Empty: true}})
+		points = append(points, result.Point{
+			Strategy: r.Locking,
+			Mix:      result.Mix{Sellers: r.Listers, Buyers: r.Buyers},
+			Load:     result.Load{Empty: true},
+		})
 	}
 	return points, nil
 }

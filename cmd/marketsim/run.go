@@ -24,7 +24,8 @@ Without --rate a buyer orders as soon as its last order is done; with it, orders
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
-		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due whether or not a buyer is free, as in 500,2.5k")
+		flags.StringSliceVar(&f.rates, "rate", nil,
+			"`orders` a second that fall due whether or not a buyer is free, as in 500,2.5k")
 		flags.DurationVar(&f.slo, "slo", 0, "`time` after which an order at a --rate is late")
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {

@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/bench/sweep"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // parse reads a result, and nothing but a result.
@@ -53,15 +54,16 @@ func TestRun(t *testing.T) {
 		}
 		res := parse(t, read(t, filepath.Join(dir, runFile)))
 		m := res.Manifest
-		if res.Status != result.Complete || m.Backend != string(s.Name) || m.Seed != 7 || !strings.Contains(m.Command, " run --strategy watch,") ||
-			m.Go == "" || m.CPUs < 1 {
+		asked := m.Backend == string(s.Name) && m.Seed == 7 && strings.Contains(m.Command, " run --strategy watch,")
+		machine := m.Go != "" && m.CPUs >= 1
+		if res.Status != stored.Complete || !asked || !machine {
 			t.Errorf("status %s, manifest %+v", res.Status, m)
 		}
 		if got := strings.Join(m.Config.Strategies(), " "); got != "watch coarse fine:poll=2ms" || len(res.Rows) != 6 {
 			t.Errorf("%d rows of the strategies %q", len(res.Rows), got)
 		}
 		for _, r := range res.Rows {
-			if r.Status != result.Complete || !r.Audit.OK {
+			if r.Status != stored.Complete || !r.Audit.OK {
 				t.Errorf("%s: %+v", r.Name(), r)
 			}
 		}
@@ -97,16 +99,20 @@ func TestOutReplacesNothing(t *testing.T) {
 func TestLoads(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"lua 0x2 hot=3 hold=1ms rtt=0.5ms": {"--strategy", "lua", "--hot", "3", "--mix", "0x2", "--hold", "1ms", "--rtt", "500us"},
-		"fine 1x2 stock=1500":              {"--strategy", "fine", "--mix", "1x2", "--stock", "1500"},
-		"fine 0x5 hot=1":                   {"--strategy", "fine", "--hot", "1"},
-		"fine-wallet 2x2 wallets=1":        {"--strategy", "fine-wallet", "--mix", "2x2", "--wallets", "1"},
-		"lua 2x2 markets=2":                {"--strategy", "lua", "--mix", "2x2", "--markets", "2"},
+		"lua 0x2 hot=3 hold=1ms rtt=0.5ms": {
+			"--strategy", "lua", "--hot", "3", "--mix", "0x2", "--hold", "1ms", "--rtt", "500us",
+		},
+		"fine 1x2 stock=1500":       {"--strategy", "fine", "--mix", "1x2", "--stock", "1500"},
+		"fine 0x5 hot=1":            {"--strategy", "fine", "--hot", "1"},
+		"fine-wallet 2x2 wallets=1": {"--strategy", "fine-wallet", "--mix", "2x2", "--wallets", "1"},
+		"lua 2x2 markets=2":         {"--strategy", "lua", "--mix", "2x2", "--markets", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			res := measured(t, short(append([]string{"run", "--backend", "embedded"}, args...)...)...)
-			if r := res.Rows[0]; r.Name() != name || r.Point != res.Manifest.Config.Points[0] || !r.Audit.OK || int(r.Audit.Items) < r.Stock {
+			r := res.Rows[0]
+			asked := r.Name() == name && r.Point == res.Manifest.Config.Points[0]
+			if !asked || !r.Audit.OK || int(r.Audit.Items) < r.Stock {
 				t.Errorf("the row is %s, and %+v", r.Name(), r)
 			}
 		})
@@ -126,19 +132,21 @@ func TestReproduceEmbedded(t *testing.T) {
 	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged")
 }
 
-// TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three buyers make at most 30 purchases a
-// second.
+// TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three buyers make at most 30
+// purchases a second.
 func TestRunAtRates(t *testing.T) {
 	t.Parallel()
-	res := measured(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms", "--slo", "250ms",
-		"--backend", "embedded", "--duration", "1s", "--warmup", "0s")
+	res := measured(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms",
+		"--slo", "250ms", "--backend", "embedded", "--duration", "1s", "--warmup", "0s")
 	var names []string
 	for _, r := range res.Rows {
 		names = append(names, r.Name())
 		if r.Open == nil || !r.Audit.OK {
 			t.Fatalf("%s: %+v, audit %+v", r.Name(), r.Open, r.Audit)
 		}
-		if due := r.Rate * r.Seconds; math.Abs(float64(r.Open.Due)-due) > 6*math.Sqrt(due)+1 || r.Open.Done+r.Open.Backlog > r.Open.Due {
+		due := r.Rate * r.Seconds
+		off := math.Abs(float64(r.Open.Due) - due)
+		if off > 6*math.Sqrt(due)+1 || r.Open.Done+r.Open.Backlog > r.Open.Due {
 			t.Errorf("%s: want about %.0f orders due in %v s: %+v", r.Name(), due, r.Seconds, *r.Open)
 		}
 		if r.Rate == 200 && r.Open.Backlog < 100 {
@@ -155,8 +163,9 @@ func TestRunAtRates(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	marketsim(t, "sweep", "--strategy", "lua", "--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3", "--trials", "6",
-		"--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).exits(t, exitFine).
+	marketsim(t, "sweep", "--strategy", "lua", "--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3",
+		"--trials", "6", "--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).
+		exits(t, exitFine).
 		says(t, "6 rounds of 4 rows of 30ms, 720ms in all", "\n24/24 ", "hold")
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	var places []string
@@ -173,7 +182,8 @@ func TestSweep(t *testing.T) {
 func TestFlushIsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
-	c := startChild(t, "run", "--strategy", "coarse:timeout=100ms", "--mix", "2x2", "--duration", "1m", "--redis", s.url(""))
+	c := startChild(t, "run", "--strategy", "coarse:timeout=100ms", "--mix", "2x2", "--duration", "1m",
+		"--redis", s.url(""))
 	prefix := prefixOf(t, c)
 	s.trading(t, prefix)
 	s.conn.FlushAll(t.Context())
@@ -187,8 +197,8 @@ func TestServerKilled(t *testing.T) {
 	dir := t.TempDir()
 	running := make(chan outcome, 1)
 	go func() {
-		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
-			"--redis", s.url(""), "--prefix", "mine:", "--out", dir)
+		running <- marketsimUntil(t.Context(), "run", "--strategy", "fine,watch", "--mix", "2x2", "--duration", "10m",
+			"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:", "--out", dir)
 	}()
 	s.trading(t, "mine:")
 	killed := time.Now()
@@ -199,10 +209,10 @@ func TestServerKilled(t *testing.T) {
 	if took := time.Since(killed); took > patience {
 		t.Errorf("the death of the server took %s to be told", took)
 	}
-	o.exits(t, exitEnvironment).says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured", "could not be audited",
-		"connection refused", s.url("")+" --prefix mine:", "stored in "+dir)
+	o.exits(t, exitEnvironment).says(t, "incomplete: 0 of 2 rows complete; the report holds what was measured",
+		"could not be audited", "connection refused", s.url("")+" --prefix mine:", "stored in "+dir)
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
-	if res.Status != result.Incomplete || len(res.Rows) != 1 || res.Rows[0].Status != result.Incomplete {
+	if res.Status != stored.Incomplete || len(res.Rows) != 1 || res.Rows[0].Status != stored.Incomplete {
 		t.Fatalf("the result is not one incomplete row: %s %+v", res.Status, res.Rows)
 	}
 	if r := res.Rows[0]; r.Listed+r.Bought == 0 || r.Audit.Done {
@@ -221,7 +231,8 @@ func TestOutOfMemory(t *testing.T) {
 				"--redis", s.url(""), "--prefix", "mine:", "--format", "json")
 			o.exits(t, exitEnvironment).says(t, "OOM command not allowed")
 			res := parse(t, o.stdout)
-			if res.Status != result.Incomplete || len(res.Rows) != 1 || res.Rows[0].Listed+res.Rows[0].Bought == 0 || !res.Rows[0].Audit.OK {
+			one := res.Status == stored.Incomplete && len(res.Rows) == 1
+			if !one || res.Rows[0].Listed+res.Rows[0].Bought == 0 || !res.Rows[0].Audit.OK {
 				t.Fatalf("want one incomplete row, audited: %s %+v", res.Status, res.Rows)
 			}
 			s.holds(t)

@@ -119,7 +119,7 @@ func TestPasswordInTheWrongPlace(t *testing.T) {
 		{"run", "--strategy", "fine", "--redis", secret},
 		{"run", "--strategy", "fine", "--rediss=" + url},
 		{"report", url},
-		{"report", stored(t), "--format", url},
+		{"report", storedRun(t), "--format", url},
 		{"clean", url},
 		{"list", url},
 	} {
@@ -129,15 +129,23 @@ func TestPasswordInTheWrongPlace(t *testing.T) {
 
 func TestWithoutPasswords(t *testing.T) {
 	for text, want := range map[string]string{
-		"fine:set-px:ttl=1s at http://h/p": "fine:set-px:ttl=1s at http://h/p", "redis://u:pw@h:7/2": "redis://...@h:7/2",
-		"redis://u:it's@h:7": "redis://...@h:7", "--redis=rediss://:pw@h": "--redis=rediss://...@h", "u:pw@h": "...@h", "is redis://h:7 up?": "is redis://h:7 up?",
+		"fine:set-px:ttl=1s at http://h/p": "fine:set-px:ttl=1s at http://h/p",
+		"redis://u:pw@h:7/2":               "redis://...@h:7/2",
+		"redis://u:it's@h:7":               "redis://...@h:7",
+		"--redis=rediss://:pw@h":           "--redis=rediss://...@h",
+		"u:pw@h":                           "...@h",
+		"is redis://h:7 up?":               "is redis://h:7 up?",
 	} {
 		if got := withoutPasswords(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	p := &program{args: []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"}, passwords: []string{"pw"}}
-	if got, want := p.commandLine(), " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"; !strings.HasSuffix(got, want) {
+	p := &program{
+		args:      []string{"run", "--redis", "redis://u:pw@h", "--strategy=fine:poll=2ms", "--prefix", "a b:"},
+		passwords: []string{"pw"},
+	}
+	want := " run --redis redis://...@h --strategy=fine:poll=2ms --prefix 'a b:'"
+	if got := p.commandLine(); !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want it to end in %q", got, want)
 	}
 	err := p.discreet(usageError{errors.New("unknown command `AUTH`, with args `pw`")})

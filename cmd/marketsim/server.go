@@ -42,13 +42,14 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
 		english.WordSeries(append([]string{string(backend.NameURL)}, private()...), "or")+" (default the first that works)")
 	f.add(flags)
-	flags.StringSliceVar(&f.redlock, "redlock", nil, "`URLs` of your masters for the lock redlock (default five private ones)")
+	flags.StringSliceVar(&f.redlock, "redlock", nil,
+		"`URLs` of your masters for the lock redlock (default five private ones)")
 	flags.StringSliceVar(&f.zookeeper, "zookeeper", nil, "`host:port`s of your ZooKeeper (default a private one)")
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. The embedded one always can, so that a cluster is started
-// only for who asks for it.
+// starters start a private server; the first that can is taken. The embedded one always can, so that a cluster is
+// started only for who asks for it.
 func starters() []backend.Starter {
 	return []backend.Starter{
 		backend.Local{}, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}, embedded.Starter{}, servers.ClusterStarter{},
@@ -84,7 +85,8 @@ func (f serverFlags) plan() (serverPlan, error) {
 	case err != nil:
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
-		return s, usageError{fmt.Errorf("--redis names your server and --backend %s starts another: give one of them", f.choice)}
+		return s, usageError{fmt.Errorf(
+			"--redis names your server and --backend %s starts another: give one of them", f.choice)}
 	case raw == "" && (f.passwordFile != "" || f.tls != (backend.TLSFiles{})):
 		return s, usageError{errors.New(
 			"--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")}
@@ -106,7 +108,8 @@ func (f serverFlags) plan() (serverPlan, error) {
 		}
 		target.Password = strings.TrimRight(string(text), "\r\n")
 	}
-	s.target, s.again = &target, f.again(from, target)
+	s.target = &target
+	s.again = f.again(from, target)
 	return s, nil
 }
 
@@ -121,10 +124,16 @@ func (f serverFlags) again(from string, target backend.Target) string {
 	if from == "--redis" {
 		url = target.WithoutPassword()
 	}
-	for _, flag := range [][2]string{{"--redis", url}, {"--password-file", f.passwordFile}, {"--cacert", f.tls.CA},
-		{"--cert", f.tls.Cert}, {"--key", f.tls.Key}, {"--sni", f.tls.ServerName}} {
-		if flag[1] != "" {
-			words = append(words, flag[0], quote(flag[1]))
+	for _, flag := range []struct{ name, value string }{
+		{"--redis", url},
+		{"--password-file", f.passwordFile},
+		{"--cacert", f.tls.CA},
+		{"--cert", f.tls.Cert},
+		{"--key", f.tls.Key},
+		{"--sni", f.tls.ServerName},
+	} {
+		if flag.value != "" {
+			words = append(words, flag.name, quote(flag.value))
 		}
 	}
 	return strings.Join(words, " ")
@@ -146,7 +155,8 @@ func (f serverFlags) masters() (targets []backend.Target, err error) {
 		targets = append(targets, t)
 	}
 	if n := len(targets); n > 0 && (n < 3 || n%2 == 0) {
-		return nil, usageError{fmt.Errorf("--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)}
+		return nil, usageError{fmt.Errorf(
+			"--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)}
 	}
 	return targets, nil
 }
@@ -157,7 +167,8 @@ func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = server.Discover(ctx); err == nil && server.Name != backend.NameEmbedded {
+	err = server.Discover(ctx)
+	if err == nil && server.Name != backend.NameEmbedded {
 		err = preflight(ctx, server)
 	}
 	if err != nil {
@@ -172,8 +183,11 @@ func lockServers(l *servers.Locks) map[string]string {
 	for _, t := range l.Masters {
 		masters = append(masters, t.String())
 	}
-	shown := map[string]string{"redlock": strings.Join(masters, ","), "zookeeper": strings.Join(l.ZooKeeper, ","),
-		"etcd": strings.Join(l.Etcd, ",")}
+	shown := map[string]string{
+		"redlock":   strings.Join(masters, ","),
+		"zookeeper": strings.Join(l.ZooKeeper, ","),
+		"etcd":      strings.Join(l.Etcd, ","),
+	}
 	if l.PrivateZooKeeper != nil {
 		shown["zookeeper"] = l.PrivateZooKeeper.Version
 	}

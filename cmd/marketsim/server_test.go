@@ -60,12 +60,14 @@ func TestTLSMismatch(t *testing.T) {
 	addr := secure.Listener.Addr().String()
 	attempt(t, "redis://"+addr).exits(t, exitEnvironment).says(t, "rediss://")
 	attempt(t, "rediss://"+addr).exits(t, exitEnvironment).says(t, "cannot agree on TLS", "authority")
-	attempt(t, "rediss://"+newExternal(t).Target.Addr).exits(t, exitEnvironment).says(t, "use redis:// instead of rediss://")
+	attempt(t, "rediss://"+newExternal(t).Target.Addr).exits(t, exitEnvironment).
+		says(t, "use redis:// instead of rediss://")
 }
 
 func TestServerTooOld(t *testing.T) {
 	t.Parallel()
-	attempt(t, "redis://"+fakeRedis(t, oldRedis)).exits(t, exitEnvironment).says(t, "it is Redis 6.0.16, and marketsim needs 6.2 or newer")
+	attempt(t, "redis://"+fakeRedis(t, oldRedis)).exits(t, exitEnvironment).
+		says(t, "it is Redis 6.0.16, and marketsim needs 6.2 or newer")
 }
 
 func TestReadOnlyReplica(t *testing.T) {
@@ -73,7 +75,8 @@ func TestReadOnlyReplica(t *testing.T) {
 	master := testkit.Local(t)
 	host, port, _ := net.SplitHostPort(master.Target.Addr)
 	replica := newExternal(t, "--replicaof", host+" "+port)
-	attempt(t, replica.url("")).exits(t, exitEnvironment).says(t, "read-only replica; connect to its master at "+master.Target.Addr)
+	attempt(t, replica.url("")).exits(t, exitEnvironment).
+		says(t, "read-only replica; connect to its master at "+master.Target.Addr)
 }
 
 func TestPrefixThatHoldsKeys(t *testing.T) {
@@ -102,7 +105,8 @@ func TestCommandsDenied(t *testing.T) {
 		for _, command := range strings.Fields(commands) {
 			t.Run(command, func(t *testing.T) {
 				user := "without-" + command
-				if err := s.conn.ACLSetUser(t.Context(), user, "on", "~*", "&*", "+@all", "-"+command, ">"+secret).Err(); err != nil {
+				rights := []string{"on", "~*", "&*", "+@all", "-" + command, ">" + secret}
+				if err := s.conn.ACLSetUser(t.Context(), user, rights...).Err(); err != nil {
 					t.Fatal(err)
 				}
 				dir := t.TempDir()
@@ -172,8 +176,8 @@ func (e external) holds(t testing.TB, want ...string) {
 	}
 }
 
-// trading waits until a run under the prefix is under way, and its first seller has earned something: a rehearsal lists one
-// item only, and nothing is sold of a stock until it is complete.
+// trading waits until a run under the prefix is under way, and its first seller has earned something: a rehearsal
+// lists one item only, and nothing is sold of a stock until it is complete.
 func (e external) trading(t testing.TB, prefix string) {
 	t.Helper()
 	eventually(t, "a run under "+prefix, func() bool {
@@ -260,5 +264,6 @@ func oldRedis(args []string) string {
 		text := "# Server\r\nredis_version:6.0.16\r\n"
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
 	}
-	return fmt.Sprintf("-ERR unknown command `%s`, with args beginning with: `%s`\r\n", args[0], strings.Join(args[1:], "`, `"))
+	return fmt.Sprintf("-ERR unknown command `%s`, with args beginning with: `%s`\r\n",
+		args[0], strings.Join(args[1:], "`, `"))
 }

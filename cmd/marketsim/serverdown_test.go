@@ -12,8 +12,8 @@ import (
 
 // A cluster of the user's of which a part is missing when a command starts: see TestOnYourCluster.
 
-// otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the others have
-// noticed and afterwards.
+// otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the
+// others have noticed and afterwards.
 func (on yourCluster) otherNodeDown(t *testing.T) {
 	conn := testkit.Dial(t, on.Server())
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
@@ -33,7 +33,12 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 			says(t, "a master of the cluster at "+on.Addrs()[0]+" cannot be reached: cannot reach Redis at "+on.Addrs()[down],
 				"is it running, and is this its address?")
 	}
-	if err := errors.Join(on.Redises[down].Restart(t.Context()), on.Redises[replica].Restart(t.Context()), on.AwaitReady(t.Context())); err != nil {
+	err = errors.Join(
+		on.Redises[down].Restart(t.Context()),
+		on.Redises[replica].Restart(t.Context()),
+		on.AwaitReady(t.Context()),
+	)
+	if err != nil {
 		t.Fatal(err)
 	}
 	on.clean(t)

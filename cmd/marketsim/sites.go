@@ -10,15 +10,16 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces, and
-// they are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix have the same
-// sites.
+// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces,
+// and they are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix
+// have the same sites.
 func sites(server *backend.Server, first market.Keys, number int) ([]bench.Site, error) {
 	var masters []string
 	if cluster := server.Cluster(); cluster != nil {
 		if prefix := first.Prefix(); backend.Slot(prefix) != backend.Slot(prefix+"market:") {
-			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that of what "+
-				"stands between braces: give a prefix such as %s", prefix, quote("{"+strings.TrimSuffix(prefix, ":")+"}:"))}
+			braced := "{" + strings.TrimSuffix(prefix, ":") + "}:"
+			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, "+
+				"that of what stands between braces: give a prefix such as %s", prefix, quote(braced))}
 		}
 		for _, master := range cluster.Masters() {
 			masters = append(masters, master.Addr)
@@ -29,11 +30,16 @@ func sites(server *backend.Server, first market.Keys, number int) ([]bench.Site,
 		keys := first
 		if i > 0 {
 			var err error
-			if keys, err = nth(server, first, i, masters); err != nil {
+			keys, err = nth(server, first, i, masters)
+			if err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, bench.Site{Keys: keys, Node: server.Master(keys.Prefix()).Addr, Dial: server.Dialer(keys.Prefix())})
+		all = append(all, bench.Site{
+			Keys: keys,
+			Node: server.Master(keys.Prefix()).Addr,
+			Dial: server.Dialer(keys.Prefix()),
+		})
 	}
 	return all, nil
 }
@@ -48,7 +54,8 @@ func nth(server *backend.Server, first market.Keys, i int, masters []string) (ma
 	master := func(k market.Keys) string { return server.Cluster().Master(k.Prefix()).Addr }
 	wanted := masters[(slices.Index(masters, master(first))+i)%len(masters)]
 	for k := 1; master(keys) != wanted; k++ {
-		if keys, err = numbered(first, fmt.Sprintf("-%d.%d", i+1, k)); err != nil {
+		keys, err = numbered(first, fmt.Sprintf("-%d.%d", i+1, k))
+		if err != nil {
 			return keys, err
 		}
 	}

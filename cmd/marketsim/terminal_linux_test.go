@@ -58,10 +58,10 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 
 func TestColorOnATerminal(t *testing.T) {
 	t.Parallel()
-	if shown := onTerminal(t, "NO_COLOR=", "report", stored(t)); !strings.Contains(shown, "\x1b[32m") {
+	if shown := onTerminal(t, "NO_COLOR=", "report", storedRun(t)); !strings.Contains(shown, "\x1b[32m") {
 		t.Errorf("no color on a terminal:\n%q", shown)
 	}
-	if shown := onTerminal(t, "NO_COLOR=1", "report", stored(t)); strings.Contains(shown, "\x1b[") {
+	if shown := onTerminal(t, "NO_COLOR=1", "report", storedRun(t)); strings.Contains(shown, "\x1b[") {
 		t.Errorf("color in spite of NO_COLOR:\n%q", shown)
 	}
 }

@@ -12,21 +12,23 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// TestUsageErrors: a mistake in the command line ends with the code of usage, names the flag and what it takes, and nothing is
-// started. Which values a row may have is tested in package bench.
+// TestUsageErrors: a mistake in the command line ends with the code of usage, names the flag and what it takes, and
+// nothing is started. Which values a row may have is tested in package bench.
 func TestUsageErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	damaged := filepath.Join(t.TempDir(), faultsFile)
 	odd := filepath.Join(t.TempDir(), "odd.json")
 	for path, text := range map[string]string{
-		file: "", damaged: `{"schema": 1, "findings": [{"scen`, odd: `{"schema": 2, "rows": [{"bought": "many"}]}`,
+		file:    "",
+		damaged: `{"schema": 1, "findings": [{"scen`,
+		odd:     `{"schema": 2, "rows": [{"bought": "many"}]}`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	below := filepath.Join(file, "below") // cannot be made, not even by root
-	run, url := stored(t), "redis://"+refusedAddr(t)
+	run, url := storedRun(t), "redis://"+refusedAddr(t)
 	with := func(args ...string) []string { return append([]string{"run", "--strategy", "fine"}, args...) }
 	sweep := func(args ...string) []string { return append([]string{"sweep", "--strategy", "fine,lua"}, args...) }
 	fenced := strings.Join(catalogue.Full().FencedLocks(), ", ")
@@ -46,7 +48,10 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--strategy", "watch:setnx"}, "watch takes no lock"},
 		{[]string{"run", "--strategy", "fine:set\x1b[2J"}, `set\x1b[2J`},
 		{[]string{"run", "--strategy", "fine:fencing=on"}, "(" + fenced + "), or fencing=token"},
-		{[]string{"run", "--strategy", "fine:redlock", "--redlock", "redis://a,redis://b,redis://c,redis://d"}, "an odd number of at least 3"},
+		{
+			[]string{"run", "--strategy", "fine:redlock", "--redlock", "redis://a,redis://b,redis://c,redis://d"},
+			"an odd number of at least 3",
+		},
 		{[]string{"run", "--strategy", "fine:redlock", "--redlock", url + "," + url + "," + url}, "twice"},
 		{[]string{"run", "--strategy", "fine:redlock", "--redlock", "http://a,http://b,http://c"}, "--redlock: "},
 		{with("--mix", "5x"), `--mix: mix "5x": want SELLERSxBUYERS, such as 5x1`},
@@ -68,7 +73,10 @@ func TestUsageErrors(t *testing.T) {
 		{with("--markets", "2000"), "--markets: 2000"},
 		{with("--mix", "5x2", "--markets", "3"), "--mix: "},
 		{with("--markets", "2", "--history", below), "--history: want one market"},
-		{with("--rate", "0"), `--rate "0": want orders a second, such as 500, 2.5k or 1M; without --rate the buyers set the rate`},
+		{
+			with("--rate", "0"),
+			`--rate "0": want orders a second, such as 500, 2.5k or 1M; without --rate the buyers set the rate`,
+		},
 		{with("--rate", "2M"), "--rate: 2,000,000 orders/s: want more than 0 and at most 1,000,000"},
 		{with("--rate", "1k,1000"), "fine 5x5 at 1000/s is asked for twice"},
 		{with("--slo", "10ms"), "--slo is about orders at a rate: give --rate, too"},
@@ -99,8 +107,14 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"reproduce", "--trials", "3"}, "--trials 3"},
 		{[]string{"compare", "fine"}, "give two or more strategies"},
 		{[]string{"compare", "fine", "fien"}, `did you mean "fine"?`},
-		{[]string{"compare", "fine", "watch", "--trials", "6"}, "--trials 6: verdicts on 2 pairs take 9 rounds or more"}, // fine twice
-		{[]string{"compare", "fine", "watch", "--margin", "nan%"}, `--margin "nan%": it takes a percentage below 100%, such as 5%`},
+		{
+			[]string{"compare", "fine", "watch", "--trials", "6"},
+			"--trials 6: verdicts on 2 pairs take 9 rounds or more", // fine twice
+		},
+		{
+			[]string{"compare", "fine", "watch", "--margin", "nan%"},
+			`--margin "nan%": it takes a percentage below 100%, such as 5%`,
+		},
 		{[]string{"compare", "fine", "fine:etcd", "--rtt", "1ms"}, "--rtt: "},
 		{sweep(), `"axis" not set`},
 		{sweep("--axis", "clients=2,1"), "--axis: "},
@@ -155,7 +169,9 @@ func TestForcedBackendIgnoresEnvironment(t *testing.T) {
 func TestHelp(t *testing.T) {
 	const screen = 40
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
-	for _, command := range []string{"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list"} {
+	for _, command := range []string{
+		"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list",
+	} {
 		o := marketsim(t, command, "--help").exits(t, exitFine)
 		if again := marketsim(t, "help", command).exits(t, exitFine); again.stdout != o.stdout {
 			t.Errorf("help %s prints\n%s\nand --help\n%s", command, again.stdout, o.stdout)
@@ -170,7 +186,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	marketsim(t, "run", "--help").says(t, "\nLoad:\n", "\nMeasuring:\n", "\nServer:\n", "\nOutput:\n")
-	if help := marketsim(t, "--help").exits(t, exitFine).stdout; help != marketsim(t).stdout || !strings.Contains(help, "reproduce") {
+	help := marketsim(t, "--help").exits(t, exitFine).stdout
+	if help != marketsim(t).stdout || !strings.Contains(help, "reproduce") {
 		t.Errorf("marketsim alone does not print its help, which is\n%s", help)
 	}
 	marketsim(t, "--version").exits(t, exitFine).says(t, "marketsim version ")
@@ -185,7 +202,8 @@ func TestListNamesEverything(t *testing.T) {
 		o.says(t, s.Name)
 		told(s.Name).says(t, "strategy "+s.Name, strings.Fields(s.Source)[0])
 	}
-	if out := marketsim(t, "list", "pause", "--format", "csv").exits(t, exitUsage); !strings.Contains(out.stderr, "csv is for one table") {
+	out := marketsim(t, "list", "pause", "--format", "csv").exits(t, exitUsage)
+	if !strings.Contains(out.stderr, "csv is for one table") {
 		t.Errorf("a scenario as csv: %q", out.stderr)
 	}
 	promises := marketsim(t, "list", "--locks", "--format", "csv").exits(t, exitFine)

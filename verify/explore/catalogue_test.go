@@ -13,14 +13,17 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 var (
-	update = flag.Bool("update", false, "explore the whole catalogue, and store what is found in results/explored and docs/explored.md")
-	part   = flag.String("part", "", "i/n: of the catalogue every n-th scheme from the i-th, written to the file of -part-to")
+	update = flag.Bool("update", false,
+		"explore the whole catalogue, and store what is found in results/explored and docs/explored.md")
+	part = flag.String("part", "",
+		"i/n: of the catalogue every n-th scheme from the i-th, written to the file of -part-to")
 	partTo = flag.String("part-to", "", "a file")
 )
 
@@ -31,21 +34,9 @@ const (
 	first  = "../../README.md"        // why a lock alone is not enough
 )
 
-// An explored is what was found of a scheme in a program.
-type explored struct {
-	Scheme, Program string
-	Why             string `json:",omitempty"` // it was not explored
-	Preemptions     int    // of the shortest harm, or the last bounds
-	Faults          int
-	Schedules       int    `json:",omitempty"` // with these bounds
-	Harmful         int    `json:",omitempty"`
-	Harm            string `json:",omitempty"` // empty: nothing was found
-	Token           string `json:",omitempty"`
-}
-
 // exploreScheme explores a scheme of the table of faults in the programs that can show something of it, and returns the
 // diagram of the first harm, too. With three clients it goes on without preemptions.
-func exploreScheme(t *testing.T, name string) (all []explored, diagram explore.Diagram) {
+func exploreScheme(t *testing.T, name string) (all []verify.Explored, diagram verify.Diagram) {
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +49,10 @@ func exploreScheme(t *testing.T, name string) (all []explored, diagram explore.D
 		if m.Apart && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
 			continue
 		}
-		e := explored{Scheme: name, Program: m.Name}
+		e := verify.Explored{Scheme: name, Program: m.Name}
 		spec, err := parse(catalogue.Full(), scheme.Spec.String())
 		if errors.Is(err, errElsewhere) {
-			return []explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, diagram
+			return []verify.Explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, diagram
 		}
 		bounds := explore.Bounds{Preemptions: 2, Faults: 1}
 		if len(m.Trades) > 2 {
@@ -69,13 +60,13 @@ func exploreScheme(t *testing.T, name string) (all []explored, diagram explore.D
 		}
 		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.Apart)), bounds)
 		if err != nil {
-			return []explored{{Scheme: name, Why: err.Error()}}, diagram
+			return []verify.Explored{{Scheme: name, Why: err.Error()}}, diagram
 		}
 		e.Preemptions, e.Faults, e.Schedules, e.Harmful = r.Preemptions, r.Faults, r.Schedules, r.Harmful
 		if len(r.Found) > 0 {
 			f := r.Found[0]
-			e.Preemptions, e.Faults, e.Harm, e.Token = f.Preemptions, f.Faults, f.Text, f.Token
-			if diagram.Rows == nil {
+			e.Preemptions, e.Faults, e.Harm, e.Shows, e.Token = f.Preemptions, f.Faults, f.Harm, f.Text, f.Token
+			if diagram.Events == nil {
 				diagram = f.Diagram
 			}
 		}
@@ -90,7 +81,7 @@ func explorePart(t *testing.T) {
 	if _, err := fmt.Sscanf(*part, "%d/%d", &i, &n); err != nil {
 		t.Fatal(err)
 	}
-	var all []explored
+	var all []verify.Explored
 	for k, name := range fault.Names(catalogue.Full()) {
 		if k%n == i {
 			t.Run(name, func(t *testing.T) {
@@ -102,7 +93,7 @@ func explorePart(t *testing.T) {
 	write(t, *partTo, all)
 }
 
-func write(t *testing.T, path string, all []explored) {
+func write(t *testing.T, path string, all []verify.Explored) {
 	t.Helper()
 	text, err := json.MarshalIndent(all, "", "\t")
 	if err == nil {
@@ -113,7 +104,7 @@ func write(t *testing.T, path string, all []explored) {
 	}
 }
 
-func read(t *testing.T, path string) (all []explored) {
+func read(t *testing.T, path string) (all []verify.Explored) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -125,8 +116,9 @@ func read(t *testing.T, path string) (all []explored) {
 	return all
 }
 
-// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a process a
-// core, and compares what it finds with what is stored, or stores it with -update. By default it explores three schemes.
+// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two,
+// a process a core, and compares what it finds with what is stored, or stores it with -update. By default it
+// explores three schemes.
 func TestCatalogue(t *testing.T) {
 	if *part != "" {
 		explorePart(t)
@@ -147,12 +139,12 @@ func TestCatalogue(t *testing.T) {
 	}
 	is := read(t, stored)
 	for _, e := range all {
-		if !slices.ContainsFunc(is, func(s explored) bool { return reflect.DeepEqual(s, e) }) {
+		if !slices.ContainsFunc(is, func(s verify.Explored) bool { return reflect.DeepEqual(s, e) }) {
 			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)
 		}
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(is, func(s explored) bool { return s.Scheme == name }) {
+		if !slices.ContainsFunc(is, func(s verify.Explored) bool { return s.Scheme == name }) {
 			t.Errorf("%s has not been explored: go generate ./results", name)
 		}
 	}
@@ -173,13 +165,15 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, _ := programOf(t, subject, name)
-		if d, err := explore.Replay(t, p, e.Token); err != nil || !strings.Contains(d.String(), "Harm: "+e.Harm) {
+		harm := "Harm: " + verify.Violation{Harm: e.Harm, Text: e.Shows}.String()
+		if d, err := explore.Replay(t, p, e.Token); err != nil || !strings.Contains(d.String(), harm) {
 			t.Errorf("%s: %v\n%s", e.Token, err, d)
 		}
 	}
 }
 
-// TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express is found here, too.
+// TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express
+// is found here, too.
 func TestTableOfFaults(t *testing.T) {
 	text, err := os.ReadFile("../../results/faults/faults.json")
 	var table struct {
@@ -198,12 +192,13 @@ func TestTableOfFaults(t *testing.T) {
 	all, compared := read(t, stored), 0
 	for _, f := range table.Findings {
 		program := programs[f.Scenario]
-		is := func(e explored) bool { return e.Scheme == f.Subject && e.Program == program }
+		is := func(e verify.Explored) bool { return e.Scheme == f.Subject && e.Program == program }
 		i := slices.IndexFunc(all, is)
 		if program == "" || i < 0 || f.Harm == "" || f.Harm == "none" {
 			continue
 		}
-		if compared++; all[i].Harm == "" {
+		compared++
+		if all[i].Harm == "" {
 			t.Errorf("%s of %s: the table says %s, and nothing is found in %s", f.Scenario, f.Subject, f.Harm, program)
 		}
 	}
@@ -212,12 +207,14 @@ func TestTableOfFaults(t *testing.T) {
 	}
 }
 
-func wholeCatalogue(t *testing.T, names []string) (all []explored) {
+func wholeCatalogue(t *testing.T, names []string) (all []verify.Explored) {
 	const processes = 2
 	var running []*exec.Cmd
 	dir := t.TempDir()
 	for i := range processes {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCatalogue$", "-part", fmt.Sprintf("%d/%d", i, processes),
+		cmd := exec.CommandContext(t.Context(), os.Args[0],
+			"-test.run", "^TestCatalogue$",
+			"-part", fmt.Sprintf("%d/%d", i, processes),
 			"-part-to", fmt.Sprintf("%s/%d.json", dir, i))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -231,12 +228,14 @@ func wholeCatalogue(t *testing.T, names []string) (all []explored) {
 		}
 		all = append(all, read(t, fmt.Sprintf("%s/%d.json", dir, i))...)
 	}
-	slices.SortStableFunc(all, func(a, b explored) int { return slices.Index(names, a.Scheme) - slices.Index(names, b.Scheme) })
+	slices.SortStableFunc(all, func(a, b verify.Explored) int {
+		return slices.Index(names, a.Scheme) - slices.Index(names, b.Scheme)
+	})
 	return all
 }
 
 // table is what is stored, as a page shows it.
-func table(all []explored) string {
+func table(all []verify.Explored) string {
 	var b strings.Builder
 	b.WriteString("| scheme | program | found | preemptions | faults | schedules |\n|---|---|---|---|---|---|\n")
 	for _, e := range all {
@@ -244,8 +243,8 @@ func table(all []explored) string {
 		case e.Why != "":
 			fmt.Fprintf(&b, "| %s | - | not explored: %s | | | |\n", e.Scheme, e.Why)
 		case e.Harm != "":
-			fmt.Fprintf(&b, "| %s | %s | **%s** | %d | %d | %d of %d |\n", e.Scheme, e.Program, e.Harm, e.Preemptions, e.Faults,
-				e.Harmful, e.Schedules)
+			fmt.Fprintf(&b, "| %s | %s | **%s**: %s | %d | %d | %d of %d |\n",
+				e.Scheme, e.Program, e.Harm, e.Shows, e.Preemptions, e.Faults, e.Harmful, e.Schedules)
 		default:
 			fmt.Fprintf(&b, "| %s | %s | nothing | %d | %d | %d |\n", e.Scheme, e.Program, e.Preemptions, e.Faults, e.Schedules)
 		}
@@ -254,7 +253,7 @@ func table(all []explored) string {
 }
 
 // schemes is a line for each scheme: the harms with the programs that show them, or how far nothing was found.
-func schemes(all []explored) string {
+func schemes(all []verify.Explored) string {
 	var b strings.Builder
 	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")
 	for i, e := range all {
@@ -280,11 +279,11 @@ func schemes(all []explored) string {
 	return b.String()
 }
 
-// brief is a diagram with one row for each request, without attempts that are repeated and without its end. Of a transaction it
-// shows the names of the commands.
-func brief(d explore.Diagram) string {
-	var rows []explore.Row
-	for _, r := range d.Rows {
+// brief is a diagram with one row for each request, without attempts that are repeated and without its end. Of a
+// transaction it shows the names of the commands.
+func brief(d verify.Diagram) string {
+	var rows []verify.Event
+	for _, r := range d.Events {
 		last := len(rows) - 1
 		switch {
 		case last >= 0 && rows[last].At == r.At && rows[last].Client == r.Client:
@@ -296,7 +295,7 @@ func brief(d explore.Diagram) string {
 			rows = append(rows, r)
 		}
 	}
-	text, _, _ := strings.Cut(explore.Diagram{Clients: d.Clients, Rows: rows}.String(), "\n\n")
+	text, _, _ := strings.Cut(verify.Diagram{Clients: d.Clients, Events: rows}.String(), "\n\n")
 	return text + "\n"
 }
 

@@ -7,17 +7,19 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// drifting are schemes whose waiters wait for as long as the server says that the lease lasts, so that of what real time takes
-// an attempt more or less comes.
+// drifting are schemes whose waiters wait for as long as the server says that the lease lasts, so that of what real
+// time takes an attempt more or less comes.
 var drifting = []string{"queue", "redisson", "redisson:lease=1s"}
 
-// What the search finds in memory happens on a real server, too, and so does what is no harm: 20 schedules of each scheme
-// with MARKETSIM_EXPLORE, and else a few of a few. A machine that is too busy for the gaps of a schedule gets another try.
+// What the search finds in memory happens on a real server, too, and so does what is no harm: 20 schedules of
+// each scheme with MARKETSIM_EXPLORE, and else a few of a few. A machine that is too busy for the gaps of a
+// schedule gets another try.
 func TestRealRedis(t *testing.T) {
 	names, schedules := []string{"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused"}, 3
 	if os.Getenv("MARKETSIM_EXPLORE") != "" {
@@ -36,7 +38,7 @@ func TestRealRedis(t *testing.T) {
 		p := markettest.Markets()[0].Program(spec.String(), openSpec(spec, false))
 		all, err := explore.Played(t, p, schedules)
 		if err != nil {
-			if !slices.ContainsFunc(is, func(e explored) bool { return e.Scheme == name && e.Why == err.Error() }) {
+			if !slices.ContainsFunc(is, func(e verify.Explored) bool { return e.Scheme == name && e.Why == err.Error() }) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue

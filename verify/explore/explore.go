@@ -1,16 +1,18 @@
-// Package explore goes through every schedule of a few clients: whose request the server gets next, who pauses, dies, or
-// loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest schedule that
-// loses it, and says otherwise how far nothing was found.
+// Package explore goes through every schedule of a few clients: whose request the server gets next, who pauses, dies,
+// or loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest
+// schedule that loses it, and says otherwise how far nothing was found.
 //
 //	go test ./verify/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
 //
-// The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory (miniredis),
-// and hold each request until the search delivers it ([conn]). Time is that of package synctest: it stands still while anybody
-// works, and jumps to the next timer when all wait. A schedule is run from its start, each time with another choice ([search]).
-// The bounds are raised step by step, preemptions before faults: of the harm that is found first none has fewer faults, or as
-// many and fewer preemptions. What the clients do is a [Program]: markettest and locktest have those of orders and of locks.
+// The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory
+// (miniredis), and hold each request until the search delivers it ([conn]). Time is that of package synctest: it
+// stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, each
+// time with another choice ([search]). The bounds are raised step by step, preemptions before faults: of the harm that
+// is found first none has fewer faults, or as many and fewer preemptions. What the clients do is a [Program]:
+// markettest and locktest have those of orders and of locks.
 //
-// Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs", 2007 (CHESS).
+// Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs",
+// 2007 (CHESS).
 package explore
 
 import (
@@ -19,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/marketsim/marketsim/verify"
 )
 
 // Lease is how long the locks of explored programs last: a pause takes one to two of it.
@@ -29,7 +33,9 @@ type Program struct {
 	Name    string // in tokens and reports: no spaces and no slashes
 	Subject string // what the clients use, such as a spec: part of a token
 	Prefix  string // of keys: diagrams leave it out
-	Apart   bool   // the locks have a server of their own (Session.ConnectLocks), the only one that Empty and Behind strike
+	// Apart says that the locks have a server of their own (Session.ConnectLocks), the only one that Empty and Behind
+	// strike.
+	Apart bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -38,8 +44,9 @@ type Program struct {
 type Trial struct {
 	Clients []Client
 	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
-	Judge func(*Server) []Harm
-	// Plain says why the first schedule, in which nothing strikes, shows nothing of what clients are there for. Nil: it does.
+	Judge func(*Server) []verify.Violation
+	// Plain says why the first schedule, in which nothing strikes,
+	// shows nothing of what clients are there for. Nil: it does.
 	Plain func() error
 }
 
@@ -49,9 +56,6 @@ type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
 }
-
-// A Harm is something wrong at the end of a schedule. The search looks for the shortest schedule of each kind.
-type Harm struct{ Kind, Text string }
 
 // Bounds say how far a search goes.
 type Bounds struct {
@@ -106,8 +110,8 @@ func written(p Program, schedule []choice) string {
 func ParseToken(text string) (subject, program string, steps []string, err error) {
 	parts := strings.Split(text, "/")
 	if len(parts) < 4 || parts[0] != version {
-		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: search again, and copy one from the report",
-			text, version)
+		return "", "", nil, fmt.Errorf("%q is no token of a schedule in version %s: "+
+			"search again, and copy one from the report", text, version)
 	}
 	n := len(parts) - 2 // a test's name may hold slashes, too
 	return strings.Join(parts[1:n], "/"), parts[n], strings.Split(parts[n+1], "."), nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// learned is what schedules so far have shown of the clients, by which later ones leave out choices that change nothing: a
-// request that conflicts with none that another client has been seen to make is delivered at once. Keys are those of commands
-// as they were executed, inside scripts and transactions too. What is left out is fixed during a pass; where what was seen
-// meanwhile shows it to be wrong, the pass is run again.
+// learned is what schedules so far have shown of the clients, by which later ones leave out choices that change
+// nothing: a request that conflicts with none that another client has been seen to make is delivered at once. Keys are
+// those of commands as they were executed, inside scripts and transactions too. What is left out is fixed during a
+// pass; where what was seen meanwhile shows it to be wrong, the pass is run again.
 type learned struct {
 	scripts []string       // that were sent whole in the first schedule
 	uses    map[asked]keys // the keys of each request
@@ -43,7 +43,8 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on, and reports whether one was that should not have been.
+// sum finds out which requests are delivered at once from now on,
+// and reports whether one was that should not have been.
 func (l *learned) sum() (wrong bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
@@ -62,7 +63,8 @@ func (l *learned) sum() (wrong bool) {
 func (k keys) conflict(other keys) bool {
 	for mine, writes := range k {
 		for theirs, wrote := range other {
-			if (writes || wrote) && (mine == theirs || mine == everything || theirs == everything) {
+			meet := mine == theirs || mine == everything || theirs == everything
+			if meet && (writes || wrote) {
 				return true
 			}
 		}

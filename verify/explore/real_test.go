@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A step of a schedule that was played in memory, and when it came.
@@ -31,11 +32,11 @@ type played struct {
 	program Program
 	scripts []string // that the server knew
 	steps   []step
-	diagram Diagram
+	diagram verify.Diagram
 }
 
-// Played plays the shortest harm of a program within one preemption and one fault, or without any so many schedules that a
-// seeded source chooses.
+// Played plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
+// that a seeded source chooses.
 func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
 	of := []Fault{Pause, Die, Lose}
 	r, err := Search(t, p, Bounds{Preemptions: 1, Faults: 1, Of: of})
@@ -78,8 +79,8 @@ func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
 	return all, err
 }
 
-// Real plays the schedule on a real server, over a gate like that in memory: it waits for each request, keeps at least the
-// gaps of virtual time, and compares each request and reply, and the harm. The error is the first difference.
+// Real plays the schedule on a real server, over a gate like that in memory: it waits for each request, keeps at least
+// the gaps of virtual time, and compares each request and reply, and the harm. The error is the first difference.
 func (p played) Real(ctx context.Context, target backend.Target) error {
 	dial := func() (*bufio.ReadWriter, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Addr)
@@ -100,7 +101,8 @@ func (p played) Real(ctx context.Context, target backend.Target) error {
 		w.mu.Lock()
 		rw, err := conns[c], error(nil)
 		if rw == nil {
-			if rw, err = dial(); err == nil {
+			rw, err = dial()
+			if err == nil {
 				conns[c] = rw
 			}
 		}
@@ -145,13 +147,14 @@ func (p played) Real(ctx context.Context, target backend.Target) error {
 			time.Sleep(s.at - p.steps[n-1].at)
 		}
 		if s.what == timePass {
-			w.draw(Row{Client: nobody, Reply: "*time goes on*"}, nil)
+			w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
 			continue
 		}
 		var r *request
 		if s.line != "" {
 			var err error
-			if r, err = p.until(w, s.n, n, s.line); err != nil {
+			r, err = p.until(w, s.n, n, s.line)
+			if err != nil {
 				return err
 			}
 		}
@@ -191,7 +194,8 @@ func (p played) until(w *world, client, n int, line string) (*request, error) {
 		var found *request
 		for _, c := range w.clients[client].conns {
 			if len(c.waiting) > 0 && (line == "" || clocks.ReplaceAllString(c.waiting[0].String(), "time") == line) {
-				if found = c.waiting[0]; line != "" {
+				found = c.waiting[0]
+				if line != "" {
 					c.waiting = c.waiting[1:]
 				}
 				break
@@ -202,7 +206,8 @@ func (p played) until(w *world, client, n int, line string) (*request, error) {
 			return found, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("step %d did not come: %s sends no %q\n%s", n+1, w.trial.Clients[client].Name, line, p.diagram)
+			return nil, fmt.Errorf("step %d did not come: %s sends no %q\n%s",
+				n+1, w.trial.Clients[client].Name, line, p.diagram)
 		}
 	}
 }
@@ -211,9 +216,9 @@ func (p played) until(w *world, client, n int, line string) (*request, error) {
 func (p played) do(w *world, c choice, r *request) {
 	switch c.what {
 	case Pause:
-		w.draw(Row{Client: c.n, Does: "*pauses*"}, nil)
+		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
 	case wake:
-		w.draw(Row{Client: c.n, Does: "*wakes after*"}, nil)
+		w.draw(verify.Event{Client: c.n, Does: "*wakes after*"}, nil)
 	}
 	if r != nil {
 		w.execute(r, c.what)
@@ -221,7 +226,7 @@ func (p played) do(w *world, c choice, r *request) {
 }
 
 // finishReal waits until all have ended, and judges.
-func (w *world) finishReal() []Harm {
+func (w *world) finishReal() []verify.Violation {
 	for i := range w.clients {
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			w.mu.Lock()
@@ -246,12 +251,12 @@ func ttls(a, b string) bool {
 var clocks = regexp.MustCompile(`\b\d{12,13}\b`)
 
 // compare returns the first difference.
-func (p played) compare(is Diagram) error {
-	for i, want := range p.diagram.Rows {
-		if i == len(is.Rows) {
+func (p played) compare(is verify.Diagram) error {
+	for i, want := range p.diagram.Events {
+		if i == len(is.Events) {
 			return fmt.Errorf("on a real server the schedule ends before row %d", i+1)
 		}
-		got := is.Rows[i]
+		got := is.Events[i]
 		if strings.HasPrefix(want.Does, "*wakes") {
 			want.Does = "*wakes after*"
 		}

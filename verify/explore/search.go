@@ -20,6 +20,7 @@ import (
 
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A Report is what a search found.
@@ -29,16 +30,16 @@ type Report struct {
 	Preemptions, Faults int     // the last bounds that were reached
 	Schedules           int     // of these bounds: all different
 	Harmful             int     // of these
-	Found               []Found // the first of each kind
+	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
 }
 
 // A Found is the shortest schedule to a harm.
 type Found struct {
-	Harm
+	verify.Violation
 	Preemptions, Faults int
 	Token               string
-	Diagram             Diagram
+	Diagram             verify.Diagram
 }
 
 // A search runs a program again and again.
@@ -61,8 +62,8 @@ type node struct {
 	pending []string // what each client wants to send
 }
 
-// Search goes through the schedules of a program. What it finds is no failure: see Report. An error says why nothing can be
-// concluded. Its test must not be parallel, because what is random in the process is fixed meanwhile.
+// Search goes through the schedules of a program. What it finds is no failure: see Report. An error says why nothing
+// can be concluded. Its test must not be parallel, because what is random in the process is fixed meanwhile.
 func Search(t *testing.T, p Program, b Bounds) (*Report, error) {
 	s := newSearch(t, p, b)
 	return &s.Report, s.guarded(s.run)
@@ -74,11 +75,17 @@ func newSearch(t *testing.T, p Program, b Bounds) *search {
 		b.Of = []Fault{Pause, Die, Lose, Delay, Empty, Behind}
 	}
 	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return (f == Empty || f == Behind) && !p.Apart })
-	return &search{t: t, Report: Report{Program: p, Bounds: b}, learned: learned{uses: map[asked]keys{}}, silence: 20 * time.Second}
+	return &search{
+		Report:  Report{Program: p, Bounds: b},
+		t:       t,
+		learned: learned{uses: map[asked]keys{}},
+		silence: 20 * time.Second,
+	}
 }
 
-// guarded runs the first schedule once, for the scripts that clients send, and to tell of a program that does nothing, and then
-// what runs more. It returns an error where that stands still: a bubble where somebody waits for a real socket does not end.
+// guarded runs the first schedule once, for the scripts that clients send, and to tell of a program that does
+// nothing, and then what runs more. It returns an error where that stands still: a bubble where somebody waits for a
+// real socket does not end.
 func (s *search) guarded(run func() error) error {
 	s.t.Setenv("GODEBUG", "randseednop=0")
 	backend.QuietLogs()                // the search breaks connections all the time
@@ -90,7 +97,8 @@ func (s *search) guarded(run func() error) error {
 		err := errors.New("a schedule has failed the test")
 		defer func() { done <- err }() // also where it ends this goroutine
 		w, _, failed := s.schedule(func(_ *world, options []choice) (choice, error) { return options[0], nil })
-		if s.scripts = w.scripts; failed == nil && w.trial.Plain != nil {
+		s.scripts = w.scripts
+		if failed == nil && w.trial.Plain != nil {
 			failed = w.trial.Plain()
 		}
 		if failed == nil {
@@ -107,15 +115,16 @@ func (s *search) guarded(run func() error) error {
 		}
 	}
 	s.progress.Store(math.MinInt64)
-	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, or has connected by itself and "+
-		"not by Session.Dial, so that nothing can be concluded", s.silence)
+	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, "+
+		"or has connected by itself and not by Session.Dial, so that nothing can be concluded", s.silence)
 }
 
 // run raises the bounds until a harm is found, or the last ones are reached.
 func (s *search) run() error {
 	b := s.Bounds
 	if min(b.Preemptions, b.Faults, b.Schedules) < 0 {
-		return fmt.Errorf("of %d preemptions, %d faults and %d schedules none can be below 0", b.Preemptions, b.Faults, b.Schedules)
+		return fmt.Errorf("of %d preemptions, %d faults and %d schedules none can be below 0",
+			b.Preemptions, b.Faults, b.Schedules)
 	}
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
@@ -133,8 +142,9 @@ func (s *search) run() error {
 	return nil
 }
 
-// Replay plays the schedule of a token that a report of the same program has printed. An error says which step cannot be chosen.
-func Replay(t *testing.T, p Program, text string) (d Diagram, err error) {
+// Replay plays the schedule of a token that a report of the same program has printed.
+// An error says which step cannot be chosen.
+func Replay(t *testing.T, p Program, text string) (d verify.Diagram, err error) {
 	t.Helper()
 	subject, name, steps, err := ParseToken(text)
 	if err == nil && (subject != p.Subject || name != p.Name) {
@@ -176,15 +186,18 @@ func (s *search) pass() error {
 			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
 			break
 		}
-		w, harms, err := s.schedule(s.choose)
+		w, violations, err := s.schedule(s.choose)
 		if err != nil {
 			return err
 		}
 		s.Schedules++
-		s.Harmful += min(1, len(harms))
-		for _, h := range harms {
-			if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Kind == h.Kind }) {
-				s.Found = append(s.Found, Found{h, w.preemptions, w.faults, written(s.Program, w.steps), w.diagram([]Harm{h})})
+		s.Harmful += min(1, len(violations))
+		for _, v := range violations {
+			if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Harm == v.Harm }) {
+				s.Found = append(s.Found, Found{
+					Violation: v, Preemptions: w.preemptions, Faults: w.faults,
+					Token: written(s.Program, w.steps), Diagram: w.diagram([]verify.Violation{v}),
+				})
 			}
 		}
 	}
@@ -202,7 +215,8 @@ func (s *search) backtrack() bool {
 	return false
 }
 
-// choose is the next choice: of the path, and then the first. Where the path has been before, the point must be the same.
+// choose is the next choice: of the path, and then the first.
+// Where the path has been before, the point must be the same.
 func (s *search) choose(w *world, options []choice) (choice, error) {
 	depth, clock, pending := len(w.steps), time.Since(w.begin), w.pending()
 	if depth == len(s.path) {
@@ -218,7 +232,8 @@ func (s *search) choose(w *world, options []choice) (choice, error) {
 }
 
 // schedule runs one schedule: choose is asked at each point.
-func (s *search) schedule(choose func(*world, []choice) (choice, error)) (w *world, harms []Harm, err error) {
+func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
+	w *world, found []verify.Violation, err error) {
 	w = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
@@ -234,15 +249,16 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (w *wor
 		rand.Seed(1)
 		w = newWorld(t, s)
 		err = s.play(w, choose)
-		harms = w.finish()
+		found = w.finish()
 	})
 	if len(w.scripts) > len(s.scripts) {
 		s.redis = nil
 	}
 	if w.lacks != "" && err == nil {
-		err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, so that nothing can be concluded", w.lacks)
+		err = fmt.Errorf("the server in memory does not know the command %s, or waits in it, "+
+			"so that nothing can be concluded", w.lacks)
 	}
-	return w, harms, err
+	return w, found, err
 }
 
 // play makes choices until the clients have ended or died, or nothing happens any more.
@@ -263,8 +279,8 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 			return err
 		}
 		if len(w.steps) == mostSteps {
-			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, or for too long; the last are %q",
-				mostSteps, w.pending())
+			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, or for too long; "+
+				"the last are %q", mostSteps, w.pending())
 		}
 		r := w.request(c)
 		if r != nil && c.what != Delay {
@@ -276,42 +292,53 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 }
 
 // options are the choices at this point: first, to go on with the client that was chosen last. None: the clients wait.
-func (s *search) options(w *world) (options []choice) {
-	if options = w.wakes(2); len(options) > 0 { // nobody sleeps for longer
-		return options
+func (s *search) options(w *world) []choice {
+	overslept := w.wakes(2)
+	if len(overslept) > 0 { // nobody sleeps for longer
+		return overslept
 	}
-	n, first := len(w.clients), max(0, w.running)
-	goesOn, alone := w.running != nobody && w.next(w.running) != nil, false
-	for i := range n {
-		i = (first + i) % n
+	options, alone := s.deliveries(w)
+	if len(options) > 0 { // somebody can go on
+		if !alone {
+			options = slices.Concat(options, w.wakes(1), w.arrivals())
+		}
+		return append(options, s.serverFaults(w)...)
+	}
+	options = slices.Concat(w.wakes(1), w.arrivals())
+	if len(options) > 0 && w.someSleep() {
+		options = append(options, choice{what: timePass})
+	}
+	return options
+}
+
+// deliveries are the choices to deliver a request, of the client that was chosen last first, each with what else can
+// happen to it. A request that conflicts with none is alone: nothing is chosen among but what can happen to that one.
+func (s *search) deliveries(w *world) (options []choice, alone bool) {
+	first := max(0, w.running)
+	goesOn := w.running != nobody && w.next(w.running) != nil
+	for after := range w.clients {
+		i := (first + after) % len(w.clients)
 		r := w.next(i)
 		if r == nil {
 			continue
 		}
-		if alone = s.alone[asked{i, r.String()}] && !s.Bounds.Unreduced; alone {
-			options = s.with(w, nil, choice{what: deliver, n: i, aside: true})
-			break
+		conflictsWithNone := s.alone[asked{i, r.String()}]
+		if conflictsWithNone && !s.Bounds.Unreduced {
+			return s.with(w, nil, choice{what: deliver, n: i, aside: true}), true
 		}
-		if preempts := goesOn && i != w.running; !preempts || s.Preemptions > w.preemptions {
+		preempts := goesOn && i != w.running
+		if !preempts || w.preemptions < s.Preemptions {
 			options = s.with(w, options, choice{what: deliver, n: i, preempt: preempts})
 		}
 	}
-	waits, works, sleeps := len(options) > 0, false, false
-	if !alone {
-		options = append(options, w.wakes(1)...)
-	}
-	for i, c := range w.clients {
-		works = works || c.alive() && c.paused.IsZero()
-		sleeps = sleeps || !c.paused.IsZero()
-		if !alone && w.delayed(i) != nil {
-			options = append(options, choice{what: arrive, n: i})
-		}
-	}
-	if works && sleeps && !waits && len(options) > 0 {
-		options = append(options, choice{what: timePass})
-	}
+	return options, false
+}
+
+// serverFaults are what may happen to the server of the locks: one that has executed nothing has nothing to lose.
+func (s *search) serverFaults(w *world) (options []choice) {
+	executed := len(w.servers[0].Locks().log)
 	for _, c := range []choice{{what: Empty}, {what: Behind}, {what: Behind, n: 1}} {
-		if waits && c.n < len(w.servers[0].Locks().log) && s.happens(w, c.what) {
+		if c.n < executed && s.happens(w, c.what) {
 			options = append(options, c)
 		}
 	}
@@ -323,12 +350,13 @@ func (s *search) happens(w *world, fault Fault) bool {
 	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault)
 }
 
-// with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once: time
-// conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
+// with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
+// time conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
 func (s *search) with(w *world, options []choice, c choice) []choice {
 	options = append(options, c)
 	for _, c.what = range []Fault{Pause, Die, Lose, Delay} {
-		if s.happens(w, c.what) && (c.what != Pause || !c.preempt || s.Bounds.Unreduced) {
+		leftOut := c.what == Pause && c.preempt && !s.Bounds.Unreduced
+		if s.happens(w, c.what) && !leftOut {
 			options = append(options, c)
 		}
 	}
@@ -344,4 +372,24 @@ func (w *world) wakes(leases time.Duration) (options []choice) {
 		}
 	}
 	return options
+}
+
+// arrivals are the choices to let a late request come.
+func (w *world) arrivals() (options []choice) {
+	for i := range w.clients {
+		if w.delayed(i) != nil {
+			options = append(options, choice{what: arrive, n: i})
+		}
+	}
+	return options
+}
+
+// someSleep reports whether a client is paused while another works.
+func (w *world) someSleep() bool {
+	works, sleeps := false, false
+	for _, c := range w.clients {
+		works = works || c.alive() && c.paused.IsZero()
+		sleeps = sleeps || !c.paused.IsZero()
+	}
+	return works && sleeps
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // pushes is a program of two clients that append their letter so many times to a key of their own, or to one that they
@@ -22,11 +23,14 @@ func pushes(times int, shared bool, never string) Program {
 	})
 }
 
-func pushesBy(times int, shared bool, never string, push func(ctx context.Context, conn *backend.Conn, key, letter string) error) Program {
+// A push appends a letter to a key.
+type push func(ctx context.Context, conn *backend.Conn, key, letter string) error
+
+func pushesBy(times int, shared bool, never string, push push) Program {
 	return Program{Name: "pushes", Subject: "letters", Begin: func(*Server) *Trial {
-		trial := &Trial{Judge: func(s *Server) []Harm {
+		trial := &Trial{Judge: func(s *Server) []verify.Violation {
 			if never != "" && strings.Contains(s.Do("GET", "shared"), never) {
-				return []Harm{{"planted", never}}
+				return []verify.Violation{{Harm: "planted", Text: never}}
 			}
 			return nil
 		}}
@@ -79,9 +83,9 @@ func choose(n, k int) int {
 	return c
 }
 
-// Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules with p preemptions, and one where they
-// share none. Source: an interleaving of a and b blocks has a+b−2 preemptions, because the last switch is to whom the other
-// leaves alone.
+// Two clients of k requests for one key have 2·C(k−1,⌊p/2⌋)·C(k−1,⌈p/2⌉) schedules with p preemptions,
+// and one where they share none. Source: an interleaving of a and b blocks has a+b−2 preemptions, because
+// the last switch is to whom the other leaves alone.
 func TestCounts(t *testing.T) {
 	for k := 1; k <= 4; k++ {
 		sum := 0
@@ -124,18 +128,27 @@ func TestConflicts(t *testing.T) {
 	const script = `return redis.call('APPEND', KEYS[1], ARGV[1])`
 	for name, way := range map[string]struct {
 		never string
-		push  func(ctx context.Context, conn *backend.Conn, key, letter string) error
+		push  push
 	}{
 		"a script": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
 			return redis.NewScript(script).Run(ctx, conn, []string{key}, letter).Err()
 		}},
-		"a script that is loaded, in a transaction and again": {"AABBBBAA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
-			sha := conn.ScriptLoad(ctx, script).Val()
-			_, err := conn.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.EvalSha(ctx, sha, []string{key}, letter).Err() })
-			return errors.Join(err, conn.EvalSha(ctx, sha, []string{key}, letter).Err())
-		}},
+		"a script that is loaded, in a transaction and again": {
+			"AABBBBAA",
+			func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+				sha := conn.ScriptLoad(ctx, script).Val()
+				_, err := conn.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					return p.EvalSha(ctx, sha, []string{key}, letter).Err()
+				})
+				return errors.Join(err, conn.EvalSha(ctx, sha, []string{key}, letter).Err())
+			},
+		},
 		"a transaction in pieces": {"ABBA", func(ctx context.Context, conn *backend.Conn, key, letter string) error {
-			return errors.Join(conn.Do(ctx, "MULTI").Err(), conn.Do(ctx, "APPEND", key, letter).Err(), conn.Do(ctx, "EXEC").Err())
+			return errors.Join(
+				conn.Do(ctx, "MULTI").Err(),
+				conn.Do(ctx, "APPEND", key, letter).Err(),
+				conn.Do(ctx, "EXEC").Err(),
+			)
 		}},
 	} {
 		r := Run(t, pushesBy(2, true, way.never, way.push), Bounds{Preemptions: 1})
@@ -145,8 +158,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads it. Harm
-// is done if it is gone then.
+// reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads
+// it. Harm is done if it is gone then.
 func reads(expiry time.Duration) Program {
 	return Program{Name: "reads", Subject: "own", Apart: true, Begin: func(*Server) *Trial {
 		gone := false
@@ -162,9 +175,9 @@ func reads(expiry time.Duration) Program {
 				return ""
 			}}
 		}
-		return &Trial{Clients: []Client{do("A"), do("B")}, Judge: func(*Server) []Harm {
+		return &Trial{Clients: []Client{do("A"), do("B")}, Judge: func(*Server) []verify.Violation {
 			if gone {
-				return []Harm{{"gone", "what was set is gone"}}
+				return []verify.Violation{{Harm: "gone", Text: "what was set is gone"}}
 			}
 			return nil
 		}}
@@ -175,18 +188,20 @@ func reads(expiry time.Duration) Program {
 func TestFaultsAreNotReduced(t *testing.T) {
 	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0} {
 		r := Run(t, reads(expiry), Bounds{Faults: 1, Of: []Fault{fault}})
-		if len(r.Found) != 1 || r.Found[0].Kind != "gone" {
+		if len(r.Found) != 1 || r.Found[0].Harm != "gone" {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
-		if d, err := Replay(t, reads(expiry), r.Found[0].Token); err != nil || !strings.Contains(d.String(), "Harm: what was set is gone") {
+		d, err := Replay(t, reads(expiry), r.Found[0].Token)
+		if err != nil || !strings.Contains(d.String(), "Harm: gone: what was set is gone") {
 			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, d)
 		}
 	}
 }
 
-// Each schedule that the search plays can be played again, also where a client pauses before a request that is delivered at
-// once while another one was chosen last: A appends to what both share, and B, too, after it has set a key of its own, and waited.
+// Each schedule that the search plays can be played again, also where a client pauses before a request that is
+// delivered at once while another one was chosen last: A appends to what both share, and B, too, after it has set a
+// key of its own, and waited.
 func TestReplayOfEachSchedule(t *testing.T) {
 	p := Program{Name: "aside", Subject: "own", Begin: func(*Server) *Trial {
 		client := func(name string, do func(context.Context, *backend.Conn)) Client {
@@ -199,7 +214,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 				return ""
 			}}
 		}
-		return &Trial{Judge: func(*Server) []Harm { return nil }, Clients: []Client{
+		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{
 			client("A", func(ctx context.Context, conn *backend.Conn) {
 				for range 4 {
 					_ = conn.Append(ctx, "shared", "A").Err()
@@ -218,7 +233,9 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		err := s.run() // it has learned then
 		for len(tokens) < 200 && err == nil {
 			var w *world
-			w, _, err = s.schedule(func(_ *world, options []choice) (choice, error) { return options[source.IntN(len(options))], nil })
+			w, _, err = s.schedule(func(_ *world, options []choice) (choice, error) {
+				return options[source.IntN(len(options))], nil
+			})
 			tokens = append(tokens, written(p, w.steps))
 		}
 		return err
@@ -235,7 +252,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 // one is a program with one client.
 func one(do func(ctx context.Context, s *Session) string) Program {
 	return Program{Name: "one", Subject: "own", Begin: func(*Server) *Trial {
-		return &Trial{Judge: func(*Server) []Harm { return nil }, Clients: []Client{{"A", do}}}
+		return &Trial{Judge: func(*Server) []verify.Violation { return nil }, Clients: []Client{{"A", do}}}
 	}}
 }
 

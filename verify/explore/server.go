@@ -81,7 +81,8 @@ func (s *Server) run(r *request) {
 			for _, key := range r.watched {
 				s.world.uses.add(key, false)
 			}
-			if r.watched = nil; len(r.commands) == 1 {
+			r.watched = nil
+			if len(r.commands) == 1 {
 				s.world.uses.add(everything, true)
 			}
 		}
@@ -111,7 +112,8 @@ type request struct {
 	line     string // see request.String
 }
 
-// A conn is a client's connection to a server in memory: its requests wait until the world, which locks it, delivers them.
+// A conn is a client's connection to a server in memory: its requests wait until the world,
+// which locks it, delivers them.
 type conn struct {
 	*wire.Local
 	world  *world
@@ -155,7 +157,8 @@ type replier struct{ *conn }
 func (r replier) Write(p []byte) (int, error) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
-	if r.answer = append(r.answer, p...); !r.deaf {
+	r.answer = append(r.answer, p...)
+	if !r.deaf {
 		r.Receive(p)
 	}
 	return len(p), nil

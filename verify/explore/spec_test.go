@@ -17,11 +17,12 @@ import (
 // errElsewhere is returned, wrapped, for a spec whose lock does not live in the server in memory.
 var errElsewhere = errors.New("its lock needs other servers")
 
-// short are the parameters of explored specs that do not give them: leases that a pause outlasts before a connection times
-// out, and few polls, since each is a point of the schedule.
+// short are the parameters of explored specs that do not give them: leases that a pause outlasts before a connection
+// times out, and few polls, since each is a point of the schedule.
 var short = []string{"ttl=1s", "poll=300ms", "timeout=4s", "list-timeout=4s"}
 
-// parse parses a spec to be explored, with short leases and time-outs. The error wraps strategies.ErrSpec or errElsewhere.
+// parse parses a spec to be explored, with short leases and time-outs. The error wraps strategies.ErrSpec or
+// errElsewhere.
 func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
 	spec, err := c.Parse(text)
 	if err != nil {

@@ -13,10 +13,12 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/verify"
 )
 
-// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. patience is
-// how long nothing may happen before a client is taken for one that never ends, and mostSteps how much may. nobody is no client.
+// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant.
+// patience is how long nothing may happen before a client is taken for one that never ends, and mostSteps how much
+// may. nobody is no client.
 const tick, patience, mostSteps, nobody = time.Microsecond, time.Minute, 5000, -1
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
@@ -34,9 +36,9 @@ type world struct {
 
 	steps               []choice // so far, with so many
 	preemptions, faults int
-	rows                []Row  // what has happened
-	uses                keys   // of the request that is executed
-	lacks               string // a command that the servers do not know
+	events              []noted // what has happened
+	uses                keys    // of the request that is executed
+	lacks               string  // a command that the servers do not know
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
@@ -55,10 +57,19 @@ type client struct {
 // alive reports whether a client has neither ended nor died.
 func (c *client) alive() bool { return !c.ended && !c.died }
 
-// newWorld makes servers of what was started, and starts the clients, one after the other. Each waits at its first request.
+// newWorld makes servers of what was started, and starts the clients,
+// one after the other. Each waits at its first request.
 func newWorld(t *testing.T, s *search) *world {
-	w := &world{program: s.Program, scripts: slices.Clone(s.scripts), remembered: &s.remembered, begin: time.Now(), arrived: make(chan struct{}, 1), running: nobody}
-	if w.servers = []*Server{newServer(t, w, s.redis[0])}; w.program.Apart {
+	w := &world{
+		program:    s.Program,
+		scripts:    slices.Clone(s.scripts),
+		remembered: &s.remembered,
+		begin:      time.Now(),
+		running:    nobody,
+		arrived:    make(chan struct{}, 1),
+	}
+	w.servers = []*Server{newServer(t, w, s.redis[0])}
+	if w.program.Apart {
 		w.servers = append(w.servers, newServer(t, w, s.redis[1]))
 	}
 	w.trial = w.program.Begin(w.servers[0])
@@ -123,8 +134,8 @@ func (w *world) delayed(i int) *request {
 	return nil
 }
 
-// wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It reports
-// false where nothing has happened for so long that nothing will.
+// wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
+// reports false where nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	forGood := w.last.Add(patience)
 	until := forGood
@@ -176,20 +187,21 @@ func (w *world) do(c choice, r *request) {
 	}
 	switch c.what {
 	case Pause:
-		w.draw(Row{Client: c.n, Does: "*pauses*"}, nil)
+		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
 		w.clients[c.n].paused = now
 		w.clients[c.n].pauses++
 	case wake:
-		w.draw(Row{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", now.Sub(w.clients[c.n].paused).Round(time.Millisecond))}, nil)
+		slept := now.Sub(w.clients[c.n].paused).Round(time.Millisecond)
+		w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
 		w.clients[c.n].paused = time.Time{}
 	case Delay:
-		w.draw(Row{Reply: "*on its way for long*"}, r)
+		w.draw(verify.Event{Reply: "*on its way for long*"}, r)
 		r.deaf = true
 		w.late = append(w.late, r)
 	case Empty, Behind:
 		w.restart(c)
 	case timePass:
-		w.draw(Row{Client: nobody, Reply: "*time goes on*"}, nil)
+		w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
 		w.wait(2)
 		return
 	default:
@@ -206,9 +218,11 @@ func (w *world) execute(r *request, how Fault) {
 	r.server.execute(r)
 	w.uses = nil
 	then := map[Fault]string{
-		Lose: "*executed, the reply is lost*", Die: "*executed, then the client dies*", arrive: "*comes late, and is executed*",
+		Lose:   "*executed, the reply is lost*",
+		Die:    "*executed, then the client dies*",
+		arrive: "*comes late, and is executed*",
 	}
-	w.draw(Row{Reply: then[how]}, r)
+	w.draw(verify.Event{Reply: then[how]}, r)
 	switch how {
 	case Lose:
 		r.cut()
@@ -236,8 +250,8 @@ func (w *world) know(script string) {
 	}
 }
 
-// restart replaces the server of the locks. What a client has not sent yet goes to the new one, because clients look whether an
-// idle connection is still open; one of which the server knew something, a WATCH or a subscription, breaks.
+// restart replaces the server of the locks. What a client has not sent yet goes to the new one, because clients look
+// whether an idle connection is still open; one of which the server knew something, a WATCH or a subscription, breaks.
 func (w *world) restart(c choice) {
 	last := len(w.servers) - 1
 	old, what := w.servers[last], "*starts anew, empty*"
@@ -246,7 +260,7 @@ func (w *world) restart(c choice) {
 		fresh.log = embedded.Lag(fresh.redis, old.log, c.n+1)
 		what = fmt.Sprintf("*is replaced by a replica that lacks the last %d writes*", c.n+1)
 	}
-	w.draw(Row{Client: nobody, Reply: what}, nil)
+	w.draw(verify.Event{Client: nobody, Reply: what}, nil)
 	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
 	w.servers[last] = fresh
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
@@ -269,11 +283,13 @@ func (w *world) restart(c choice) {
 	}
 }
 
-// finish ends the clients that are left, the dead ones too: no goroutine may stay in the bubble. Then it has the end judged.
-func (w *world) finish() (harms []Harm) {
+// finish ends the clients that are left, the dead ones too:
+// no goroutine may stay in the bubble. Then it has the end judged.
+func (w *world) finish() (found []verify.Violation) {
 	for i, c := range w.clients {
 		if c.alive() {
-			harms = append(harms, Harm{"does not end", w.trial.Clients[i].Name + " does not end within " + patience.String()})
+			text := w.trial.Clients[i].Name + " does not end within " + patience.String()
+			found = append(found, verify.Violation{Harm: verify.DoesNotEnd, Text: text})
 		}
 	}
 	for i, c := range w.clients {
@@ -282,9 +298,9 @@ func (w *world) finish() (harms []Harm) {
 			w.rest(func() { <-w.arrived })
 		}
 	}
-	harms = append(harms, w.trial.Judge(w.servers[0])...)
+	found = append(found, w.trial.Judge(w.servers[0])...)
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
-	return harms
+	return found
 }
 
 // A Session is what a client works with in one schedule.
@@ -294,7 +310,8 @@ type Session struct {
 	client int
 }
 
-// Dial opens one more connection of the client to the server, on which every request waits until the search lets it come.
+// Dial opens one more connection of the client to the server,
+// on which every request waits until the search lets it come.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
 	return backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
 }

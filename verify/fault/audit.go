@@ -1,65 +1,99 @@
 package fault
 
 import (
-	"github.com/marketsim/marketsim/bench/result"
+	"errors"
+
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // saw ends all clients and counts the market. Where coins or items are wrong that is the reason, else the one given.
-func (s *setup) saw(kept result.KeptOut, why string) observed {
+func (s *setup) saw(kept verify.KeptOut, why string) observed {
 	return s.sawBeside(false, kept, "", why)
 }
 
 // sawBeside is saw where a client may have come in beside the holder of a lock: how says why it could, and otherwise
 // what is the case if nobody did.
-func (s *setup) sawBeside(in bool, kept result.KeptOut, how, otherwise string) observed {
+func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
-	case harm != result.NoHarm && how != "":
+	case harm != verify.NoHarm && how != "":
 		why = how + ": " + why
-	case harm == result.NoHarm && in:
-		harm, why = result.TwoHolders, how+"; the money is right this time"
-	case harm == result.NoHarm:
+	case harm == verify.NoHarm && in:
+		harm, why = verify.TwoHolders, how+"; the money is right this time"
+	case harm == verify.NoHarm:
 		why = otherwise
 	}
 	return observed{harm: harm, kept: kept, why: why, leases: s.leases}
 }
 
+// reason says what an audit found in a cell of the table, whose item and accounts nobody needs to know.
+func reason(p market.Problem, harm verify.Harm) string {
+	switch {
+	case p.Kind == market.TwoOwners:
+		return "the item went to two buyers"
+	case p.Kind == market.StillListed:
+		return "the item was bought, and is still for sale: the next buyer gets it again"
+	case harm == verify.ItemLost:
+		return "the item is gone: nobody has it, and it is not for sale"
+	case harm == verify.CoinsMade:
+		return "coins came from nowhere"
+	case harm == verify.CoinsLost:
+		return "coins vanished"
+	case harm == verify.Overdrawn:
+		return "an account is below zero: it paid for more than it could"
+	case harm == verify.ChargedTwice:
+		return "a buyer paid more often than they bought"
+	case harm == verify.NotPaid:
+		return "a buyer paid less often than they bought"
+	}
+	return p.Text
+}
+
 // audit ends all clients and accounts for the coins and items that they moved: the worst that is wrong, with a line
-// that says what, or NoHarm.
-func (s *setup) audit() (result.Harm, string) {
+// that says what, or NoHarm. The market's own audit says it of coins and items, and what clients were told is held
+// against that.
+func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
-	for item := s.first; item < s.first+2*offered; item++ {
-		if harm, why := misplaced(after, item); why != "" {
-			return harm, why
-		}
+	result := market.AuditSnapshot(after, s.opening, s.ledger())
+	found := verify.Audited(result)
+	for i := range found {
+		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}
-	if was, is := sum(s.before), sum(after); is > was {
-		return result.CoinsMade, "coins came from nowhere"
-	} else if is < was {
-		return result.CoinsLost, "coins vanished"
+	found = append(found, s.toldTwice(after), s.toldWrongly(after))
+	worst := verify.Worst(found)
+	return worst.Harm, worst.Text
+}
+
+// errTold stands in a ledger for what a client was told, so that the audit goes by where items lie: what their
+// clients were told of that is judged apart.
+var errTold = errors.New("what the client was told is judged apart")
+
+// ledger has each operation as one of unknown outcome.
+func (s *setup) ledger() *market.Ledger {
+	var l market.Ledger
+	l.Minted(s.first, seller, nil)
+	for _, offer := range s.listed {
+		l.Listed(offer, nil)
 	}
-	if harm, why := s.toldTwice(after); harm != result.NoHarm {
-		return harm, why
+	for user, coins := range s.granted {
+		l.Granted(user, coins)
 	}
-	for id := seller + 1; id <= accounts; id++ {
-		paid, worth := s.before.Funds[id]-after.Funds[id], price*int64(len(after.Inventory[id]))
+	for _, op := range s.operations {
 		switch {
-		case after.Funds[id] < 0:
-			return result.Overdrawn, "an account is below zero: it paid for more than it could"
-		case paid > worth:
-			return result.ChargedTwice, "a buyer paid more often than they bought"
-		case paid < worth:
-			return result.NotPaid, "a buyer paid less often than they bought"
+		case op.order != nil:
+			l.Purchased(*op.order, errTold)
+		case op.listed != 0:
+			l.Listed(market.Listing{Item: op.listed, Seller: seller, Price: price}, errTold)
 		}
 	}
-	return s.toldWrongly(after)
+	return &l
 }
 
 // toldTwice finds an item of which two orders were applied, as their clients were told. The places of items and the
 // funds may then be those of two lawful orders, and show nothing.
-func (s *setup) toldTwice(after market.Snapshot) (result.Harm, string) {
+func (s *setup) toldTwice(after market.Snapshot) verify.Violation {
 	bought := map[market.ItemID]market.UserID{}
 	for _, op := range s.operations {
 		if op.order == nil || !op.outcome.Applied() || ownerOf(after, op.order.Item) <= seller {
@@ -69,17 +103,17 @@ func (s *setup) toldTwice(after market.Snapshot) (result.Harm, string) {
 		case 0:
 			bought[op.order.Item] = op.order.Buyer
 		case op.order.Buyer:
-			return result.ChargedTwice, "the buyer was told twice that it bought the item"
+			return verify.Violation{Harm: verify.ChargedTwice, Text: "the buyer was told twice that it bought the item"}
 		default:
-			return result.SoldTwice, "two buyers bought the item, and one has it"
+			return verify.Violation{Harm: verify.SoldTwice, Text: "two buyers bought the item, and one has it"}
 		}
 	}
-	return result.NoHarm, ""
+	return verify.Violation{Harm: verify.NoHarm}
 }
 
 // toldWrongly finds a buyer who has an item, and was told of each order of it that it was refused, and a client who was
 // told that its operation was applied, of which nothing was.
-func (s *setup) toldWrongly(after market.Snapshot) (result.Harm, string) {
+func (s *setup) toldWrongly(after market.Snapshot) verify.Violation {
 	explained := map[market.Order]bool{}
 	for _, op := range s.operations {
 		if op.order != nil && op.outcome.Reason == "" { // applied, or unknown
@@ -90,15 +124,24 @@ func (s *setup) toldWrongly(after market.Snapshot) (result.Harm, string) {
 		o, yes := op.order, op.outcome.Applied()
 		switch {
 		case yes && op.listed != 0 && after.Inventory[seller][op.listed]:
-			return result.ToldYes, "the seller was told that the item is for sale, and it is not"
+			return verify.Violation{
+				Harm: verify.ToldYes,
+				Text: "the seller was told that the item is for sale, and it is not",
+			}
 		case o == nil:
 		case yes && ownerOf(after, o.Item) != o.Buyer:
-			return result.ToldYes, "the buyer was told that it bought the item, and neither paid nor has it"
+			return verify.Violation{
+				Harm: verify.ToldYes,
+				Text: "the buyer was told that it bought the item, and neither paid nor has it",
+			}
 		case !explained[*o] && ownerOf(after, o.Item) == o.Buyer:
-			return result.ToldNo, "the buyer paid once and has the item, and was told no (" + op.outcome.Reason + ")"
+			return verify.Violation{
+				Harm: verify.ToldNo,
+				Text: "the buyer paid once and has the item, and was told no (" + op.outcome.Reason + ")",
+			}
 		}
 	}
-	return result.NoHarm, ""
+	return verify.Violation{Harm: verify.NoHarm}
 }
 
 // ownerOf is who has an item in their inventory; 0: nobody.
@@ -109,35 +152,4 @@ func ownerOf(m market.Snapshot, item market.ItemID) market.UserID {
 		}
 	}
 	return 0
-}
-
-// misplaced says what is wrong with where an item lies.
-func misplaced(m market.Snapshot, item market.ItemID) (result.Harm, string) {
-	owners, listed := 0, false
-	for _, items := range m.Inventory {
-		if items[item] {
-			owners++
-		}
-	}
-	for id := market.UserID(1); id <= accounts; id++ {
-		if _, ok := m.Listings[market.Member(item, id)]; ok {
-			listed = true
-		}
-	}
-	switch {
-	case owners > 1:
-		return result.SoldTwice, "the item went to two buyers"
-	case owners == 1 && listed:
-		return result.SoldTwice, "the item was bought, and is still for sale: the next buyer gets it again"
-	case owners == 0 && !listed:
-		return result.ItemLost, "the item is gone: nobody has it, and it is not for sale"
-	}
-	return result.NoHarm, ""
-}
-
-func sum(m market.Snapshot) (total int64) {
-	for _, f := range m.Funds {
-		total += f
-	}
-	return total
 }

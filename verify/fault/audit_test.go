@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // Outcomes of an order.
@@ -62,32 +62,32 @@ func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(books)
-		want   result.Harm
+		want   verify.Harm
 	}{
-		{"nothing happened", func(books) {}, result.NoHarm},
-		{"a sale", func(b books) { b.sale(2); b.order(2, applied) }, result.NoHarm},
-		{"a sale whose reply was lost", func(b books) { b.sale(2); b.order(2, lost) }, result.NoHarm},
-		{"a lost order that did not arrive", func(b books) { b.order(2, lost) }, result.NoHarm},
+		{"nothing happened", func(books) {}, verify.NoHarm},
+		{"a sale", func(b books) { b.sale(2); b.order(2, applied) }, verify.NoHarm},
+		{"a sale whose reply was lost", func(b books) { b.sale(2); b.order(2, lost) }, verify.NoHarm},
+		{"a lost order that did not arrive", func(b books) { b.order(2, lost) }, verify.NoHarm},
 		{
 			"a lost order, and one that was applied",
-			func(b books) { b.sale(2); b.order(2, lost); b.order(2, applied) }, result.NoHarm,
+			func(b books) { b.sale(2); b.order(2, lost); b.order(2, applied) }, verify.NoHarm,
 		},
-		{"a refused order", func(b books) { b.sale(2); b.order(2, applied); b.order(3, refused) }, result.NoHarm},
+		{"a refused order", func(b books) { b.sale(2); b.order(2, applied); b.order(3, refused) }, verify.NoHarm},
 		{
 			"two buyers have it",
-			func(b books) { b.sale(2); b.sale(3); b.order(2, applied); b.order(3, applied) }, result.SoldTwice,
+			func(b books) { b.sale(2); b.sale(3); b.order(2, applied); b.order(3, applied) }, verify.SoldTwice,
 		},
-		{"bought, and still for sale", func(b books) { b.give(2) }, result.SoldTwice},
-		{"coins from nowhere", func(b books) { b.coins(2, 1) }, result.CoinsMade},
-		{"coins vanished", func(b books) { b.coins(2, -1) }, result.CoinsLost},
-		{"paid twice", func(b books) { b.sale(2); b.sale(2); b.order(2, applied) }, result.ChargedTwice},
+		{"bought, and still for sale", func(b books) { b.give(2) }, verify.SoldTwice},
+		{"coins from nowhere", func(b books) { b.coins(2, 1) }, verify.CoinsMade},
+		{"coins vanished", func(b books) { b.coins(2, -1) }, verify.CoinsLost},
+		{"paid twice", func(b books) { b.sale(2); b.sale(2); b.order(2, applied) }, verify.ChargedTwice},
 		{
 			"bought twice by one",
-			func(b books) { b.sale(2); b.sale(2); b.order(2, applied); b.order(2, applied) }, result.ChargedTwice,
+			func(b books) { b.sale(2); b.sale(2); b.order(2, applied); b.order(2, applied) }, verify.ChargedTwice,
 		},
 		{
 			"told twice, and paid for once",
-			func(b books) { b.sale(2); b.order(2, applied); b.order(2, applied) }, result.ChargedTwice,
+			func(b books) { b.sale(2); b.order(2, applied); b.order(2, applied) }, verify.ChargedTwice,
 		},
 		{
 			"two are told, and one has it",
@@ -98,27 +98,27 @@ func TestAudit(t *testing.T) {
 				b.order(2, applied)
 				b.order(3, applied)
 			},
-			result.SoldTwice,
+			verify.SoldTwice,
 		},
-		{"paid, and told that it was refused", func(b books) { b.sale(2); b.order(2, refused) }, result.ToldNo},
+		{"paid, and told that it was refused", func(b books) { b.sale(2); b.order(2, refused) }, verify.ToldNo},
 		{
 			"paid once, told no after a lost reply",
-			func(b books) { b.sale(2); b.order(2, lost); b.order(2, refused) }, result.NoHarm,
+			func(b books) { b.sale(2); b.order(2, lost); b.order(2, refused) }, verify.NoHarm,
 		},
-		{"told that it bought, and nothing moved", func(b books) { b.order(2, applied) }, result.ToldYes},
-		{"two were told so, and nothing moved", func(b books) { b.order(2, applied); b.order(3, applied) }, result.ToldYes},
-		{"told that it listed, and nothing moved", func(b books) { b.lists(applied) }, result.ToldYes},
-		{"a refused listing", func(b books) { b.lists(refused) }, result.NoHarm},
+		{"told that it bought, and nothing moved", func(b books) { b.order(2, applied) }, verify.ToldYes},
+		{"two were told so, and nothing moved", func(b books) { b.order(2, applied); b.order(3, applied) }, verify.ToldYes},
+		{"told that it listed, and nothing moved", func(b books) { b.lists(applied) }, verify.ToldYes},
+		{"a refused listing", func(b books) { b.lists(refused) }, verify.NoHarm},
 		{
 			"paid for more than it had",
-			func(b books) { b.fund(2, price-1); b.sale(2); b.order(2, applied) }, result.Overdrawn,
+			func(b books) { b.fund(2, price-1); b.sale(2); b.order(2, applied) }, verify.Overdrawn,
 		},
-		{"not paid", func(b books) { b.give(2); b.delist(); b.order(2, applied) }, result.NotPaid},
-		{"items weigh more than coins", func(b books) { b.sale(2); b.give(3); b.coins(4, 1) }, result.SoldTwice},
+		{"not paid", func(b books) { b.give(2); b.delist(); b.order(2, applied) }, verify.NotPaid},
+		{"items weigh more than coins", func(b books) { b.sale(2); b.give(3); b.coins(4, 1) }, verify.SoldTwice},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &setup{ctx: t.Context(), runner: r, scheme: scheme(t, "watch"), ttl: TTL}
-			var got result.Harm
+			var got verify.Harm
 			var why string
 			err := s.attempt(false, func() {
 				c.change(books{s, s.conn.Client})
@@ -127,7 +127,7 @@ func TestAudit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got != c.want || got != result.NoHarm && why == "" {
+			if got != c.want || got != verify.NoHarm && why == "" {
 				t.Errorf("counted %s (%s), want %s", got, why, c.want)
 			}
 		})

@@ -97,7 +97,8 @@ func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
 
 // entered reports whether the market itself answered: whoever gets an answer of something else has got in nowhere.
 func (o Outcome) entered() bool {
-	return o.Applied() || slices.Contains([]string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}, o.Reason)
+	answers := []string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}
+	return o.Applied() || slices.Contains(answers, o.Reason)
 }
 
 // String describes an outcome to a reader.
@@ -241,7 +242,8 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 		Servers: lock.Servers{Masters: servers.Dialers(masters), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
 	}
 	if config.Locks != nil {
-		if env.Locks, err = dialer(ctx, *config.Locks, keys, config); err != nil {
+		env.Locks, err = dialer(ctx, *config.Locks, keys, config)
+		if err != nil {
 			return err
 		}
 	}

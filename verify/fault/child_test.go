@@ -45,7 +45,8 @@ func TestServeChildElsewhere(t *testing.T) {
 // TestStepsBeforeTheFirstOperation: a lock may call steps while it is opened; nothing holds it there.
 func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	var told bytes.Buffer
-	if newServed(&told).observe(t.Context(), step.Acquired); told.Len() > 0 {
+	newServed(&told).observe(t.Context(), step.Acquired)
+	if told.Len() > 0 {
 		t.Errorf("it told %s", &told)
 	}
 }

@@ -149,7 +149,8 @@ func (c *client) mustBe(name step.Name) {
 	if c.at == name {
 		return
 	}
-	if name == step.Waiting && c.at == "" && (!c.op.done || c.op.outcome.Reason == contended) {
+	mayWait := c.at == "" && (!c.op.done || c.op.outcome.Reason == contended)
+	if name == step.Waiting && mayWait {
 		fail(errUnclear)
 	}
 	if name == step.Read && c.op.done && c.op.outcome.Applied() {
@@ -160,15 +161,17 @@ func (c *client) mustBe(name step.Name) {
 		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
 	}
 	// For such reasons an operation is refused that a faster machine makes in time.
-	if o := c.op.outcome; c.op.done && slices.Contains([]string{"", contended, "lock_lost", "not_sent"}, o.Reason) && !o.Applied() {
+	late := []string{"", contended, "lock_lost", "not_sent"}
+	failed := c.op.done && !c.op.outcome.Applied()
+	if failed && slices.Contains(late, c.op.outcome.Reason) {
 		err = fmt.Errorf("%w: %w", errLate, err)
 	}
 	c.check(err)
 }
 
 // buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in. It is held where
-// it begins to wait and before it writes: whichever comes first tells. Where it begins to wait late, the machine was too
-// slow; where it never does, the lock does not say that it waits.
+// it begins to wait and before it writes: whichever comes first tells. Where it begins to wait late, the machine was
+// too slow; where it never does, the lock does not say that it waits.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 	switch c.held(c.setup.ttl / 2) {
@@ -214,8 +217,8 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 // contended is market.Reason of an operation that gave up waiting for a lock.
 const contended = "contended"
 
-// getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that gives
-// up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
+// getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
+// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {
@@ -264,9 +267,6 @@ func (c *client) pause() {
 	c.setup.strikes(true, "")
 }
 
-// stay leaves it at the step at which it is held, while its process runs on.
-func (c *client) stay() { c.setup.strikes(true, "") }
-
 // resume lets a paused process run on.
 func (c *client) resume() { c.check(c.process.Resume()) }
 
@@ -282,7 +282,8 @@ func (c *client) end() (err error) {
 		return nil
 	}
 	c.dead = true
-	if err = c.process.Kill(); err != nil {
+	err = c.process.Kill()
+	if err != nil {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
 	for e := range c.events { // what it said before it died counts

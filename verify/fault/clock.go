@@ -3,8 +3,8 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // clocks are scenarios in which one client's clock is wrong.
@@ -28,7 +28,8 @@ func skewed(s *setup, by time.Duration) observed {
 	wrong := s.client("B")
 	enters := entersBeside(s, right, wrong, 0)
 	entered := entersBeside(s, wrong, right, 1)
-	if s.strikes(wrong.readsClock, ""); !wrong.readsClock { // whatever happened is not the clock's doing
+	s.strikes(wrong.readsClock, "")
+	if !wrong.readsClock { // whatever happened is not the clock's doing
 		cannot("it does not read the clock that is wrong")
 	}
 	how := "it enters beside others, and others beside it"
@@ -38,7 +39,7 @@ func skewed(s *setup, by time.Duration) observed {
 	case !enters:
 		how = "others take the lock that it holds"
 	}
-	return s.sawBeside(enters || entered, result.NotAsked, how, "nobody gets in beside a holder")
+	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
 // entersBeside reports whether a client gets in beside the holder.

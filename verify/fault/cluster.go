@@ -8,10 +8,10 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // clusterFaults are scenarios of a market on a Redis Cluster.
@@ -26,8 +26,8 @@ func clusterFaults() []Scenario {
 }
 
 // slotMoved moves the market's slot under three buyers: one is held before it writes while a part of the keys moves
-// (TRYAGAIN), one buys when all have (ASK), and one when the slot belongs to the other master (MOVED). Whoever is refused
-// because of that tries again when the slot has moved.
+// (TRYAGAIN), one buys when all have (ASK), and one when the slot belongs to the other master (MOVED). Whoever is
+// refused because of that tries again when the slot has moved.
 func slotMoved(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	other := must(s.cluster.OtherMaster(s.ctx, s.keys.Market()))
@@ -49,14 +49,14 @@ func slotMoved(s *setup) observed {
 			x.buy(s.item(i))
 		}
 		if !x.op.outcome.Applied() {
-			return s.saw(result.NotAsked, fmt.Sprintf("a purchase of client %s ends otherwise: %s", x.name, x.op.outcome))
+			return s.saw(verify.NotAsked, fmt.Sprintf("a purchase of client %s ends otherwise: %s", x.name, x.op.outcome))
 		}
 	}
 	why := "each buyer follows the slot and is served once"
 	if refused > 0 {
 		why += "; a transaction begun before a move is refused, and made again"
 	}
-	return s.saw(result.NotAsked, why)
+	return s.saw(verify.NotAsked, why)
 }
 
 // boughtBehind is how many purchases are made that no replica gets.
@@ -141,14 +141,15 @@ func (p pair) unsent(s *setup) (bytes int) {
 }
 
 // sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the
-// scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is what it
-// had at one time, and then what was done since.
+// scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is
+// what it had at one time, and then what was done since.
 func (s *setup) sawGone(p pair) observed {
 	check(s.endClients())
 	check(s.conn.Close())
 	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), p.replica))
 	check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
-		if err = s.server.Cluster().Refresh(s.ctx); err == nil {
+		err = s.server.Cluster().Refresh(s.ctx)
+		if err == nil {
 			s.conn, err = s.server.Dialer(s.keys.Market())(s.ctx)
 		}
 		return err
@@ -167,12 +168,13 @@ func (s *setup) sawGone(p pair) observed {
 		gone++
 		return true
 	})
-	o := s.saw(result.NotAsked, "no purchase that was acknowledged is gone")
-	if o.harm != result.NoHarm {
+	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
+	if o.harm != verify.NoHarm {
 		return o
 	}
-	if o.gone = gone; gone > 0 {
-		o.harm = result.PurchasesGone
+	o.gone = gone
+	if gone > 0 {
+		o.harm = verify.PurchasesGone
 		o.why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
 	}
 	if again {

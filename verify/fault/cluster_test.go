@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 )
 
-// TestClusterFaults finds what docs/failover.md says in its table: a slot that moves harms nobody; a failover loses what was
-// acknowledged and not replicated, whatever the strategy. It is played with one strategy, or with all three with
-// MARKETSIM_FAULTS=all.
+// TestClusterFaults finds what docs/failover.md says in its table: a slot that moves harms nobody; a failover loses
+// what was acknowledged and not replicated, whatever the strategy. It is played with one strategy, or with all three
+// with MARKETSIM_FAULTS=all.
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	schemes := []Scheme{scheme(t, "lua"), scheme(t, "fine"), scheme(t, "watch")}
@@ -29,12 +29,13 @@ func TestClusterFaults(t *testing.T) {
 	}
 	page := readPage(t, "failover.md")
 	for _, f := range found {
-		if f.Verdict == result.Unavailable {
+		if f.Verdict == verify.Unavailable {
 			testkit.Require(t, "redis", f.Why)
 		}
 		said := regexp.MustCompile("(?m)^\\| `" + f.Scenario + "`: [^|]+ \\| " + regexp.QuoteMeta(goneInWords(f)) + " \\|$")
 		if !said.MatchString(page) {
-			t.Errorf("the table in docs/failover.md does not say of %s: %s\nfound with %s: %+v", f.Scenario, goneInWords(f), f.Subject, f)
+			t.Errorf("the table in docs/failover.md does not say of %s: %s\nfound with %s: %+v",
+				f.Scenario, goneInWords(f), f.Subject, f)
 		}
 		served := f.SecondsWithoutService > 0 && f.SecondsWithoutService < clientTimeout.Seconds()
 		if f.Verdict != verdictOfGone(f.Gone) || served != (f.Scenario != "slot-moved") {
@@ -47,7 +48,7 @@ func TestClusterFaults(t *testing.T) {
 }
 
 // goneInWords is what docs/failover.md says of the purchases that are gone.
-func goneInWords(f result.Finding) string {
+func goneInWords(f verify.Finding) string {
 	switch says := func(part string) bool { return strings.Contains(f.Why, part) }; {
 	case f.Gone > 0 && says("an item of them was sold again: two buyers were told that it is theirs"):
 		return fmt.Sprintf("%d of %d; one of the items was sold again", f.Gone, boughtBehind)
@@ -67,8 +68,8 @@ func readPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// TestFindingsOnCluster: where the market is on a Redis Cluster, and its clients go where its slot is, faults of clients show
-// what they show on a single server. It plays a few of them, or all with MARKETSIM_FAULTS=all.
+// TestFindingsOnCluster: where the market is on a Redis Cluster, and its clients go where its slot is, faults of
+// clients show what they show on a single server. It plays a few of them, or all with MARKETSIM_FAULTS=all.
 func TestFindingsOnCluster(t *testing.T) {
 	t.Parallel()
 	scenarios, subjects := []string{"pause", "lost-reply", "cut"}, []string{"watch", "lua", "set-px:write=fused"}
@@ -102,9 +103,9 @@ func TestFindingsOnCluster(t *testing.T) {
 	t.Logf("%d findings", len(cells))
 }
 
-func verdictOfGone(n int) result.Verdict {
+func verdictOfGone(n int) verify.Verdict {
 	if n > 0 {
-		return result.Verdict(result.PurchasesGone)
+		return verify.Verdict(verify.PurchasesGone)
 	}
-	return result.Safe
+	return verify.Safe
 }

@@ -3,9 +3,9 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // crashes are scenarios in which the holder of a lock dies.
@@ -30,7 +30,7 @@ func crashHalfTaken(s *setup) observed {
 	b.buy(s.item(0))
 	kept := s.keptOut(b, start)
 	why := entry(kept)
-	if kept == result.LeaseRanOut {
+	if kept == verify.LeaseRanOut {
 		why = "the dead holder had set no expiry, and others get in all the same, after a lease"
 	}
 	return s.saw(kept, why)
@@ -68,14 +68,14 @@ func crashWaiting(s *setup) observed {
 	first.kill()
 	holder.finish()
 	second.op.began = time.Now() // until now the holder was at work
-	kept, why := result.AtOnce, "the next in line gets in at once"
+	kept, why := verify.AtOnce, "the next in line gets in at once"
 	in, waited := second.getsIn(s.forGood()), time.Since(second.op.began)
 	switch {
 	case !in:
 		kept, why = s.kept(second, second.op.began, in), "nobody gets in any more, though nobody holds the lock"
 	case waited > s.ttl*7/20:
 		s.leases = waited.Seconds() / s.ttl.Seconds()
-		kept, why = result.PassedOver, "the next in line waits, though nobody holds the lock"
+		kept, why = verify.PassedOver, "the next in line waits, though nobody holds the lock"
 	case waited > s.ttl/4: // nobody is passed over so soon
 		fail(errLate)
 	}
@@ -83,13 +83,13 @@ func crashWaiting(s *setup) observed {
 }
 
 // entry says how the next one gets in after a holder.
-func entry(kept result.KeptOut) string {
+func entry(kept verify.KeptOut) string {
 	switch kept {
-	case result.NeverIn:
+	case verify.NeverIn:
 		return "nobody gets in: an order gives up, and the next one is kept out too"
-	case result.LeaseRanOut:
+	case verify.LeaseRanOut:
 		return "others get in after a lease"
-	case result.NoLease:
+	case verify.NoLease:
 		return "nobody waits"
 	}
 	return "others get in at once"

@@ -1,6 +1,6 @@
 // Package fault shows what strategies and locks lose when a client, a server or the network between them fails. In a
 // [Scenario] a few clients buy the same item, and one of them is stopped, killed, cut off or given a wrong clock at a
-// chosen step or command, never by luck. Afterwards every coin and item is counted. A [result.Finding] holds two
+// chosen step or command, never by luck. Afterwards every coin and item is counted. A [verify.Finding] holds two
 // answers: what is wrong with coins and items, and how long others were kept out. Both are observed; what a lock
 // declares decides which scenarios apply to it and whether it broke a promise, and nothing else.
 //

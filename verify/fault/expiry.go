@@ -3,9 +3,9 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // expiries are scenarios in which a lease ends before its holder is done.
@@ -44,8 +44,13 @@ func expiries() []Scenario {
 		Name:  "stuck-goroutine",
 		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 		run: func(s *setup) observed {
-			// A lock that counts its renewals may go on for a few TTLs more.
-			return takenOver(s, s.client("A"), s.client("B"), s.forGood()+3*s.ttl, (*client).stay, (*client).stay)
+			return takenOver(s, takeover{
+				holder:  s.client("A"),
+				other:   s.client("B"),
+				watched: s.forGood() + 3*s.ttl, // a lock that counts its renewals may go on for a few TTLs more
+				suspend: func() { s.strikes(true, "") },
+				resume:  func() {},
+			})
 		},
 	}, {
 		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
@@ -58,29 +63,38 @@ func expiries() []Scenario {
 }
 
 func pausePastTTL(s *setup) observed {
-	return takenOver(s, s.client("A"), s.client("B"), s.forGood(), (*client).pause, (*client).resume)
+	a, b := s.client("A"), s.client("B")
+	return takenOver(s, takeover{holder: a, other: b, watched: s.forGood(), suspend: a.pause, resume: a.resume})
+}
+
+// A takeover is a buyer who is suspended while it holds its lock, and another who wants the same item.
+type takeover struct {
+	holder, other   *client
+	watched         time.Duration // how long the other has to get in until the holder goes on
+	suspend, resume func()        // the holder
 }
 
 // takenOver holds a buyer just before it writes, lets another buy the same item, and after some time at the latest lets
 // the first go on.
-func takenOver(s *setup, a, b *client, watched time.Duration, suspend, resume func(*client)) observed {
+func takenOver(s *setup, t takeover) observed {
 	start := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
-	suspend(a)
-	b.buy(s.item(0))
-	kept := s.kept(b, start, b.getsIn(watched))
-	resume(a)
-	first := a.finish()
-	return s.tookOver(first, b, kept)
+	t.holder.buyUntil(s.item(0), step.BeforeWrite)
+	t.suspend()
+	t.other.buy(s.item(0))
+	in := t.other.getsIn(t.watched)
+	kept := s.kept(t.other, start, in)
+	t.resume()
+	first := t.holder.finish()
+	return s.tookOver(first, t.other, kept)
 }
 
 // tookOver says what came of it that a second buyer tried while the first was not running or cut off, and was kept out
 // for so long until the first was back with its outcome.
-func (s *setup) tookOver(first Outcome, second *client, kept result.KeptOut) observed {
-	if kept == result.NeverIn {
+func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
+	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
 			second.finish()
-			return s.saw(result.HolderBack, "nobody else gets in before the holder is done")
+			return s.saw(verify.HolderBack, "nobody else gets in before the holder is done")
 		}
 		return s.saw(kept, "nobody else gets in, even when the holder is done")
 	}
@@ -99,18 +113,18 @@ func (s *setup) tookOver(first Outcome, second *client, kept result.KeptOut) obs
 func slowWork(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	times := 1
-	if _, renews := s.scheme.Value("renewals"); renews { // it is renewed just when it expires, and sometimes that is in time
-		times = 4
+	if _, renews := s.scheme.Value("renewals"); renews {
+		times = 4 // it is renewed just when it expires, and sometimes that is in time
 	}
-	var kept result.KeptOut
+	var kept verify.KeptOut
 	for nth := range times {
 		a.buyUntil(s.item(nth), step.Read)
-		a.stay()
+		s.strikes(true, "") // a works on
 		b.buy(s.item(nth))
 		in := b.getsIn(3 * s.ttl)
 		first := a.finish()
 		if in {
-			return s.tookOver(first, b, result.NotAsked)
+			return s.tookOver(first, b, verify.NotAsked)
 		}
 		b.op.began = time.Now()
 		kept = s.keptOut(b, b.op.began)
@@ -118,8 +132,8 @@ func slowWork(s *setup) observed {
 	return s.saw(kept, "nobody else gets in before the holder is done")
 }
 
-// overtaken pauses a buyer that has the lock, or half of it, and has not read yet. Another takes the lock over and is held
-// just before it writes: what the first one reads when it wakes is no longer its own to decide about.
+// overtaken pauses a buyer that has the lock, or half of it, and has not read yet. Another takes the lock over and is
+// held just before it writes: what the first one reads when it wakes is no longer its own to decide about.
 func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
@@ -131,7 +145,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
 	first := a.finish()
-	if kept != result.NeverIn {
+	if kept != verify.NeverIn {
 		s.checkInTime(entered)
 		b.finish()
 	}
@@ -158,11 +172,11 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	a.resume()
 	s.letRenew()
 	released := a.finish()
-	if kept == result.NeverIn {
+	if kept == verify.NeverIn {
 		b.getsIn(s.forGood())
 		b.mustBe(step.BeforeWrite)
 		b.finish()
-		return s.saw(result.HolderBack, "nobody gets in before the holder has released")
+		return s.saw(verify.HolderBack, "nobody gets in before the holder has released")
 	}
 	b.mustBe(step.BeforeWrite)
 	two := c.buyBeside(item)
@@ -207,13 +221,13 @@ func raceForIt(s *setup) observed {
 		in = w.ends().entered() || in
 	}
 	if !in {
-		return s.saw(result.NeverIn, "nobody gets in")
+		return s.saw(verify.NeverIn, "nobody gets in")
 	}
-	return s.sawBeside(inside > 1, result.NotAsked, "two who look at the same time both take it", "one of them gets it")
+	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter holds those who only look until everybody has looked who would, lets them act on what they saw one after the other,
-// and says how many are then inside at the same time.
+// enter holds those who only look until everybody has looked who would, lets them act on what they saw one after the
+// other, and says how many are then inside at the same time.
 func enter(s *setup, waiting []*client) (inside int) {
 	where := make([]step.Name, len(waiting))
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
@@ -221,7 +235,8 @@ func enter(s *setup, waiting []*client) (inside int) {
 			if where[i] != "" {
 				continue
 			}
-			if where[i] = w.held(5 * time.Millisecond); where[i] != "" {
+			where[i] = w.held(5 * time.Millisecond)
+			if where[i] != "" {
 				limit = time.Now().Add(TTL / 4) // the others come as soon, or not at all
 			}
 		}

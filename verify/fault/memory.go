@@ -14,7 +14,8 @@ import (
 // memory is what that of a private server of the locks is limited to.
 const memory = "8mb"
 
-// evicted puts the lock among 6,000 keys without an expiry, fills the memory while the lock is held, and makes room again.
+// evicted puts the lock among 6,000 keys without an expiry,
+// fills the memory while the lock is held, and makes room again.
 func evicted(s *setup) observed {
 	server, conn := s.locksApart("--maxmemory", memory, "--maxmemory-policy", "volatile-ttl")
 	var others []any
@@ -34,7 +35,8 @@ func evicted(s *setup) observed {
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
 }
 
-// outOfMemory fills the memory while the lock is held, lets the holder release it and another try, and makes room again.
+// outOfMemory fills the memory while the lock is held, lets the holder release it and another try,
+// and makes room again.
 func outOfMemory(s *setup) observed {
 	server, conn := s.locksApart("--maxmemory", memory)
 	a, b := s.client("A"), s.client("B")
@@ -67,8 +69,8 @@ func (s *setup) lockedOn(server *backend.Server) map[string]string {
 	return knows
 }
 
-// filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after it
-// have the server evict what it may, and are refused where that is not enough.
+// filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after
+// it have the server evict what it may, and are refused where that is not enough.
 func (s *setup) filled(conn *backend.Conn) (makeRoom func()) {
 	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
 	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // networkFaults are scenarios in which commands, replies or messages are lost or late.
@@ -50,7 +50,7 @@ func networkFaults() []Scenario {
 
 func lostAcquireReply(s *setup) observed {
 	return atEachAcquisition(s, false, "others get in at once",
-		func(nth int, a, b *client, lease time.Time, heal func()) (kept result.KeptOut, why string) {
+		func(nth int, a, b *client, lease time.Time, heal func()) (kept verify.KeptOut, why string) {
 			a.ends()
 			heal()
 			b.buy(s.item(nth))
@@ -61,12 +61,12 @@ func lostAcquireReply(s *setup) observed {
 
 func resentAcquire(s *setup) observed {
 	return atEachAcquisition(s, true, "it gets in at once, and others after its release",
-		func(nth int, a, b *client, lease time.Time, heal func()) (result.KeptOut, string) {
+		func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string) {
 			kept := s.keptOut(a, lease)
 			heal()
 			switch kept {
-			case result.AtOnce:
-			case result.OrdersFail:
+			case verify.AtOnce:
+			case verify.OrdersFail:
 				return kept, "its order fails (" + a.op.outcome.Reason + ")"
 			default:
 				return kept, "it waits for a lock that nobody else wants"
@@ -79,7 +79,7 @@ func resentAcquire(s *setup) observed {
 // atEachAcquisition loses the reply to each command of an acquisition in turn, until heal is called, and does something
 // with the client whose acquisition it is and with another. safe is the reason where nobody is kept out.
 func atEachAcquisition(s *setup, resend bool, safe string,
-	then func(nth int, a, b *client, lease time.Time, heal func()) (result.KeptOut, string),
+	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
 	b := s.client("B") // goes past the proxies, and asks once
 	s.config.Resend = resend
@@ -90,8 +90,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	commands := s.counted(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	names := proxies[0].Commands()[:commands]
 	a.finish()
-	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: safe}
-	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
+	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: safe}
+	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
 		for _, name := range names[:nth] {
@@ -105,7 +105,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		}
 		lease := time.Now()
 		a.buy(s.item(nth))
-		one := observed{harm: result.NoHarm}
+		one := observed{harm: verify.NoHarm}
 		one.kept, one.why = then(nth, a, b, lease, func() { s.spring(traps...) })
 		all = all.worst(one)
 	}
@@ -153,7 +153,7 @@ func resentLate(s *setup) observed {
 	case <-first.Answered():
 	case <-s.ctx.Done():
 	}
-	return s.saw(result.NotAsked, "the copy that arrives late changes nothing")
+	return s.saw(verify.NotAsked, "the copy that arrives late changes nothing")
 }
 
 func cutMidPurchase(s *setup) observed {
@@ -165,7 +165,9 @@ func cutMidPurchase(s *setup) observed {
 
 // atEachWrite rehearses a purchase to learn which commands write it, and makes one purchase for each of them, in which
 // that command or its reply is lost. Then says what it saw of the nth.
-func atEachWrite(s *setup, lose func(*wire.Proxy, wire.Match) *wire.Trap, then func(a *client, nth int, proxy *wire.Proxy) string,
+func atEachWrite(s *setup,
+	lose func(*wire.Proxy, wire.Match) *wire.Trap,
+	then func(a *client, nth int, proxy *wire.Proxy) string,
 ) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
@@ -185,7 +187,7 @@ func atEachWrite(s *setup, lose func(*wire.Proxy, wire.Match) *wire.Trap, then f
 		why = then(a, nth, proxy)
 		s.spring(trap)
 	}
-	return s.saw(result.NotAsked, why)
+	return s.saw(verify.NotAsked, why)
 }
 
 // subscribes reports whether its waiters subscribe when they have found the lock held, and then look once more.

@@ -10,8 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// childEnv marks a process that startProcess has started: this program once more, as a client in a scenario, because only a
-// process can be paused or killed with everything that runs in it. The two talk in lines of JSON.
+// childEnv marks a process that startProcess has started: this program once more, as a client in a scenario, because
+// only a process can be paused or killed with everything that runs in it. The two talk in lines of JSON.
 const childEnv = "MARKETSIM_CHILD"
 
 // A process is a child, seen from its parent. On Linux it dies with its parent however that ends; elsewhere its input

@@ -3,9 +3,9 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
@@ -29,14 +29,15 @@ func readerLeaves(s *setup) observed {
 	how := "a writer enters beside the reader who stays"
 	switch {
 	case !first && same:
-		how = "when the reader who came last leaves, a writer enters beside the other; of two who came in the same millisecond, " +
-			"whoever leaves lets one in"
+		how = "when the reader who came last leaves, a writer enters beside the other; " +
+			"of two who came in the same millisecond, whoever leaves lets one in"
 	case !last:
 		how = "when the reader who came first leaves, a writer enters beside the other"
 	case !first:
 		how = "when the reader who came last leaves, a writer enters beside the other"
 	}
-	return s.sawBeside(first || last || same, result.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+	beside := first || last || same
+	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
 // besideReader lets two readers in and one of them leave, and reports whether a writer gets in beside the other before
@@ -70,6 +71,6 @@ func readerLate(s *setup) observed {
 	s.checkInTime(start)
 	two.finish()
 	writer.finish()
-	return s.sawBeside(in, result.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
+	return s.sawBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
 		"the late reader frees its own entry only")
 }

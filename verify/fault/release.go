@@ -3,9 +3,9 @@ package fault
 import (
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // lostRelease loses the reply to each command of a release in turn. What the client sends after that is held until
@@ -27,15 +27,16 @@ func lostRelease(s *setup) observed {
 		a.reaches(step.BeforeRelease)
 		commands = s.counted(proxies[0], func() { a.finish() })
 	}
-	all := observed{harm: result.NoHarm, kept: result.AtOnce, why: "nobody gets in beside the next holder"}
-	for nth := 1; nth <= commands && all.kept != result.NeverIn; nth++ {
+	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "nobody gets in beside the next holder"}
+	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
 		in, one := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
 		beside, all = beside || in, all.worst(one)
 	}
 	if ensemble {
 		beside = takenAgain(s, proxies, a, c) || beside
 	}
-	return s.sawBeside(beside, all.kept, "what its holder sends after the lost reply frees a lock that was taken since", all.why)
+	how := "what its holder sends after the lost reply frees a lock that was taken since"
+	return s.sawBeside(beside, all.kept, how, all.why)
 }
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
@@ -54,12 +55,13 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 		s.checkInTime(entered)
 		b.finish()
 		c.finish()
-		return beside, observed{harm: result.NoHarm, kept: result.AtOnce}
+		return beside, observed{harm: verify.NoHarm, kept: verify.AtOnce}
 	}
 	b.op.began = time.Now() // until now the holder was at its release
-	one = observed{harm: result.NoHarm, why: "the lock stays taken"}
+	one = observed{harm: verify.NoHarm, why: "the lock stays taken"}
 	one.kept = s.keptOut(b, lease)
-	if b.free(); one.kept != result.NeverIn {
+	b.free()
+	if one.kept != verify.NeverIn {
 		b.ends()
 	}
 	return false, one

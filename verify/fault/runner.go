@@ -8,23 +8,23 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
 const Parallel = 8
 
-// attempts bounds how often a scenario is run because the machine was late, silentAttempts how often because the lock may
-// not say that it waits, which takes longer to find out.
+// attempts bounds how often a scenario is run because the machine was late, silentAttempts how often because the lock
+// may not say that it waits, which takes longer to find out.
 const (
 	attempts       = 10
 	silentAttempts = 3
@@ -64,7 +64,7 @@ func newRunner(server *backend.Server) (*Runner, error) {
 func (r *Runner) Describe() string { return r.redis.Describe() }
 
 // Identify says in a manifest what the scenarios run on.
-func (r *Runner) Identify(ctx context.Context, m *result.FaultsManifest) error {
+func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest) error {
 	info, err := r.redis.Info(ctx)
 	m.Backend, m.Server, m.ServerVersion = string(r.redis.Name), info.Product, info.Version
 	return err
@@ -109,7 +109,8 @@ type cell struct {
 	scheme   Scheme
 }
 
-// cross is each scenario with each scheme.
+// cross is each scenario with each scheme, scenario by scenario. A result holds its findings in this order: what is
+// found of the i-th cell is its i-th finding, see NewResult and Runner.Run.
 func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
@@ -122,16 +123,16 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 
 // NewResult returns a result of marketsim's version in which nothing is found yet: all findings are marked as stopped,
 // scenario by scenario, in the order given.
-func NewResult(version string, scenarios []Scenario, schemes []Scheme) *result.Faults {
-	res := &result.Faults{
-		Schema: result.FaultsSchema, Status: result.Incomplete, Findings: []result.Finding{},
-		Manifest: result.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
+func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.Faults {
+	res := &verify.Faults{
+		Schema: verify.FaultsSchema, Status: stored.Incomplete, Findings: []verify.Finding{},
+		Manifest: verify.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, c := range cross(scenarios, schemes) {
 		res.Findings = append(res.Findings, c.stopped("the run ended before it began"))
 	}
 	for _, sc := range scenarios {
-		res.Scenarios = append(res.Scenarios, result.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
+		res.Scenarios = append(res.Scenarios, verify.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
 	}
 	for _, s := range schemes {
 		res.Subjects = append(res.Subjects, s.Name)
@@ -139,32 +140,44 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *result.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped, and
-// stores what it finds in the result. It calls found with each finding as it is made, one at a time; found may be nil.
-// When the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
-func (r *Runner) Run(ctx context.Context, res *result.Faults, scenarios []Scenario, schemes []Scheme, found func(result.Finding),
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was
+// stopped, and stores what it finds in the result. It calls found with each finding as it is made, one at a time;
+// found may be nil. When the environment fails or the context ends, Run returns why, and the findings that are
+// missing then stay stopped.
+func (r *Runner) Run(
+	ctx context.Context,
+	res *verify.Faults,
+	scenarios []Scenario,
+	schemes []Scheme,
+	found func(verify.Finding),
 ) error {
-	var cells []cell
-	var at []int
-	for i, c := range cross(scenarios, schemes) {
-		if res.Findings[i].Verdict == result.Stopped {
-			cells, at = append(cells, c), append(at, i)
+	var missing []cell
+	var places []int // of the finding of each missing cell, in the result
+	for place, c := range cross(scenarios, schemes) {
+		if res.Findings[place].Verdict == verify.Stopped {
+			missing = append(missing, c)
+			places = append(places, place)
 		}
 	}
-	findings, err := r.run(ctx, cells, Parallel, found)
-	for i, f := range findings {
-		res.Findings[at[i]] = f
+	findings, err := r.run(ctx, missing, Parallel, found) // in the order of missing
+	for i, place := range places {
+		res.Findings[place] = findings[i]
 	}
 	return err
 }
 
-// run runs some cells, of which so many at the same time, and returns their findings. It calls found, which may be nil,
-// with each as it is made, one at a time. When the environment fails or the context ends, run returns why, and the
-// findings that are missing then are marked as stopped.
-func (r *Runner) run(asked context.Context, cells []cell, parallel int, found func(result.Finding)) ([]result.Finding, error) {
+// run runs some cells, of which so many at the same time, and returns their findings, in the order of the cells. It
+// calls found, which may be nil, with each as it is made, one at a time. When the environment fails or the context
+// ends, run returns why, and the findings that are missing then are marked as stopped.
+func (r *Runner) run(
+	asked context.Context,
+	cells []cell,
+	parallel int,
+	found func(verify.Finding),
+) ([]verify.Finding, error) {
 	ctx, fail := context.WithCancelCause(asked)
 	defer fail(nil)
-	findings, stopped := make([]result.Finding, len(cells)), false
+	findings, stopped := make([]verify.Finding, len(cells)), false
 	var next atomic.Int64
 	var reporting sync.Mutex
 	var running sync.WaitGroup
@@ -195,14 +208,15 @@ func (r *Runner) run(asked context.Context, cells []cell, parallel int, found fu
 }
 
 // stopped marks the cell as not found, because the run ended.
-func (c cell) stopped(why string) result.Finding {
-	return result.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: result.Stopped, Why: why}
+func (c cell) stopped(why string) verify.Finding {
+	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.Stopped, Why: why}
 }
 
 // runCell runs a scenario with a scheme. An error means that the environment failed, not the scheme.
-func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
-	f := result.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: result.NotApplicable}
-	if f.Why = c.cannotHappen(); f.Why != "" {
+func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
+	f := verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.NotApplicable}
+	f.Why = c.cannotHappen()
+	if f.Why != "" {
 		return f, nil
 	}
 	o, err := r.observe(ctx, c)
@@ -215,7 +229,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
 	case ctx.Err() != nil: // what failed, failed because of that
 		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))
 	case errors.Is(err, backend.ErrUnavailable), errors.Is(err, errUnclear):
-		f.Verdict = result.Unavailable
+		f.Verdict = verify.Unavailable
 		f.Why, _, _ = strings.Cut(err.Error(), "\n")
 		return f, nil
 	default:
@@ -223,7 +237,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (result.Finding, error) {
 		said, _, _ := strings.Cut(err.Error(), "\n")
 		return c.stopped(said), err
 	}
-	f.Verdict, f.Harm, f.KeptOut, f.Why = result.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
+	f.Verdict, f.Harm, f.KeptOut, f.Why = verify.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
 	if o.kept.Measured() {
 		f.Leases = math.Round(2*o.leases) / 2
 	}
@@ -243,13 +257,15 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	for n := range attempts {
 		s := &setup{runner: r, ctx: ctx, scheme: c.scheme, ttl: cmp.Or(c.scenario.Lease, TTL)}
 		err = s.attempt(c.scenario.OnCluster, func() {
-			if o = c.scenario.run(s); o.harm == result.NoHarm && !s.struck {
+			o = c.scenario.run(s)
+			if o.harm == verify.NoHarm && !s.struck {
 				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
 			}
 		})
+		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver
 		switch {
 		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:
-		case err == nil && slices.Contains([]result.KeptOut{result.NeverIn, result.PassedOver}, o.kept) && o.kept != before.kept:
+		case err == nil && wantsProof && o.kept != before.kept: // seen once
 			before, err = o, errLate
 		default:
 			return o, err

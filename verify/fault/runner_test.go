@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // custom is a scenario of a test's own.
@@ -22,7 +22,8 @@ func custom(run func(*setup) observed) Scenario {
 	}}
 }
 
-// TestNothingArrived: where what a scenario makes fail is not seen to arrive, nothing was survived, and the cell says so.
+// TestNothingArrived: where what a scenario makes fail is not seen to arrive,
+// nothing was survived, and the cell says so.
 func TestNothingArrived(t *testing.T) {
 	r := startRunner(t)
 	for why, run := range map[string]func(*setup){
@@ -42,10 +43,10 @@ func TestNothingArrived(t *testing.T) {
 	} {
 		forgets := Scenario{Name: "forgets", run: func(s *setup) observed {
 			run(s)
-			return s.saw(result.NotAsked, "it is safe")
+			return s.saw(verify.NotAsked, "it is safe")
 		}}
 		f, err := r.runCell(t.Context(), cell{forgets, scheme(t, "watch")})
-		if err != nil || f.Verdict != result.NotApplicable || f.Why != why {
+		if err != nil || f.Verdict != verify.NotApplicable || f.Why != why {
 			t.Errorf("%+v, %v; want not applicable, because %q", f, err, why)
 		}
 	}
@@ -68,11 +69,12 @@ func TestLateRunsAreRepeated(t *testing.T) {
 	} {
 		runs := 0
 		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
-			if runs++; runs <= c.late {
+			runs++
+			if runs <= c.late {
 				check(c.why)
-				return observed{harm: result.SoldTwice, why: "late"}
+				return observed{harm: verify.SoldTwice, why: "late"}
 			}
-			return observed{harm: result.NoHarm, why: "in time"}
+			return observed{harm: verify.NoHarm, why: "in time"}
 		}), scheme(t, "watch")})
 		if runs != c.runs {
 			t.Errorf("late %d times, run %d times, want %d", c.late, runs, c.runs)
@@ -90,18 +92,18 @@ func TestLateRunsAreRepeated(t *testing.T) {
 func TestNeverIsSeenTwice(t *testing.T) {
 	r := startRunner(t)
 	for _, c := range []struct {
-		seen []result.KeptOut
-		want result.KeptOut
+		seen []verify.KeptOut
+		want verify.KeptOut
 	}{
-		{[]result.KeptOut{result.NeverIn, result.NeverIn}, result.NeverIn},
-		{[]result.KeptOut{result.NeverIn, result.LeaseRanOut}, result.LeaseRanOut},
-		{[]result.KeptOut{result.AtOnce}, result.AtOnce},
+		{[]verify.KeptOut{verify.NeverIn, verify.NeverIn}, verify.NeverIn},
+		{[]verify.KeptOut{verify.NeverIn, verify.LeaseRanOut}, verify.LeaseRanOut},
+		{[]verify.KeptOut{verify.AtOnce}, verify.AtOnce},
 	} {
 		left := c.seen
 		f, err := r.runCell(t.Context(), cell{custom(func(*setup) observed {
 			kept := left[0]
 			left = left[1:]
-			return observed{harm: result.NoHarm, kept: kept, why: "seen"}
+			return observed{harm: verify.NoHarm, kept: kept, why: "seen"}
 		}), scheme(t, "watch")})
 		if err != nil || f.KeptOut != c.want || len(left) != 0 {
 			t.Errorf("%v: %+v, %v, %d runs fewer", c.seen, f, err, len(left))
@@ -119,7 +121,7 @@ func TestSchemeThatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "crash-holding"), nobody})
-	if err == nil || !strings.Contains(err.Error(), `unknown lock "nobody"`) || f.Verdict != result.Stopped {
+	if err == nil || !strings.Contains(err.Error(), `unknown lock "nobody"`) || f.Verdict != verify.Stopped {
 		t.Errorf("%+v, %v; want the child's own words", f, err)
 	}
 }
@@ -133,7 +135,7 @@ func TestClientThatDies(t *testing.T) {
 			t.Error(err)
 		}
 		a.ends()
-		return observed{harm: result.NoHarm, why: "it died"}
+		return observed{harm: verify.NoHarm, why: "it died"}
 	}), scheme(t, "watch")})
 	if err == nil || !strings.Contains(err.Error(), "client A: it ended") {
 		t.Errorf("%v, want that client A ended", err)
@@ -144,7 +146,7 @@ func TestClientThatComesElsewhere(t *testing.T) {
 	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
 		a := s.client("A")
 		a.buyUntil(s.item(0), step.Half)
-		return observed{harm: result.NoHarm, why: "it got there"}
+		return observed{harm: verify.NoHarm, why: "it got there"}
 	}), scheme(t, "watch")})
 	if err == nil || !strings.Contains(err.Error(), "(applied)") {
 		t.Errorf("%v, want where it was and its outcome", err)
@@ -155,7 +157,7 @@ func TestClientThatComesElsewhere(t *testing.T) {
 func TestLockThatDoesNotSayThatItWaits(t *testing.T) {
 	t.Parallel()
 	f, err := startRunner(t).runCell(t.Context(), cell{named(t, "clock-ahead"), scheme(t, "quiet")})
-	if err != nil || f.Verdict != result.Unavailable || !strings.Contains(f.Why, "step.Waiting") {
+	if err != nil || f.Verdict != verify.Unavailable || !strings.Contains(f.Why, "step.Waiting") {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -177,10 +179,10 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 	r := startRunner(t)
 	lacking := custom(func(s *setup) observed {
 		fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
-		return observed{harm: result.SoldTwice, why: ""}
+		return observed{harm: verify.SoldTwice, why: ""}
 	})
 	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
-	if err != nil || f.Verdict != result.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
+	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
 		t.Errorf("%+v, %v; want not played, and why in one line", f, err)
 	}
 }
@@ -188,19 +190,19 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 // TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
 func TestRunEndsWithTheFirstFailure(t *testing.T) {
 	errFire := errors.New("fire")
-	fails := custom(func(s *setup) observed { fail(errFire); return observed{harm: result.NoHarm, why: ""} })
+	fails := custom(func(s *setup) observed { fail(errFire); return observed{harm: verify.NoHarm, why: ""} })
 	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
-	var reported []result.Finding
+	var reported []verify.Finding
 	schemes := []Scheme{scheme(t, "watch")}
 	res := NewResult("", []Scenario{inapplicable, fails}, schemes)
 	err := startRunner(t).Run(t.Context(), res, []Scenario{inapplicable, fails}, schemes,
-		func(f result.Finding) { reported = append(reported, f) })
+		func(f verify.Finding) { reported = append(reported, f) })
 	found := res.Findings
-	stopped := result.Finding{
-		Scenario: "custom", Subject: "watch", Verdict: result.Stopped, Why: "scenario custom with watch: fire",
+	stopped := verify.Finding{
+		Scenario: "custom", Subject: "watch", Verdict: verify.Stopped, Why: "scenario custom with watch: fire",
 	}
 	if !errors.Is(err, errFire) || len(found) != 2 || len(reported) != 1 || found[1] != stopped ||
-		found[0] != reported[0] || found[0].Verdict != result.NotApplicable {
+		found[0] != reported[0] || found[0].Verdict != verify.NotApplicable {
 		t.Errorf("found %v, reported %v, %v", found, reported, err)
 	}
 }
@@ -211,20 +213,20 @@ func TestBrokenPromise(t *testing.T) {
 	for _, c := range []struct {
 		promise string
 		made    lock.Promises
-		verdict result.Verdict
+		verdict verify.Verdict
 		want    string
 	}{
-		{"exclusive", promising, result.Verdict(result.TwoHolders), "exclusive"},
-		{"exclusive", promising, result.Verdict(result.SoldTwice), "exclusive"},
-		{"exclusive", promising, result.StuckForGood, "exclusive"},
-		{"exclusive", promising, result.StuckForTTL, ""},
-		{"exclusive", promising, result.Safe, ""},
-		{"exclusive", promising, result.NotApplicable, ""},
-		{"exclusive", promising, result.Unavailable, ""},
-		{"exclusive", lock.Promises{}, result.Verdict(result.SoldTwice), ""},
-		{"survives node loss", lock.Promises{SurvivesNodeLoss: true}, result.Failing, "survives node loss"},
-		{"fair", promising, result.Verdict(result.SoldTwice), ""},
-		{"", promising, result.Verdict(result.SoldTwice), ""},
+		{"exclusive", promising, verify.Verdict(verify.TwoHolders), "exclusive"},
+		{"exclusive", promising, verify.Verdict(verify.SoldTwice), "exclusive"},
+		{"exclusive", promising, verify.StuckForGood, "exclusive"},
+		{"exclusive", promising, verify.StuckForTTL, ""},
+		{"exclusive", promising, verify.Safe, ""},
+		{"exclusive", promising, verify.NotApplicable, ""},
+		{"exclusive", promising, verify.Unavailable, ""},
+		{"exclusive", lock.Promises{}, verify.Verdict(verify.SoldTwice), ""},
+		{"survives node loss", lock.Promises{SurvivesNodeLoss: true}, verify.Failing, "survives node loss"},
+		{"fair", promising, verify.Verdict(verify.SoldTwice), ""},
+		{"", promising, verify.Verdict(verify.SoldTwice), ""},
 	} {
 		if got := (Scenario{Promise: c.promise}).broken(c.made, c.verdict); got != c.want {
 			t.Errorf("%+v: broken %q", c, got)
@@ -249,9 +251,9 @@ func TestCancelledRun(t *testing.T) {
 		}
 		cancel()
 		s.wait(clientTimeout)
-		return observed{harm: result.SoldTwice, why: "nobody waited"}
+		return observed{harm: verify.SoldTwice, why: "nobody waited"}
 	}), scheme(t, "watch")})
-	if !errors.Is(err, context.Canceled) || f.Verdict != result.Stopped {
+	if !errors.Is(err, context.Canceled) || f.Verdict != verify.Stopped {
 		t.Errorf("%+v, %v; want context.Canceled", f, err)
 	}
 	if n := children(t) - before; n != 0 {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A Scenario is one thing that goes wrong: what the clients do, and what fails at which point.
@@ -35,8 +35,8 @@ type Scenario struct {
 // and the reason in one line. Nothing in it may follow from what a lock declares. setup.saw and setup.sawBeside make
 // one.
 type observed struct {
-	harm result.Harm
-	kept result.KeptOut
+	harm verify.Harm
+	kept verify.KeptOut
 	why  string
 
 	leases   float64       // that they were kept out for, where that is measured
@@ -46,12 +46,12 @@ type observed struct {
 
 // worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
 func (o observed) worst(other observed) observed {
-	mine, theirs := result.VerdictOf(o.harm, o.kept), result.VerdictOf(other.harm, other.kept)
-	if last(result.Verdicts(), mine, theirs) != mine {
+	mine, theirs := verify.VerdictOf(o.harm, o.kept), verify.VerdictOf(other.harm, other.kept)
+	if last(verify.Verdicts(), mine, theirs) != mine {
 		o.why = other.why
 	}
-	o.harm = last(result.Harms(), o.harm, other.harm)
-	o.kept = last(result.KeptOuts(), o.kept, other.kept)
+	o.harm = last(verify.Harms(), o.harm, other.harm)
+	o.kept = last(verify.KeptOuts(), o.kept, other.kept)
 	return o
 }
 
@@ -69,8 +69,8 @@ func All() []Scenario {
 		severalClients())
 }
 
-// Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them: each
-// takes seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
+// Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them:
+// each takes seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
 func Clustered() []Scenario { return clusterFaults() }
 
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
@@ -97,8 +97,9 @@ func Named(names ...string) ([]Scenario, error) {
 }
 
 // broken names the promise that a verdict breaks; empty: none.
-func (sc Scenario) broken(promises lock.Promises, v result.Verdict) string {
-	if sc.Promise == "" || !v.Harm() && v != result.StuckForGood && v != result.Failing {
+func (sc Scenario) broken(promises lock.Promises, v verify.Verdict) string {
+	harmless := !v.Harm() && v != verify.StuckForGood && v != verify.Failing
+	if sc.Promise == "" || harmless {
 		return ""
 	}
 	for _, p := range promises.List() {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 func TestNamed(t *testing.T) {
@@ -55,14 +55,14 @@ func TestScenariosAreDescribed(t *testing.T) {
 }
 
 // storedTable is the table in results/. It says what each scenario finds with each scheme.
-func storedTable(t *testing.T) *result.Faults {
+func storedTable(t *testing.T) *verify.Faults {
 	t.Helper()
 	f, err := os.Open("../../results/faults/faults.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	res, err := result.ReadFaults(f)
+	res, err := verify.ReadFaults(f)
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name(), err)
 	}
@@ -95,7 +95,7 @@ func TestTableHasEverything(t *testing.T) {
 		t.Errorf("the table has the subjects\n%v\nwant\n%v\n%s", stored.Subjects, want.Subjects, again)
 	}
 	for _, f := range stored.Findings {
-		if f.Verdict == result.Unavailable || f.Why == "" {
+		if f.Verdict == verify.Unavailable || f.Why == "" {
 			t.Errorf("%s with %s: %s (%q); %s", f.Scenario, f.Subject, f.Verdict, f.Why, again)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPromisesHold(t *testing.T) {
 		if broken := c.scenario.broken(c.scheme.Promises(), f.Verdict); broken != "" || f.Broken != "" {
 			t.Errorf("%s: %s promises %q, and was %s: %s", f.Scenario, f.Subject, broken, f.Verdict, f.Why)
 		}
-		if f.Verdict != result.NotApplicable && c.scenario.Promise != "" {
+		if f.Verdict != verify.NotApplicable && c.scenario.Promise != "" {
 			tested++
 		}
 	}
@@ -122,7 +122,7 @@ func TestPromisesHold(t *testing.T) {
 // TestSameBehaviourSameAnswer: nobody gets in beside a stuck holder of a lock that never expires, or that is renewed as
 // long as its process lives. What each lock promises changes nothing.
 func TestSameBehaviourSameAnswer(t *testing.T) {
-	var answers []result.Finding
+	var answers []verify.Finding
 	for _, f := range storedTable(t).Of("stuck-goroutine") {
 		if f.Subject == "setnx" || f.Subject == "set-px+watchdog" || f.Subject == "zookeeper" {
 			f.Subject = ""
@@ -130,7 +130,7 @@ func TestSameBehaviourSameAnswer(t *testing.T) {
 		}
 	}
 	if len(answers) != 3 || answers[0] != answers[1] || answers[0] != answers[2] ||
-		answers[0].KeptOut != result.HolderBack {
+		answers[0].KeptOut != verify.HolderBack {
 		t.Errorf("%+v", answers)
 	}
 }
@@ -138,7 +138,7 @@ func TestSameBehaviourSameAnswer(t *testing.T) {
 // TestRefusedNewcomersAreKeptOut: fences that count from 1 again keep newcomers out of a lock that is free.
 func TestRefusedNewcomersAreKeptOut(t *testing.T) {
 	for _, f := range storedTable(t).Of("restart-empty") {
-		if f.Subject == "fenced:fencing=on" && f.KeptOut != result.CounterCaughtUp {
+		if f.Subject == "fenced:fencing=on" && f.KeptOut != verify.CounterCaughtUp {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -147,15 +147,15 @@ func TestRefusedNewcomersAreKeptOut(t *testing.T) {
 // TestUnsafeIsCaught: a suite that cannot show the control losing money proves nothing.
 func TestUnsafeIsCaught(t *testing.T) {
 	for _, f := range storedTable(t).Findings {
-		if f.Subject == "unsafe" && f.Harm == result.SoldTwice {
+		if f.Subject == "unsafe" && f.Harm == verify.SoldTwice {
 			return
 		}
 	}
 	t.Error("no scenario caught unsafe selling twice")
 }
 
-// TestLiarIsCaught: whoever says that it did what it was asked for, and does nothing, is found in each scenario that can
-// happen to it.
+// TestLiarIsCaught: whoever says that it did what it was asked for, and does nothing, is found in each scenario
+// that can happen to it.
 func TestLiarIsCaught(t *testing.T) {
 	t.Parallel()
 	found, err := startRunner(t).run(t.Context(), cross(All(), []Scheme{scheme(t, "liar")}), Parallel, nil)
@@ -164,10 +164,12 @@ func TestLiarIsCaught(t *testing.T) {
 	}
 	played := 0
 	for _, f := range found {
-		if f.Verdict != result.NotApplicable {
-			if played++; f.Harm != result.ToldYes && f.Scenario != "mixed" { // whose other client really buys
-				t.Errorf("%s: %+v", f.Scenario, f)
-			}
+		if f.Verdict == verify.NotApplicable {
+			continue
+		}
+		played++
+		if f.Harm != verify.ToldYes && f.Scenario != "mixed" { // whose other client really buys
+			t.Errorf("%s: %+v", f.Scenario, f)
 		}
 	}
 	if played < 8 {
@@ -180,18 +182,18 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 	table := storedTable(t)
 	for _, c := range []struct {
 		scenario, flawed, sound string
-		want                    result.Verdict // of the flawed one
+		want                    verify.Verdict // of the flawed one
 	}{
 		{"expired-race", "getset:takeover=del", "getset", "sold twice"},
 		{"pause-half-taken", "setnx-expire", "setnx-expire-naive", "sold twice"},
 		{"mixed", "set-ex-fixed", "set-px", "sold twice"},
-		{"mixed", "redisson", "set-px", result.Failing},
+		{"mixed", "redisson", "set-px", verify.Failing},
 		{"resent-late", "fenced:fencing=on:idempotent=on", "lua:idempotent=on", "charged twice"},
 		{"server-stalls", "set-px", "set-px+watchdog", "sold twice"},
 		{"evicted", "set-px", "fenced:fencing=on", "sold twice"},
-		{"oom", "setnx", "set-px", result.StuckForGood},
+		{"oom", "setnx", "set-px", verify.StuckForGood},
 	} {
-		of := func(subject string) result.Verdict {
+		of := func(subject string) verify.Verdict {
 			return lookUp(t, table, cell{Scenario{Name: c.scenario}, Scheme{Name: subject}}).Verdict
 		}
 		if flawed, sound := of(c.flawed), of(c.sound); flawed != c.want || sound == c.want || sound.Harm() {
@@ -200,8 +202,8 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 	}
 }
 
-// TestFindings runs scenarios and compares with the table: each answer of each scenario once, with schemes that
-// change from scenario to scenario, or all of them with MARKETSIM_FAULTS=all. A machine that stops at the wrong moment can
+// TestFindings runs scenarios and compares with the table: each answer of each scenario once, with schemes that change
+// from scenario to scenario, or all of them with MARKETSIM_FAULTS=all. A machine that stops at the wrong moment can
 // show what is not there: what differs is played up to three times, and has to differ each time. Harm to a scheme that
 // a pause does not harm is no matter of time, and counts at once.
 func TestFindings(t *testing.T) {
@@ -217,7 +219,7 @@ func TestFindings(t *testing.T) {
 }
 
 // compare plays cells and compares what they show with a table.
-func compare(t *testing.T, runner *Runner, table *result.Faults, cells []cell) {
+func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
 	t.Helper()
 	found, err := runner.run(t.Context(), cells, 2*Parallel, nil)
 	if err != nil {
@@ -226,35 +228,38 @@ func compare(t *testing.T, runner *Runner, table *result.Faults, cells []cell) {
 	for i, f := range found {
 		want := lookUp(t, table, cells[i])
 		for range 2 {
-			if same(f, want) || f.Verdict == result.Unavailable || f.Verdict == result.Stopped || harmedAnyTime(table, f, want) {
+			if same(f, want) || f.Verdict == verify.Unavailable || f.Verdict == verify.Stopped || harmedAnyTime(table, f, want) {
 				break
 			}
 			t.Logf("once more: %s with %s: found %s, %v leases (%s)", f.Scenario, f.Subject, answer(f), f.Leases, f.Why)
-			if f, err = runner.runCell(t.Context(), cells[i]); err != nil {
+			f, err = runner.runCell(t.Context(), cells[i])
+			if err != nil {
 				t.Error(err)
 				break
 			}
 		}
 		switch {
-		case f.Verdict == result.Unavailable:
+		case f.Verdict == verify.Unavailable:
 			t.Run(f.Scenario+"/"+f.Subject, func(t *testing.T) { lacks(t, cells[i], f.Why) })
 		case !same(f, want):
-			t.Errorf("%s with %s\nfound %s, %v leases (%s), breaking %q\nwant  %s, %v leases (%s), breaking %q", f.Scenario, f.Subject,
-				answer(f), f.Leases, f.Why, f.Broken, answer(want), want.Leases, want.Why, want.Broken)
+			t.Errorf("%s with %s\nfound %s, %v leases (%s), breaking %q\nwant  %s, %v leases (%s), breaking %q",
+				f.Scenario, f.Subject,
+				answer(f), f.Leases, f.Why, f.Broken,
+				answer(want), want.Leases, want.Why, want.Broken)
 		}
 	}
 }
 
-// same reports whether two findings are equal, but for the half of a lease by which what was measured may differ. A lock that
-// is renewed just when it expires, four times, is renewed as often as that is in time.
-func same(f, want result.Finding) bool {
+// same reports whether two findings are equal, but for the half of a lease by which what was measured may differ. A
+// lock that is renewed just when it expires, four times, is renewed as often as that is in time.
+func same(f, want verify.Finding) bool {
 	near := math.Abs(f.Leases-want.Leases) <= 0.5 || strings.Contains(f.Subject, "renewals=4")
 	f.Leases = want.Leases
 	return near && f == want
 }
 
-// inTurn orders cells scheme by scheme: so servers of their own, which some scenarios start, do not all start at once, and
-// more cells can wait at the same time.
+// inTurn orders cells scheme by scheme: so servers of their own, which some scenarios start, do not all start at once,
+// and more cells can wait at the same time.
 func inTurn(cells []cell, schemes []Scheme) []cell {
 	var ordered []cell
 	for _, s := range schemes {
@@ -268,20 +273,20 @@ func inTurn(cells []cell, schemes []Scheme) []cell {
 }
 
 // harmedAnyTime reports whether f is harm that the table does not know, to a scheme that it finds unharmed by a pause.
-func harmedAnyTime(table *result.Faults, f, want result.Finding) bool {
-	worse := slices.Index(result.Harms(), f.Harm) > slices.Index(result.Harms(), want.Harm)
-	return worse && slices.ContainsFunc(table.Of("pause"), func(paused result.Finding) bool {
-		return paused.Subject == f.Subject && paused.Harm == result.NoHarm
+func harmedAnyTime(table *verify.Faults, f, want verify.Finding) bool {
+	worse := slices.Index(verify.Harms(), f.Harm) > slices.Index(verify.Harms(), want.Harm)
+	return worse && slices.ContainsFunc(table.Of("pause"), func(paused verify.Finding) bool {
+		return paused.Subject == f.Subject && paused.Harm == verify.NoHarm
 	})
 }
 
 // answer is what a finding says, in words.
-func answer(f result.Finding) string {
+func answer(f verify.Finding) string {
 	return fmt.Sprintf("%s: harm %s, others kept out %s", f.Verdict, f.Harm, f.KeptOut)
 }
 
 // of reports whether a finding is of this cell.
-func (c cell) of(f result.Finding) bool {
+func (c cell) of(f verify.Finding) bool {
 	return c.scenario.Name == f.Scenario && c.scheme.Name == f.Subject
 }
 
@@ -295,7 +300,7 @@ func lacks(t *testing.T, c cell, why string) {
 }
 
 // lookUp is what the table says of a cell.
-func lookUp(t *testing.T, table *result.Faults, c cell) result.Finding {
+func lookUp(t *testing.T, table *verify.Faults, c cell) verify.Finding {
 	t.Helper()
 	for _, f := range table.Of(c.scenario.Name) {
 		if f.Subject == c.scheme.Name {
@@ -303,12 +308,12 @@ func lookUp(t *testing.T, table *result.Faults, c cell) result.Finding {
 		}
 	}
 	t.Fatalf("the table lacks %s with %s", c.scenario.Name, c.scheme.Name)
-	return result.Finding{}
+	return verify.Finding{}
 }
 
 // representative is one cell for each answer of each scenario, with the scheme that was chosen least often so far.
 // What is known not to apply beforehand costs nothing, and is all there.
-func representative(table *result.Faults, cells []cell) []cell {
+func representative(table *verify.Faults, cells []cell) []cell {
 	times := map[string]int{} // that a scheme was chosen
 	var chosen []cell
 	for _, of := range table.Scenarios {

@@ -62,8 +62,8 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 const locksUnder = "fine"
 
 // Names are the schemes that scenarios are run with when nobody chooses, in the order in which they are shown: every
-// other strategy, with its default lock, then every lock, and then the variants that locks and strategies declare. Locks
-// that need a newer server than marketsim does are run where somebody asks for them.
+// other strategy, with its default lock, then every lock, and then the variants that locks and strategies declare.
+// Locks that need a newer server than marketsim does are run where somebody asks for them.
 func Names(c strategies.Catalogue) []string {
 	var all, locks, variants []string
 	for _, k := range c.Locks {
@@ -115,8 +115,8 @@ func tellsTTL(param string) bool {
 }
 
 // checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if
-// leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long as it
-// is TTL.
+// leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long
+// as it is TTL.
 func checkFree(spec strategies.Spec) error {
 	for part := range strings.SplitSeq(spec.String(), ":") {
 		name, _, given := strings.Cut(part, "=")
@@ -130,12 +130,12 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// pollEvery is how often clients of a scenario look whether a lock is free: seldom enough that many can wait at the same
-// time for a lease to end, and at once compared with a lease.
+// pollEvery is how often clients of a scenario look whether a lock is free: seldom enough that many can wait at the
+// same time for a lease to end, and at once compared with a lease.
 const pollEvery = 5 * time.Millisecond
 
-// lasting is the scheme with leases of d and time-outs of two. A lock that polls does so every pollEvery, unless its name
-// says otherwise.
+// lasting is the scheme with leases of d and time-outs of two. A lock that polls does so every pollEvery, unless
+// its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	if s.Lock == nil {
 		return s, nil

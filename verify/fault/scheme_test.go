@@ -23,7 +23,8 @@ func TestNewSchemesAreRun(t *testing.T) {
 	})
 	after := Names(c)
 	for _, name := range []string{
-		"new-strategy", "new-strategy:fast=yes", "new-lock", "new-lock:poll=1ms", "new-lock+watchdog", "new-lock:fencing=off", "new-lock:fencing=on",
+		"new-strategy", "new-strategy:fast=yes",
+		"new-lock", "new-lock:poll=1ms", "new-lock+watchdog", "new-lock:fencing=off", "new-lock:fencing=on",
 	} {
 		if slices.Contains(before, name) || !slices.Contains(after, name) {
 			t.Errorf("%s is not added", name)

@@ -8,13 +8,13 @@ import (
 	"net"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // Leases that outlast what happens to a server.
@@ -38,8 +38,9 @@ func serverFaults() []Scenario {
 		Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
 		Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: onOneRedis, run: serverStalls,
 	}, {
-		Name:  "evicted",
-		Title: "the Redis of the locks evicts by volatile-ttl: its memory is full of keys without an expiry while the lock is held",
+		Name: "evicted",
+		Title: "the Redis of the locks evicts by volatile-ttl: " +
+			"its memory is full of keys without an expiry while the lock is held",
 		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: evicted,
 	}, {
 		Name:  "oom",
@@ -60,8 +61,11 @@ func serverFaults() []Scenario {
 		}, {
 			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-			Applies: lockThat(func(s Scheme) bool { return len(s.need()) > 0 && !s.need().InRedis() }, "no session holds its lock"),
-			run:     leaderKilled,
+			Applies: lockThat(
+				func(s Scheme) bool { return len(s.need()) > 0 && !s.need().InRedis() },
+				"no session holds its lock",
+			),
+			run: leaderKilled,
 		}}
 }
 
@@ -110,7 +114,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	beside := in && first.Applied()
 	otherwise := "nobody else gets in beside the holder"
 	switch {
-	case kept == result.CounterCaughtUp:
+	case kept == verify.CounterCaughtUp:
 		otherwise = how + "; after that, newcomers are refused as stale for a while"
 	case in && first.Reason == "stale":
 		otherwise = how + "; the market refused the first write as stale"
@@ -122,16 +126,16 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 
 // newcomer lets a client buy an item whose lock is free, again as long as it is refused as stale, and says how long it
 // is kept out.
-func (s *setup) newcomer(c *client, item market.ItemID) result.KeptOut {
+func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	for start, stale := time.Now(), false; ; stale = true {
 		c.buy(item)
 		in := c.getsIn(s.forGood())
 		switch {
 		case c.op.outcome.Reason == "stale" && time.Since(start) < s.forGood():
 		case c.op.outcome.Reason == "stale":
-			return result.NeverIn
+			return verify.NeverIn
 		case stale && in:
-			return result.CounterCaughtUp
+			return verify.CounterCaughtUp
 		default:
 			return s.kept(c, c.op.began, in)
 		}
@@ -218,8 +222,8 @@ func (s *setup) locksApart(args ...string) (*backend.Server, *backend.Conn) {
 	return server, own(s, must(server.Dial(s.ctx)))
 }
 
-// redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random one.
-// As a master it does not wait for more replicas before the first one synchronizes.
+// redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random
+// one. As a master it does not wait for more replicas before the first one synchronizes.
 func (s *setup) redis(password string, args ...string) *backend.Server {
 	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {
@@ -241,7 +245,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 			start := time.Now()
 			a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
-				return s.saw(result.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
+				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
 			in := b.buyBeside(s.item(0))
 			s.checkInTime(start)

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // What a market is seeded with.
@@ -29,8 +29,8 @@ const (
 var errLate = errors.New("the machine was too slow for this scenario's short leases")
 
 // errUnclear ends a run in which a lock does not tell what a scenario has to know.
-var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), or that it " +
-	"does so for good, by giving up in time (parameter timeout)")
+var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), " +
+	"or that it does so for good, by giving up in time (parameter timeout)")
 
 // A setup is one market with the clients and servers of one run of a scenario. A scenario reads as a story because it
 // handles no errors: where something fails, [fail] ends the run on the spot, and [setup.attempt] returns the
@@ -47,7 +47,8 @@ type setup struct {
 	keys       market.Keys
 	first      market.ItemID    // of the seller's
 	listed     []market.Listing // when the scenario begins: the first few items
-	before     market.Snapshot
+	opening    market.Opening
+	granted    map[market.UserID]int64 // coins that accounts have besides those of the opening
 	clients    []*client
 	operations []*operation
 	masters    servers.Redises  // of a lock that needs some
@@ -69,16 +70,18 @@ func fail(err error) { panic(failure{err}) }
 // cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
 func cannot(why string) { fail(inapplicable(why)) }
 
-// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, and if not, what was seen instead. Only
-// what has arrived can be survived: without it, a cell does not apply. All by which something fails calls it.
+// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, and if not, what was
+// seen instead. Only what has arrived can be survived: without it, a cell does not apply. All by which
+// something fails calls it.
 func (s *setup) strikes(arrived bool, otherwise string) {
-	if s.struck = s.struck || arrived; !arrived {
+	s.struck = s.struck || arrived
+	if !arrived {
 		s.missed = otherwise
 	}
 }
 
-// check ends the run where there is an error. Where a cluster refuses what the scenario itself asks of it, this machine has
-// held up its nodes for so long that they took each other for dead.
+// check ends the run where there is an error. Where a cluster refuses what the scenario itself asks of it, this
+// machine has held up its nodes for so long that they took each other for dead.
 func check(err error) {
 	if backend.Redirected(err) {
 		err = fmt.Errorf("%w: %w", errLate, err)
@@ -137,14 +140,14 @@ func (s *setup) prepare(onCluster bool) {
 	s.keys = must(market.NewKeys(s.config.Prefix))
 	s.conn = must(s.server.Dialer(s.keys.Market())(s.ctx))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
-	check(market.Seed(s.ctx, s.conn.Client, s.keys,
-		market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}))
+	s.granted = map[market.UserID]int64{}
+	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
+	check(market.Seed(s.ctx, s.conn.Client, s.keys, s.opening))
 	s.first = must(market.Mint(s.ctx, s.conn.Client, s.keys, seller))
 	for i := range offered {
 		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
 	}
 	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
-	s.before = s.snapshot()
 	if s.scheme.need() != lock.NeedsMasters {
 		locks := must(s.runner.servers(s.ctx, s.scheme.need()))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
@@ -188,7 +191,7 @@ func (s *setup) spare(i int) market.Listing {
 // fund makes an account hold that many coins.
 func (s *setup) fund(id market.UserID, coins int64) {
 	check(s.conn.HSet(s.ctx, s.keys.User(id), "funds", coins).Err())
-	s.before.Funds[id] = coins
+	s.granted[id] = coins - funds
 }
 
 // wait lets time pass.
@@ -200,37 +203,37 @@ func (s *setup) wait(d time.Duration) {
 	}
 }
 
-// forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two leases,
-// and the next one is kept out too.
+// forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two
+// leases, and the next one is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
 // kept says how long a client's operation was kept out that was let in just now, or was not in all the time that the
 // scenario watched. lease is when the lease began, at the earliest, that may have kept it out. It fails the setup as
 // late where it cannot tell a wait for that lease from none, and as unclear where nothing proves that nobody gets in.
-func (s *setup) kept(c *client, lease time.Time, in bool) result.KeptOut {
+func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
 	switch {
 	case in && c.op.done && !c.op.outcome.entered():
-		return result.OrdersFail
+		return verify.OrdersFail
 	case !in && c.gaveUp == 0:
 		fail(errUnclear)
 	case !in:
-		return result.NeverIn
+		return verify.NeverIn
 	case atOnce == ranOut || ranOut && s.scheme.Lock == nil:
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
-		return result.LeaseRanOut
+		return verify.LeaseRanOut
 	case s.scheme.Lock == nil: // it holds nothing that a dead client could leave behind
-		return result.NoLease
+		return verify.NoLease
 	}
-	return result.AtOnce
+	return verify.AtOnce
 }
 
-// keptOut watches a client's operation for as long as forGood until it gets in, and says how long it was kept out by a lease
-// that began at lease, at the earliest.
-func (s *setup) keptOut(c *client, lease time.Time) result.KeptOut {
+// keptOut watches a client's operation for as long as forGood until it gets in, and says how long it was kept out by a
+// lease that began at lease, at the earliest.
+func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
 	in := c.getsIn(s.forGood())
 	return s.kept(c, lease, in)
 }
@@ -290,8 +293,8 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy starts a proxy of a Redis for the length of the run, which clients reach at through. On a cluster it is one of the
-// market's master.
+// proxy starts a proxy of a Redis for the length of the run, which clients reach at through. On a cluster it is one
+// of the market's master.
 func (s *setup) proxy(to endpoint) (p *wire.Proxy, through endpoint) {
 	target := to.target()
 	if to.Cluster {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // nothingLeft starts a runner with a folder for temporary files of its own, and checks after the test that no process
@@ -52,7 +52,7 @@ func TestNoServerCanBeStarted(t *testing.T) {
 		t.Error(err)
 	}
 	for _, f := range found {
-		if f.Verdict != result.Unavailable && f.Verdict != result.NotApplicable || f.Why == "" {
+		if f.Verdict != verify.Unavailable && f.Verdict != verify.NotApplicable || f.Why == "" {
 			t.Errorf("%s with %s: %s (%s), want not played or not applicable", f.Scenario, f.Subject, f.Verdict, f.Why)
 		}
 	}
@@ -67,7 +67,7 @@ func TestMarketsServerIsGone(t *testing.T) {
 	for _, sc := range All() {
 		for _, name := range []string{"set-px", "redlock", "rw-safe"} {
 			f, err := r.runCell(t.Context(), cell{sc, scheme(t, name)})
-			if err == nil && f.Verdict != result.NotApplicable {
+			if err == nil && f.Verdict != verify.NotApplicable {
 				t.Errorf("%s with %s: %+v, want an error", sc.Name, name, f)
 			}
 		}
@@ -139,23 +139,23 @@ func TestKept(t *testing.T) {
 		scheme        Scheme
 		waited, lease time.Duration // since it began to wait, and since the lease began
 		in            bool
-		want          result.KeptOut // empty: late
+		want          verify.KeptOut // empty: late
 	}{
-		{locked, 0, 0, true, result.AtOnce},
-		{locked, TTL / 5, TTL / 2, true, result.AtOnce},
-		{locked, TTL, TTL, true, result.LeaseRanOut},
-		{locked, TTL / 2, TTL * 5 / 4, true, result.LeaseRanOut},
-		{locked, 3 * TTL, 3 * TTL, true, result.LeaseRanOut},
-		{locked, 4 * TTL, 4 * TTL, false, result.NeverIn},
+		{locked, 0, 0, true, verify.AtOnce},
+		{locked, TTL / 5, TTL / 2, true, verify.AtOnce},
+		{locked, TTL, TTL, true, verify.LeaseRanOut},
+		{locked, TTL / 2, TTL * 5 / 4, true, verify.LeaseRanOut},
+		{locked, 3 * TTL, 3 * TTL, true, verify.LeaseRanOut},
+		{locked, 4 * TTL, 4 * TTL, false, verify.NeverIn},
 		{locked, TTL / 2, TTL / 2, true, ""},
 		{locked, TTL / 5, TTL, true, ""},
-		{free, 0, 0, true, result.NoLease},
+		{free, 0, 0, true, verify.NoLease},
 		{free, TTL, TTL, true, ""},
-		{free, TTL, TTL, false, result.NeverIn},
+		{free, TTL, TTL, false, verify.NeverIn},
 	} {
 		s := &setup{scheme: c.scheme, ttl: TTL}
 		waiting := &client{op: &operation{began: time.Now().Add(-c.waited)}, gaveUp: 1}
-		var got result.KeptOut
+		var got verify.KeptOut
 		err := guard(func() { got = s.kept(waiting, time.Now().Add(-c.lease), c.in) })
 		if got != c.want || (c.want == "") != errors.Is(err, errLate) {
 			t.Errorf("%+v: %q, %v", c, got, err)
@@ -163,23 +163,24 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNeverIsProven: that a client is kept out for good is said where one of its orders gave up and the next is kept out too,
-// and how many leases it was kept out for is what was measured.
+// TestNeverIsProven: that a client is kept out for good is said where one of its orders gave up and the next is kept
+// out too, and how many leases it was kept out for is what was measured.
 func TestNeverIsProven(t *testing.T) {
 	s := &setup{scheme: Scheme{Lock: &lock.Kind{}}, ttl: TTL}
 	c := &client{op: &operation{began: time.Now().Add(-3 * TTL)}}
 	if err := guard(func() { s.kept(c, c.op.began, false) }); !errors.Is(err, errUnclear) {
 		t.Errorf("%v, want errUnclear", err)
 	}
-	if s.kept(c, c.op.began, true); s.leases < 3 || s.leases > 3.2 {
+	s.kept(c, c.op.began, true)
+	if s.leases < 3 || s.leases > 3.2 {
 		t.Errorf("%v leases, want 3", s.leases)
 	}
 }
 
 // TestKeptByAnError: who is told of an error has not got in. An answer of the market shows that it has.
 func TestKeptByAnError(t *testing.T) {
-	for reason, want := range map[string]result.KeptOut{
-		"": result.OrdersFail, "rejected": result.OrdersFail, "not_sent": result.OrdersFail, "not_listed": result.AtOnce,
+	for reason, want := range map[string]verify.KeptOut{
+		"": verify.OrdersFail, "rejected": verify.OrdersFail, "not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,
 	} {
 		s := &setup{scheme: Scheme{Lock: &lock.Kind{}}, ttl: TTL}
 		c := &client{op: &operation{began: time.Now(), done: true, outcome: Outcome{Reason: reason, Error: "it failed"}}}
@@ -191,13 +192,13 @@ func TestKeptByAnError(t *testing.T) {
 
 // TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
 func TestWorst(t *testing.T) {
-	stuck := observed{harm: result.NoHarm, kept: result.NeverIn, why: "stuck"}
-	sold := observed{harm: result.SoldTwice, kept: result.AtOnce, why: "sold"}
-	fine := observed{harm: result.NoHarm, kept: result.AtOnce, why: "fine"}
+	stuck := observed{harm: verify.NoHarm, kept: verify.NeverIn, why: "stuck"}
+	sold := observed{harm: verify.SoldTwice, kept: verify.AtOnce, why: "sold"}
+	fine := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "fine"}
 	for _, c := range []struct{ a, b, want observed }{
 		{fine, stuck, stuck}, {stuck, fine, stuck}, {sold, fine, sold}, {fine, fine, fine},
-		{stuck, sold, observed{harm: result.SoldTwice, kept: result.NeverIn, why: "sold"}},
-		{sold, stuck, observed{harm: result.SoldTwice, kept: result.NeverIn, why: "sold"}},
+		{stuck, sold, observed{harm: verify.SoldTwice, kept: verify.NeverIn, why: "sold"}},
+		{sold, stuck, observed{harm: verify.SoldTwice, kept: verify.NeverIn, why: "sold"}},
 	} {
 		if got := c.a.worst(c.b); got != c.want {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // severalClients are scenarios in which no client, server or network fails: what several clients do goes wrong, each of
@@ -49,7 +49,7 @@ func mixed(s *setup) observed {
 	b := s.client("B")
 	s.strikes(true, "")    // they meet
 	if s.scheme.fences() { // the other writes late, and compares nothing
-		return takenOver(s, b, a, s.forGood(), (*client).pause, (*client).resume)
+		return takenOver(s, takeover{holder: b, other: a, watched: s.forGood(), suspend: b.pause, resume: b.resume})
 	}
 	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
 	how := fmt.Sprintf("%s and %s do not keep each other out", s.scheme.Name, other.Name)
@@ -61,32 +61,33 @@ func mixed(s *setup) observed {
 	case !enters && !entered:
 		return apart(s, a, b, other)
 	}
-	return s.sawBeside(true, result.NotAsked, how, "")
+	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
-// apart is what else can happen between two that do not enter beside each other: orders fail, a lock is given an expiry,
-// or a late release deletes the other's.
+// apart is what else can happen between two that do not enter beside each other: orders fail, a lock is given an
+// expiry, or a late release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
 	if why := a.op.outcome.Reason; why != "not_listed" { // after b had bought the item that a came for
 		b.buyUntil(s.item(2), step.BeforeWrite)
 		b.kill()
 		a.buy(s.item(2))
-		return s.saw(result.OrdersFail, fmt.Sprintf("while %s holds the lock, an order of %s fails (%s) instead of waiting; when the "+
-			"holder is dead it is %s", other.Name, s.scheme.Name, why, a.ends()))
+		return s.saw(verify.OrdersFail, fmt.Sprintf("while %s holds the lock, an order of %s fails (%s) instead of waiting; "+
+			"when the holder is dead it is %s", other.Name, s.scheme.Name, why, a.ends()))
 	}
 	how, in := outlasting(s, a, b, other)
 	if in || s.scheme.FusesLock() || !s.scheme.expires() {
-		return s.sawBeside(in, result.NotAsked, how, "each keeps the other out")
+		return s.sawBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
 	o := releasedLate(s, at(step.BeforeRelease), a, b, s.client("C"))
-	if o.kept = result.NotAsked; o.harm == result.NoHarm {
+	o.kept = verify.NotAsked
+	if o.harm == verify.NoHarm {
 		o.why = "each keeps the other out; " + o.why
 	}
 	return o
 }
 
-// outlasting holds whichever of two never expires for longer than a lease: one that expires may give its lock an end. It
-// reports whether a waiter then gets in.
+// outlasting holds whichever of two never expires for longer than a lease: one that expires may give its lock an end.
+// It reports whether a waiter then gets in.
 func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
@@ -104,8 +105,8 @@ func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	return how, in
 }
 
-// aborted holds a release of a lock without an expiry between its look and its EXEC, and lets one waiter who has found no
-// expiry set one, each time. It says what that costs the release.
+// aborted holds a release of a lock without an expiry between its look and its EXEC, and lets one waiter who has found
+// no expiry set one, each time. It says what that costs the release.
 func aborted(s *setup, held, waits Scheme) string {
 	s.config.Scheme = waits.String()
 	waiters := []*client{s.client("C"), s.client("D"), s.client("E")}
@@ -142,9 +143,9 @@ func overdraft(s *setup) observed {
 	b.account = a.account
 	s.fund(a.account, price+price/2)
 	a.buyUntil(s.item(0), step.BeforeWrite)
-	a.stay()
+	s.strikes(true, "") // a has found enough coins, and b comes before it has spent them
 	b.buyBeside(s.item(1))
-	return s.saw(result.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
+	return s.saw(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
 }
 
 // crossed holds one client between its two locks and lets the other come as far as it can: to the same point, if it
@@ -156,7 +157,7 @@ func crossed(s *setup) observed {
 	b.ends()
 	start := time.Now()
 	a.buyUntil(s.item(1), step.Between)
-	a.stay()
+	s.strikes(true, "") // a has one lock, and wants the other
 	b.buy(s.item(1), at(step.Between), at(step.Waiting))
 	why := "the second waits before it holds any lock"
 	if b.held(clientTimeout) == step.Between {
@@ -168,8 +169,10 @@ func crossed(s *setup) observed {
 	c.buy(s.item(1))
 	kept := s.keptOut(c, start)
 	for _, x := range []*client{a, b} {
-		if o, ended := x.endsWithin(s.ttl / 4); ended && o.Reason == contended && kept == result.LeaseRanOut {
-			kept = result.GaveUp
+		o, ended := x.endsWithin(s.ttl / 4)
+		gaveUp := ended && o.Reason == contended
+		if gaveUp && kept == verify.LeaseRanOut {
+			kept = verify.GaveUp
 		}
 	}
 	return s.saw(kept, why)

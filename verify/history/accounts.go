@@ -2,15 +2,18 @@ package history
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
 )
 
-// settle finds out which orders of unknown outcome were applied: where an item lies that nothing else brought there, its
-// buyer's order did. Accounts are open where that does not tell: of one buyer's orders at several prices, and where another
-// operation of the buyer's on the item is of unknown outcome.
+// settle finds out which orders of unknown outcome were applied: where an item lies that nothing else brought there,
+// its buyer's order did. Accounts are open where that does not tell: of one buyer's orders at several prices, and
+// where another operation of the buyer's on the item is of unknown outcome.
 func (c *checker) settle() {
 	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
 	for _, t := range c.traces {
@@ -34,7 +37,8 @@ func (c *checker) settle() {
 	}
 }
 
-// missing is how many operations more must have brought an item to a location than those that were applied for sure did.
+// missing is how many operations more must have brought an item to a location than
+// those that were applied for sure did.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	for _, end := range t.end {
 		if end == at {
@@ -59,33 +63,43 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 // paid reports whether an order moved coins, as far as is known.
 func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
 
-// accounts compares what each account holds at the end with its opening, sales and purchases.
+// accounts has the market's own audit compare what each account holds at the end with its opening, sales and purchases.
 func (c *checker) accounts() *Part {
 	p := newPart("accounts")
 	p.Checked = fmt.Sprintf("%d accounts: opening, sales and purchases against what each holds at the end", c.h.Accounts)
-	changes := map[market.UserID]int64{}
+	var paid market.Ledger
 	for i := range c.h.Ops {
-		if o := &c.h.Ops[i]; o.Kind == Purchase && c.paid(o) {
-			changes[o.Seller] += o.Price
-			changes[o.Buyer] -= o.Price
+		o := &c.h.Ops[i]
+		order := market.Order{Item: o.Item, Seller: o.Seller, Buyer: o.Buyer, Price: o.Price}
+		switch {
+		case o.Kind != Purchase || o.Outcome == Refused:
+		case c.paid(o):
+			paid.Purchased(order, nil)
+		default:
+			paid.Purchased(order, errUnknown)
 		}
 	}
-	for id := market.UserID(1); id <= market.UserID(c.h.Accounts); id++ {
-		funds, ok := c.h.Final.Funds[id]
-		should := c.h.Funds + changes[id]
+	opening := market.Opening{Accounts: c.h.Accounts, Funds: c.h.Funds}
+	result := market.AuditFunds(c.h.Final.Funds, opening, &paid)
+	for i, found := range verify.Audited(result) {
+		account := result.Problems[i]
 		switch {
-		case !ok:
-			p.tell("account %d is gone", id)
-		case c.open[id]:
-			p.doubt(notSettled, id)
-		case funds < should:
-			p.tell("account %d holds %s less than its operations say: %d, and should hold %d", id, coins(should-funds), funds, should)
-		case funds > should:
-			p.tell("account %d holds %s more than its operations say: %d, and should hold %d", id, coins(funds-should), funds, should)
+		case c.open[account.User] && account.Kind != market.NoFunds:
+		case account.Kind == market.Overdrawn && account.Off == 0: // which the order of its operations shows
+		case len(c.open) > 0: // how many coins there should be is not known, and with it whether some are lost
+			p.tell("%s", account.Text)
+		default:
+			p.tell("%s", found)
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.open)) {
+		p.doubt(notSettled, id)
 	}
 	return p
 }
+
+// errUnknown stands in a ledger for an outcome that nobody knows.
+var errUnknown = errors.New("the outcome is unknown")
 
 const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
 
@@ -165,8 +179,8 @@ func (c *checker) statements() [][]step {
 }
 
 // tight reports whether there was a moment in which an account may have held less than its dearest order costs, or an
-// order that was refused for lack of coins. It held at least its opening and the sales that had returned, less all orders
-// that had been called.
+// order that was refused for lack of coins. It held at least its opening and the sales that had returned, less all
+// orders that had been called.
 func (c *checker) tight(account []step) bool {
 	changes := func(s step) int64 { // when
 		if s.booking().change > 0 {

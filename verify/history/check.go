@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // An Answer is what became of a check or of a part of one.
@@ -123,7 +124,8 @@ func newPart(name string) *Part {
 // tell counts a violation, and describes it if it is among the first.
 func (p *Part) tell(format string, args ...any) {
 	p.Answer = Violated
-	if p.Wrong++; len(p.Stories) < maxStories {
+	p.Wrong++
+	if len(p.Stories) < maxStories {
 		p.Stories = append(p.Stories, fmt.Sprintf(format, args...))
 	}
 }
@@ -220,9 +222,9 @@ func overlaps(p *Part, holds []Hold) {
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
 		for _, shared := range []bool{false, true} {
 			if other := longest[shared]; h.Acquired < other.Releasing && !(shared && h.Shared) {
-				p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): two holders", h.Name,
+				p.tell("lock %q: held by worker %d (%s-%s s), and by worker %d (%s-%s s): %s", h.Name,
 					other.Worker, seconds(other.Acquired), seconds(other.Releasing),
-					h.Worker, seconds(h.Acquired), seconds(h.Releasing))
+					h.Worker, seconds(h.Acquired), seconds(h.Releasing), verify.TwoHolders)
 				break
 			}
 		}
@@ -246,8 +248,9 @@ func fences(p *Part, holds []Hold) {
 			holds = holds[1:]
 		}
 		if h.Fence <= largest.Fence && fenced(largest) {
-			p.tell("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): tokens must grow",
-				h.Name, largest.Worker, largest.Fence, seconds(largest.Acquired), h.Worker, h.Fence, seconds(h.Acquired))
+			p.tell("lock %q: worker %d got fencing token %d (%s s), and worker %d after it %d (%s s): %s",
+				h.Name, largest.Worker, largest.Fence, seconds(largest.Acquired),
+				h.Worker, h.Fence, seconds(h.Acquired), verify.FenceRepeats)
 		}
 	}
 }

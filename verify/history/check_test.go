@@ -74,7 +74,8 @@ type deadline struct {
 }
 
 func (d *deadline) Err() error {
-	if d.looks--; d.looks < 0 {
+	d.looks--
+	if d.looks < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -97,9 +98,9 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
-// TestLongLife: what is wrong late in the long life of an item is found, and told from where it begins. A reply lost at the
-// beginning may matter until the end, so that nothing can be cut: what is wrong within the first piece is found; beyond
-// it, the check does not pretend to know.
+// TestLongLife: what is wrong late in the long life of an item is found, and told from where it begins. A reply lost
+// at the beginning may matter until the end, so that nothing can be cut: what is wrong within the first piece is
+// found; beyond it, the check does not pretend to know.
 func TestLongLife(t *testing.T) {
 	lost := Op{Worker: 1, Kind: Purchase, Start: 1, End: 2, Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown}
 	for _, c := range []struct {
@@ -107,7 +108,8 @@ func TestLongLife(t *testing.T) {
 		lost  []Op
 		want  Answer
 	}{{2000, nil, Violated}, {0, []Op{lost}, Undecided}, {100, []Op{lost}, Violated}} {
-		h := generator{draw: random(2), accounts: 3, funds: 1e12, items: 1, spread: 1, relist: true}.history(maxSegment + 1000)
+		g := generator{draw: random(2), accounts: 3, funds: 1e12, items: 1, spread: 1, relist: true}
+		h := g.history(maxSegment + 1000)
 		if i := c.wrong; i > 0 {
 			for h.Ops[i].Kind != Purchase || h.Ops[i].Outcome != Applied {
 				i++
@@ -123,14 +125,18 @@ func TestLongLife(t *testing.T) {
 	}
 }
 
-// TestSalesUnderWay: one of two sales under way has paid for what was bought, so that it cannot have been lacking later.
+// TestSalesUnderWay: one of two sales under way has paid for what was bought,
+// so that it cannot have been lacking later.
 func TestSalesUnderWay(t *testing.T) {
 	order := func(start, end int64, seller, buyer market.UserID, price int64) Op {
 		return by(priced(sold(start, end, buyer, Applied), price), seller)
 	}
 	for price, want := range map[int64]Answer{100: Violated, 130: Linearizable} {
-		h := hand(order(100, 400, 6, 7, 300), order(100, 400, 6, 5, 300), order(203, 204, 1, 6, 240), order(205, 206, 1, 6, 240),
-			refused(order(300, 301, 1, 6, price), "insufficient_funds"))
+		h := hand(
+			order(100, 400, 6, 7, 300), order(100, 400, 6, 5, 300),
+			order(203, 204, 1, 6, 240), order(205, 206, 1, 6, 240),
+			refused(order(300, 301, 1, 6, price), "insufficient_funds"),
+		)
 		h.Funds = 300
 		if p := Check(t.Context(), h).Part("order of accounts"); p.Answer != want {
 			t.Errorf("refused at %d: %+v, want %s", price, p, want)
@@ -138,14 +144,18 @@ func TestSalesUnderWay(t *testing.T) {
 	}
 }
 
-// TestSeveralWays: an item was sold for 40 or for 50 coins, and nobody knows for which. What the accounts should hold, and
-// whether one ran out, is not decided.
+// TestSeveralWays: an item was sold for 40 or for 50 coins, and nobody knows for which. What the accounts should hold,
+// and whether one ran out, is not decided.
 func TestSeveralWays(t *testing.T) {
 	v := Check(t.Context(), hand(
 		listed(120, 121, Unknown), priced(listed(122, 123, Unknown), 90),
 		sold(203, 204, 6, Unknown), priced(sold(205, 206, 6, Unknown), 90),
 	).lies(of(6)).paid(90))
-	for name, want := range map[string]Answer{"items": Linearizable, "accounts": Undecided, "order of accounts": Undecided} {
+	for name, want := range map[string]Answer{
+		"items":             Linearizable,
+		"accounts":          Undecided,
+		"order of accounts": Undecided,
+	} {
 		if p := v.Part(name); p.Answer != want {
 			t.Errorf("%+v, want %s", p, want)
 		}

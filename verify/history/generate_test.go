@@ -25,7 +25,13 @@ type generator struct {
 
 // history makes so many operations.
 func (g generator) history(operations int) *History {
-	h := &History{Header: Header{Subject: "reference", Mix: "1x1", Accounts: g.accounts, Funds: g.funds, Began: time.Unix(0, 0)}}
+	h := &History{Header: Header{
+		Subject:  "reference",
+		Mix:      "1x1",
+		Accounts: g.accounts,
+		Funds:    g.funds,
+		Began:    time.Unix(0, 0),
+	}}
 	r := market.NewReference(market.Opening{Accounts: g.accounts, Funds: g.funds})
 	const tick = 1000
 	interval := func(n int) (start, end int64) { // around the moment at which it happens
@@ -39,7 +45,8 @@ func (g generator) history(operations int) *History {
 		start, end := interval(n)
 		seller := market.UserID(1 + g.draw(g.accounts))
 		first = r.Mint(seller)
-		h.Ops = append(h.Ops, Op{Worker: 1, Kind: Mint, Start: start, End: end, Item: first, Seller: seller, Outcome: Applied})
+		made := Op{Worker: 1, Kind: Mint, Start: start, End: end, Item: first, Seller: seller, Outcome: Applied}
+		h.Ops = append(h.Ops, made)
 		for i := range g.items {
 			owner[first+market.ItemID(i)] = seller
 		}
@@ -63,7 +70,8 @@ func (g generator) history(operations int) *History {
 		var err error
 		lost := g.draw(1000) < g.lost
 		if !lost || g.draw(2) == 0 { // a lost one may never have happened
-			if err = o.do(r); err == nil && o.Kind == List {
+			err = o.do(r)
+			if err == nil && o.Kind == List {
 				offers[o.Item] = o
 			} else if err == nil {
 				owner[o.Item] = o.Buyer

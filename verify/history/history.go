@@ -2,14 +2,16 @@
 // there an order of these operations, one after the other, that explains every answer?
 //
 // [Create] makes a history in a folder, [Writer.Worker] gives each worker a [Recorder], and [Writer.Finish] adds what
-// the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an operation
-// only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the operations of
-// all workers and the locks that they held, in no order of time, and the market at the end. Times are nanoseconds since the
-// row began:
+// the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an
+// operation only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the
+// operations of all workers and the locks that they held, in no order of time, and the market at the end. Times are
+// nanoseconds since the row began. Here long lines are broken:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
-//	{"op":{"worker":1,"kind":"list","start":95,"end":99,"item":17,"seller":1,"price":40,"outcome":"refused","reason":"not_owned"}}
-//	{"op":{"worker":4,"kind":"purchase","start":120,"end":121,"item":17,"seller":1,"buyer":6,"price":40,"outcome":"applied"}}
+//	{"op":{"worker":1,"kind":"list","start":95,"end":99,"item":17,"seller":1,"price":40,
+//	       "outcome":"refused","reason":"not_owned"}}
+//	{"op":{"worker":4,"kind":"purchase","start":120,"end":121,"item":17,"seller":1,"buyer":6,"price":40,
+//	       "outcome":"applied"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
 // [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run. It does not notice every edit.
@@ -193,8 +195,8 @@ func (w *Writer) Finish(final market.Snapshot) error {
 	return errors.Join(err, w.close())
 }
 
-// Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker recorded
-// anything, it is removed.
+// Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker
+// recorded anything, it is removed.
 func (w *Writer) Abandon() error {
 	if w == nil {
 		return nil
@@ -283,11 +285,19 @@ func (r *Recorder) Held(h lock.Holding) {
 	if r == nil {
 		return
 	}
-	r.hold, r.line = Hold{
-		Worker: r.worker, Name: h.Name, Shared: h.Shared,
-		Called: r.since(h.Called), Acquired: r.since(h.Acquired), Releasing: r.since(h.Releasing), Released: r.since(h.Released),
-		Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
-	}, line{Hold: &r.hold}
+	r.hold = Hold{
+		Worker:    r.worker,
+		Name:      h.Name,
+		Shared:    h.Shared,
+		Called:    r.since(h.Called),
+		Acquired:  r.since(h.Acquired),
+		Releasing: r.since(h.Releasing),
+		Released:  r.since(h.Released),
+		Fence:     h.Fence,
+		Lost:      h.Lost,
+		Noticed:   h.Noticed,
+	}
+	r.line = line{Hold: &r.hold}
 	r.add(&r.line)
 }
 
@@ -339,7 +349,8 @@ func read(from io.Reader) (*History, error) {
 	for number := 1; ; number++ {
 		text, err := in.ReadBytes('\n')
 		if err != nil {
-			return nil, fmt.Errorf("line %d: the file has no end: the run was killed, or the file was cut short (%v)", number, err)
+			return nil, fmt.Errorf("line %d: the file has no end: the run was killed, or the file was cut short (%v)",
+				number, err)
 		}
 		last, err := h.add(number, text)
 		if _, after := in.Peek(1); err == nil && last && after != io.EOF {
@@ -363,7 +374,7 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	switch {
 	case number == 1 && l.Format != format:
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
-	case number == 1 && l.Header != nil && l.Header.Accounts >= 1 && l.Header.Accounts <= maxAccounts:
+	case number == 1 && l.Header != nil && l.Header.possible():
 		h.Header = *l.Header
 	case l.Op != nil && l.Op.possible(h.Accounts):
 		h.Ops = append(h.Ops, *l.Op)
@@ -377,13 +388,27 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	return l.Final != nil, nil
 }
 
+func (h *Header) possible() bool { return h.Accounts >= 1 && h.Accounts <= maxAccounts }
+
 // possible reports whether a Recorder may write it.
 func (o *Op) possible(accounts int) bool {
 	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
-	return o.Worker >= 1 && o.Start <= o.End && o.End < never && o.Price >= 0 && account(o.Seller) &&
-		slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) && (o.Kind != Purchase || account(o.Buyer)) &&
-		(o.Item >= 1 || o.Kind == Mint && o.Outcome != Applied) && o.Item <= math.MaxInt64-market.BatchSize &&
-		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome) && (o.Outcome == Refused) == (o.Reason != "")
+	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
+		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
+	failedMint := o.Kind == Mint && o.Outcome != Applied // it may have no item
+	hasReason := o.Reason != ""
+	switch {
+	case !known || o.Worker < 1 || o.Price < 0:
+	case o.Start > o.End || o.End >= never:
+	case !account(o.Seller):
+	case o.Kind == Purchase && !account(o.Buyer):
+	case o.Item < 1 && !failedMint:
+	case o.Item > math.MaxInt64-market.BatchSize: // the numbers of its batch would overflow
+	case hasReason != (o.Outcome == Refused): // a refusal has a reason, and nothing else has
+	default:
+		return true
+	}
+	return false
 }
 
 func (h *Hold) possible() bool {

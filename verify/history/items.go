@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A location is where an item is. The zero location is nowhere: the item was not minted.
@@ -83,12 +84,15 @@ func (o *Op) refusal() action {
 
 // ending is what the market's end says of an item: where it lies. It should be one place.
 func ending(places []location) reading {
-	r := reading{wrong: "nothing brought it there", holds: func(s state) bool { return len(places) == 1 && s == state(places[0]) }}
+	r := reading{
+		wrong: "nothing brought it there",
+		holds: func(s state) bool { return len(places) == 1 && s == state(places[0]) },
+	}
 	switch {
 	case len(places) > 1:
-		r.wrong = "in several places"
+		r.wrong = verify.SoldTwice.String()
 	case places[0] == location{}:
-		r.wrong = "lost"
+		r.wrong = verify.ItemLost.String()
 	}
 	var lies []string
 	for _, l := range places {

@@ -31,8 +31,8 @@ type reading struct {
 func (r reading) apply(s state) (state, bool) { return s, r.holds(s) }
 func (r reading) String() string              { return r.text }
 
-// A step is an operation that is to be put in order. One that may happen does so if it can, and has no effect otherwise:
-// an order in which it comes after everything else is one in which it never happened.
+// A step is an operation that is to be put in order. One that may happen does so if it can, and has no effect
+// otherwise: an order in which it comes after everything else is one in which it never happened.
 type step struct {
 	op        *Op   // nil for the end
 	call, ret int64 // ns
@@ -202,7 +202,8 @@ func described(from state, steps []step) (lines []string) {
 	}
 	last := byReturn(steps)
 	if more := len(last) - maxDescribed; more > 0 {
-		last = keep(last, func(s step) bool { return s.ret != never }) // what was under way is described in a short story only
+		// What was under way is described in a short story only.
+		last = keep(last, func(s step) bool { return s.ret != never })
 		more = max(0, len(last)-maxDescribed)
 		lines = append(lines, fmt.Sprintf("after %d other operations", more))
 		last = last[more:]

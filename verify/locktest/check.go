@@ -18,14 +18,14 @@ import (
 // return anything where the lock was no longer held.
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
-// An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks expire
-// w.TTL after they were taken or renewed. What else w has may be ignored. Whatever must be closed, Open closes with
-// t.Cleanup.
+// An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks
+// expire w.TTL after they were taken or renewed. What else w has may be ignored. Whatever must be closed, Open
+// closes with t.Cleanup.
 type Open func(t testing.TB, w Worker) Lock
 
 // Check is a first answer about a lock of one's own. It needs no server, because it starts one: a private redis-server
-// where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and that
-// it outlives a holder that crashed. [Run] checks more, and wants more.
+// where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and
+// that it outlives a holder that crashed. [Run] checks more, and wants more.
 func Check(t *testing.T, open Open) Report {
 	t.Helper()
 	return Run(t, open.factory(suite.Server(t).Target))
@@ -48,7 +48,8 @@ func dial(ctx context.Context, target backend.Target, through *suite.Proxies) (n
 	if err != nil || target.Password == "" {
 		return conn, err
 	}
-	if _, err = fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(target.Password), target.Password); err == nil {
+	_, err = fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(target.Password), target.Password)
+	if err == nil {
 		_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n")))
 	}
 	return conn, err

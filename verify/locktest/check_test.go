@@ -82,9 +82,11 @@ func TestFlawsAreFoundAtTheConnection(t *testing.T) {
 		says   string
 	}{
 		{"compare and delete in a script", own(setPX, compareAndDelete), "", ""},
-		{"GET, then DEL", own(setPX, getThenDel), "owner-only release", "between its request 1 (GET) and its request 2 (DEL)"},
+		{"GET, then DEL", own(setPX, getThenDel), "owner-only release",
+			"between its request 1 (GET) and its request 2 (DEL)"},
 		{"DEL", own(setPX, del), "owner-only release", "before its request 1 (DEL)"},
-		{"EXISTS, then SET", own(existsThenSet, compareAndDelete), "exclusive", "between its request 1 (EXISTS) and its request 2 (SET)"},
+		{"EXISTS, then SET", own(existsThenSet, compareAndDelete), "exclusive",
+			"between its request 1 (EXISTS) and its request 2 (SET)"},
 		{"no expiry", own(setNX, compareAndDelete), "survives a crash", "is not free after"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +153,8 @@ func TestTheExamplesRunInAModuleOfTheirOwn(t *testing.T) {
 		}
 	}
 	copied("go.sum", "go.sum")
-	copied("go.mod", "go.mod", "module "+path, "module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
+	copied("go.mod", "go.mod", "module "+path,
+		"module example.com/mine\n\nrequire "+path+" v0.0.0\n\nreplace "+path+" => "+root)
 	copied("verify/markettest/example_test.go", "purchase/mine_test.go")
 	readme, example := read("README.md"), read("verify/locktest/example_test.go")
 	_, body, _ := strings.Cut(example, "func TestRedislock(t *testing.T) {\n")

@@ -77,9 +77,9 @@ func cancellationEndsAWait(f *fixture) {
 	})
 }
 
-// deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it is
-// under way then: a server may execute such a command later, when nobody can take it back. The deadline is late enough
-// that the worker has come there on a busy machine too.
+// deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it
+// is under way then: a server may execute such a command later, when nobody can take it back. The deadline is late
+// enough that the worker has come there on a busy machine too.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -221,7 +221,8 @@ func overtakenReleaseFreesNothing(f *fixture) {
 			next = f.takeAway()
 		}
 		if time.Since(since) > suite.LongestHold {
-			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have sent its release again", suite.LongestHold))
+			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have sent its release again",
+				suite.LongestHold))
 		}
 		h.Open()
 		f.Ends(c, f.Patience, "a release that was overtaken")
@@ -277,11 +278,13 @@ func (f *fixture) outlives(keep func(*lock.Lease) error) {
 		other, lease := f.worker(), f.acquire(f.open(Worker{TTL: ttl}))
 		err = nil
 		for end := time.Now().Add(3 * ttl); err == nil && time.Now().Before(end); time.Sleep(ttl / 16) {
-			if err = keep(lease); err == nil {
+			err = keep(lease)
+			if err == nil {
 				err = f.keptOut(other)
 			}
 		}
-		if err = errors.Join(err, lease.Release(f.Ctx)); err == nil {
+		err = errors.Join(err, lease.Release(f.Ctx))
+		if err == nil {
 			f.free(other, "released")
 			return
 		}

@@ -24,7 +24,8 @@ func TestRedislock(t *testing.T) {
 		t.Cleanup(func() { rdb.Close() })
 		client := redislock.New(rdb)
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
-			l, err := client.Obtain(ctx, name, w.TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond)})
+			l, err := client.Obtain(ctx, name, w.TTL,
+				&redislock.Options{RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond)})
 			if err != nil {
 				return nil, err
 			}

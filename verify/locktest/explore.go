@@ -7,34 +7,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
-)
-
-// What Explore finds.
-const (
-	TwoInside = "two inside"         // somebody entered although another was inside, and within its lease
-	Freed     = "freed another's"    // the same after a third, or the one who entered, had released: it freed another's lock
-	Outlived  = "outlived its lease" // somebody entered while another was inside whose lease had run out
-	KeptOut   = "kept out"           // a fresh client did not get in within two leases after the last fault
 )
 
 // lease is how long the locks last that are explored, and patient how long a client waits for one.
 const lease, patient = explore.Lease, 4 * time.Second
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says: one locks
-// twice, the other once, and who is inside makes a request. It needs no server, and its test must not be parallel. The test
-// fails where two are inside, where a release frees another's lock, and where a fresh client is kept out, with the shortest
-// schedule to it. That a client which pauses inside outlives its lease is logged only: no lock that expires prevents it. A
-// server that forgets its locks is explored where b.Of names that fault.
+// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
+// one locks twice, the other once, and who is inside makes a request. It needs no server, and its test must not be
+// parallel. The test fails where two are inside, where a release frees another's lock, and where a fresh client is
+// kept out ([verify.TwoHolders], [verify.FreedAnothers], [verify.LockedOut]), with the shortest schedule to it. That
+// a client which pauses inside outlives its lease ([verify.Outlived]) is logged only: no lock that expires prevents
+// it. A server that forgets its locks is explored where b.Of names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	r := explored(t, open, b)
 	for _, f := range r.Found {
 		say := t.Errorf
-		if f.Kind == Outlived {
+		if f.Harm == verify.Outlived {
 			say = t.Logf
 		}
-		say("%s, with %d preemptions and %d faults\n\n%s", f.Kind, f.Preemptions, f.Faults, f.Diagram)
+		say("%s, with %d preemptions and %d faults\n\n%s", f.Harm, f.Preemptions, f.Faults, f.Diagram)
 	}
 	t.Log(r.Bound())
 }
@@ -67,7 +61,7 @@ type exploring struct {
 	inside   map[string]stay
 	released string // who has released since somebody entered last; empty: nobody
 	entered  int
-	harms    []explore.Harm
+	found    []verify.Violation
 	err      error // why a client did not lock
 }
 
@@ -124,7 +118,8 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock) (
 	defer cancel()
 	for {
 		asked, pauses := time.Now(), s.Pauses()
-		if unlock, err = lock(bounded, "lock"); err == nil {
+		unlock, err = lock(bounded, "lock")
+		if err == nil {
 			if s.Pauses() == pauses { // else it may have been taken before the pause
 				asked = time.Now()
 			}
@@ -146,23 +141,23 @@ func (e *exploring) enter(name string, s stay) {
 		return
 	}
 	for other, there := range e.inside {
-		kind, how := TwoInside, " and within its lease"
+		harm, how := verify.TwoHolders, " and within its lease"
 		switch {
 		case there.Died():
 			continue
 		case !time.Now().Before(there.until):
-			kind, how = Outlived, ", whose lease has run out"
+			harm, how = verify.Outlived, ", whose lease has run out"
 		case e.released != "" && e.released != other:
-			kind, how = Freed, how+", after a release by "+e.released
+			harm, how = verify.FreedAnothers, how+", after a release by "+e.released
 		}
-		e.harms = append(e.harms, explore.Harm{Kind: kind, Text: name + " enters while " + other + " is inside" + how})
+		e.found = append(e.found, verify.Violation{Harm: harm, Text: name + " enters while " + other + " is inside" + how})
 	}
 	e.inside[name], e.released = s, ""
 	e.entered++
 }
 
 // judge has a fresh client take the lock.
-func (e *exploring) judge(s *explore.Server) []explore.Harm {
+func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*lease)
 	defer cancel()
 	lock := e.open(s.T, Worker{TTL: lease, Timeout: 2 * lease, dial: s.Locks().Connect})
@@ -171,9 +166,10 @@ func (e *exploring) judge(s *explore.Server) []explore.Harm {
 		time.Sleep(lease / 10)
 	}
 	if err != nil {
-		e.harms = append(e.harms, explore.Harm{Kind: KeptOut, Text: "a fresh client does not get in within two leases: " + err.Error()})
+		why := "a fresh client does not get in within two leases: " + err.Error()
+		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
 	}
-	return e.harms
+	return e.found
 }
 
 // plain says why nobody entered.

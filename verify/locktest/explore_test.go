@@ -5,32 +5,35 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
 // Each flaw is found that a lock has, and no other.
 func TestExplore(t *testing.T) {
+	all := []verify.Harm{verify.FreedAnothers, verify.Outlived, verify.TwoHolders}
+	beside := []verify.Harm{verify.FreedAnothers, verify.TwoHolders}
 	for name, test := range map[string]struct {
 		open  Open
 		of    []explore.Fault
-		kinds []string // by what is found
+		harms []verify.Harm // sorted
 	}{
-		"DEL":              {own(setPX, del), nil, []string{Freed, Outlived}},
-		"GET, then DEL":    {own(setPX, getThenDel), nil, []string{Freed, Outlived}},
-		"script":           {own(setPX, compareAndDelete), nil, []string{Outlived}},
-		"EXISTS, then SET": {own(existsThenSet, compareAndDelete), nil, []string{Freed, Outlived, TwoInside}},
-		"no expiry":        {own(setNX, compareAndDelete), nil, []string{KeptOut}},
-		"starts empty":     {own(setPX, compareAndDelete), []explore.Fault{explore.Empty}, []string{Freed, TwoInside}},
-		"lagging replica":  {own(setPX, compareAndDelete), []explore.Fault{explore.Behind}, []string{Freed, TwoInside}},
+		"DEL":              {own(setPX, del), nil, []verify.Harm{verify.FreedAnothers, verify.Outlived}},
+		"GET, then DEL":    {own(setPX, getThenDel), nil, []verify.Harm{verify.FreedAnothers, verify.Outlived}},
+		"script":           {own(setPX, compareAndDelete), nil, []verify.Harm{verify.Outlived}},
+		"EXISTS, then SET": {own(existsThenSet, compareAndDelete), nil, all},
+		"no expiry":        {own(setNX, compareAndDelete), nil, []verify.Harm{verify.LockedOut}},
+		"starts empty":     {own(setPX, compareAndDelete), []explore.Fault{explore.Empty}, beside},
+		"lagging replica":  {own(setPX, compareAndDelete), []explore.Fault{explore.Behind}, beside},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := map[string]bool{}
+			found := map[verify.Harm]bool{}
 			r := explored(t, test.open, explore.Bounds{Preemptions: 1, Faults: 1, Of: test.of})
 			for _, f := range r.Found {
-				found[f.Kind] = true
+				found[f.Harm] = true
 			}
-			if kinds := slices.Sorted(maps.Keys(found)); !slices.Equal(kinds, test.kinds) {
-				t.Errorf("found %q, want %q\n%s", kinds, test.kinds, r)
+			if harms := slices.Sorted(maps.Keys(found)); !slices.Equal(harms, test.harms) {
+				t.Errorf("found %q, want %q\n%s", harms, test.harms, r)
 			}
 		})
 	}

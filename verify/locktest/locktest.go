@@ -1,14 +1,14 @@
-// Package locktest is the conformance suite for a lock. [Check] gives a first answer about any lock in Redis, in about 15
-// lines (see the example). [Run] checks all that a lock.Locker promises:
+// Package locktest is the conformance suite for a lock. [Check] gives a first answer about any lock in Redis, in about
+// 15 lines (see the example). [Run] checks all that a lock.Locker promises:
 //
 //	locktest.Run(t, locktest.Factory{Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 //		return mine.New(w.Through(t, "localhost:6379"), w.TTL, w.Timeout)
 //	}})
 //
 // Some checks hold for every lock; the others belong to what the Locker's Promises claim. A lock that breaks a promise
-// that it made fails the test. A promise is unchecked, never kept, where a check needs a hook that the Factory lacks, or
-// cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite takes
-// about two seconds, most of it waiting, so tests of several locks may run in parallel.
+// that it made fails the test. A promise is unchecked, never kept, where a check needs a hook that the Factory lacks,
+// or cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite
+// takes about two seconds, most of it waiting, so tests of several locks may run in parallel.
 //
 // [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock that
 // needs other servers, a test writes a Factory of its own, because it starts those servers: Crash ends the lock's

@@ -41,7 +41,8 @@ func TestMissingHooksLeavePromisesUnchecked(t *testing.T) {
 	}
 }
 
-// A flawed lock without steps and hooks, which cannot be held and cannot crash, does not keep the promise that it breaks.
+// A flawed lock without steps and hooks, which cannot be held and cannot crash,
+// does not keep the promise that it breaks.
 func TestNoFlawIsKeptWithoutHooks(t *testing.T) {
 	for fault, checks := range found {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,7 +104,8 @@ func TestABrokenTryIsNoWrongClock(t *testing.T) {
 	t.Parallel()
 	var got suite.Result
 	said := try(t, func(t testing.TB) {
-		newSuite(newMemory(t, tryFails).factory(), everything).On(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
+		broken := newSuite(newMemory(t, tryFails).factory(), everything)
+		broken.On(t, named(t, "wrong clocks"), func(r suite.Result) { got = r })
 	})
 	if got.Failed || !strings.Contains(got.Missing, "with a right clock") {
 		t.Errorf("%q, %+v; want it unchecked: Try does not work with a right clock", said, got)

@@ -23,7 +23,11 @@ const (
 
 // meet holds an order before each of its requests, while a worker makes another one, until that has ended or waits. It
 // calls judge with what became of both. What is given to spoil may then be cancelled, and the first order goes on.
-func (f *fixture) meet(orders func() [2]market.Order, spoil func(*suite.Call), judge func(h *suite.Hold, first, second error)) {
+func (f *fixture) meet(
+	orders func() [2]market.Order,
+	spoil func(*suite.Call),
+	judge func(h *suite.Hold, first, second error),
+) {
 	f.Helper()
 	f.AtEach("an order", func(h *suite.Hold) bool {
 		both, waiting := orders(), step.Hold(step.Waiting)

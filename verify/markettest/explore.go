@@ -15,12 +15,13 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in each of
-// Markets. It needs no server, and its test must not be parallel. The test fails where the audit finds something, with the
-// shortest schedule to it.
+// Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in
+// each of Markets. It needs no server, and its test must not be parallel. The test fails where the audit finds
+// something, with the shortest schedule to it.
 func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b explore.Bounds) {
 	t.Helper()
 	for _, m := range Markets() {
@@ -41,7 +42,8 @@ func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b exp
 	}
 }
 
-// Explore goes through every schedule of this market's program: of three clients with one preemption and one fault at most.
+// Explore goes through every schedule of this market's program:
+// of three clients with one preemption and one fault at most.
 func (m Market) Explore(t *testing.T, subject string, open Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Trades) > 2 {
@@ -93,7 +95,7 @@ type Open func(context.Context, *explore.Session, market.Keys) (market.Purchaser
 // Program makes the program of purchasers that open makes.
 func (m Market) Program(subject string, open Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
-	judged := map[string][]explore.Harm{}
+	judged := map[string][]verify.Violation{}
 	return explore.Program{
 		Name: m.Name, Subject: subject, Prefix: keys.Prefix(), Apart: m.Apart,
 		Begin: func(s *explore.Server) *explore.Trial {
@@ -103,17 +105,8 @@ func (m Market) Program(subject string, open Open) explore.Program {
 			for _, t := range m.Trades {
 				c := &trader{Trade: t}
 				run.traders = append(run.traders, c)
-				trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: func(ctx context.Context, s *explore.Session) string {
-					purchaser, closer, err := open(ctx, s, keys)
-					if closer != nil {
-						defer closer.Close()
-					}
-					if err != nil {
-						c.failed = fmt.Errorf("open the purchaser: %w", err)
-						return c.failed.Error()
-					}
-					return c.trade(ctx, s, purchaser)
-				}})
+				do := func(ctx context.Context, s *explore.Session) string { return c.do(ctx, s, keys, open) }
+				trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: do})
 			}
 			return trial
 		},
@@ -159,7 +152,7 @@ type trading struct {
 	Market
 	keys    market.Keys
 	traders []*trader
-	judged  map[string][]explore.Harm // by how it ended and what was told: a few ends of very many schedules
+	judged  map[string][]verify.Violation // by how it ended and what was told: a few ends of very many schedules
 }
 
 // trader is one of its clients.
@@ -168,6 +161,19 @@ type trader struct {
 	ledger market.Ledger
 	told   string
 	failed error // why it could not trade
+}
+
+// do makes the client's purchaser, and trades.
+func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open Open) string {
+	purchaser, closer, err := open(ctx, s, keys)
+	if closer != nil {
+		defer closer.Close()
+	}
+	if err != nil {
+		c.failed = fmt.Errorf("open the purchaser: %w", err)
+		return c.failed.Error()
+	}
+	return c.trade(ctx, s, purchaser)
 }
 
 // trade does what the client is there for.
@@ -180,7 +186,8 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 	} else {
 		_, err = purchaser.Purchase(ctx, order)
 	}
-	switch c.told = "yes"; {
+	c.told = "yes"
+	switch {
 	case s.Died():
 		err, c.told = errors.New("the client died"), "it has died"
 	case market.Refused(err):
@@ -200,7 +207,8 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 func (r *trading) plain() error {
 	var told []string
 	for _, c := range r.traders {
-		if told = append(told, c.told); c.failed != nil || c.told == "yes" {
+		told = append(told, c.told)
+		if c.failed != nil || c.told == "yes" {
 			return c.failed
 		}
 	}
@@ -208,7 +216,7 @@ func (r *trading) plain() error {
 }
 
 // judge audits the market. Nearly all schedules end in one of a few ways, and each is audited once.
-func (r *trading) judge(s *explore.Server) []explore.Harm {
+func (r *trading) judge(s *explore.Server) []verify.Violation {
 	var end strings.Builder
 	for id := market.UserID(1); id <= market.UserID(r.accounts()); id++ {
 		end.WriteString(s.Do("HGET", r.keys.User(id), "funds") + s.Do("SMEMBERS", r.keys.Inventory(id)))
@@ -217,22 +225,30 @@ func (r *trading) judge(s *explore.Server) []explore.Harm {
 	for _, c := range r.traders {
 		end.WriteString(c.told)
 	}
-	harms, known := r.judged[end.String()]
+	found, known := r.judged[end.String()]
 	if !known {
-		result, err := r.audit(s)
-		if err != nil {
-			result.Problems = []market.Problem{{Text: fmt.Sprintf("the market cannot be audited: %v", err)}}
-		}
-		if len(result.Problems) > 0 {
-			var texts []string
-			for _, problem := range result.Problems {
-				texts = append(texts, problem.Text)
-			}
-			harms = []explore.Harm{{Kind: "market", Text: strings.Join(texts, "; ")}}
-		}
-		r.judged[end.String()] = harms
+		found = r.judgeEnd(s)
+		r.judged[end.String()] = found
 	}
-	return harms
+	return found
+}
+
+// judgeEnd is one violation of all that the audit finds, under the name of the worst.
+func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
+	result, err := r.audit(s)
+	if err != nil {
+		text := fmt.Sprintf("the market cannot be audited: %v", err)
+		return []verify.Violation{{Harm: verify.Unexplained, Text: text}}
+	}
+	if result.OK() {
+		return nil
+	}
+	var texts []string
+	for _, problem := range result.Problems {
+		texts = append(texts, problem.Text)
+	}
+	worst := verify.Worst(verify.Audited(result))
+	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
 }
 
 // audit is the market's own. The ledgers know minted items by whole batches, so that the rest of one is made first.

@@ -52,7 +52,8 @@ func (f *fixture) connect(ctx context.Context, proxies *suite.Proxies) (*backend
 	}
 	target := f.server.Master(f.keys.Prefix())
 	var err error
-	if target.Addr, err = proxies.Through(target.Addr); err != nil {
+	target.Addr, err = proxies.Through(target.Addr)
+	if err != nil {
 		return nil, err
 	}
 	return backend.Dial(ctx, target)

@@ -1,6 +1,8 @@
 // Package markettest is the conformance suite for a market.Purchaser. A few lines run it:
 //
-//	markettest.Check(t, func(t testing.TB, w markettest.Worker) market.Purchaser { return mine.New(w.Conn.Client, w.Keys) })
+//	markettest.Check(t, func(t testing.TB, w markettest.Worker) market.Purchaser {
+//		return mine.New(w.Conn.Client, w.Keys)
+//	})
 //
 // Each test trades in a market of its own, audits it when the workers are done, removes it, and checks that nothing
 // is left under its prefix. Workers that meet are held at their connections, before each of their requests.
@@ -51,9 +53,9 @@ type Worker struct {
 
 type check = suite.Check[*fixture]
 
-// Check is a first answer about a purchase of one's own, which it takes to be safe for workers at the same time who spend
-// from one account. It needs no server, because it starts one: a private redis-server where one is installed, else
-// miniredis. Purchasers with locks need [Run], and its Factory.
+// Check is a first answer about a purchase of one's own, which it takes to be safe for workers at the same time who
+// spend from one account. It needs no server, because it starts one: a private redis-server where one is installed,
+// else miniredis. Purchasers with locks need [Run], and its Factory.
 func Check(t *testing.T, open func(t testing.TB, w Worker) market.Purchaser) {
 	t.Helper()
 	Run(t, suite.Server(t), Factory{Open: open, SharedAccounts: true})

@@ -186,7 +186,8 @@ var broken = []struct {
 		}},
 	},
 	{
-		name: "takes a cancelled write for none", spec: "watch", by: []string{"cancellation at any step keeps the market whole"},
+		name: "takes a cancelled write for none", spec: "watch",
+		by:   []string{"cancellation at any step keeps the market whole"},
 		says: "was refused",
 		spoiled: spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 			return errors.Join(s.goodPurchase(ctx, o), cancelledMeansNotSent(ctx))
@@ -200,7 +201,8 @@ var broken = []struct {
 		name: "protects items only", spec: "fine", by: []string{"shared account is not overdrawn"}, says: "overdrawn",
 	},
 	{
-		name: "loses coins in a crowd", spec: "watch", by: []string{"many trade at the same time"}, says: "audit: account of user",
+		name: "loses coins in a crowd", spec: "watch", by: []string{"many trade at the same time"},
+		says: "audit: account of user",
 		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
 			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
 		}),

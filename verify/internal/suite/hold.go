@@ -25,8 +25,8 @@ func (f *Fixture) NewProxies() *Proxies {
 	return p
 }
 
-// Through returns the address at which the worker reaches the server at addr, host:port. The error says that there is no
-// port to listen on.
+// Through returns the address at which the worker reaches the server at addr, host:port. The error says that there
+// is no port to listen on.
 func (p *Proxies) Through(addr string) (string, error) {
 	if p == nil {
 		return addr, nil
@@ -51,11 +51,12 @@ func (p *Proxies) Each(do func(*wire.Proxy)) bool {
 		return false
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, proxy := range p.all {
+	all := slices.Clone(p.all)
+	p.mu.Unlock() // while do is at work, the worker may ask for one more
+	for _, proxy := range all {
 		do(proxy)
 	}
-	return len(p.all) > 0
+	return len(all) > 0
 }
 
 const (
@@ -113,9 +114,9 @@ func (h *Hold) String() string {
 	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
 }
 
-// AtEach holds an operation before each request to each server, with one try each. A try returns false when the operation
-// did not come to the request. The check is unchecked where no operation came to any, again and again: a client of several
-// servers, such as etcd's, may go to another one each time.
+// AtEach holds an operation before each request to each server, with one try each. A try returns false when the
+// operation did not come to the request. The check is unchecked where no operation came to any, again and again: a
+// client of several servers, such as etcd's, may go to another one each time.
 func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
 	f.Helper()
 	for range mostRounds {

@@ -145,8 +145,8 @@ func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
 	}
 }
 
-// Reaches reports whether a channel is closed, because a worker has come to a point, before its call ends. A worker that
-// goes on without either ends the wait after the fixture's patience.
+// Reaches reports whether a channel is closed, because a worker has come to a point, before its call ends. A worker
+// that goes on without either ends the wait after the fixture's patience.
 func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
 	select {
 	case <-point:

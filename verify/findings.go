@@ -1,4 +1,4 @@
-package result
+package verify
 
 import (
 	"encoding/json"
@@ -6,108 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+
+	"github.com/marketsim/marketsim/results/stored"
 )
-
-// Harm is what happened to money and items in a scenario: the worst of what is true, which is the last in Harms.
-type Harm string
-
-// The harms.
-const (
-	NoHarm     Harm = "none"
-	TwoHolders Harm = "two holders" // two clients held what only one may; the money is right this time
-	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
-	PurchasesGone Harm = "purchases gone"
-	ToldNo        Harm = "wrongly told no"  // a buyer paid once, has the item, and was told that it was not bought
-	ToldYes       Harm = "wrongly told yes" // a client was told that its operation was applied, and nothing was
-	ChargedTwice  Harm = "charged twice"    // a buyer paid more often than they bought
-	NotPaid       Harm = "not paid"         // a buyer has an item that they did not pay for
-	Overdrawn     Harm = "overdrawn"        // an account is below zero
-	CoinsLost     Harm = "coins lost"
-	CoinsMade     Harm = "coins made"
-	ItemLost      Harm = "item lost"  // nobody has it
-	SoldTwice     Harm = "sold twice" // an item has two owners, was bought and is for sale, or was confirmed twice
-)
-
-// Harms lists them, the worst last.
-func Harms() []Harm {
-	return []Harm{
-		NoHarm, TwoHolders, PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade,
-		ItemLost, SoldTwice,
-	}
-}
-
-// KeptOut is how long others were kept out in a scenario while nobody worked under the lock, as it was measured.
-type KeptOut string
-
-// How long that may be. Where several clients tried, it is the longest.
-const (
-	NotAsked        KeptOut = "not asked"                   // the scenario does not measure it
-	NoLease         KeptOut = "no lease"                    // the scheme holds nothing, and nobody waited
-	AtOnce          KeptOut = "at once"                     // nobody waited
-	LeaseRanOut     KeptOut = "until the lease ran out"     // of the holder, or of a lock that nobody knows to be theirs
-	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
-	GaveUp          KeptOut = "until a waiter gave up"      // who held what others waited for
-	HolderBack      KeptOut = "until the holder came back"  // who was paused, stuck or cut off for several leases
-	OrdersFail      KeptOut = "their orders fail"           // at once, instead of waiting
-	NeverIn         KeptOut = "never while observed"        // an order gave up, and the next was kept out too
-
-	// PassedOver is about a waiter who was first in line, while nobody held the lock.
-	PassedOver KeptOut = "until the dead waiter was passed over"
-)
-
-// KeptOuts lists them, the longest last.
-func KeptOuts() []KeptOut {
-	return []KeptOut{
-		NotAsked, NoLease, AtOnce, PassedOver, LeaseRanOut, CounterCaughtUp, GaveUp, HolderBack, OrdersFail, NeverIn,
-	}
-}
-
-// Measured reports whether Finding.Leases says how long that was.
-func (k KeptOut) Measured() bool { return k == PassedOver || k == LeaseRanOut || k == GaveUp }
-
-// A Verdict sums a finding up: its harm, or without any, how long others were kept out.
-type Verdict string
-
-// The verdicts, besides those that are a Harm.
-const (
-	Stopped        Verdict = "stopped"          // the run ended before this was found
-	Unavailable    Verdict = "not played"       // this machine, or the lock, lacks what the scenario needs
-	NotApplicable  Verdict = "not applicable"   // the scenario cannot happen to this scheme
-	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
-	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
-	StuckUnbounded Verdict = "stuck, unbounded" // nobody got in until something happened that no lease bounds
-	Failing        Verdict = "orders fail"      // nobody waits for the lock: orders fail at once
-	StuckForGood   Verdict = "stuck for good"   // nobody got in: an order gave up, and the next was kept out too
-)
-
-// Verdicts lists them, the worst last.
-func Verdicts() []Verdict {
-	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, Failing, StuckForGood}
-	for _, h := range Harms()[1:] {
-		all = append(all, Verdict(h))
-	}
-	return all
-}
-
-// VerdictOf sums up what was observed, and nothing else.
-func VerdictOf(h Harm, k KeptOut) Verdict {
-	switch {
-	case h != NoHarm:
-		return Verdict(h)
-	case k == PassedOver || k == LeaseRanOut:
-		return StuckForTTL
-	case k == CounterCaughtUp || k == GaveUp || k == HolderBack:
-		return StuckUnbounded
-	case k == OrdersFail:
-		return Failing
-	case k == NeverIn:
-		return StuckForGood
-	}
-	return Safe
-}
-
-// Harm reports whether coins or items were wrong, or could have been.
-func (v Verdict) Harm() bool { return slices.Contains(Harms()[1:], Harm(v)) }
 
 // A Finding is what one scenario did to one scheme, a strategy with its lock.
 type Finding struct {
@@ -132,6 +34,37 @@ type Finding struct {
 	Kept string `json:"kept,omitempty"`
 }
 
+// Outcome is the two observations in short: "no harm, 1 lease". Where nothing was observed it says why.
+func (f Finding) Outcome() string {
+	if f.Harm == "" {
+		return string(f.Verdict)
+	}
+	kept := f.KeptOut.String()
+	switch {
+	case f.Leases > 0 && f.KeptOut == LeaseRanOut:
+		kept = Leases(f.Leases)
+	case f.Leases > 0:
+		kept += ", " + Leases(f.Leases)
+	}
+	return strings.TrimSuffix(f.Harm.String()+", "+kept, ", ")
+}
+
+// Happened is what happened to money and items, or why nothing was observed.
+func (f Finding) Happened() string {
+	if f.Harm == "" {
+		return string(f.Verdict)
+	}
+	return f.Harm.String()
+}
+
+// Leases is a number of leases in words.
+func Leases(n float64) string {
+	if n == 1 {
+		return "1 lease"
+	}
+	return fmt.Sprintf("%g leases", n)
+}
+
 // observed reports whether the scenario was played, or cannot happen.
 func (f Finding) observed() bool { return f.Verdict != Stopped && f.Verdict != Unavailable }
 
@@ -151,7 +84,7 @@ const FaultsSchema = 1
 // the same machine finds the same again, byte by byte.
 type Faults struct {
 	Schema    int            `json:"schema"`
-	Status    Status         `json:"status"`
+	Status    stored.Status  `json:"status"`
 	Manifest  FaultsManifest `json:"manifest"`
 	Scenarios []Scenario     `json:"scenarios"`
 	Subjects  []string       `json:"subjects"` // names of schemes, in the order in which they are shown
@@ -195,9 +128,9 @@ func (r *Faults) finding(scenario, subject string) Finding {
 	return Finding{Verdict: Stopped}
 }
 
-// Keep takes over into a new result what was observed before, so that only what is missing is played: it leaves as stopped
-// what was not observed or is marked as kept, and each cell of the scenarios and subjects that are named, if any are. It is
-// an error to name one that the result does not have.
+// Keep takes over into a new result what was observed before, so that only what is missing is played: it leaves as
+// stopped what was not observed or is marked as kept, and each cell of the scenarios and subjects that are named, if
+// any are. It is an error to name one that the result does not have.
 func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	for _, name := range scenarios {
 		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
@@ -268,7 +201,7 @@ func (r *Faults) Write(w io.Writer) error {
 // verdict, a finding of no scenario or subject, one that is there twice or missing, and trailing data.
 func ReadFaults(r io.Reader) (*Faults, error) {
 	var res Faults
-	err := decode(r, &res, "marketsim faults --out")
+	err := stored.Decode(r, &res, "marketsim faults --out")
 	if err == nil {
 		err = res.check()
 	}
@@ -282,7 +215,7 @@ func (r *Faults) check() error {
 	if r.Schema != FaultsSchema {
 		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, FaultsSchema)
 	}
-	if err := r.Status.check(); err != nil {
+	if err := r.Status.Check(); err != nil {
 		return err
 	}
 	found := map[[2]string]bool{}
@@ -294,7 +227,7 @@ func (r *Faults) check() error {
 		case !f.consistent():
 			return fmt.Errorf("scenario %q with %q: harm %q and kept_out %q do not go with the verdict %q", f.Scenario,
 				f.Subject, f.Harm, f.KeptOut, f.Verdict)
-		case f.Verdict == Stopped && r.Status == Complete:
+		case f.Verdict == Stopped && r.Status == stored.Complete:
 			return fmt.Errorf("scenario %q with %q was stopped in a result that says it is complete", f.Scenario, f.Subject)
 		case found[cell]:
 			return fmt.Errorf("two findings of scenario %q with %q", f.Scenario, f.Subject)
@@ -307,7 +240,7 @@ func (r *Faults) check() error {
 			switch {
 			case found[[2]string{sc.Name, s}]:
 				cells++
-			case r.Status == Complete:
+			case r.Status == stored.Complete:
 				return fmt.Errorf("scenario %q with %q is missing from a result that says it is complete", sc.Name, s)
 			}
 		}

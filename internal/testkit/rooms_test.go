@@ -1,0 +1,106 @@
+package testkit_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rooms are the folders of this module from the ground up: a package imports none of a room above its own. The longest
+// name that fits a package counts.
+var rooms = []struct {
+	folder string
+	floor  int
+}{
+	{"internal/wire", 0}, {"internal/alarm", 0}, {"results", 0},
+	{"market", 1},
+	{"internal/servers", 2}, {"internal/testkit", 3},
+	{"strategies", 4}, {"verify", 5}, {"bench", 6}, {"view", 7}, {"cmd", 8},
+}
+
+func floorOf(folder string) (floor int, found bool) {
+	longest := -1
+	for _, r := range rooms {
+		fits := folder == r.folder || strings.HasPrefix(folder, r.folder+"/")
+		if fits && len(r.folder) > longest {
+			longest, floor, found = len(r.folder), r.floor, true
+		}
+	}
+	return floor, found
+}
+
+// What a file may import follows from the room that it is in. Tests may import what they like.
+func TestImportsGoDown(t *testing.T) {
+	const module = "github.com/marketsim/marketsim/"
+	files, read := token.NewFileSet(), 0
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != "../.." {
+			return fs.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(files, path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		read++
+		folder, err := filepath.Rel("../..", filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		here, known := floorOf(filepath.ToSlash(folder))
+		if !known {
+			t.Errorf("%s is in no room: name its folder in rooms", path)
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			imported, ours := strings.CutPrefix(name, module)
+			if !ours {
+				continue
+			}
+			if there, _ := floorOf(imported); there > here {
+				t.Errorf("%s imports %s, which is above it", path, imported)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read < 100 {
+		t.Errorf("only %d files were read", read)
+	}
+}
+
+// The check finds what it is for.
+func TestFloors(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		up       bool
+	}{
+		{"verify/fault", "bench/result", true},
+		{"internal/wire", "market/backend", true},
+		{"strategies/lock", "verify", true},
+		{"market", "internal/servers", true},
+		{"bench", "verify/history", false},
+		{"internal/servers", "market/backend", false},
+		{"bench/result", "results/stored", false},
+	} {
+		from, _ := floorOf(c.from)
+		to, _ := floorOf(c.to)
+		if (to > from) != c.up {
+			t.Errorf("%s on floor %d imports %s on floor %d: up should be %v", c.from, from, c.to, to, c.up)
+		}
+	}
+	if _, known := floorOf("verifying"); known {
+		t.Error("a folder of no room has a floor")
+	}
+}

@@ -1,0 +1,63 @@
+// Package stored is what all that marketsim stores has in common: how a run ended, and how a file is read that
+// somebody else may have written or cut short. What the files hold is told by those who store it: package
+// bench/result for measurements, package verify for findings.
+package stored
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Status is how a run or a row ended.
+type Status string
+
+// The statuses.
+const (
+	Complete    Status = "complete"
+	Incomplete  Status = "incomplete"  // the environment failed: what was measured until then is kept
+	Interrupted Status = "interrupted" // the user stopped it
+)
+
+// Check refuses what is no status.
+func (s Status) Check() error {
+	switch s {
+	case Complete, Incomplete, Interrupted:
+		return nil
+	}
+	return fmt.Errorf("unknown status %q", string(s))
+}
+
+// MaxBytes is how many bytes a stored result has at most.
+const MaxBytes = 192 << 20
+
+// Decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
+func Decode(r io.Reader, into any, command string) error {
+	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > MaxBytes:
+		return fmt.Errorf("it is larger than %d MiB, and no result of marketsim", MaxBytes>>20)
+	case len(bytes.TrimSpace(text)) == 0:
+		return fmt.Errorf("it is empty; make it anew with '%s'", command)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	err = dec.Decode(into)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("it is cut short; make it anew with '%s'", command)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is a JSON %s, which it cannot be", cmp.Or(kind.Field, "the whole"), kind.Value)
+	case err != nil:
+		return fmt.Errorf("it is no JSON: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("data after the end of the result")
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Diagram is one schedule as people read it: time downwards, a column a client and one for the server.
+type Diagram struct {
+	Clients []string
+	Events  []Event
+	End     []string // what each client was told, and what is wrong
+}
+
+// An Event is one command of a client and the reply to it, or a fault, which stands between asterisks.
+type Event struct {
+	At     time.Duration // since the schedule began
+	Client int           // -1: it happens to the server
+	Does   string
+	Reply  string // or what happens to the server
+}
+
+// String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.
+func (d Diagram) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	line := func(cells []string) { fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) }
+	head := slices.Concat([]string{"time"}, d.Clients, []string{"server"})
+	line(head)
+	line(slices.Repeat([]string{"---"}, len(head)))
+	for i, e := range d.Events {
+		cells := make([]string, len(head))
+		cells[len(head)-1] = e.Reply
+		if i == 0 || d.Events[i-1].At != e.At {
+			cells[0] = e.At.String()
+		}
+		if e.Client >= 0 {
+			cells[1+e.Client] = e.Does
+		}
+		line(cells)
+	}
+	w.Flush()
+	return b.String() + "\n- " + strings.Join(d.End, "\n- ") + "\n"
+}

@@ -1,0 +1,158 @@
+package verify_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// small is a complete table.
+func small() *verify.Faults {
+	return &verify.Faults{
+		Schema: verify.FaultsSchema, Status: stored.Complete, Manifest: verify.FaultsManifest{Version: "v1", Server: "redis"},
+		Scenarios: []verify.Scenario{{"pause", "it pauses", "exclusive"}}, Subjects: []string{"watch", "set-px"},
+		Findings: []verify.Finding{
+			{
+				Scenario: "pause", Subject: "watch", Verdict: verify.StuckForTTL, Harm: verify.NoHarm,
+				KeptOut: verify.LeaseRanOut, Why: "refused"},
+			{Scenario: "pause", Subject: "set-px", Verdict: "sold twice", Why: "both paid", Broken: "exclusive"},
+		},
+	}
+}
+
+func TestResultIsReadAsWritten(t *testing.T) {
+	partial := small()
+	partial.Status, partial.Findings = stored.Interrupted, partial.Findings[:1]
+	for _, res := range []*verify.Faults{small(), partial} {
+		var b bytes.Buffer
+		if err := res.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		again, err := verify.ReadFaults(&b)
+		if err != nil || !reflect.DeepEqual(again, res) {
+			t.Errorf("read %+v, %v; want %+v", again, err, res)
+		}
+	}
+}
+
+func TestDamagedResultIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		says   string
+		damage func(*verify.Faults)
+	}{
+		{"schema 2; this marketsim reads schema 1", func(r *verify.Faults) { r.Schema = 2 }},
+		{`unknown status "done"`, func(r *verify.Faults) { r.Status = "done" }},
+		{`unknown verdict "fine"`, func(r *verify.Faults) { r.Findings[0].Verdict = "fine" }},
+		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].Verdict = verify.Safe }},
+		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].Harm = "fire" }},
+		{"do not go with the verdict", func(r *verify.Faults) { r.Findings[0].KeptOut = "" }},
+		{"was stopped in a result that says it is complete", func(r *verify.Faults) {
+			r.Findings[1] = verify.Finding{Scenario: "pause", Subject: "set-px", Verdict: verify.Stopped}
+		}},
+		{"two findings", func(r *verify.Faults) { r.Findings[1] = r.Findings[0] }},
+		{`with "set-px" is missing`, func(r *verify.Faults) { r.Findings = r.Findings[:1] }},
+		{"does not list", func(r *verify.Faults) { r.Subjects = r.Subjects[:1] }},
+		{"does not list", func(r *verify.Faults) { r.Scenarios = nil }},
+		{"listed twice", func(r *verify.Faults) { r.Subjects = append(r.Subjects, "watch") }},
+	} {
+		res := small()
+		c.damage(res)
+		var b bytes.Buffer
+		if err := res.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := verify.ReadFaults(&b); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+	var whole bytes.Buffer
+	if err := small().Write(&whole); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"truncated": whole.String()[:whole.Len()/2], "trailing": whole.String() + "{}", "empty": "", "a list": "[]",
+	} {
+		_, err := verify.ReadFaults(strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), "read faults: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestKeptAndRestored: only what is missing, was kept before or is named is left to play, and what nothing was
+// observed of then is as before, with a mark.
+func TestKeptAndRestored(t *testing.T) {
+	fresh := func() *verify.Faults { // two scenarios, of which the table has one
+		r := small()
+		r.Manifest.Version = "v2"
+		r.Scenarios = append(r.Scenarios, verify.Scenario{Name: "cut"})
+		r.Findings = nil
+		for _, sc := range []string{"pause", "cut"} {
+			for _, s := range []string{"watch", "set-px"} {
+				r.Findings = append(r.Findings, verify.Finding{Scenario: sc, Subject: s, Verdict: verify.Stopped, Why: "not yet"})
+			}
+		}
+		return r
+	}
+	marked := small()
+	marked.Findings[1].Kept = "no etcd"
+	lacking := small()
+	lacking.Findings[0] = verify.Finding{Scenario: "pause", Subject: "watch", Verdict: verify.Unavailable}
+	for _, c := range []struct {
+		name                string
+		before              *verify.Faults
+		scenarios, subjects []string
+		missing             map[string]int
+		kept                int // where nothing can be played
+	}{
+		{"nothing named", small(), nil, nil, map[string]int{"cut": 2}, 0},
+		{"a scenario", small(), []string{"pause"}, nil, map[string]int{"cut": 2, "pause": 2}, 2},
+		{"a cell", small(), []string{"pause"}, []string{"watch"}, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"a subject", small(), nil, []string{"set-px"}, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"kept before", marked, nil, nil, map[string]int{"cut": 2, "pause": 1}, 1},
+		{"not played before", lacking, nil, nil, map[string]int{"cut": 2, "pause": 1}, 0},
+	} {
+		r := fresh()
+		if err := r.Keep(c.before, c.scenarios, c.subjects); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Missing(); !reflect.DeepEqual(got, c.missing) {
+			t.Errorf("%s: %v are missing, want %v", c.name, got, c.missing)
+		}
+		if kept := r.Restore(c.before); kept != c.kept || r.Manifest.Version != "v1" {
+			t.Errorf("%s: %d are kept, want %d, and the version is %s", c.name, kept, c.kept, r.Manifest.Version)
+		}
+		for i, was := range c.before.Findings {
+			is := r.Findings[i]
+			if is.Kept != "" && is.Kept != "not yet" {
+				t.Errorf("%s: kept because %q", c.name, is.Kept)
+			}
+			is.Kept, was.Kept = "", ""
+			if is != was && was.Verdict != verify.Unavailable {
+				t.Errorf("%s: %+v became %+v", c.name, was, is)
+			}
+		}
+	}
+	for _, unknown := range [][2][]string{{{"pasue"}, nil}, {nil, {"watch", "coarse"}}} {
+		err := fresh().Keep(small(), unknown[0], unknown[1])
+		if err == nil || !strings.Contains(err.Error(), "is not in that table") {
+			t.Errorf("%v: %v", unknown, err)
+		}
+	}
+}
+
+// FuzzReadFaults: no file is a reason to panic, and what is read is written and read again as it was.
+func FuzzReadFaults(f *testing.F) {
+	seed, err := json.Marshal(small()) // without indents: go test -fuzz takes long to shorten a long input
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) { testkit.ReadAgain(t, data, verify.ReadFaults) })
+}

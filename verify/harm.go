@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/marketsim/marketsim/market"
+)
+
+// Harm is what happened to money, items or a lock. Its value is the code that stored results keep; [Harm.String] has
+// its words.
+type Harm string
+
+// The harms.
+const (
+	NoHarm Harm = "none"
+	// Outlived is no fault of the lock: every lock that expires lets somebody else in while its holder is paused.
+	Outlived   Harm = "outlived its lease"
+	TwoHolders Harm = "two holders" // two clients held what only one may; the money is right this time
+	// FreedAnothers is two holders after the release of somebody who did not hold the lock.
+	FreedAnothers Harm = "freed another's"
+	FenceRepeats  Harm = "fence did not grow" // a later holder got no larger fencing token
+	LockedOut     Harm = "kept out"           // a fresh client does not get in although nobody holds the lock
+	DoesNotEnd    Harm = "does not end"       // a client goes on for ever
+	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
+	PurchasesGone Harm = "purchases gone"
+	ToldNo        Harm = "wrongly told no"  // a client was told no, and its operation was applied
+	ToldYes       Harm = "wrongly told yes" // a client was told that its operation was applied, and nothing was
+	ChargedTwice  Harm = "charged twice"    // a buyer paid more often than they bought
+	NotPaid       Harm = "not paid"         // a buyer has an item that they did not pay for
+	Overdrawn     Harm = "overdrawn"        // an account is below zero
+	CoinsLost     Harm = "coins lost"
+	CoinsMade     Harm = "coins made"
+	Unexplained   Harm = "unexplained" // the market holds what nobody put there
+	ItemLost      Harm = "item lost"   // nobody has it
+	SoldTwice     Harm = "sold twice"  // an item has two owners, was bought and is for sale, or was confirmed twice
+)
+
+// Harms lists them, the worst last.
+func Harms() []Harm {
+	return []Harm{
+		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, LockedOut, DoesNotEnd, PurchasesGone, ToldNo, ToldYes,
+		ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
+	}
+}
+
+// String is the harm in words.
+func (h Harm) String() string {
+	if h == NoHarm {
+		return "no harm"
+	}
+	return string(h)
+}
+
+// A Violation is a harm with what shows it, in words: the item, the account or the clients.
+type Violation struct {
+	Harm Harm
+	Text string
+}
+
+func (v Violation) String() string { return v.Harm.String() + ": " + v.Text }
+
+// Worst is the one with the worst harm, the first of several; without any it is [NoHarm].
+func Worst(all []Violation) Violation {
+	worst := Violation{Harm: NoHarm}
+	for _, v := range all {
+		if slices.Index(Harms(), v.Harm) > slices.Index(Harms(), worst.Harm) {
+			worst = v
+		}
+	}
+	return worst
+}
+
+// Audited names the harm of each problem that an audit found.
+func Audited(a market.AuditResult) []Violation {
+	all := make([]Violation, len(a.Problems))
+	for i, p := range a.Problems {
+		all[i] = Violation{Harm: harmOf(p, a), Text: p.Text}
+	}
+	return all
+}
+
+// harmOf is the harm of one problem. Which one it is of an account depends on whether coins are missing or too many as
+// a whole: if neither, somebody has what another lacks.
+func harmOf(p market.Problem, a market.AuditResult) Harm {
+	switch p.Kind {
+	case market.TwoOwners, market.StillListed, market.SoldTwice:
+		return SoldTwice
+	case market.BoughtTwice:
+		return ChargedTwice
+	case market.Nowhere:
+		return ItemLost
+	case market.MovedUntold:
+		return ToldNo
+	case market.Elsewhere:
+		return ToldYes
+	case market.NoFunds:
+		return CoinsLost
+	case market.Overdrawn:
+		return Overdrawn
+	case market.TooFew, market.TooMany:
+		return moneyHarm(p, a)
+	}
+	return Unexplained
+}
+
+func moneyHarm(p market.Problem, a market.AuditResult) Harm {
+	switch {
+	case a.Funds < a.Opened:
+		return CoinsLost
+	case a.Funds > a.Opened:
+		return CoinsMade
+	case p.Buyer == (p.Kind == market.TooFew): // a buyer paid too much, or a seller got too much
+		return ChargedTwice
+	}
+	return NotPaid
+}

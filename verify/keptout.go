@@ -1,0 +1,99 @@
+package verify
+
+import "slices"
+
+// KeptOut is how long others were kept out in a scenario while nobody worked under the lock, as it was measured.
+type KeptOut string
+
+// How long that may be. Where several clients tried, it is the longest.
+const (
+	NotAsked        KeptOut = "not asked"                   // the scenario does not measure it
+	NoLease         KeptOut = "no lease"                    // the scheme holds nothing, and nobody waited
+	AtOnce          KeptOut = "at once"                     // nobody waited
+	LeaseRanOut     KeptOut = "until the lease ran out"     // of the holder, or of a lock that nobody knows to be theirs
+	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
+	GaveUp          KeptOut = "until a waiter gave up"      // who held what others waited for
+	HolderBack      KeptOut = "until the holder came back"  // who was paused, stuck or cut off for several leases
+	OrdersFail      KeptOut = "their orders fail"           // at once, instead of waiting
+	NeverIn         KeptOut = "never while observed"        // an order gave up, and the next was kept out too
+
+	// PassedOver is about a waiter who was first in line, while nobody held the lock.
+	PassedOver KeptOut = "until the dead waiter was passed over"
+)
+
+// KeptOuts lists them, the longest last.
+func KeptOuts() []KeptOut {
+	return []KeptOut{
+		NotAsked, NoLease, AtOnce, PassedOver, LeaseRanOut, CounterCaughtUp, GaveUp, HolderBack, OrdersFail, NeverIn,
+	}
+}
+
+// String is that in the few words of a table's cell.
+func (k KeptOut) String() string {
+	switch k {
+	case NotAsked:
+		return ""
+	case PassedOver:
+		return "dead waiter"
+	case LeaseRanOut:
+		return "lease"
+	case CounterCaughtUp:
+		return "counter"
+	case GaveUp:
+		return "time-out"
+	case HolderBack:
+		return "holder"
+	case OrdersFail:
+		return "orders fail"
+	case NeverIn:
+		return "never"
+	}
+	return string(k)
+}
+
+// Measured reports whether Finding.Leases says how long that was.
+func (k KeptOut) Measured() bool { return k == PassedOver || k == LeaseRanOut || k == GaveUp }
+
+// A Verdict sums a finding up: its harm, or without any, how long others were kept out.
+type Verdict string
+
+// The verdicts, besides those that are a Harm.
+const (
+	Stopped        Verdict = "stopped"          // the run ended before this was found
+	Unavailable    Verdict = "not played"       // this machine, or the lock, lacks what the scenario needs
+	NotApplicable  Verdict = "not applicable"   // the scenario cannot happen to this scheme
+	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
+	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
+	StuckUnbounded Verdict = "stuck, unbounded" // nobody got in until something happened that no lease bounds
+	Failing        Verdict = "orders fail"      // nobody waits for the lock: orders fail at once
+	StuckForGood   Verdict = "stuck for good"   // nobody got in: an order gave up, and the next was kept out too
+)
+
+// Verdicts lists them, the worst last.
+func Verdicts() []Verdict {
+	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, Failing, StuckForGood}
+	for _, h := range Harms()[1:] {
+		all = append(all, Verdict(h))
+	}
+	return all
+}
+
+// VerdictOf sums up what was observed, and nothing else.
+func VerdictOf(h Harm, k KeptOut) Verdict {
+	switch {
+	case h != NoHarm:
+		return Verdict(h)
+	case k == PassedOver || k == LeaseRanOut:
+		return StuckForTTL
+	case k == CounterCaughtUp || k == GaveUp || k == HolderBack:
+		return StuckUnbounded
+	case k == OrdersFail:
+		return Failing
+	case k == NeverIn:
+		return StuckForGood
+	}
+	return Safe
+}
+
+// Harm reports whether coins or items were wrong, or could have been.
+func (v Verdict) Harm() bool { return slices.Contains(Harms()[1:], Harm(v)) }
