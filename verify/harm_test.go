@@ -1,0 +1,96 @@
+package verify_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/verify"
+)
+
+const (
+	seller = market.UserID(1)
+	buyer  = market.UserID(2)
+	other  = market.UserID(3)
+)
+
+// sold is a market in which the buyer has bought the seller's first item for 40 coins, of accounts with 100.
+func sold() market.Snapshot {
+	s := market.Snapshot{
+		Funds:     map[market.UserID]int64{seller: 140, buyer: 60, other: 100},
+		Inventory: map[market.UserID]map[market.ItemID]bool{seller: {}, buyer: {1: true}, other: {}},
+		Listings:  map[string]int64{},
+	}
+	for item := market.ItemID(2); item <= market.BatchSize; item++ {
+		s.Inventory[seller][item] = true
+	}
+	return s
+}
+
+// Each thing that can be wrong with a market has its name, and nothing has one where nothing is wrong.
+func TestAudited(t *testing.T) {
+	const told, untold = true, false
+	for name, c := range map[string]struct {
+		told   bool // of the buyer: that it was bought
+		change func(market.Snapshot)
+		want   verify.Harm
+	}{
+		"nothing":      {told, func(market.Snapshot) {}, verify.NoHarm},
+		"two owners":   {told, func(s market.Snapshot) { s.Inventory[other][1] = true }, verify.SoldTwice},
+		"still listed": {told, func(s market.Snapshot) { s.Listings[market.Member(1, seller)] = 40 }, verify.SoldTwice},
+		"nowhere":      {told, func(s market.Snapshot) { delete(s.Inventory[buyer], 1) }, verify.ItemLost},
+		"never minted": {told, func(s market.Snapshot) { s.Inventory[other][5000] = true }, verify.Unexplained},
+		"told no": {untold, func(s market.Snapshot) {
+			s.Funds[seller], s.Funds[buyer] = 100, 100
+		}, verify.ToldNo},
+		"told yes": {told, func(s market.Snapshot) {
+			delete(s.Inventory[buyer], 1)
+			s.Listings[market.Member(1, seller)] = 40
+		}, verify.ToldYes},
+		"charged twice": {told, func(s market.Snapshot) {
+			s.Funds[seller] += 40
+			s.Funds[buyer] -= 40
+		}, verify.ChargedTwice},
+		"not paid": {told, func(s market.Snapshot) {
+			s.Funds[seller] -= 40
+			s.Funds[buyer] += 40
+		}, verify.NotPaid},
+		"overdrawn": {told, func(s market.Snapshot) {
+			s.Funds[seller] += 80
+			s.Funds[buyer] -= 80
+		}, verify.Overdrawn},
+		"coins lost":   {told, func(s market.Snapshot) { s.Funds[other]-- }, verify.CoinsLost},
+		"coins made":   {told, func(s market.Snapshot) { s.Funds[other]++ }, verify.CoinsMade},
+		"account gone": {told, func(s market.Snapshot) { delete(s.Funds, other) }, verify.CoinsLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l market.Ledger
+			l.Minted(1, seller, nil)
+			l.Listed(market.Listing{Item: 1, Seller: seller, Price: 40}, nil)
+			if c.told {
+				l.Purchased(market.Order{Item: 1, Seller: seller, Buyer: buyer, Price: 40}, nil)
+			}
+			s := sold()
+			c.change(s)
+			found := verify.Audited(market.AuditSnapshot(s, market.Opening{Accounts: 3, Funds: 100}, &l))
+			worst := verify.Worst(found)
+			if worst.Harm != c.want || (worst.Text == "") != (c.want == verify.NoHarm) {
+				t.Errorf("it is %q, want %q: %q", worst.Harm, c.want, found)
+			}
+		})
+	}
+}
+
+// Every harm has a place in the order, once, and words of its own.
+func TestHarms(t *testing.T) {
+	words := map[string]bool{}
+	for _, h := range verify.Harms() {
+		if words[h.String()] || h.String() == "" {
+			t.Errorf("%q is there twice, or has no words", string(h))
+		}
+		words[h.String()] = true
+	}
+	if all := verify.Harms(); all[0] != verify.NoHarm || slices.Index(all, verify.SoldTwice) != len(all)-1 {
+		t.Errorf("the order is %q", all)
+	}
+}
