@@ -10,22 +10,24 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens and why.
+// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens
+// and why.
 func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{
 		Title: fmt.Sprintf("What fails: %s, %s", count(len(f.Scenarios), "scenario"), count(len(f.Subjects), "scheme")),
-		Facts: []string{fmt.Sprintf("marketsim %s on %s %s (%s); %s, %s", known(m.Version), known(m.Server), known(m.ServerVersion),
-			known(m.Backend), m.Go, m.OS)},
+		Facts: []string{fmt.Sprintf("marketsim %s on %s %s (%s); %s, %s",
+			known(m.Version), known(m.Server), known(m.ServerVersion), known(m.Backend), m.Go, m.OS)},
 		Findings: faultFindings(f),
 	}
 	if len(f.Findings) > 1 {
-		d.Blocks = []Block{{Heading: "All findings", Table: faultTable(f), Note: []string{"What happened to money and items, and how " +
-			"long others were kept out, in leases of the holder. " + brokenMark + ": the lock had promised otherwise. " +
-			none + ": it cannot happen to this scheme."}}}
+		note := "What happened to money and items, and how long others were kept out, in leases of the holder. " +
+			brokenMark + ": the lock had promised otherwise. " + none + ": it cannot happen to this scheme."
+		d.Blocks = []Block{{Heading: "All findings", Table: faultTable(f), Note: []string{note}}}
 	}
 	if n := f.Kept(); n > 0 {
-		d.Facts = append(d.Facts, count(n, "finding")+" of an earlier run, not made again because this machine lacks what that takes")
+		d.Facts = append(d.Facts, count(n, "finding")+
+			" of an earlier run, not made again because this machine lacks what that takes")
 	}
 	for i, sc := range f.Scenarios {
 		b := Block{Heading: fmt.Sprintf("%d. %s: %s", i+1, sc.Name, sc.Title), Note: []string{"Not reached."}}
@@ -40,7 +42,8 @@ func Faults(f *verify.Faults) *Doc {
 // faultFindings are broken promises, harm, and an end or a server that leaves the table without weight.
 func faultFindings(f *verify.Faults) (all []string) {
 	for _, b := range f.Broken() {
-		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.", b.Subject, b.Broken, b.Scenario, b.Outcome()))
+		all = append(all, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
+			b.Subject, b.Broken, b.Scenario, b.Outcome()))
 	}
 	if f.Status != stored.Complete {
 		all = append(all, fmt.Sprintf("The run was %s: %d of %s were made.", ended(f.Status), f.Found(),

@@ -45,16 +45,18 @@ type Manifest struct {
 
 // Config is what was to be measured.
 type Config struct {
-	Points          []Point  `json:"points"` // the plan: each round has each of them once
-	Trials          int      `json:"trials"` // rounds
-	DurationSeconds float64  `json:"duration_seconds"`
-	WarmupSeconds   float64  `json:"warmup_seconds"`
-	Margin          *float64 `json:"margin,omitempty"`     // ratios so near to 1 are no difference; nil: nothing is compared
-	Axes            []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
-	Reproduces      []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
-	SLOMS           float64  `json:"slo_ms,omitempty"`     // orders of an open loop done later than this are late; 0: there is none
-	Prefix          string   `json:"prefix"`
-	Target          string   `json:"target"` // the server's address, secrets removed
+	Points          []Point `json:"points"` // the plan: each round has each of them once
+	Trials          int     `json:"trials"` // rounds
+	DurationSeconds float64 `json:"duration_seconds"`
+	WarmupSeconds   float64 `json:"warmup_seconds"`
+	// Margin says that ratios so near to 1 are no difference; nil: nothing is compared.
+	Margin     *float64 `json:"margin,omitempty"`
+	Axes       []Axis   `json:"axes,omitempty"`       // what a sweep varies, the last one fastest
+	Reproduces []string `json:"reproduces,omitempty"` // the book's tables, for reproduce: "6-1", ...
+	// SLOMS is after how many milliseconds an order of an open loop is late; 0: never.
+	SLOMS  float64 `json:"slo_ms,omitempty"`
+	Prefix string  `json:"prefix"`
+	Target string  `json:"target"` // the server's address, secrets removed
 	// LockServers are the servers of locks that are kept elsewhere: name and version, or address, by the lock.
 	LockServers map[string]string `json:"lock_servers,omitempty"`
 }
@@ -196,7 +198,8 @@ func (r *Run) check() error {
 		return errors.New("it says that it is complete, and has no row")
 	}
 	if c := &r.Manifest.Config; c.Trials < 0 || c.Trials > MostTrials || len(c.Axes) > 2 {
-		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes", c.Trials, len(c.Axes), MostTrials)
+		return fmt.Errorf("it has %d rounds and %d axes: want at most %d rounds and two axes",
+			c.Trials, len(c.Axes), MostTrials)
 	}
 	for _, axis := range r.Manifest.Config.Axes {
 		if err := axis.check(); err != nil {
