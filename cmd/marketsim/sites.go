@@ -16,7 +16,7 @@ import (
 func sites(server *backend.Server, first market.Keys, number int) ([]bench.Site, error) {
 	var masters []string
 	if cluster := server.Cluster(); cluster != nil {
-		if prefix := first.Prefix(); backend.Slot(prefix) != backend.Slot(prefix+"market:") {
+		if prefix := first.Prefix(); backend.Slot(prefix) != backend.Slot(first.Market()) {
 			braced := "{" + strings.TrimSuffix(prefix, ":") + "}:"
 			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, "+
 				"that of what stands between braces: give a prefix such as %s", prefix, quote(braced))}
