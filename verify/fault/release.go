@@ -49,7 +49,7 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	b.buy(l.Item, at(step.BeforeWrite))
 	in, entered := b.held(s.ttl/4) == step.BeforeWrite, time.Now()
 	sendAgain()
-	a.ends()
+	a.listed()
 	if in {
 		beside = c.buyBeside(l.Item)
 		s.checkInTime(entered)
@@ -78,7 +78,7 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
 	c.buyAt(price+1, l.Item) // gets in when the release is applied, and is refused: the item stays
 	c.ends()
 	sendAgain()
-	a.ends()
+	a.listed()
 	start := time.Now()
 	a.buyUntil(l.Item, step.BeforeWrite)
 	beside = c.buyBeside(l.Item)
@@ -86,6 +86,15 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
 	a.finish()
 	c.finish()
 	return beside
+}
+
+// listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock before
+// the write, because this machine held up its client or server for longer than a lease, and its item is not for sale.
+func (c *client) listed() {
+	c.ends()
+	if c.op.outcome.Reason != "" {
+		fail(errLate)
+	}
 }
 
 // loseReplyAndHold loses the reply to the nth command from now on, and holds what the client sends after that until
