@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // plan is a row to be measured.
@@ -142,6 +143,7 @@ type noSubject struct{ strategies.Spec }
 
 func (noSubject) String() string              { return "none" }
 func (noSubject) Lock() (lock.Kind, bool)     { return lock.Kind{Shares: true}, true }
+func (noSubject) Params() []param.Param       { return []param.Param{lock.TimeoutParam} }
 func (noSubject) Value(string) (string, bool) { return "10s", true }
 func (noSubject) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
 	panic("fake workers have their Purchasers")

@@ -18,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // Defaults of a row.
@@ -56,6 +57,7 @@ type Subject interface {
 	LockKeys(market.Keys, market.Made) iter.Seq[string]
 	Lock() (kind lock.Kind, takes bool)
 	SeveralLocks() bool
+	Params() []param.Param
 	Value(parameter string) (value string, has bool)
 	CheckServer(context.Context, *redis.Client, market.Keys) error
 }
@@ -205,8 +207,11 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)
-	for _, name := range []string{"timeout", "list-timeout"} {
-		text, _ := o.Subject.Value(name)
+	for _, declared := range o.Subject.Params() {
+		if declared.Role != param.Timeout {
+			continue
+		}
+		text, _ := o.Subject.Value(declared.Name)
 		timeout, _ := time.ParseDuration(text) // which has been parsed before
 		longest = max(longest, timeout)
 	}

@@ -138,7 +138,8 @@ func TestFlawedLocksTearWhatABrowserReads(t *testing.T) {
 func TestBrowsersNeedALockThatCanBeShared(t *testing.T) {
 	g := newFixture(t, testkit.Embedded(t))
 	browser := g.worker("coarse", nil).purchaser.(market.Browser)
-	if _, _, err := browser.Browse(g.ctx, market.Listing{Item: 7, Seller: 1}, 2); !errors.Is(err, strategies.ErrExclusive) {
+	_, _, err := browser.Browse(g.ctx, market.Listing{Item: 7, Seller: 1}, 2)
+	if !errors.Is(err, strategies.ErrExclusive) {
 		t.Errorf("got %v, want %v", err, strategies.ErrExclusive)
 	}
 }

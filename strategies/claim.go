@@ -12,10 +12,10 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves, and if
-// the buyer is short of it the listing is put back. A listing claims the item by SREM. No lock is taken and nothing is
-// tried again, and as long as every client finishes what it began, each item is sold once and no account is overdrawn for
-// good. It is a control, which must be caught.
+// claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves, and
+// if the buyer is short of it the listing is put back. A listing claims the item by SREM. No lock is taken and nothing
+// is tried again, and as long as every client finishes what it began, each item is sold once and no account is
+// overdrawn for good. It is a control, which must be caught.
 //
 // What breaks it: between the claim and the rest the item is nowhere. A client that dies there, or whose connection is
 // cut, loses the item for good (scenario crash-holding), one that dies a step later the coins; and a buyer can be told
@@ -48,7 +48,8 @@ func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, e
 
 // Purchase implements market.Purchaser.
 func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
-	op := operation{Order: o, funds: redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil)} // known when they are taken
+	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil) // the funds are known when they are taken
+	op := operation{Order: o, funds: enough}
 	op.price = c.Redis.ZScore(ctx, c.Keys.Market(), op.member())
 	if err := op.judge(); err != nil {
 		return r, beforeWrite(err)

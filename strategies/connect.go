@@ -34,8 +34,8 @@ type Connection struct {
 	closers closers
 }
 
-// Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial.
-// The worker's own connection counts where ctx says (backend.CountInto); what is dialled later, to renew locks and to be
+// Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
+// worker's own connection counts where ctx says (backend.CountInto); what is dialled later, to renew locks and to be
 // notified, counts into env.Traffic.Background. On an error nothing stays open.
 func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
@@ -46,13 +46,15 @@ func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, 
 }
 
 func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
-	if c.Conn, err = dial(ctx); err != nil {
+	c.Conn, err = dial(ctx)
+	if err != nil {
 		return err
 	}
 	c.closers = append(c.closers, c.Conn)
 	c.Locks = c.Conn
 	if env.Locks != nil {
-		if c.Locks, err = env.Locks(ctx); err != nil {
+		c.Locks, err = env.Locks(ctx)
+		if err != nil {
 			return fmt.Errorf("connect to the locks: %w", err)
 		}
 		c.closers = append(c.closers, c.Locks)

@@ -58,20 +58,20 @@ var fencingParam = param.Choice("fencing",
 	fencingNone, fencingOff, fencingOn, fencingToken)
 
 // idempotentParam chooses whether a script that writes keeps the outcome of its worker's last operation, in one hash at
-// the market. A library that sends a script again after a lost reply executes it twice: the buyer pays twice, or is told
-// that the item which they have just bought is gone (scenario resent). With the outcome kept by the script that writes,
-// the second execution answers what the first did. One record a worker is kept, and is overwritten by its next operation:
-// the client itself sends nothing again after that.
+// the market. A library that sends a script again after a lost reply executes it twice: the buyer pays twice, or is
+// told that the item which they have just bought is gone (scenario resent). With the outcome kept by the script that
+// writes, the second execution answers what the first did. One record a worker is kept, and is overwritten by its next
+// operation: the client itself sends nothing again after that.
 //
 // What breaks it: a copy that the network delays until the worker's next operation was made. It runs again (scenario
-// resent-late); only records that are kept for as long as a copy may be late prevent that. A script that fails midway keeps
-// no outcome. And the record lives where the market does: a server that comes back without it knows neither.
+// resent-late); only records that are kept for as long as a copy may be late prevent that. A script that fails midway
+// keeps no outcome. And the record lives where the market does: a server that comes back without it knows neither.
 //
 // Source: idempotency keys, as in the IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a
 // Medical Condition", 2012.
 var idempotentParam = param.Choice("idempotent",
-	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after the worker's "+
-		"next operation", "off", "on")
+	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
+		"the worker's next operation", "off", "on")
 
 // idempotent reports whether outcomes are kept at the market.
 func idempotent(v param.Values) bool { return v.Text(idempotentParam) == "on" }

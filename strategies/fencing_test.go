@@ -162,8 +162,10 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 // A late listing would put an item on the market again that has been sold.
 func TestFormerHolderListsLate(t *testing.T) {
 	eachCase(t, map[string]error{
-		"fine:fenced:fencing=off": nil, "fine:fenced:fencing=on": market.ErrStale, "fine:set-px:fencing=token": market.ErrStale,
-		"fine:set-px:write=fused": market.ErrLockLost,
+		"fine:fenced:fencing=off":   nil,
+		"fine:fenced:fencing=on":    market.ErrStale,
+		"fine:set-px:fencing=token": market.ErrStale,
+		"fine:set-px:write=fused":   market.ErrLockLost,
 	}, func(g *fixture, spec string, want error) {
 		gate, former := step.Hold(step.BeforeWrite), make(chan outcome, 1)
 		g.Cleanup(gate.Open)

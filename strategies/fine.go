@@ -67,7 +67,8 @@ func walletUnordered() Strategy {
 		Source:   "the dining philosophers",
 		Protects: Protection{Items: true, Accounts: true},
 	}, func(names []string, item market.ItemID, buyer market.UserID, n int) []string {
-		if names = itemAndAccount(names, item, buyer, n); n%2 == 0 {
+		names = itemAndAccount(names, item, buyer, n)
+		if n%2 == 0 {
 			slices.Reverse(names)
 		}
 		return names
@@ -76,7 +77,8 @@ func walletUnordered() Strategy {
 
 // itemAndAccount are the locks of an item and of the account that buys it.
 func itemAndAccount(names []string, item market.ItemID, buyer market.UserID, _ int) []string {
-	if names = append(names, itemLock(item)); buyer != 0 {
+	names = append(names, itemLock(item))
+	if buyer != 0 {
 		names = append(names, accountLock(buyer))
 	}
 	return names

@@ -19,11 +19,11 @@ import (
 // writeFused is the value of the parameter write that chooses fused.
 const writeFused = "fused"
 
-// fused does an operation under one lock of the kind set-px in two round trips. The first is a pipeline: SET NX PX with a
-// token, WATCH of the lock, GET of the lock, which must be the token, and the reads. The second is a MULTI/EXEC of the
-// writes and of the DEL that releases the lock. EXEC fails if the lock has changed hands or has expired since the WATCH:
-// a former holder writes nothing. That is fencing by the lock itself. A client that finds the lock held polls by SET
-// alone, and watches and reads once it has it: its own SET after the WATCH would abort its EXEC.
+// fused does an operation under one lock of the kind set-px in two round trips. The first is a pipeline: SET NX PX with
+// a token, WATCH of the lock, GET of the lock, which must be the token, and the reads. The second is a MULTI/EXEC of
+// the writes and of the DEL that releases the lock. EXEC fails if the lock has changed hands or has expired since the
+// WATCH: a former holder writes nothing. That is fencing by the lock itself. A client that finds the lock held polls by
+// SET alone, and watches and reads once it has it: its own SET after the WATCH would abort its EXEC.
 //
 // What breaks it: whoever writes without taking the lock, as with every lock. The lock must lie on the market's server,
 // in its slot. An account that several buyers spend from is no better protected than by the lock alone.
@@ -87,15 +87,16 @@ func (f *fused) write(ctx context.Context, _ *operation) error {
 // Polls implements lock.Poller.
 func (f *fused) Polls() int64 { return f.retries.Polls() }
 
-// Acquire implements lock.Locker: it takes the lock, and reads. After an error the lock is free, as far as the server can
-// be reached.
+// Acquire implements lock.Locker: it takes the lock, and reads. After an error the lock is free, as far as
+// the server can be reached.
 func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
 	f.retries.Begin()
 	taken, err := f.take(ctx, true)
 	for err == nil && !taken {
 		var wait time.Duration
-		if wait, err = f.retries.Next(ctx); err == nil {
+		wait, err = f.retries.Next(ctx)
+		if err == nil {
 			err = sleep(ctx, wait)
 		}
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// LockNames appends the locks that an operation on an item takes, in the order in which it takes them. The buyer is 0 for
-// a listing and for a browser. An order is the n-th purchase of its worker.
+// LockNames appends the locks that an operation on an item takes, in the order in which it takes them. The buyer is 0
+// for a listing and for a browser. An order is the n-th purchase of its worker.
 type LockNames func(names []string, item market.ItemID, buyer market.UserID, n int) []string
 
 // all calls add with each lock that a market may have, with some twice, so that it can be removed without a SCAN.
@@ -47,8 +47,8 @@ const writePipeline = "pipeline"
 //
 // Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",
-	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with set-px, "+
-		"fused with its release after a first round trip that takes the lock and reads",
+	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+
+		"set-px, fused with its release after a first round trip that takes the lock and reads",
 	"multi", writePipeline, writeFused)
 
 // underLocks completes a strategy whose operations run under locks. Such strategies differ only in the names of their
@@ -170,7 +170,8 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 			k.Steps.At(ctx, step.Between)
 		}
 		h := held{Holding: lock.Holding{Name: name, Shared: shared, Called: time.Now()}}
-		if h.Lease, err = take(ctx, name); err != nil {
+		h.Lease, err = take(ctx, name)
+		if err != nil {
 			break
 		}
 		h.Acquired, h.Holding.Fence = time.Now(), h.Lease.Fence

@@ -78,12 +78,14 @@ func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 		gate := step.Hold(step.BeforeWrite)
 		mine, other := g.offer(0), g.offer(1)
 		first := g.held("fine-wallet", gate, mine)
-		if r, err := g.worker("fine-wallet:timeout=0s", nil).purchase(other); !errors.Is(err, market.ErrContended) || r.Retries != 1 {
+		r, err := g.worker("fine-wallet:timeout=0s", nil).purchase(other)
+		if !errors.Is(err, market.ErrContended) || r.Retries != 1 {
 			g.Errorf("timed out: %d retries, %v; want 1, %v", r.Retries, err, market.ErrContended)
 		}
 		ctx, cancel := context.WithCancel(g.ctx)
 		a := g.worker("fine-wallet", once(step.Waiting, cancel))
-		if _, err := a.purchaser.Purchase(ctx, other); !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
+		_, err = a.purchaser.Purchase(ctx, other)
+		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
 			g.Errorf("cancelled: %v, want %v", err, market.ErrNotSent)
 		}
 		if n, err := g.conn.Exists(g.ctx, g.keys.Lock("1"), g.keys.Lock("2"), g.keys.Lock("users:2")).Result(); n != 2 {
@@ -96,8 +98,8 @@ func TestFineWalletTakesBothLocksOrNone(t *testing.T) {
 	})
 }
 
-// fakeLease is the Locker of one lease, whose release ends in an error, and the context of that lease, which notes when it
-// was last asked.
+// fakeLease is the Locker of one lease, whose release ends in an error, and the context of that lease, which
+// notes when it was last asked.
 type fakeLease struct {
 	lock.Locker
 	context.Context

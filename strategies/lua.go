@@ -23,11 +23,11 @@ import (
 //
 // What breaks it: a script is not a transaction that can be rolled back. What it has written before a command of it
 // fails stays, and an access list that forbids one of its later commands leaves an item in two places. The rehearsal
-// before a run tries every command, so such a user is refused before the load; permissions that are taken away during
-// a run are not. A first write that is refused leaves nothing. A script that a library sends again after a lost reply
-// is executed again, and tells the buyer that the item just bought is gone (scenario resent); idempotent=on answers what
-// it did the first time, until the worker's next operation (resent-late). All keys must lie in one slot of a cluster, and
-// while a script runs nobody else is served.
+// before a run tries every command, so such a user is refused before the load; permissions that are taken away
+// during a run are not. A first write that is refused leaves nothing. A script that a library sends again after a
+// lost reply is executed again, and tells the buyer that the item just bought is gone (scenario resent);
+// idempotent=on answers what it did the first time, until the worker's next operation (resent-late). All keys must
+// lie in one slot of a cluster, and while a script runs nobody else is served.
 //
 // Source: redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
 func lua() Strategy {
@@ -68,7 +68,11 @@ type writing struct{ plain, once *redis.Script }
 // newWriting makes both, with what is defined before them.
 func newWriting(before, text string) writing {
 	before += refusedText
-	return writing{redis.NewScript(before + text), redis.NewScript(before + "local function write()\n" + text + "end\n" + onceText)}
+	once := before + "local function write()\n" + text + "end\n" + onceText
+	return writing{
+		plain: redis.NewScript(before + text),
+		once:  redis.NewScript(once),
+	}
 }
 
 // writing are the keys and arguments of the scripts that write.
@@ -104,7 +108,8 @@ func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err
 		script = listWhole
 	}
 	keys, args := op.writing()
-	if err = s.run(ctx, script, keys, args); err == nil {
+	err = s.run(ctx, script, keys, args)
+	if err == nil {
 		s.Steps.At(ctx, step.Written)
 	}
 	return r, err
@@ -157,9 +162,9 @@ func afterScript(err error) error {
 // workers that saves both sides most of their system calls. It protects what lua protects.
 //
 // What breaks it is what breaks lua, and more. An order cannot be recalled: whoever gives up waiting, because its
-// context ended, may have it applied later, so that its outcome is unknown. A broken connection leaves the orders of all
-// workers unknown at once. One worker alone gains nothing: its orders go from goroutine to goroutine on their way. All
-// must be the same user of the same server, and a reply that is long in coming keeps everybody's waiting. What it
+// context ended, may have it applied later, so that its outcome is unknown. A broken connection leaves the orders of
+// all workers unknown at once. One worker alone gains nothing: its orders go from goroutine to goroutine on their way.
+// All must be the same user of the same server, and a reply that is long in coming keeps everybody's waiting. What it
 // exchanges with the server is not known for each purchase (see package backend).
 //
 // Source: go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental); redis.io/docs/latest/develop/using-commands/

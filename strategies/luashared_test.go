@@ -116,7 +116,8 @@ func TestPipelineThatCannotBeOpenedSendsNothing(t *testing.T) {
 	s := testkit.Embedded(t)
 	g, fails, dialled := newFixture(t, s), errors.New("no route"), 0
 	c, err := strategies.Connect(g.ctx, parse(t, "lua-shared"), func(ctx context.Context) (*backend.Conn, error) {
-		if dialled++; dialled == 2 {
+		dialled++
+		if dialled == 2 {
 			return nil, fails
 		}
 		return s.Dial(ctx)

@@ -116,9 +116,10 @@ func beforeWrite(err error) error {
 // pipelined sends several commands at once: TxPipelined as one MULTI/EXEC, Pipelined one by one.
 type pipelined func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error)
 
-// exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies what comes back: nil (applied),
-// redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each refused alone), ErrNotSent (no
-// connection), or any other error, which leaves the outcome unknown: of a MULTI that is refused the rest is executed.
+// exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies what comes back: nil
+// (applied), redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each refused
+// alone), ErrNotSent (no connection), or any other error, which leaves the outcome unknown: of a MULTI that
+// is refused the rest is executed.
 func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipeliner)) error {
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
@@ -143,8 +144,8 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	return afterWrite(err)
 }
 
-// afterWrite classifies an error of writes that may have been made: ErrNotSent where there was no connection; by any other
-// the outcome is unknown.
+// afterWrite classifies an error of writes that may have been made: ErrNotSent where there was no connection;
+// by any other the outcome is unknown.
 func afterWrite(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {

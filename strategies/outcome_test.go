@@ -310,8 +310,8 @@ func TestUnreadableMarketIsRejected(t *testing.T) {
 	})
 }
 
-// sendsTwice makes a client send the scripts that write again after their replies were lost, as libraries do unless they
-// are told not to. It is that worker's observer and its connection's hook.
+// sendsTwice makes a client send the scripts that write again after their replies were lost, as libraries do unless
+// they are told not to. It is that worker's observer and its connection's hook.
 type sendsTwice struct{ traffic }
 
 func (r *sendsTwice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -379,14 +379,15 @@ func TestPipelineThatIsRefused(t *testing.T) {
 	order, user := g.offer(0), restricted(g, "hincrby")
 	before := g.snapshot()
 	forbid := func() { g.must(g.conn.Do(g.ctx, "acl", "setuser", "clerk", "-sadd", "-zrem").Err()) }
-	if _, err := g.open(spec, user, strategies.Env{Steps: once(step.BeforeWrite, forbid)}).purchase(order); !errors.Is(err, market.ErrRejected) {
+	_, err := g.open(spec, user, strategies.Env{Steps: once(step.BeforeWrite, forbid)}).purchase(order)
+	if !errors.Is(err, market.ErrRejected) {
 		g.Errorf("purchase: %v, want %v", err, market.ErrRejected)
 	}
 	g.unchanged(before)
 	g.sound(0, 0)
 
 	g = newFixture(t, s)
-	_, err := g.open(spec, restricted(g, "zrem"), strategies.Env{}).purchase(g.offer(0))
+	_, err = g.open(spec, restricted(g, "zrem"), strategies.Env{}).purchase(g.offer(0))
 	g.unknown(err)
 	if v := g.audit(); v.ItemProblems != 1 {
 		g.Errorf("audit: %+v; want an item in two places", v)

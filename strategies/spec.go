@@ -73,7 +73,8 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 		name, settings = settings[0], settings[1:]
 	}
 	if spec.strategy.Lock != "" {
-		if spec.lock, err = c.lock(name); err != nil {
+		spec.lock, err = c.lock(name)
+		if err != nil {
 			return spec, err
 		}
 	}
@@ -83,7 +84,7 @@ func (c Catalogue) parse(text string) (spec Spec, err error) {
 			return spec, err
 		}
 	}
-	for _, p := range spec.declared() {
+	for _, p := range spec.Params() {
 		if spec.params[p.Name] == p.Default {
 			delete(spec.params, p.Name)
 		}
@@ -136,7 +137,8 @@ func (s *Spec) set(setting string) error {
 	if _, twice := s.params[key]; twice {
 		return fmt.Errorf("parameter %s is given twice", key)
 	}
-	if s.params[key], err = s.declared()[i].Normalize(value); err != nil {
+	s.params[key], err = s.Params()[i].Normalize(value)
+	if err != nil {
 		return fmt.Errorf("parameter %s: %w", key, err)
 	}
 	return nil
@@ -191,11 +193,11 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// declared lists the parameters that may be given.
-func (s Spec) declared() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
+// Params are the parameters that may be given.
+func (s Spec) Params() []param.Param { return slices.Concat(s.strategy.Params, s.lock.Params) }
 
 func (s Spec) parameters() []string {
-	return names(s.declared(), func(p param.Param) string { return p.Name })
+	return names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
 // String returns the canonical form: defaults are left out, parameters come in the order in which they are
@@ -205,7 +207,7 @@ func (s Spec) String() string {
 	if s.lock.Name != s.strategy.Lock {
 		text += ":" + s.lock.Name
 	}
-	for _, p := range s.declared() {
+	for _, p := range s.Params() {
 		if value, ok := s.params[p.Name]; ok {
 			text += ":" + p.Name + "=" + value
 		}
@@ -231,7 +233,7 @@ func (s Spec) FusesLock() bool { return s.params.Text(writeParam) == writeFused 
 // for one that neither the strategy nor the lock declares.
 func (s Spec) Value(name string) (string, bool) {
 	if i := slices.Index(s.parameters(), name); i >= 0 {
-		return s.params.Text(s.declared()[i]), true
+		return s.params.Text(s.Params()[i]), true
 	}
 	return "", false
 }
@@ -252,8 +254,8 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Env.Locker and Env.Params are filled
-// in from the spec, and Env.Process if it is nil. Close the closer when the worker ends; it is never nil.
+// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Env.Locker and Env.Params are
+// filled in from the spec, and Env.Process if it is nil. Close the closer when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var opened closers
@@ -263,7 +265,8 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	}
 	if _, locked := s.Lock(); locked {
 		var err error
-		if env.Locker, err = s.openLock(env); err != nil {
+		env.Locker, err = s.openLock(env)
+		if err != nil {
 			return nil, nil, errors.Join(err, opened.Close())
 		}
 		if c, ok := env.Locker.(io.Closer); ok {

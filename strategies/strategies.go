@@ -1,6 +1,7 @@
-// Package strategies holds the ways of making a purchase safe, a file each or one for a family: optimistic locking (watch,
-// watch-item), a market-wide lock (coarse), a lock for each item (fine), one that protects the buyer's account too
-// (fine-wallet), one script for an operation (lua, lua-shared), and controls that must fail: no protection (unsafe), and others.
+// Package strategies holds the ways of making a purchase safe, a file each or one for a family: optimistic
+// locking (watch, watch-item), a market-wide lock (coarse), a lock for each item (fine), one that protects
+// the buyer's account too (fine-wallet), one script for an operation (lua, lua-shared), and controls that
+// must fail: no protection (unsafe), and others.
 //
 // A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from text such as
 // "fine:setnx:poll=2ms" with [Catalogue.Parse], names one with its lock and parameters.

@@ -19,7 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on two servers.
+	// Most of the time goes into random sequences of operations. Each strategy plays new ones in every run, on
+	// two servers.
 	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}

@@ -23,8 +23,8 @@ import (
 // gate=local lets the workers of one process through one at a time, so that only other processes abort them, as JuiceFS
 // does. tries=N gives up after so many aborts.
 //
-// Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of M. Brooker,
-// "Exponential Backoff And Jitter", 2015.
+// Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of
+// M. Brooker, "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch",
@@ -59,14 +59,16 @@ const gateLocal = "local"
 
 // The parameters of optimistic locking.
 var (
-	watchTimeout     = param.Duration("timeout", 10*time.Second, 0, "how long a purchase tries again after aborts")
-	watchListTimeout = param.Duration("list-timeout", 5*time.Second, 0, "how long a listing tries again after aborts")
-	gateParam        = param.Choice("gate", "local: workers of one process go one at a time", "none", gateLocal)
-	backoffBase      = param.Duration("base", time.Millisecond, time.Microsecond, "first wait of a back-off")
+	watchTimeout = param.Duration("timeout", 10*time.Second, 0,
+		"how long a purchase tries again after aborts").As(param.Timeout)
+	watchListTimeout = param.Duration("list-timeout", 5*time.Second, 0,
+		"how long a listing tries again after aborts").As(param.Timeout)
+	gateParam   = param.Choice("gate", "local: workers of one process go one at a time", "none", gateLocal)
+	backoffBase = param.Duration("base", time.Millisecond, time.Microsecond, "first wait of a back-off")
 )
 
-// optimistic completes a strategy that makes transactions under WATCH, and repeats those that are aborted. With versions
-// it watches a version of the item in place of what other items share.
+// optimistic completes a strategy that makes transactions under WATCH, and repeats those that are aborted. With
+// versions it watches a version of the item in place of what other items share.
 func optimistic(s Strategy, versions bool) Strategy {
 	s.Protects = Protection{Items: true, Accounts: true}
 	s.Params = []param.Param{

@@ -51,7 +51,8 @@ func TestWaitForTheNextTryIsCancelled(t *testing.T) {
 				cancel()
 			}
 		})
-		if _, err := w.purchaser.Purchase(ctx, order); !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
+		_, err := w.purchaser.Purchase(ctx, order)
+		if !errors.Is(err, market.ErrNotSent) || !errors.Is(err, context.Canceled) {
 			t.Errorf("purchase: %v, want %v because of %v", err, market.ErrNotSent, context.Canceled)
 		}
 		g.sound(0, 0)
@@ -66,7 +67,9 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 		second *lock.Process
 		waits  bool
 	}{
-		"one gate": {"watch:gate=local", &one, true}, "two processes": {"watch:gate=local", &other, false}, "no gate": {"watch", &one, false},
+		"one gate":      {"watch:gate=local", &one, true},
+		"two processes": {"watch:gate=local", &other, false},
+		"no gate":       {"watch", &one, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {

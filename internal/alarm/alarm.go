@@ -5,8 +5,8 @@ import "time"
 
 // An Alarm wakes one goroutine. Using it allocates nothing.
 type Alarm interface {
-	// Sleep returns after so long, or earlier; once done is closed, or a value can be received from it, it returns within a
-	// few milliseconds.
+	// Sleep returns after so long, or earlier; once done is closed, or a value can be received from it, it
+	// returns within a few milliseconds.
 	Sleep(d time.Duration, done <-chan struct{})
 	// Close frees what the alarm holds. Nobody may sleep meanwhile or after it.
 	Close()

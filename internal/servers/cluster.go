@@ -87,7 +87,9 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	if err != nil {
 		return err
 	}
-	if is["role"] == "slave" && is["master_link_status"] != "up" || is["role"] == "master" && is["connected_slaves"] != "1" {
+	lonelyReplica := is["role"] == "slave" && is["master_link_status"] != "up"
+	lonelyMaster := is["role"] == "master" && is["connected_slaves"] != "1"
+	if lonelyReplica || lonelyMaster {
 		return errors.New("replication has not begun")
 	}
 	return nil
@@ -151,8 +153,8 @@ func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 	})
 }
 
-// AwaitReady returns when every node serves and every replica follows its master. Without a bound in ctx it may wait for
-// ever.
+// AwaitReady returns when every node serves and every replica follows its master. Without a bound in ctx it
+// may wait for ever.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {
 		return backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
@@ -164,7 +166,10 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 // do sends a command to node i.
 func (c *Cluster) do(ctx context.Context, i int, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
-	if err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }); err != nil {
+	err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
+		return conn.Process(ctx, cmd)
+	})
+	if err != nil {
 		cmd.SetErr(err)
 	}
 	return cmd
@@ -188,8 +193,8 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 // migrateBatch is how many keys one MIGRATE takes along.
 const migrateBatch = 100
 
-// A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in steps,
-// between which a client meets ASK (the key has gone already) and TRYAGAIN (some of its keys have).
+// A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in
+// steps, between which a client meets ASK (the key has gone already) and TRYAGAIN (some of its keys have).
 //
 // Source: redis.io, cluster specification, "Live reconfiguration".
 type Move struct {
@@ -207,7 +212,8 @@ func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, err
 	}
 	m := &Move{cluster: c, slot: backend.Slot(key), from: from, to: to, ids: make([]string, len(c.Redises))}
 	for _, i := range []int{from, to} {
-		if m.ids[i], err = m.ask(ctx, i, "myid").Text(); err != nil {
+		m.ids[i], err = m.ask(ctx, i, "myid").Text()
+		if err != nil {
 			return nil, m.failed(err)
 		}
 	}

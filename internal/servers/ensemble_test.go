@@ -173,7 +173,8 @@ type zooKeeperClient struct{ conn *zk.Conn }
 
 func dialZooKeeper(t *testing.T, addrs []string) client {
 	t.Helper()
-	conn, events, err := zk.Connect(addrs, 40*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithDialer(dialImpatient))
+	silent := zk.WithLogger(log.New(io.Discard, "", 0))
+	conn, events, err := zk.Connect(addrs, 40*time.Second, silent, zk.WithDialer(dialImpatient))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +186,9 @@ func dialZooKeeper(t *testing.T, addrs []string) client {
 	return zooKeeperClient{conn}
 }
 
-// dialImpatient is a zk.Dialer. The library waits ten times the time-out of a session for the first reply, 267 s, and ZooKeeper
-// 3.8.0 gives none on a connection that it has accepted before it had loaded its data: it fails in closing it, too.
+// dialImpatient is a zk.Dialer. The library waits ten times the time-out of a session for the first reply,
+// 267 s, and ZooKeeper 3.8.0 gives none on a connection that it has accepted before it had loaded its data:
+// it fails in closing it, too.
 func dialImpatient(network, addr string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, addr, timeout)
 	return impatient{conn}, err

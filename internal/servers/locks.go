@@ -44,10 +44,12 @@ func (l *Locks) start(ctx context.Context, own Addresses, need string) (err erro
 	switch need {
 	case "":
 	case "redlock":
-		if l.Masters = own.Masters; len(own.Masters) > 0 {
+		l.Masters = own.Masters
+		if len(own.Masters) > 0 {
 			return nil
 		}
-		if l.PrivateMasters, err = StartMasters(ctx, privateMasters); err == nil {
+		l.PrivateMasters, err = StartMasters(ctx, privateMasters)
+		if err == nil {
 			l.Masters = l.PrivateMasters.Targets()
 		}
 	case "zookeeper":

@@ -115,8 +115,9 @@ func TestPreflight(t *testing.T) {
 	if err := m[2].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = locks().Preflight(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "without 3 of its 5 servers") || !strings.Contains(err.Error(), m.Addrs()[2]) {
+	_, err = locks().Preflight(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "without 3 of its 5 servers") ||
+		!strings.Contains(err.Error(), m.Addrs()[2]) {
 		t.Errorf("three of five cannot be used: %v", err)
 	}
 	dead := &servers.Locks{Addresses: servers.Addresses{ZooKeeper: m.Addrs()[2:3], Etcd: m.Addrs()[2:3]}}

@@ -39,8 +39,8 @@ func each(n int, do func(i int) error) error {
 // concurrent use.
 type Redises []*backend.Server
 
-// StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows of
-// the others. A master that is started again comes back empty, because nothing is kept on disk.
+// StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
+// of the others. A master that is started again comes back empty, because nothing is kept on disk.
 func StartMasters(ctx context.Context, n int) (Redises, error) {
 	started, err := startRedises(ctx, n, backend.Local{})
 	if err != nil {
@@ -51,7 +51,8 @@ func StartMasters(ctx context.Context, n int) (Redises, error) {
 
 // startRedises starts n servers at the same time. They are returned also with an error, to be closed.
 func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, err error) {
-	if local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server"); err != nil { // said once
+	local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server")
+	if err != nil { // said once
 		return nil, err
 	}
 	started := make(Redises, n)

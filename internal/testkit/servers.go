@@ -41,8 +41,8 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 	return e
 }
 
-// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper" or
-// "etcd". It is true of all that is Required, so that the test fails where it is missing.
+// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
+// or "etcd". It is true of all that is Required, so that the test fails where it is missing.
 func Has(name string) bool {
 	var err error
 	switch name {

@@ -25,8 +25,9 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race detector miniredis
-// is left out where the other is Required: it is many times slower there, and races of its own are not ours to find.
+// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race
+// detector miniredis is left out where the other is Required: it is many times slower there, and races of its
+// own are not ours to find.
 func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	if !Raced || !Required("redis") {
 		t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
@@ -71,15 +72,15 @@ func Require(t testing.TB, name, why string) {
 }
 
 // Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
-// redis, newer (a server with a command that not every one has), redis-benchmark, docker, zookeeper, etcd, chromium, signals
-// (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks and proc (Linux's /proc).
+// redis, newer (a server with a command that not every one has), redis-benchmark, docker, zookeeper, etcd, chromium,
+// signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks and proc (Linux's /proc).
 func Required(name string) bool {
 	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
 	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
-// Newer starts a redis-server or else a valkey-server of PATH that has what a test needs: has returns nil. The test needs
-// "newer", see [Require].
+// Newer starts a redis-server or else a valkey-server of PATH that has what a test needs: has returns nil.
+// The test needs "newer", see [Require].
 func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backend.Server {
 	t.Helper()
 	var lacking []string
@@ -87,7 +88,8 @@ func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backen
 		s, err := backend.Local{Program: program}.Start(t.Context())
 		if err == nil {
 			t.Cleanup(func() { _ = s.Close() })
-			if err = has(t.Context(), Dial(t, s).Client); err == nil {
+			err = has(t.Context(), Dial(t, s).Client)
+			if err == nil {
 				return s
 			}
 		}
@@ -101,7 +103,8 @@ func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backen
 func Dial(t testing.TB, s *backend.Server) *backend.Conn {
 	t.Helper()
 	c, err := s.Dial(t.Context())
-	for deadline := time.Now().Add(answersWithin); errors.Is(err, context.DeadlineExceeded) && time.Now().Before(deadline); {
+	deadline := time.Now().Add(answersWithin)
+	for errors.Is(err, context.DeadlineExceeded) && time.Now().Before(deadline) {
 		c, err = s.Dial(t.Context())
 	}
 	if err != nil {
@@ -153,7 +156,8 @@ type patient struct {
 // Run implements goleak.TestingM.
 func (p patient) Run() int {
 	code := p.M.Run()
-	for deadline := time.Now().Add(endsWithin); code == 0 && goleak.Find(p.ignored) != nil && time.Now().Before(deadline); {
+	deadline := time.Now().Add(endsWithin)
+	for code == 0 && goleak.Find(p.ignored) != nil && time.Now().Before(deadline) {
 	}
 	return code
 }

@@ -44,7 +44,13 @@ func (v *verdict) Skipf(string, ...any)  { v.skipped = true; runtime.Goexit() }
 func (v *verdict) require() { testkit.Require(v, "redis", "it is a test") }
 
 func TestRequire(t *testing.T) {
-	for value, fails := range map[string]bool{"": false, "docker": false, "redis": true, "docker,redis": true, "all": true} {
+	for value, fails := range map[string]bool{
+		"":             false,
+		"docker":       false,
+		"redis":        true,
+		"docker,redis": true,
+		"all":          true,
+	} {
 		t.Setenv("MARKETSIM_REQUIRE", value)
 		v := &verdict{TB: t}
 		var ended sync.WaitGroup

@@ -123,8 +123,8 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 	}
 }
 
-// passDown passes on what the server says. A client that has gone is no reason to stop: what it sent may still be on its
-// way to the server.
+// passDown passes on what the server says. A client that has gone is no reason to stop: what it sent may
+// still be on its way to the server.
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -157,7 +157,8 @@ func (s *stream) pass(b []byte) error {
 			return net.ErrClosed
 		}
 		n, err := s.try(b)
-		if b = b[n:]; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		b = b[n:]
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 	}

@@ -38,7 +38,8 @@ func (p *pair) connect() (client, server net.Conn) {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() { client.Close() })
-	if server, err = p.listener.Accept(); err != nil {
+	server, err = p.listener.Accept()
+	if err != nil {
 		p.Fatal(err)
 	}
 	p.Cleanup(func() { server.Close() })

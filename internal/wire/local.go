@@ -11,8 +11,8 @@ import (
 // ErrCut is what a client meets on a Local that broke.
 var ErrCut = errors.New("connection reset")
 
-// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for a
-// reader, and deadlines hold, also in the time of a bubble of package synctest.
+// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for
+// a reader, and deadlines hold, also in the time of a bubble of package synctest.
 type Local struct {
 	net.Conn // answers what does not matter here, such as addresses
 	// Sent is told what the client has written at once: a command, a pipeline, or MULTI to EXEC.

@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
-// What the client writes is told at once, what is received is read, deadlines hold, and a connection that is cut is broken.
+// What the client writes is told at once, what is received is read, deadlines hold, and a connection that is
+// cut is broken.
 func TestLocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := wire.NewLocal()
@@ -65,7 +66,8 @@ func TestLocal(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	said := "+OK\r\n$3\r\n-40\r\n$-1\r\n*2\r\n:-1\r\n_\r\n-ERR no\r\n%0\r\n$4\r\n+a\r\n\r\n$0\r\n\r\n"
-	if values, want := wire.Values(said), []string{"OK", "-40", "nil", "-1", "nil", "ERR no", "+a\r\n", ""}; !slices.Equal(values, want) {
+	want := []string{"OK", "-40", "nil", "-1", "nil", "ERR no", "+a\r\n", ""}
+	if values := wire.Values(said); !slices.Equal(values, want) {
 		t.Errorf("the values are %q, want %q", strings.Join(values, ","), want)
 	}
 }

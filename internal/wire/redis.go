@@ -124,7 +124,8 @@ func (p *Proxy) meet(name string) (caught []*Trap) {
 		if t.command != "" && !strings.EqualFold(t.command, name) {
 			return false
 		}
-		if t.left--; t.left > 0 {
+		t.left--
+		if t.left > 0 {
 			return false
 		}
 		caught = append(caught, t)
@@ -166,8 +167,8 @@ func (r *redis) nextCommand() ([]byte, error) {
 	return c.raw, nil
 }
 
-// trapped returns when no trap holds a command any more, and the trap that waits for its reply: one that is to lose it, or
-// the first that held it.
+// trapped returns when no trap holds a command any more, and the trap that waits for its reply: one that is
+// to lose it, or the first that held it.
 func (c *conn) trapped(name string) (caught *Trap, err error) {
 	for _, t := range c.proxy.meet(name) {
 		if t.does == loseReply {

@@ -108,7 +108,9 @@ func TestPipelineBeforeALostReplyIsAnswered(t *testing.T) {
 func TestHoldsACommand(t *testing.T) {
 	onEach(t, func(b bench) {
 		for name, meanwhile := range map[string]func(*backend.Conn){
-			"nothing": func(*backend.Conn) {}, "hangs up": func(c *backend.Conn) { c.Close() }, "cut": func(*backend.Conn) { b.proxy.Cut() },
+			"nothing":  func(*backend.Conn) {},
+			"hangs up": func(c *backend.Conn) { c.Close() },
+			"cut":      func(*backend.Conn) { b.proxy.Cut() },
 		} {
 			b.direct.Del(b.Context(), b.key)
 			held := b.dial()

@@ -34,7 +34,8 @@ func readCommand(in *bufio.Reader) (command, error) {
 		return command{}, errProtocol
 	}
 	for range n {
-		if line, err = in.ReadString('\n'); err != nil {
+		line, err = in.ReadString('\n')
+		if err != nil {
 			return command{}, err
 		}
 		size, err := length(line)
@@ -109,7 +110,8 @@ func readReply(in *bufio.Reader) (reply, error) {
 		r.raw = append(r.raw, line...)
 		n, body := 0, ""
 		if strings.IndexByte("$=!*~>%|", line[0]) >= 0 {
-			if n, err = length(line); err != nil {
+			n, err = length(line)
+			if err != nil {
 				return reply{}, err
 			}
 		}
@@ -117,7 +119,8 @@ func readReply(in *bufio.Reader) (reply, error) {
 		switch line[0] {
 		case '+', '-', ':', '_', ',', '#', '(':
 		case '$', '=', '!':
-			if body, err = r.readBody(in, n); err != nil {
+			body, err = r.readBody(in, n)
+			if err != nil {
 				return reply{}, err
 			}
 		case '*', '~', '>':
@@ -185,8 +188,8 @@ func (a *answers) expect(c command, trap *Trap) {
 	a.queue = append(a.queue, w)
 }
 
-// take returns the trap that has caught the command of the reply, if there is one, and whether the reply is a message of a
-// subscription.
+// take returns the trap that has caught the command of the reply, if there is one, and whether the reply is a
+// message of a subscription.
 func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,7 +202,8 @@ func (a *answers) take(r reply) (trap *Trap, message bool) {
 	}
 	w := a.queue[0]
 	trap, w.trap = w.trap, nil
-	if w.replies--; w.replies == 0 || !push {
+	w.replies--
+	if w.replies == 0 || !push {
 		a.queue = a.queue[1:]
 	}
 	return trap, false

@@ -16,8 +16,8 @@ import (
 // askTimeout bounds one question to a node of a cluster about where a master is.
 const askTimeout = time.Second
 
-// A Cluster knows which master serves each slot of a Redis Cluster: as its nodes say, of whom it asks the next where one
-// does not answer. Its methods are safe for concurrent use.
+// A Cluster knows which master serves each slot of a Redis Cluster: as its nodes say, of whom it asks the next where
+// one does not answer. Its methods are safe for concurrent use.
 type Cluster struct {
 	entry Target // the node that was named; the others have its user, password and TLS
 
@@ -26,16 +26,16 @@ type Cluster struct {
 	serves [slots]string // the master of each slot; empty: none
 }
 
-// OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] where the cluster is
-// not complete: where a slot has no master, or one of the masters cannot be reached.
+// OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] where the cluster
+// is not complete: where a slot has no master, or one of the masters cannot be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
 		return nil, err
 	}
 	if first := slices.Index(c.serves[:], ""); first >= 0 {
-		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: it is not complete; see what is wrong with: "+
-			"redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
+		return nil, fmt.Errorf("%w: no master of the cluster at %s serves slot %d: it is not complete; see what is "+
+			"wrong with: redis-cli --cluster check %[2]s", ErrUnsuitable, entry.Addr, first)
 	}
 	for _, master := range c.Masters() {
 		if err := With(ctx, master, func(*Conn) error { return nil }); err != nil {
@@ -60,11 +60,11 @@ func (c *Cluster) Masters() []Target {
 	return all
 }
 
-// Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. The connection follows a
-// slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and is sent again to
-// whoever serves the slot. Only a MULTI/EXEC that was discarded, and a command after a WATCH, are not: [Redirected] tells the
-// caller, who has to begin anew. A connection that breaks is made again to the master there is then; what was on its way is of
-// unknown outcome as ever.
+// Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. The connection
+// follows a slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and
+// is sent again to whoever serves the slot. Only a MULTI/EXEC that was discarded, and a command after a WATCH, are
+// not: [Redirected] tells the caller, who has to begin anew. A connection that breaks is made again to the master
+// there is then; what was on its way is of unknown outcome as ever.
 func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
 	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
 }
@@ -96,7 +96,8 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if errs = append(errs, err); ctx.Err() != nil {
+		errs = append(errs, err)
+		if ctx.Err() != nil {
 			break
 		}
 	}
@@ -175,7 +176,8 @@ func Slot(key string) int {
 		crc ^= uint16(key[i]) << 8
 		for range 8 {
 			high := crc&0x8000 != 0
-			if crc <<= 1; high {
+			crc <<= 1
+			if high {
 				crc ^= 0x1021
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The defaults of go-redis that matter to whoever changes shared state. A command whose reply is lost is sent up to three times
-// more, so that a script may be executed twice; the deadline of a context does not end a wait for a reply; and a client has
-// several connections, of which each has its own watched keys.
+// The defaults of go-redis that matter to whoever changes shared state. A command whose reply is lost is sent up to
+// three times more, so that a script may be executed twice; the deadline of a context does not end a wait for a reply;
+// and a client has several connections, of which each has its own watched keys.
 func Example_defaults() {
 	untouched := redis.NewClient(&redis.Options{})
 	o := untouched.Options()

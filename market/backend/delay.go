@@ -22,9 +22,9 @@ func Delaying(ctx context.Context, by time.Duration) context.Context {
 // piecesAhead is how many pieces are read ahead before the sender has to wait.
 const piecesAhead = 1024
 
-// delayedConn hands over what it receives some time after it came. One goroutine reads ahead and notes when, so that what
-// comes while the reader is busy, or still waits for what came before, is late by the delay and not by more; another one
-// hands it over when it is due.
+// delayedConn hands over what it receives some time after it came. One goroutine reads ahead and notes when,
+// so that what comes while the reader is busy, or still waits for what came before, is late by the delay and
+// not by more; another one hands it over when it is due.
 //
 // It does not show its socket. go-redis, which peeks at a socket before it uses an idle connection, would miss what has
 // been read ahead: that the server has closed it is noticed by the next command, as over TLS.

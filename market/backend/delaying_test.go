@@ -14,8 +14,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// A round trip takes the delay longer, to a tenth of a millisecond: in the median of round trips by turns, so that the machine is
-// as busy for the one as for the other. It is never shorter. A busy machine is given time.
+// A round trip takes the delay longer, to a tenth of a millisecond: in the median of round trips by turns, so that the
+// machine is as busy for the one as for the other. It is never shorter. A busy machine is given time.
 func TestDelayIsExact(t *testing.T) {
 	const delay, exact, trips = 500 * time.Microsecond, 100 * time.Microsecond, 201
 	s := testkit.Local(t)

@@ -25,18 +25,19 @@
 //   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000 workers. What is measured fits.
 //   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
 //
-// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to count
-// for itself and none can forget. Several connections count together where [CountInto] says so, and under [Delaying] they
-// are as slow as over a network.
+// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to
+// count for itself and none can forget. Several connections count together where [CountInto] says so, and
+// under [Delaying] they are as slow as over a network.
 //
-// On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used, because
-// it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
+// On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used,
+// because it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
 //
-// The one exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline.
-// Its pool for pipelines has one connection, because without one go-redis quietly turns FullDuplex off. A batch does not end
-// with the context of somebody whose command is in it: what was handed over is sent, though nobody may wait for it any
-// more, and when the connection breaks, the outcome of all that was on its way is unknown, of all workers. Commands are not
-// counted, because go-redis starts a goroutine for each command that a hook sees; bytes and round trips are.
+// The one exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's
+// AutoPipeline. Its pool for pipelines has one connection, because without one go-redis quietly turns
+// FullDuplex off. A batch does not end with the context of somebody whose command is in it: what was handed
+// over is sent, though nobody may wait for it any more, and when the connection breaks, the outcome of all that
+// was on its way is unknown, of all workers. Commands are not counted, because go-redis starts a goroutine for
+// each command that a hook sees; bytes and round trips are.
 package backend
 
 import (
@@ -254,17 +255,18 @@ func Pipelining(ctx context.Context) context.Context {
 // command is handed over by Submit; the error of its WaitContext is the context's where that ended first, and the
 // command may be sent and executed all the same.
 //
-// Close it before the client: it waits for what was handed over. The error is that of a client whose pipeline would wait
-// for the replies to a batch before it sends the next one: it was not dialled under [Pipelining], or somebody made its
-// AutoPipeline with other options.
+// Close it before the client: it waits for what was handed over. The error is that of a client whose pipeline
+// would wait for the replies to a batch before it sends the next one: it was not dialled under [Pipelining],
+// or somebody made its AutoPipeline with other options.
 func FullDuplex(rdb *redis.Client) (*redis.AutoPipeliner, error) {
 	pipeline, err := rdb.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
 	if err != nil {
 		return nil, err
 	}
 	if !pipeline.Config().FullDuplex {
-		return nil, errors.Join(errors.New("go-redis has turned full duplex off: the client needs a pool for pipelines, and the "+
-			"first to ask for its AutoPipeline chooses the options"), pipeline.Close())
+		off := errors.New("go-redis has turned full duplex off: the client needs a pool for pipelines, and the " +
+			"first to ask for its AutoPipeline chooses the options")
+		return nil, errors.Join(off, pipeline.Close())
 	}
 	return pipeline, nil
 }

@@ -76,6 +76,7 @@ func TestDialUnreachable(t *testing.T) {
 	}
 	closed.Close()
 	refused := backend.Target{Network: "tcp", Addr: closed.Addr().String(), Password: "SECRET"}
+	noSocket := backend.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
 	silent := listen(t, func(net.Conn) {})
 	silentTLS := parse(t, "rediss://"+silent.Addr)
 	loading := fakeRedis(t, map[string]string{"ping": "-LOADING Redis is loading the dataset in memory\r\n"})
@@ -86,7 +87,7 @@ func TestDialUnreachable(t *testing.T) {
 		says   string
 	}{
 		{"refused", refused, backend.ErrUnreachable, "is it running"},
-		{"no socket", backend.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}, backend.ErrUnreachable, "unixsocket"},
+		{"no socket", noSocket, backend.ErrUnreachable, "unixsocket"},
 		{"black hole", silent, backend.ErrUnreachable, "did not answer"},
 		{"black hole behind TLS", silentTLS, backend.ErrTLS, "is this a TLS port?"},
 		{"loading", loading, nil, "try again"},

@@ -62,8 +62,8 @@ func explainDial(ctx context.Context, t Target, err error) error {
 	case redis.IsAuthError(err), redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
 		return explainAuth(t, err)
 	case redis.HasErrorPrefix(err, "SELECT is not allowed in cluster mode"):
-		return fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL", ErrURL, t.Addr,
-			t.DB)
+		return fmt.Errorf("%w: %s is a node of a Redis Cluster, which has database 0 only: leave /%d out of its URL",
+			ErrURL, t.Addr, t.DB)
 	case redis.IsMaxClientsError(err):
 		return fmt.Errorf("%w at %s: %w; raise its maxclients or use fewer workers", ErrUnreachable, t.Addr, err)
 	case is[redis.Error](err):
@@ -73,10 +73,12 @@ func explainDial(ctx context.Context, t Target, err error) error {
 }
 
 func explainAuth(t Target, err error) error {
-	who, hint := "user "+t.Username, "check the user in the URL and the password in REDIS_PASSWORD, --password-file or the URL"
+	who := "user " + t.Username
+	hint := "check the user in the URL and the password in REDIS_PASSWORD, --password-file or the URL"
 	switch {
 	case t.Password == "": // and the name may be a password, see Target.String
-		who, hint = "a user without a password", "give one in REDIS_PASSWORD, with --password-file or as :PASSWORD@ in the URL"
+		who = "a user without a password"
+		hint = "give one in REDIS_PASSWORD, with --password-file or as :PASSWORD@ in the URL"
 	case t.Username == "":
 		who = "the default user"
 	}
@@ -141,7 +143,8 @@ func reachHint(t Target, err error) string {
 	case errors.Is(err, context.DeadlineExceeded), late != nil && late.Timeout():
 		return "something accepted the connection but did not answer: is it Redis, and is it not stopped?"
 	}
-	return "it hung up before it answered: are its maxclients in use? does it expect TLS? then use rediss:// instead of redis://"
+	return "it hung up before it answered: are its maxclients in use? does it expect TLS? " +
+		"then use rediss:// instead of redis://"
 }
 
 // Denied reports whether the server refused a command because the user's ACL forbids it, and which command:
@@ -201,7 +204,11 @@ func Explain(err error) error {
 // answered reports whether the server refused with an error code, at once or when it discarded a transaction for it.
 func answered(err error, code string) bool {
 	reply, _ := errors.AsType[redis.Error](err)
-	return reply != nil && (strings.HasPrefix(reply.Error(), code+" ") || strings.Contains(reply.Error(), "because of: "+code+" "))
+	if reply == nil {
+		return false
+	}
+	text := reply.Error()
+	return strings.HasPrefix(text, code+" ") || strings.Contains(text, "because of: "+code+" ")
 }
 
 // OfContext returns err, marked as the context's error if ctx is over: a command that ctx's deadline interrupts returns

@@ -62,17 +62,17 @@ func TestDenied(t *testing.T) {
 }
 
 func TestDeniedSpellings(t *testing.T) {
-	for text, want := range map[string]string{
-		"NOPERM this user has no permissions to run the 'get' command or its subcommand":                           "get",
-		"NOPERM this user has no permissions to run the 'config|get' command":                                      "config|get",
-		"NOPERM User bob has no permissions to run the 'zadd' command":                                             "zadd",
-		"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command":                      "zadd",
-		"NOPERM this user has no permissions to access one of the keys used as arguments":                          "",
-		"NOPERM No permissions to access a channel":                                                                "",
-		"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command": "zadd",
+	for _, c := range []struct{ text, command string }{
+		{"NOPERM this user has no permissions to run the 'get' command or its subcommand", "get"},
+		{"NOPERM this user has no permissions to run the 'config|get' command", "config|get"},
+		{"NOPERM User bob has no permissions to run the 'zadd' command", "zadd"},
+		{"NOPERM ACL failure in script: User bob has no permissions to run the 'zadd' command", "zadd"},
+		{"NOPERM this user has no permissions to access one of the keys used as arguments", ""},
+		{"NOPERM No permissions to access a channel", ""},
+		{"EXECABORT Transaction discarded because of: NOPERM User bob has no permissions to run the 'zadd' command", "zadd"},
 	} {
-		if got, ok := backend.Denied(answer(text)); got != want || !ok {
-			t.Errorf("%s: read as %q, %v", text, got, ok)
+		if got, ok := backend.Denied(answer(c.text)); got != c.command || !ok {
+			t.Errorf("%s: read as %q, %v", c.text, got, ok)
 		}
 	}
 	for _, err := range []error{nil, errors.New("has no permissions to run the 'x' command"), answer("ERR x")} {
@@ -103,7 +103,8 @@ func TestConnectionTimesOutBeforeTheContext(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a time-out at the context's deadline: %v", err)
 	}
-	if err = backend.OfContext(t.Context(), os.ErrDeadlineExceeded); errors.Is(err, context.DeadlineExceeded) {
+	err = backend.OfContext(t.Context(), os.ErrDeadlineExceeded)
+	if errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a time-out of the connection's own: %v", err)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lookAgain is how long a connection waits before it tries once more what was refused because keys are on their way, and
-// moving for how long it does so.
+// lookAgain is how long a connection waits before it tries once more what was refused because keys are on
+// their way, and moving for how long it does so.
 const (
 	lookAgain = 10 * time.Millisecond
 	moving    = 5 * time.Second
 )
 
-// Redirected reports whether a server refused a command, or discarded a transaction, because another server is responsible
-// for its keys, or because none is at the moment. The command was certainly not executed. A connection of
+// Redirected reports whether a server refused a command, or discarded a transaction, because another server is
+// responsible for its keys, or because none is at the moment. The command was certainly not executed. A connection of
 // [Cluster.Dialer] goes to whoever is responsible with its next command.
 func Redirected(err error) bool { return redirectOf(err) != (redirect{}) }
 
@@ -33,7 +33,8 @@ const (
 	tryAgain = "TRYAGAIN" // it is this server, but not now: the keys are on their way
 )
 
-// redirectOf reads a server's refusal. With the other codes the server is no master, knows of none, or misses its replicas.
+// redirectOf reads a server's refusal. With the other codes the server is no master, knows of none, or misses
+// its replicas.
 func redirectOf(err error) redirect {
 	if addr, ok := redis.IsMovedError(err); ok {
 		return redirect{moved, addr}
@@ -41,7 +42,9 @@ func redirectOf(err error) redirect {
 	if addr, ok := redis.IsAskError(err); ok {
 		return redirect{ask, addr}
 	}
-	for _, code := range []string{tryAgain, "READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS"} {
+	for _, code := range []string{
+		tryAgain, "READONLY", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "LOADING", "NOREPLICAS",
+	} {
 		if answered(err, code) {
 			return redirect{code: code}
 		}
@@ -59,8 +62,8 @@ func firstRefused(cmds []redis.Cmder, err error) redirect {
 	return redirectOf(err)
 }
 
-// follower is the redis.Hook that sends refused commands where they belong. It is the first hook, so that the others see
-// each attempt.
+// follower is the redis.Hook that sends refused commands where they belong. It is the first hook, so that the
+// others see each attempt.
 type follower struct{ dialer *dialer }
 
 func (f follower) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -103,8 +106,8 @@ func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// follow sends those of the commands that were refused because of a redirect again, and again. It returns the error of the
-// first command that has one, as a pipeline does; err is that of having sent them all.
+// follow sends those of the commands that were refused because of a redirect again, and again. It returns the error of
+// the first command that has one, as a pipeline does; err is that of having sent them all.
 func (f follower) follow(ctx context.Context, cmds []redis.Cmder, err error, send func([]redis.Cmder) error) error {
 	giveUp := time.Now().Add(moving)
 	for to := firstRefused(cmds, err); f.again(ctx, to, giveUp); to = firstRefused(cmds, err) {
@@ -195,8 +198,8 @@ func (d *dialer) leave() {
 	clear(d.open)
 }
 
-// reach connects to the server, of a cluster to the slot's master. Where that one cannot be reached, the nodes say whether
-// another has taken its place.
+// reach connects to the server, of a cluster to the slot's master. Where that one cannot be reached, the
+// nodes say whether another has taken its place.
 func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
 	if d.cluster == nil {
 		return d.connect(ctx, d.tried())

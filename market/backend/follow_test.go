@@ -90,7 +90,8 @@ func TestConnFollowsASlotThatMoves(t *testing.T) {
 		return p.MGet(ctx, "{m}:1", "{m}:2").Err()
 	})
 	if !redis.IsExecAbortError(err) && !backend.Redirected(err) || !backend.Redirected(cmds[0].Err()) {
-		t.Errorf("a transaction over both keys: %v, and its first command: %v; want it discarded, and why", err, cmds[0].Err())
+		t.Errorf("a transaction over both keys: %v, and its first command: %v; want it discarded, and why",
+			err, cmds[0].Err())
 	}
 	if err := move.Keys(ctx); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,9 @@ import (
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
 
-	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the Target has:
-	// other users of this machine can reach the port. The server reads it from its standard input, where nobody sees it.
+	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the
+	// Target has: other users of this machine can reach the port. The server reads it from its standard input,
+	// where nobody sees it.
 	Password string
 
 	// Args are added to the command line, for example "--maxmemory", "10mb". --port and --requirepass are

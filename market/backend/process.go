@@ -56,8 +56,8 @@ type run struct {
 	exited chan struct{} // closed when the process has been reaped
 }
 
-// MakeFolder makes the temporary folder, if there is no folder yet. It first removes those of processes that were killed
-// before they could do so themselves.
+// MakeFolder makes the temporary folder, if there is no folder yet. It first removes those of processes that
+// were killed before they could do so themselves.
 func (p *Process) MakeFolder() (err error) {
 	if p.Folder != "" {
 		return nil
@@ -66,7 +66,8 @@ func (p *Process) MakeFolder() (err error) {
 	for _, mark := range left {
 		removeUnused(mark)
 	}
-	if p.Folder, err = os.MkdirTemp("", "marketsim-"+p.Name+"-"); err == nil {
+	p.Folder, err = os.MkdirTemp("", "marketsim-"+p.Name+"-")
+	if err == nil {
 		p.own, err = markInUse(p.Folder)
 	}
 	if err != nil {
@@ -75,8 +76,8 @@ func (p *Process) MakeFolder() (err error) {
 	return nil
 }
 
-// inUse is a file in each temporary folder. On Unix it is locked by this process, and by the server that inherits it, until
-// both are gone.
+// inUse is a file in each temporary folder. On Unix it is locked by this process, and by the server that
+// inherits it, until both are gone.
 const inUse = "in-use"
 
 // Start starts the process and returns when it serves, within a minute. The error holds the last lines of its log if
@@ -248,9 +249,10 @@ func Await(ctx context.Context, every time.Duration, check func() error) error {
 	}
 }
 
-// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range in which the
-// system gives ports to outgoing connections: one of these could take the port of a server that is being restarted. Another
-// server may take one before it is used: when a server has ended at once, OnFreePorts tries again with other ports.
+// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range
+// in which the system gives ports to outgoing connections: one of these could take the port of a server that
+// is being restarted. Another server may take one before it is used: when a server has ended at once,
+// OnFreePorts tries again with other ports.
 func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -260,7 +262,8 @@ func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) e
 		if err != nil {
 			return fmt.Errorf("finding a free port: %w", err)
 		}
-		if err = start(ports); !errors.Is(err, errEnded) || try == portTries {
+		err = start(ports)
+		if !errors.Is(err, errEnded) || try == portTries {
 			return err
 		}
 	}
@@ -275,7 +278,8 @@ func freePorts(ctx context.Context, n int) (ports []string, err error) {
 		}
 		port := strconv.Itoa(lowest + rand.IntN(highest-lowest))
 		l, failed := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
-		if err = failed; err == nil {
+		err = failed
+		if err == nil {
 			defer l.Close() // not before all are found, or one could be found twice
 			ports = append(ports, port)
 		}

@@ -165,10 +165,9 @@ func (c *Conn) InfoFields(ctx context.Context, section string) (map[string]strin
 	return fields, nil
 }
 
-// Preflight checks that a market can live on the server at the other end: Redis 6.2 or newer (or Valkey, which reports the
-// version of Redis it is compatible with), done with loading, and not a replica that refuses writes. The error wraps
-// [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing to check, and does
-// not pass.
+// Preflight checks that a market can live on the server at the other end: Redis 6.2 or newer (or Valkey, which reports
+// the version of Redis it is compatible with), done with loading, and not a replica that refuses writes. The error
+// wraps [ErrUnsuitable], or says which command the user may not run. Miniredis has nothing to check, and does not pass.
 func Preflight(ctx context.Context, c *Conn) error {
 	is, err := c.InfoFields(ctx, "default")
 	if err != nil {

@@ -43,11 +43,14 @@ func TestStart(t *testing.T) {
 		{"else the next", "", nil, []backend.Starter{fails, embedded}, nil,
 			"a embedded (local: no redis-server in PATH: not available): its numbers are not Redis's"},
 		{"none", "", nil, []backend.Starter{fails}, backend.ErrUnavailable, "local: no redis-server in PATH"},
-		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil, "a embedded: its numbers are not Redis's"},
-		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable, "no server could be started"},
+		{"forced", backend.NameEmbedded, &url, []backend.Starter{works, embedded}, nil,
+			"a embedded: its numbers are not Redis's"},
+		{"forced but missing", backend.NameLocal, nil, []backend.Starter{fails, embedded}, backend.ErrUnavailable,
+			"no server could be started"},
 		{"forced url", backend.NameURL, &url, []backend.Starter{works}, nil, "there:6379"},
 		{"forced url without one", backend.NameURL, nil, []backend.Starter{works}, backend.ErrChoice, "--redis"},
-		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice, `"cloud": use one of url, local, embedded`},
+		{"unknown", "cloud", nil, []backend.Starter{works, embedded}, backend.ErrChoice,
+			`"cloud": use one of url, local, embedded`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := backend.Start(t.Context(), tc.choice, tc.url, tc.starters...)
@@ -68,7 +71,9 @@ func TestStart(t *testing.T) {
 func TestStartIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := backend.Start(ctx, "", nil, fakeStarter{backend.NameLocal, ctx.Err()}, fakeStarter{backend.NameEmbedded, nil})
+	cancelled := fakeStarter{backend.NameLocal, ctx.Err()}
+	next := fakeStarter{backend.NameEmbedded, nil}
+	_, err := backend.Start(ctx, "", nil, cancelled, next)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that a cancelled start does not go on to the next backend", err)
 	}

@@ -18,12 +18,22 @@ type Counts struct {
 
 // Sub returns what was counted between the earlier counts b and c.
 func (c Counts) Sub(b Counts) Counts {
-	return Counts{c.RoundTrips - b.RoundTrips, c.Commands - b.Commands, c.BytesSent - b.BytesSent, c.BytesReceived - b.BytesReceived}
+	return Counts{
+		RoundTrips:    c.RoundTrips - b.RoundTrips,
+		Commands:      c.Commands - b.Commands,
+		BytesSent:     c.BytesSent - b.BytesSent,
+		BytesReceived: c.BytesReceived - b.BytesReceived,
+	}
 }
 
 // Add returns the sum of c and b.
 func (c Counts) Add(b Counts) Counts {
-	return Counts{c.RoundTrips + b.RoundTrips, c.Commands + b.Commands, c.BytesSent + b.BytesSent, c.BytesReceived + b.BytesReceived}
+	return Counts{
+		RoundTrips:    c.RoundTrips + b.RoundTrips,
+		Commands:      c.Commands + b.Commands,
+		BytesSent:     c.BytesSent + b.BytesSent,
+		BytesReceived: c.BytesReceived + b.BytesReceived,
+	}
 }
 
 // Stats counts what connections carry, for all strategies in the same way and without allocating. What a [Conn] carries
@@ -69,7 +79,8 @@ type meter struct {
 // newMeter counts where the context of Dial says.
 func newMeter(ctx context.Context) *meter {
 	m := &meter{shared: ctx.Value(contextKey("pipelining")) != nil}
-	if m.Stats, _ = ctx.Value(contextKey("stats")).(*Stats); m.Stats == nil || m.shared {
+	m.Stats, _ = ctx.Value(contextKey("stats")).(*Stats)
+	if m.Stats == nil || m.shared {
 		m.Stats = &Stats{}
 	}
 	return m
@@ -77,7 +88,8 @@ func newMeter(ctx context.Context) *meter {
 
 // ended counts so many commands that one call has sent.
 func (m *meter) ended(n int) {
-	if m.calls.Add(-1); m.live.Load() {
+	m.calls.Add(-1)
+	if m.live.Load() {
 		m.Count(Counts{Commands: int64(n)})
 	}
 }

@@ -43,8 +43,8 @@ func (t Target) Through(addr string) Target {
 
 const hidden = "xxxxx" // as net/url has it
 
-// WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands alone, but
-// without the password.
+// WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands
+// alone, but without the password.
 func (t Target) WithoutPassword() string {
 	if t.Username == "" || t.Password == "" {
 		return t.url(nil)
@@ -93,14 +93,14 @@ func ParseURL(raw string) (Target, error) {
 	}
 	for name := range u.Query() {
 		if name != "db" && name != "skip_verify" {
-			return Target{}, fmt.Errorf("%w: it has a query parameter that cannot be set here: marketsim needs its own connection "+
-				"options (only db, and skip_verify with rediss://, are known)", ErrURL)
+			return Target{}, fmt.Errorf("%w: it has a query parameter that cannot be set here: marketsim needs its own "+
+				"connection options (only db, and skip_verify with rediss://, are known)", ErrURL)
 		}
 	}
 	o, err := redis.ParseURL(raw)
 	if err != nil || o.DB < 0 || (u.Host == "") != (u.Scheme == "unix") || !validPort(u.Port()) {
-		return Target{}, fmt.Errorf("%w: it is not of the form redis://[user[:password]@]host[:port][/db], rediss:// the same "+
-			"[?skip_verify=true], or unix:///path/to/redis.sock[?db=N]; %s", ErrURL, encodeHint)
+		return Target{}, fmt.Errorf("%w: it is not of the form redis://[user[:password]@]host[:port][/db], rediss:// "+
+			"the same [?skip_verify=true], or unix:///path/to/redis.sock[?db=N]; %s", ErrURL, encodeHint)
 	}
 	return Target{
 		Network: o.Network, Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLS: o.TLSConfig,

@@ -1,8 +1,8 @@
 // Package backoff says how long to wait before something is tried again, and how often it is tried.
 //
-// A wait that grows with each failure thins out the tries of many clients; a random part keeps those who failed together
-// from meeting again. In the simulation of the source, back-off without jitter leaves most of the collisions, and full
-// jitter does the least work.
+// A wait that grows with each failure thins out the tries of many clients; a random part keeps those who
+// failed together from meeting again. In the simulation of the source, back-off without jitter leaves most of
+// the collisions, and full jitter does the least work.
 //
 // Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 package backoff
@@ -26,7 +26,8 @@ const (
 // Parameters of whatever tries again.
 var (
 	KindParam = param.Choice("backoff",
-		"how the wait grows with each failure: exp doubles it, full is random up to that, decorrelated up to 3 times the last",
+		"how the wait grows with each failure: exp doubles it, full is random up to that, "+
+			"decorrelated up to 3 times the last",
 		None, Exponential, Full, Decorrelated)
 	CapParam    = param.Duration("cap", 100*time.Millisecond, time.Microsecond, "longest wait of a back-off")
 	JitterParam = param.Fraction("jitter", "random part of the wait: 0.5 is from half of it to one and a half")

@@ -88,7 +88,12 @@ func TestParametersThatDoNotGoTogether(t *testing.T) {
 			t.Errorf("%v is accepted", v)
 		}
 	}
-	for _, v := range []param.Values{{}, {"jitter": "0.5"}, {"backoff": "exp", "jitter": "0.5"}, {"backoff": "full", "cap": "1s"}} {
+	for _, v := range []param.Values{
+		{},
+		{"jitter": "0.5"},
+		{"backoff": "exp", "jitter": "0.5"},
+		{"backoff": "full", "cap": "1s"},
+	} {
 		if err := backoff.Check(v); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}

@@ -94,7 +94,8 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 	}
 }
 
-// Locks by commands that not every server has, on one that has them. No server that can be had has DELEX: miniredis does.
+// Locks by commands that not every server has, on one that has them. No server that can be had has DELEX:
+// miniredis does.
 func TestLocksByNewerCommandsConform(t *testing.T) {
 	t.Parallel()
 	watched, err := lock.WithWatchdog(kind(t, "set-px"))

@@ -94,9 +94,10 @@ func setExFixed() Kind {
 // holder reads and compares the token before it deletes the key: GET, compare, DEL. It promises that a crashed holder
 // does not hold it for good, and seems to promise that only its holder releases it.
 //
-// What breaks it: comparing and deleting are two commands. If the lease expires between them and the next worker takes
-// the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in one script, setnx under
-// WATCH. An acquisition whose reply was lost keeps the lock until it expires (lost-acquire), unless lost-reply=released.
+// What breaks it: comparing and deleting are two commands. If the lease expires between them and the next
+// worker takes the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in
+// one script, setnx under WATCH. An acquisition whose reply was lost keeps the lock until it expires
+// (lost-acquire), unless lost-reply=released.
 //
 // Source: articles that stop one step before the script of redis.io/commands/set.
 func setExCompare() Kind {
@@ -150,7 +151,8 @@ const (
 )
 
 var getSetTakeoverParam = param.Choice("takeover",
-	"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)", "getset", takeoverDel)
+	"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)",
+	"getset", takeoverDel)
 
 var getSetReleaseParam = param.Choice("release",
 	"who deletes the key: a holder that is late too (always), or only one whose time is not past (in-time)",

@@ -17,9 +17,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// Ten instances of a service come at the same moment to run today's draw, and one comes late. Whatever the lock, the late
-// one draws again where the winner releases the lock, or where its draw outlasts the lease. What helps is a key that is
-// named by the day, outlives the day and is never released.
+// Ten instances of a service come at the same moment to run today's draw, and one comes late. Whatever the lock, the
+// late one draws again where the winner releases the lock, or where its draw outlasts the lease. What helps is a key
+// that is named by the day, outlives the day and is never released.
 func ExampleLocker_try() {
 	ctx := context.Background()
 	server, err := embedded.Starter{}.Start(ctx)
@@ -34,7 +34,10 @@ func ExampleLocker_try() {
 		draw      func(*lock.Lease) error
 	}{
 		{"released", "draw", time.Hour, func(l *lock.Lease) error { return l.Release(ctx) }},
-		{"outlasts its lease", "long", 10 * time.Millisecond, func(*lock.Lease) error { time.Sleep(20 * time.Millisecond); return nil }},
+		{"outlasts its lease", "long", 10 * time.Millisecond, func(*lock.Lease) error {
+			time.Sleep(20 * time.Millisecond)
+			return nil
+		}},
 		{"named by the day", "2026-11-23", 48 * time.Hour, func(*lock.Lease) error { return nil }},
 	} {
 		var draws atomic.Int64
@@ -65,7 +68,9 @@ func ExampleLocker_try() {
 }
 
 // instance connects one instance, which takes locks of a kind.
-func instance(ctx context.Context, server *backend.Server, name string, ttl time.Duration) (*backend.Conn, lock.Locker) {
+func instance(
+	ctx context.Context, server *backend.Server, name string, ttl time.Duration,
+) (*backend.Conn, lock.Locker) {
 	conn, err := server.Dial(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -102,11 +102,12 @@ func All() []Kind {
 // Parameters that several locks have, those in packages of their own too. Equal names, defaults and limits make runs
 // comparable.
 var (
-	PollParam = param.Duration("poll", time.Millisecond, 10*time.Microsecond, "wait between two attempts to take the lock")
+	PollParam = param.Duration("poll", time.Millisecond, 10*time.Microsecond,
+		"wait between two attempts to take the lock").As(param.Poll)
 	// TTLParam also bounds the watchdog's renewals.
 	TTLParam = param.Duration("ttl", 10*time.Second, 10*time.Millisecond,
-		"how long the lock is held at most without renewal")
-	TimeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take")
+		"how long the lock is held at most without renewal").As(param.Lease)
+	TimeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take").As(param.Timeout)
 )
 
 // A Need is a kind of server.

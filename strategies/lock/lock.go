@@ -8,11 +8,12 @@
 // A new lock here is one file and one line in All. The file holds:
 //   - a function that returns the Kind. Its doc comment has three parts: how the lock works and what it promises,
 //     "What breaks it:", and "Source:".
-//   - a function that says how one acquisition takes the lock and what its Lease can do: it sets the fields of a [hold].
+//   - a function that says how one acquisition takes the lock and what its Lease can do: it sets the fields
+//     of a [hold].
 //
-// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. [subscribing] does so for a lock
-// whose waiters are notified (see queue and redisson). Lua scripts are files beside the lock, embedded. Package locktest
-// then checks each promise.
+// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. [subscribing] does so
+// for a lock whose waiters are notified (see queue and redisson). Lua scripts are files beside the lock,
+// embedded. Package locktest then checks each promise.
 package lock
 
 import (
@@ -67,7 +68,8 @@ type Lease struct {
 	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
 	Release func(context.Context) error
 
-	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free. Nil: always 0.
+	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free.
+	// Nil: always 0.
 	Left func() int
 
 	// Noticed is cancelled, with cause ErrLost, when the lock is known to be lost; nil: a loss goes unnoticed.

@@ -66,7 +66,8 @@ func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
 // releases returns what Release returns, given how many keys or entries the release found to be its own. ErrLost stays
 // recognizable.
 func (h *hold) releases(found int64, err error) error {
-	if err = lost(found, err); err != nil {
+	err = lost(found, err)
+	if err != nil {
 		return fmt.Errorf("release %s: %w", h.key, err)
 	}
 	return nil
@@ -153,7 +154,8 @@ const (
 	lostReplySummary  = "a lock that may be held although its reply was lost is kept or released"
 )
 
-// What an acquisition does that fails after it may have taken the lock: by default what was published, or what mends it.
+// What an acquisition does that fails after it may have taken the lock: by default what was published, or
+// what mends it.
 var (
 	keptParam     = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
 	releasedParam = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)

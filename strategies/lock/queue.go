@@ -57,7 +57,8 @@ func queueHold(h *hold) {
 	}
 	patience := (queuePatience * look).Milliseconds()
 	h.take = func(ctx context.Context) (bool, error) {
-		left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, h.ttl().Milliseconds(), how).Int64()
+		ttl := h.ttl().Milliseconds()
+		left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, ttl, how).Int64()
 		h.again = min(time.Duration(left)*time.Millisecond, look)
 		return err == nil && left == 0, err
 	}

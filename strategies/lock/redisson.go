@@ -43,10 +43,11 @@ func redisson() Kind {
 
 // redissonTTLParam is not TTLParam because its default is Redisson's lockWatchdogTimeout.
 var redissonTTLParam = param.Duration("ttl", 30*time.Second, 10*time.Millisecond,
-	"how long the lock outlives its holder; the watchdog renews it after each third of that")
+	"how long the lock outlives its holder; the watchdog renews it after each third of that").As(param.Lease)
 
 const noLease = "none"
 
+// leaseParam has no role: whoever gives it chooses another lock, without a watchdog.
 var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
 	"how long the lock is held at most; if given, there is no watchdog")
 

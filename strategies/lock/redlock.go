@@ -31,8 +31,8 @@ import (
 // clients who come at once can split the nodes between them, and none gets the lock.
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
-// published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much longer,
-// and its holder works on beside the next one; if it is set ahead, a lock that was granted is given back.
+// published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
+// longer, and its holder works on beside the next one; if it is set ahead, a lock that was granted is given back.
 //
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
@@ -70,7 +70,8 @@ func redlock() Kind {
 const wallClock = "wall"
 
 var (
-	clockParam = param.Choice("clock", "what measures the time taken: the monotonic clock, drift deducted, or the wall clock",
+	clockParam = param.Choice("clock",
+		"what measures the time taken: the monotonic clock, drift deducted, or the wall clock",
 		"monotonic", wallClock)
 	nodeTimeoutParam = param.Duration("node-timeout", 50*time.Millisecond, time.Millisecond,
 		"how long one master may take to answer, at most a quarter of ttl")

@@ -14,7 +14,9 @@ import (
 )
 
 // answeringMasters opens a redlock over five masters that are functions, for tests on synctest's clock.
-func answeringMasters(t testing.TB, params param.Values, master func(i int) answers, now ...func() time.Time) lock.Locker {
+func answeringMasters(
+	t testing.TB, params param.Values, master func(i int) answers, now ...func() time.Time,
+) lock.Locker {
 	t.Helper()
 	env := lock.Env{Key: func(name string) string { return name }, Params: params}
 	if len(now) > 0 {
@@ -82,8 +84,8 @@ func TestRedlockCountsTheTimeTakenAndDrift(t *testing.T) {
 	}
 }
 
-// A client whose wall clock is set while it asks the masters. If that is what it reads, it works on beside the next holder
-// after a step back, and gives back what it was granted after a step ahead.
+// A client whose wall clock is set while it asks the masters. If that is what it reads, it works on beside the next
+// holder after a step back, and gives back what it was granted after a step ahead.
 func TestRedlockByTheWallClockBelievesAStep(t *testing.T) {
 	const ttl = time.Second
 	for _, c := range []struct {
@@ -108,7 +110,8 @@ func TestRedlockByTheWallClockBelievesAStep(t *testing.T) {
 				}
 				readings := 0
 				set := func() time.Time {
-					if readings++; readings > 1 {
+					readings++
+					if readings > 1 {
 						return time.Now().Add(c.set)
 					}
 					return time.Now()

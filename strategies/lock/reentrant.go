@@ -14,9 +14,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One script
-// enters; one leaves, and answers: not yours, still held, or freed (see Lease.Left). It promises that only its holder
-// releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
+// reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
+// script enters; one leaves, and answers: not yours, still held, or freed (see Lease.Left). It promises that only its
+// holder releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
 //
 // The holder is a random name that a worker makes when it enters a free lock, and drops when it has left it. While it
 // is in, Acquire and Try of the same name by the same Locker enter again, just as Reenter does.
@@ -26,8 +26,8 @@ import (
 //   - If one worker does two things at a time, the lock does not separate them: it lets both in. With owner=fixed, the
 //     name of a thread for example, two processes of that name are one holder: both get in, and a late release by one
 //     leaves the lock of the other (pause-release).
-//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry then
-//     frees it, while whoever entered last is still at work.
+//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
+//     then frees it, while whoever entered last is still at work.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
 // Source: Redisson, RedissonLock (the hash and the scripts); java.util.concurrent, ReentrantLock.
@@ -141,7 +141,8 @@ func (s *stay) reenter(ctx context.Context) (*Lease, error) {
 	err := ErrLost
 	if s.entries > 0 && s.whole.Context().Err() == nil {
 		var in bool
-		if in, err = s.again(ctx); err == nil && !in {
+		in, err = s.again(ctx)
+		if err == nil && !in {
 			err = ErrLost
 		}
 	}
@@ -161,7 +162,8 @@ func (s *stay) entry() *Lease {
 			return s.releases(0, nil)
 		}
 		left = true
-		if s.entries--; s.entries == 0 && s.locker.in[s.key] == s {
+		s.entries--
+		if s.entries == 0 && s.locker.in[s.key] == s {
 			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
 		}
 		var err error
@@ -192,15 +194,15 @@ func (s *stay) entry() *Lease {
 //
 // What breaks it:
 //   - It expires whatever its holder does, at the latest after its last renewal, and the holder does not notice
-//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock. The lease can be
-//     asked whether it is still held (see Lease.StillMine), and nobody asks.
+//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock. The lease can
+//     be asked whether it is still held (see Lease.StillMine), and nobody asks.
 //   - It is renewed when it is just about to expire, and often that is too late. A shorter renew corrects it. A renewal
 //     that failed is made again at once, again and again, and is not counted.
 //   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
 //     taken before the renewer that sleeps looks at the flag again. They also share ten renewers: while ten sleep, an
 //     eleventh lock is not renewed, not even where the others have been released.
-//   - Entering again sends nothing, and succeeds although someone else holds the lock by then. If it writes the token once
-//     more by SET (reenter=set), the expiry is gone: after a crash the lock is held for good. SET KEEPTTL
+//   - Entering again sends nothing, and succeeds although someone else holds the lock by then. If it writes the token
+//     once more by SET (reenter=set), the expiry is gone: after a crash the lock is held for good. SET KEEPTTL
 //     (reenter=keepttl) keeps the expiry; like any SET without a condition it overwrites what another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).

@@ -64,8 +64,8 @@ func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
 	})
 }
 
-// The script of a release answers whether the lock is free, still held, or not the caller's, and each answer reaches the
-// caller: by its own count, and where another process counts under the same name.
+// The script of a release answers whether the lock is free, still held, or not the caller's, and each answer reaches
+// the caller: by its own count, and where another process counts under the same name.
 func TestReentrantReleaseAnswersWhatIsLeft(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		leaves := func(what string, lease *lock.Lease, err error, left int) {
@@ -83,7 +83,8 @@ func TestReentrantReleaseAnswersWhatIsLeft(t *testing.T) {
 		leaves("release of an expired lock", one, lock.ErrLost, 0)
 
 		b.try(b.worker("reentrant", setting{params: fixedOwner}))
-		leaves("release beside another process of the same name", b.try(b.worker("reentrant", setting{params: fixedOwner})), nil, 1)
+		same := b.try(b.worker("reentrant", setting{params: fixedOwner}))
+		leaves("release beside another process of the same name", same, nil, 1)
 	})
 }
 

@@ -154,7 +154,8 @@ func TestReentrantLocalRepeatsAFailedRenewalAtOnce(t *testing.T) {
 		lease := b.try(b.worker("reentrant-local", setting{
 			steps: renewals.observe, params: param.Values{"renewals": "1", "renew": "1h0m0s", "ttl": "1h0m0s"},
 			dial: func(ctx context.Context) (*redis.Client, error) {
-				if failed++; failed < 50 {
+				failed++
+				if failed < 50 {
 					return nil, errNoServer
 				}
 				return dialer(b.server)(ctx)

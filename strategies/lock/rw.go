@@ -85,9 +85,9 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
 // holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
 // held until its time-out has passed; readers and writers have one each. Each time the lock is taken, the whole hash is
-// set to expire after key-ttl, by the server's clock, so that nothing stays for good. A field is deleted only if it still
-// holds the time of the releaser. It promises that writers exclude each other and that a crashed holder does not hold it
-// for good. It does not promise to be shared, although several readers can hold it: see what breaks it.
+// set to expire after key-ttl, by the server's clock, so that nothing stays for good. A field is deleted only if it
+// still holds the time of the releaser. It promises that writers exclude each other and that a crashed holder does not
+// hold it for good. It does not promise to be shared, although several readers can hold it: see what breaks it.
 //
 // What breaks it: it has room for the time of one reader. A second reader overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
@@ -110,9 +110,12 @@ func rwHash() Kind {
 }
 
 var (
-	readTTLParam  = param.Duration("read-ttl", time.Second, 10*time.Millisecond, "how long a reader counts at most")
-	writeTTLParam = param.Duration("write-ttl", 3*time.Second, 10*time.Millisecond, "how long a writer counts at most")
-	keyTTLParam   = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
+	readTTLParam = param.Duration("read-ttl", time.Second, 10*time.Millisecond,
+		"how long a reader counts at most").As(param.Lease)
+	writeTTLParam = param.Duration("write-ttl", 3*time.Second, 10*time.Millisecond,
+		"how long a writer counts at most").As(param.Lease)
+	// keyTTLParam is no lease: readers and writers who count the others' times do not wait for it.
+	keyTTLParam = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
 		"how long the hash lasts after the lock was taken, whatever clients' clocks say")
 )
 
@@ -169,7 +172,7 @@ func rwSafe() Kind {
 }
 
 var barParam = param.Duration("bar", 10*time.Second, 0,
-	"how long one who waits keeps new readers or the next writer out at most")
+	"how long one who waits keeps new readers or the next writer out at most").As(param.Lease)
 
 func rwSafeKeys(key string) []string {
 	return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}

@@ -78,7 +78,8 @@ const (
 )
 
 var (
-	naiveReleaseParam = param.Choice("release", "compares a token under WATCH (watch), or deletes the key of anybody (del)",
+	naiveReleaseParam = param.Choice("release",
+		"compares a token under WATCH (watch), or deletes the key of anybody (del)",
 		byWatch, byDel)
 	expireParam = param.Choice("expire",
 		"EXPIRE or PEXPIRE, as ttl needs (exact), or EXPIRE in seconds rounded down, of which 0 deletes the lock",
@@ -90,9 +91,10 @@ var (
 // that it holds the lock. It is released as setnx is. It promises that only its holder releases it and that a crashed
 // holder does not hold it for good, if somebody waits.
 //
-// What breaks it: a holder that is paused for longer than the TTL, as with set-px. A holder that is paused between its
-// two commands is overtaken too, before it has worked at all: the TTL that a waiter set passes, the next worker takes
-// the lock, and the holder's EXPIRE succeeds on a lock that is not its own (pause-half-taken). The book does not check this.
+// What breaks it: a holder that is paused for longer than the TTL, as with set-px. A holder that is paused
+// between its two commands is overtaken too, before it has worked at all: the TTL that a waiter set passes, the
+// next worker takes the lock, and the holder's EXPIRE succeeds on a lock that is not its own
+// (pause-half-taken). The book does not check this.
 //
 // A rendering of the book in Java divides milliseconds by 1000 for EXPIRE (expire=seconds): with a TTL below one second
 // EXPIRE 0 deletes the lock that was just taken. It polls every second (poll=1s).
@@ -130,7 +132,8 @@ func (h *hold) deleteWatched(ctx context.Context) error {
 		err := h.rdb.Watch(ctx, func(tx *redis.Tx) error { return h.deleteIfMine(ctx, tx) }, h.key)
 		switch {
 		case errors.Is(err, redis.TxFailedErr):
-		case backend.Redirected(err) && ctx.Err() == nil && time.Now().Before(giveUp): // its slot moves, and nothing was deleted
+		case backend.Redirected(err) && ctx.Err() == nil && time.Now().Before(giveUp):
+			// Its slot moves, and nothing was deleted.
 			time.Sleep(h.env.Params.Duration(PollParam))
 		default:
 			return h.releases(1, err)

@@ -56,7 +56,8 @@ func TestSetNXMixedWithAnExpiry(t *testing.T) {
 		waiter := b.worker("setnx-expire", setting{})
 		looks := 0
 		lease := b.acquire(b.worker("setnx", setting{steps: whenever(step.Looked, func() {
-			if looks++; looks == 1 {
+			looks++
+			if looks == 1 {
 				_, err := waiter.Try(t.Context(), name)
 				wants(t, "Try of a held lock", err, lock.ErrHeld)
 			}
@@ -147,7 +148,8 @@ func TestSetNXExpireInWholeSeconds(t *testing.T) {
 				wants(t, "release", first.Release(t.Context()), lock.ErrLost)
 				wants(t, "release of the second", second.Release(t.Context()), lock.ErrLost)
 				long := b.worker(lockName, setting{params: param.Values{"expire": "seconds", "ttl": "1m0.9s"}})
-				if b.try(long); b.ttl() > time.Minute || b.ttl() < time.Second {
+				b.try(long)
+				if b.ttl() > time.Minute || b.ttl() < time.Second {
 					t.Errorf("after 1m0.9s in whole seconds it has the TTL %s", b.ttl())
 				}
 			})

@@ -36,8 +36,9 @@ func TestSetPXFastClock(t *testing.T) {
 			eachServer(t, func(t *testing.T, b *bench) {
 				w := b.worker("set-px", setting{now: showing(time.Now().Add(hour)), params: param.Values{"expiry": expiry}})
 				b.try(w)
-				if ttl := b.ttl(); ttl < time.Second || relative != (ttl <= 10*time.Second) || relative != w.Promises().ClockIndependent {
-					t.Errorf("it expires in %s; clock-independent: %v", ttl, w.Promises().ClockIndependent)
+				ttl, independent := b.ttl(), w.Promises().ClockIndependent
+				if ttl < time.Second || relative != (ttl <= 10*time.Second) || relative != independent {
+					t.Errorf("it expires in %s; clock-independent: %v", ttl, independent)
 				}
 			})
 		})
@@ -89,7 +90,8 @@ func TestSetPXSaysThatGetNeedsANewerServer(t *testing.T) {
 	b.must(old.Register("SET", func(c *server.Peer, _ string, _ []string) { c.WriteError("ERR syntax error") }))
 	through := backend.NewServer(backend.NameURL, backend.Target{Network: "tcp", Addr: old.Addr().String()}, "old", nil)
 	w := b.worker("set-px", setting{through: through, params: param.Values{"get": "on"}})
-	if _, err := w.Try(t.Context(), name); err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {
+	_, err = w.Try(t.Context(), name)
+	if err == nil || !strings.Contains(err.Error(), "get=on needs Redis 7.0 or newer") {
 		t.Errorf("Try: %v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// A table is a store outside Redis, such as one of a database, in which an order is written. It checks nothing, or what two
-// kinds of constraint check.
+// A table is a store outside Redis, such as one of a database, in which an order is written. It checks
+// nothing, or what two kinds of constraint check.
 type table struct {
 	fenced, unique bool
 
@@ -38,9 +38,9 @@ func (s *table) write(buyer string, fence int64) error {
 	return nil
 }
 
-// What a lock in Redis guards need not be in Redis. The holder pauses, its lease runs out, and the next one buys; then the first
-// writes late. The lock cannot prevent it. The store can: by a column with the fencing token, which each holder registers with
-// its first read, or by a unique key.
+// What a lock in Redis guards need not be in Redis. The holder pauses, its lease runs out, and the next one buys; then
+// the first writes late. The lock cannot prevent it. The store can: by a column with the fencing token, which each
+// holder registers with its first read, or by a unique key.
 func Example_store() {
 	ctx := context.Background()
 	server, err := embedded.Starter{}.Start(ctx)

@@ -19,15 +19,15 @@ import (
 // order has a time-out, and one waiter that gave up would end all trade in its item. So a number that is given up is
 // put into a set, and the release that comes to it skips it. Try takes a number only if it is served at once.
 //
-// What breaks it: it never expires. A holder that dies blocks everybody behind it for good (scenario crash-holding), and
-// so does a waiter (crash-waiting): a dead client's number is not given up, because only that client could tell. A client
-// that loses the reply to INCR does not know its number, which then blocks too (lost-acquire), and one whose library
-// sends INCR again takes two numbers (resent-acquire). If the counters are lost the numbers repeat (restart-empty): a
-// former holder then has the same number as the present one, and releases the lock for it. That is why it does not
-// promise that only its holder releases it.
+// What breaks it: it never expires. A holder that dies blocks everybody behind it for good (scenario crash-holding),
+// and so does a waiter (crash-waiting): a dead client's number is not given up, because only that client could tell. A
+// client that loses the reply to INCR does not know its number, which then blocks too (lost-acquire), and one whose
+// library sends INCR again takes two numbers (resent-acquire). If the counters are lost the numbers repeat
+// (restart-empty): a former holder then has the same number as the present one, and releases the lock for it. That is
+// why it does not promise that only its holder releases it.
 //
-// Source: J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", 1991,
-// section 2.2: fetch-and-increment of next-ticket, and a poll of now-serving.
+// Source: J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors",
+// 1991, section 2.2: fetch-and-increment of next-ticket, and a poll of now-serving.
 func ticket() Kind {
 	return polling(Kind{
 		Name:     "ticket",

@@ -248,7 +248,8 @@ func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 				var sent time.Time
 				attempts := 0
 				l := answers(func(redis.Cmder) bool {
-					if attempts++; attempts <= 20 {
+					attempts++
+					if attempts <= 20 {
 						sent = time.Now()
 						time.Sleep(100 * time.Millisecond)
 					}
@@ -285,7 +286,8 @@ func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
 	acquire := func(t testing.TB, renewals int) (*lock.Lease, error) {
 		released := func(context.Context) error { return nil }
 		renewed := func(context.Context) error {
-			if renewals--; renewals < 0 {
+			renewals--
+			if renewals < 0 {
 				return errNoServer
 			}
 			return nil

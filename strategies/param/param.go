@@ -10,9 +10,21 @@ import (
 	"time"
 )
 
+// Role is what a duration is for, where that is one of a few things that tests and scenarios set for all locks and
+// strategies alike.
+type Role int
+
+// The roles. The zero value is none of them.
+const (
+	Lease   Role = iota + 1 // how long somebody who does not come back holds the lock, or keeps others out, at most
+	Timeout                 // how long an operation, or the acquisition of a lock, may take
+	Poll                    // the wait between two attempts
+)
+
 // Param is one parameter. Its value is text in a normal form, so that equal settings are spelled alike.
 type Param struct {
 	Name    string
+	Role    Role
 	Default string // in normal form
 	Summary string // one line, with the unit
 	// Normalize returns the normal form of a value, or an error that says what is allowed.
@@ -34,6 +46,12 @@ func Duration(name string, def, min time.Duration, summary string) Param {
 			return d.String(), nil
 		},
 	}
+}
+
+// As is the parameter with a role.
+func (p Param) As(role Role) Param {
+	p.Role = role
+	return p
 }
 
 // DurationOr is a parameter that is a word, its default, or a time of at least min.

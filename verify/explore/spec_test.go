@@ -10,6 +10,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
@@ -17,9 +18,9 @@ import (
 // errElsewhere is returned, wrapped, for a spec whose lock does not live in the server in memory.
 var errElsewhere = errors.New("its lock needs other servers")
 
-// short are the parameters of explored specs that do not give them: leases that a pause outlasts before a connection
-// times out, and few polls, since each is a point of the schedule.
-var short = []string{"ttl=1s", "poll=300ms", "timeout=4s", "list-timeout=4s"}
+// short are the parameters of explored specs that do not give them, by their roles: leases that a pause outlasts before
+// a connection times out, and few polls, since each is a point of the schedule.
+var short = map[param.Role]string{param.Lease: "1s", param.Poll: "300ms", param.Timeout: "4s"}
 
 // parse parses a spec to be explored, with short leases and time-outs. The error wraps strategies.ErrSpec or
 // errElsewhere.
@@ -31,8 +32,13 @@ func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
 	if kind, locked := spec.Lock(); locked && kind.Needs != lock.NeedsNothing {
 		return spec, fmt.Errorf("%s cannot be explored: %w than one Redis in memory (%s)", spec, errElsewhere, kind.Needs)
 	}
-	for _, p := range short {
-		if with, err := c.Parse(spec.String() + ":" + p); err == nil { // it has the parameter, and does not give it
+	for _, p := range spec.Params() {
+		value, shortened := short[p.Role]
+		if !shortened {
+			continue
+		}
+		with, err := c.Parse(spec.String() + ":" + p.Name + "=" + value)
+		if err == nil { // it does not give the parameter
 			spec = with
 		}
 	}

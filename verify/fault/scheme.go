@@ -109,19 +109,15 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 		strategies.Unknown("lock or strategy", head, known))
 }
 
-// tellsTTL reports whether a parameter says how long a lock lasts.
-func tellsTTL(param string) bool {
-	return slices.Contains([]string{"ttl", "read-ttl", "write-ttl", "bar"}, param)
-}
-
 // checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if
 // leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long
 // as it is TTL.
 func checkFree(spec strategies.Spec) error {
-	for part := range strings.SplitSeq(spec.String(), ":") {
-		name, _, given := strings.Cut(part, "=")
-		if given && (tellsTTL(name) || name == lock.TimeoutParam.Name || name == "list-timeout") {
-			return fmt.Errorf("the scenarios set %s themselves (leases of %s, time-outs of two): leave it out", name, TTL)
+	for _, p := range spec.Params() {
+		value, _ := spec.Value(p.Name)
+		given := value != p.Default
+		if given && (p.Role == param.Lease || p.Role == param.Timeout) {
+			return fmt.Errorf("the scenarios set %s themselves (leases of %s, time-outs of two): leave it out", p.Name, TTL)
 		}
 	}
 	if lease, given := spec.Value("lease"); given && lease != "none" && lease != TTL.String() {
@@ -142,13 +138,16 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	}
 	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
 	for _, p := range s.Lock.Params {
-		switch set := ":" + p.Name + "="; {
-		case tellsTTL(p.Name):
+		set := ":" + p.Name + "="
+		switch p.Role {
+		case param.Lease:
 			text += set + d.String()
-		case p.Name == lock.TimeoutParam.Name:
+		case param.Timeout:
 			text += set + (2 * d).String()
-		case p.Name == lock.PollParam.Name && !strings.Contains(s.Name, set):
-			text += set + pollEvery.String()
+		case param.Poll:
+			if !strings.Contains(s.Name, set) {
+				text += set + pollEvery.String()
+			}
 		}
 	}
 	var err error
@@ -158,7 +157,8 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 
 // expires reports whether the scheme's lock gives itself back after TTL.
 func (s Scheme) expires() bool {
-	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return tellsTTL(p.Name) })
+	isLease := func(p param.Param) bool { return p.Role == param.Lease }
+	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, isLease)
 }
 
 // need is what the scheme's lock needs besides Redis.

@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"crypto/rand"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,9 +130,9 @@ func (m *redisMaker) params(t testing.TB, w Worker) param.Values {
 	for _, p := range m.Kind.Params {
 		value, given := m.Params[p.Name]
 		switch {
-		case p.Name == "timeout":
+		case p.Role == param.Timeout:
 			value = w.Timeout.String()
-		case p.Name == "ttl" || strings.HasSuffix(p.Name, "-ttl"):
+		case p.Role == param.Lease:
 			value = w.TTL.String()
 		case !given:
 			continue

@@ -62,7 +62,8 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 		}),
 		testcontainers.WithCmdArgs(config, "--save", "", "--appendonly", "no"),
 		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
-			c.PortBindings = network.PortMap{network.MustParsePort("6379/tcp"): {{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}}}
+			loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+			c.PortBindings = network.PortMap{network.MustParsePort("6379/tcp"): {{HostIP: loopback}}}
 		}))
 	if err != nil {
 		// Mostly an image that is not here and cannot be pulled.

@@ -1,6 +1,7 @@
-// Package embedded runs a market on miniredis, inside this process: a last resort that needs nothing installed.
-// It shows that a strategy is right, not how fast it is; miniredis is not Redis, and shares the CPU with the load.
-// [Memory] is a miniredis for the search of schedules, [Scripts] executes its commands, and [Lag] makes a replica of one.
+// Package embedded runs a market on miniredis, inside this process: a last resort that needs nothing
+// installed. It shows that a strategy is right, not how fast it is; miniredis is not Redis, and shares the
+// CPU with the load. [Memory] is a miniredis for the search of schedules, [Scripts] executes its commands,
+// and [Lag] makes a replica of one.
 package embedded
 
 import (
@@ -24,8 +25,8 @@ type Starter struct{}
 // Name returns [backend.NameEmbedded].
 func (Starter) Name() backend.Name { return backend.NameEmbedded }
 
-// Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs of keys follow the clock, as Redis's do; by
-// default miniredis's never pass, and a lock that nobody released would be held for ever.
+// Start starts miniredis on a free port of 127.0.0.1, with a random password. Time-outs of keys follow the clock, as
+// Redis's do; by default miniredis's never pass, and a lock that nobody released would be held for ever.
 func (Starter) Start(context.Context) (*backend.Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
@@ -42,9 +43,9 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 	}), nil
 }
 
-// touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40 the
-// removal of one member of several leaves the key's version as it is, so that under WATCH an item could be sold twice. ZADD
-// does change the version, so the hook puts one before the removal.
+// touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40
+// the removal of one member of several leaves the key's version as it is, so that under WATCH an item could be sold
+// twice. ZADD does change the version, so the hook puts one before the removal.
 type touchingZREM struct {
 	server  *server.Server
 	mu      sync.Mutex

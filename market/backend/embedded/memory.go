@@ -11,8 +11,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Memory starts a miniredis that knows scripts, without a listener and without goroutines: it executes in the goroutine that
-// calls Dispatch of its Server, as a bubble of package synctest needs it. Keys expire by the clock.
+// Memory starts a miniredis that knows scripts, without a listener and without goroutines: it executes in the goroutine
+// that calls Dispatch of its Server, as a bubble of package synctest needs it. Keys expire by the clock.
 func Memory(scripts ...string) *miniredis.Miniredis {
 	m := miniredis.NewMiniRedis()
 	starts, _ := m.Dial() // the only way to a server without a listener; it does not fail
@@ -31,8 +31,8 @@ type Executed struct {
 	Commands   [][]string
 }
 
-// Lag makes a server in memory a replica that lags: it executes a log, but for the last writes that changed something. It
-// returns what is left of the log, in which subscriptions do nothing.
+// Lag makes a server in memory a replica that lags: it executes a log, but for the last writes that changed something.
+// It returns what is left of the log, in which subscriptions do nothing.
 func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	now := time.Now()
 	for held := repeat(m, log, now); len(log) > 0 && without > 0; {
@@ -48,7 +48,8 @@ func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	return log
 }
 
-// repeat executes a log from an empty start, each entry at its time, and returns what the server holds at the end, and for how long.
+// repeat executes a log from an empty start, each entry at its time, and returns what the server holds at the
+// end, and for how long.
 func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	m.FlushAll()
 	peers := map[any]*server.Peer{}

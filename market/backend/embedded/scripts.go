@@ -12,9 +12,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Scripts remembers what scripts did, for servers in memory. What a script does next follows from its keys, its arguments and
-// the replies to what it has called so far: one that has run before with the same replies is not run again, but its commands
-// are executed. (Miniredis makes a Lua state for each run, which takes longer than all else.)
+// Scripts remembers what scripts did, for servers in memory. What a script does next follows from its keys, its
+// arguments and the replies to what it has called so far: one that has run before with the same replies is not run
+// again, but its commands are executed. (Miniredis makes a Lua state for each run, which takes longer than all else.)
 type Scripts struct {
 	mu      sync.Mutex      // held while a command is executed
 	next    map[string]step // by how the script was called, and by each reply so far
@@ -34,7 +34,8 @@ type step struct {
 
 const mostSteps = 20_000 // are remembered
 
-// Dispatch executes a command. A script of a connection that is free, in no transaction and without subscriptions, is remembered.
+// Dispatch executes a command. A script of a connection that is free, in no transaction and without
+// subscriptions, is remembered.
 func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string, free bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +56,8 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	if !known { // Lua runs it from its beginning, and is given the replies so far
 		s.caller = p
 		next.answers = execute(srv, p.Ctx, p.Resp3, command)
-		if s.caller = nil; s.at != "" {
+		s.caller = nil
+		if s.at != "" {
 			s.next[s.at] = next
 		}
 	}
@@ -66,7 +68,9 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 func (s *Scripts) exists(srv *server.Server, command []string) bool {
 	s.asks = true
 	defer func() { s.asks = false }()
-	return execute(srv, nil, false, append([]string{"SCRIPT", "EXISTS"}, command[1:min(2, len(command))]...)) == "*1\r\n:1\r\n"
+	sha := command[1:min(2, len(command))]
+	reply := execute(srv, nil, false, append([]string{"SCRIPT", "EXISTS"}, sha...))
+	return reply == "*1\r\n:1\r\n"
 }
 
 // Hook returns the hook of a server, which sees each command, a script's too. It has ZREM touch its key as well.
@@ -91,7 +95,8 @@ func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string))
 
 // reply is the reply to what a script that Lua runs has called.
 func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) string {
-	if s.called++; s.called <= len(s.replies) {
+	s.called++
+	if s.called <= len(s.replies) {
 		return s.replies[s.called-1]
 	}
 	caller := s.caller

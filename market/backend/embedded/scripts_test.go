@@ -19,7 +19,8 @@ import (
 
 // What these scripts do depends on what they find; the second writes before it looks, and the last fails in the middle.
 var scripts = []string{
-	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return redis.error_reply('not yours')`,
+	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+	 return redis.error_reply('not yours')`,
 	`local n = redis.call('INCR', KEYS[2]) if n % 3 == 0 then redis.call('SET', KEYS[1], ARGV[1]) end
 	 return {n, redis.call('GET', KEYS[1]), redis.call('MGET', KEYS[1], KEYS[2])}`,
 	`redis.call('ZADD', KEYS[3], ARGV[1], ARGV[1]) return redis.call('ZREM', KEYS[3], redis.call('GET', KEYS[2]))`,
@@ -78,10 +79,14 @@ func TestRememberedScriptsDoWhatLuaDoes(t *testing.T) {
 			one.do(true, "HELLO", hello)
 			other.do(true, "HELLO", hello)
 			for range 12 {
-				script, arg, queues := scripts[random.IntN(len(scripts))], strconv.Itoa(random.IntN(3)), random.IntN(4) == 0
-				got, want := one.queued(queues, true, script, arg), other.queued(queues, false, script, arg)
+				script := scripts[random.IntN(len(scripts))]
+				arg := strconv.Itoa(random.IntN(3))
+				queues := random.IntN(4) == 0
+				got := one.queued(queues, true, script, arg)
+				want := other.queued(queues, false, script, arg)
 				if got != want || one.Dump() != other.Dump() {
-					t.Fatalf("seed %d: %s with %s answers %q and leaves\n%s\nLua: %q\n%s", seed, script, arg, got, one.Dump(), want, other.Dump())
+					t.Fatalf("seed %d: %s with %s answers %q and leaves\n%s\nLua: %q\n%s",
+						seed, script, arg, got, one.Dump(), want, other.Dump())
 				}
 			}
 		}
@@ -95,7 +100,9 @@ func TestScriptsAreRunOnce(t *testing.T) {
 		sees   [3]string // at the first run, where each command of Lua's is seen twice, and at two later ones
 	}{
 		{`return redis.call('GET', KEYS[1])`, [3]string{"EVALSHA GET GET", "GET", "GET"}},
-		{`return redis.call('INCR', KEYS[2])`, [3]string{"EVALSHA INCR INCR", "INCR EVALSHA INCR", "INCR EVALSHA INCR"}}, // other replies
+		// With other replies each time.
+		{`return redis.call('INCR', KEYS[2])`,
+			[3]string{"EVALSHA INCR INCR", "INCR EVALSHA INCR", "INCR EVALSHA INCR"}},
 		{`math.random() return redis.call('GET', KEYS[1])`, [3]string{"EVALSHA GET", "EVALSHA GET", "EVALSHA GET"}},
 	} {
 		for i, want := range c.sees {
@@ -109,7 +116,8 @@ func TestScriptsAreRunOnce(t *testing.T) {
 	gone.run(true, scripts[0], "x")
 	gone.do(true, "SCRIPT", "FLUSH")
 	sha := sha1.Sum([]byte(scripts[0]))
-	if reply := gone.do(true, "EVALSHA", hex.EncodeToString(sha[:]), "3", "a", "b", "z", "x"); !strings.HasPrefix(reply, "-NOSCRIPT") {
+	reply := gone.do(true, "EVALSHA", hex.EncodeToString(sha[:]), "3", "a", "b", "z", "x")
+	if !strings.HasPrefix(reply, "-NOSCRIPT") {
 		t.Errorf("a script that is gone answers %q", reply)
 	}
 }

@@ -86,7 +86,8 @@ func TestLibrariesTrustNoClock(t *testing.T) {
 		if _, err := right.Try(t.Context(), "item"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: held by a client whose clock is slow: Try: %v, want ErrHeld", library.Name, err)
 		}
-		if _, err = right.Acquire(t.Context(), "item"); err != nil {
+		_, err = right.Acquire(t.Context(), "item")
+		if err != nil {
 			t.Errorf("%s: a client whose clock is slow has died: Acquire: %v", library.Name, err)
 		}
 	}
@@ -107,7 +108,8 @@ func TestLibrariesCountPolls(t *testing.T) {
 			if _, err := waiter.Acquire(t.Context(), "item"); !errors.Is(err, lock.ErrTimeout) {
 				t.Fatalf("%s: acquiring a held lock: %v, want ErrTimeout", library.Name, err)
 			}
-			if polls = waiter.(lock.Poller).Polls(); polls > ms+1 || polls < 2 && ms >= 20_000 {
+			polls = waiter.(lock.Poller).Polls()
+			if polls > ms+1 || polls < 2 && ms >= 20_000 {
 				t.Fatalf("%s: %d polls in %s, want one each ms at most", library.Name, polls, timeout)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// Redislock is the lock of github.com/bsm/redislock: a script sets the token with MSETNX and then PEXPIRE. By default the
-// library waits for as long as the TTL; here timeout and tries say how long.
+// Redislock is the lock of github.com/bsm/redislock: a script sets the token with MSETNX and then PEXPIRE. By default
+// the library waits for as long as the TTL; here timeout and tries say how long.
 //
 // What breaks it: what the package comment says.
 //

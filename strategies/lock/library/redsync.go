@@ -12,9 +12,9 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// Redsync is the lock of github.com/go-redsync/redsync with one server: SET NX sets the token, and the script that deletes
-// it also runs after every attempt that failed. By default the library gives up after 32 tries, 50 to 250 ms apart at
-// random; here timeout says when, and tries=32:poll=150ms:jitter=0.67 waits as the library does.
+// Redsync is the lock of github.com/go-redsync/redsync with one server: SET NX sets the token, and the script that
+// deletes it also runs after every attempt that failed. By default the library gives up after 32 tries, 50 to 250 ms
+// apart at random; here timeout says when, and tries=32:poll=150ms:jitter=0.67 waits as the library does.
 //
 // What breaks it: what the package comment says. The library waits 5 % of the TTL for the reply to a command and then
 // tries again, so it takes a server that does not answer for a lock that is held.

@@ -23,24 +23,24 @@ import (
 
 var (
 	etcdTTL = param.Duration("ttl", 10*time.Second, time.Second,
-		"how long a dead holder keeps the lock, in whole seconds; the server may make it longer")
+		"how long a dead holder keeps the lock, in whole seconds; the server may make it longer").As(param.Lease)
 	releaseParam = param.Choice("release", "delete only the key of this acquisition, or unlock as the library does: "+
 		"by the key's name, and again at the next acquisition if there was no answer", "compare", unlock)
 )
 
 const unlock = "unlock"
 
-// Etcd is the Mutex of etcd's client library. A session is an etcd lease. The worker puts a key of its own, bound to it,
-// under the lock's prefix: the key that was created first holds the lock, and everybody else watches the one created
-// before its own. To release is to delete the key. The fence is the revision in which the key was created.
+// Etcd is the Mutex of etcd's client library. A session is an etcd lease. The worker puts a key of its own, bound to
+// it, under the lock's prefix: the key that was created first holds the lock, and everybody else watches the one
+// created before its own. To release is to delete the key. The fence is the revision in which the key was created.
 //
 // It promises what the package comment says, and that with a cluster of three or more it works on while a minority is
 // down.
 //
-// What breaks it: what the package comment says. With release=unlock a lock is released by the library's Unlock, which
-// deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost and
-// it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not notice
-// (etcd-io/etcd#22082).
+// What breaks it: what the package comment says. With release=unlock a lock is released by the library's
+// Unlock, which deletes the key by its name. All acquisitions of a session have the same key. Where the reply
+// to an Unlock was lost and it is sent again after the session has taken the lock again, it deletes the newer
+// key, and the holder does not notice (etcd-io/etcd#22082).
 //
 // Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
@@ -122,7 +122,8 @@ func (c *etcdClient) begin(ctx context.Context) error {
 	c.mu.Lock()
 	c.session = s // before it is first kept alive
 	c.mu.Unlock()
-	if s.Session, err = concurrency.NewSession(c.client, concurrency.WithLease(granted.ID)); err != nil {
+	s.Session, err = concurrency.NewSession(c.client, concurrency.WithLease(granted.ID))
+	if err != nil {
 		s.term.finish(lock.ErrLost) // the servers let it expire
 		return err
 	}

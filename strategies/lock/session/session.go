@@ -1,5 +1,5 @@
-// Package session holds the locks that servers of their own keep for as long as a session lasts: [ZooKeeper] and [Etcd].
-// They are apart from package lock because of what they import.
+// Package session holds the locks that servers of their own keep for as long as a session lasts: [ZooKeeper] and
+// [Etcd]. They are apart from package lock because of what they import.
 //
 // A worker has one session, which its client keeps alive in the background. To take a lock it takes a place in line,
 // which is bound to the session, and waits for the place before its own to go. When a worker dies, the servers end its
@@ -9,9 +9,9 @@
 // holder holds it no longer than its session lasts; that clients' clocks do not matter. A lease's context ends before
 // the servers can give the lock to someone else: see [term].
 //
-// What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only a
-// store that checks the fence can stop that write. A place that someone removes by hand is missed at the release only.
-// Each acquisition and each release is written to the disks of a majority of the servers.
+// What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only
+// a store that checks the fence can stop that write. A place that someone removes by hand is missed at the release
+// only. Each acquisition and each release is written to the disks of a majority of the servers.
 package session
 
 import (
@@ -77,9 +77,11 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		l.closing, l.stop = context.WithCancel(context.Background())
 		l.close = sync.OnceValue(l.end)
 		var err error
-		if l.client, err = join(l, addrs, connectTimeout); err != nil {
+		l.client, err = join(l, addrs, connectTimeout)
+		if err != nil {
 			l.stop()
-			return nil, fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?", ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
+			return nil, fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?",
+				ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
 		}
 		return l, nil
 	}
@@ -122,7 +124,8 @@ func (l *locker) Acquire(ctx context.Context, name string) (*lock.Lease, error) 
 	bounded, cancel := context.WithTimeout(ctx, max(timeout, leastTime))
 	defer cancel()
 	lease, err := l.take(bounded, name, until)
-	if err != nil && ctx.Err() == nil && !time.Now().Before(until) && !errors.Is(err, lock.ErrTimeout) {
+	timedOut := ctx.Err() == nil && !time.Now().Before(until)
+	if err != nil && timedOut && !errors.Is(err, lock.ErrTimeout) {
 		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
 	}
 	if err != nil {
@@ -140,8 +143,8 @@ func (l *locker) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	return lease, nil
 }
 
-// take takes the lock, or gives its place up. A place that cannot be given up soon is given up beside the worker, at the
-// latest with the session.
+// take takes the lock, or gives its place up. A place that cannot be given up soon is given up beside the
+// worker, at the latest with the session.
 func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -149,13 +152,17 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	h := &hold{locker: l, name: name}
 	h.place = l.client.place(name, &h.calls)
 	var err error
-	if h.term, h.fence, err = h.place.take(ctx, until); err == nil {
+	h.term, h.fence, err = h.place.take(ctx, until)
+	if err == nil {
 		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release}, nil
 	}
 	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
-	defer context.AfterFunc(l.silent(), cancel)()
-	if left := h.leave(leaving); left != nil && !errors.Is(left, lock.ErrLost) && !errors.Is(err, ErrUnreachable) {
+	stopWatching := context.AfterFunc(l.silent(), cancel) // servers that no longer answer are not waited for
+	defer stopWatching()
+	left := h.leave(leaving)
+	mayBeThere := left != nil && !errors.Is(left, lock.ErrLost)
+	if mayBeThere && !errors.Is(err, ErrUnreachable) {
 		err = fmt.Errorf("%w (and the place in line may still be there: %w)", err, left)
 	}
 	return nil, err
@@ -174,15 +181,19 @@ type hold struct {
 	left bool
 }
 
-// release does not wait for a connection that is lost: the place is then given up beside the worker, or with the session.
+// release does not wait for a connection that is lost: the place is then given up beside the worker, or with
+// the session.
 func (h *hold) release(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(h.term.ctx, func() { cancel(context.Cause(h.term.ctx)) })()
-	silent := h.locker.silent()
-	defer context.AfterFunc(silent, func() { cancel(context.Cause(silent)) })()
+	// The wait also ends with the term, and when the servers no longer answer.
+	term, silent := h.term.ctx, h.locker.silent()
+	stopWatchingTerm := context.AfterFunc(term, func() { cancel(context.Cause(term)) })
+	defer stopWatchingTerm()
+	stopWatchingSilence := context.AfterFunc(silent, func() { cancel(context.Cause(silent)) })
+	defer stopWatchingSilence()
 	err := h.leave(ctx)
-	if errors.Is(context.Cause(h.term.ctx), lock.ErrLost) {
+	if errors.Is(context.Cause(term), lock.ErrLost) {
 		err = lock.ErrLost // even if the session lives on: its holder has seen its context end
 	}
 	if err != nil {
@@ -255,8 +266,8 @@ func (c *calls) await(ctx context.Context, call func() error) error {
 // They count the whole time-out, and from a later moment, when they got the request. The quarter is a margin: a leader
 // decides which sessions expire, and the worker's server may die before it has reported the last requests to it.
 //
-// The arrival of a reply would prove less. It may be delayed on its way, by a paused client or a full buffer, for longer
-// than the session lasts; a lease that is counted from it then outlives its session, and two hold the lock.
+// The arrival of a reply would prove less. It may be delayed on its way, by a paused client or a full buffer, for
+// longer than the session lasts; a lease that is counted from it then outlives its session, and two hold the lock.
 type term struct {
 	ctx context.Context
 	end context.CancelCauseFunc
@@ -330,7 +341,8 @@ func (u *unanswered) send() {
 	u.sent = append(u.sent, time.Now())
 }
 
-// answer returns when the request was sent that is answered now, and whether there are more; ok is false if there was none.
+// answer returns when the request was sent that is answered now, and whether there are more; ok is false if
+// there was none.
 func (u *unanswered) answer() (sent time.Time, more, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

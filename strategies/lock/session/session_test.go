@@ -164,8 +164,8 @@ func shortCutIsSurvived(t *testing.T, b *bench) {
 	}
 }
 
-// The server goes on hearing the holder, who hears nothing: that is worth as little as a connection that was cut. A lease
-// that ends late is tried again with a longer TTL, because the machine may stop for about as long as the margin.
+// The server goes on hearing the holder, who hears nothing: that is worth as little as a connection that was cut. A
+// lease that ends late is tried again with a longer TTL, because the machine may stop for about as long as the margin.
 func mutedHolderLetsGoBeforeTheServerDoes(t *testing.T, b *bench) {
 	for ttl := 3 * time.Second; ; ttl *= 3 {
 		l, p := b.proxied(b.env("ttl", ttl.String()))
@@ -197,7 +197,8 @@ func sequenceStartsAgain(t *testing.T, b *bench) {
 	}
 	lease := b.acquire(l)
 	if n := number(b.children(dir)[0]); n != "0000000000" || lease.Fence <= first.Fence {
-		t.Errorf("the number of the first node of a new parent is %s, and its fence %d, after %d", n, lease.Fence, first.Fence)
+		t.Errorf("the number of the first node of a new parent is %s, and its fence %d, after %d",
+			n, lease.Fence, first.Fence)
 	}
 	b.release(lease)
 }

@@ -166,13 +166,16 @@ func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 func TestZooKeepersPaths(t *testing.T) {
 	key := func(name string) string { return "m:{a/b}:lock:" + name }
 	root, seen := zooRoot(key), map[string]string{}
-	for _, name := range []string{"", ".", "..", "%", "%2F", "/", "a/b", "a%2Fb", "a b", "é", "users:1", "a\x00b", "..."} {
+	for _, name := range []string{
+		"", ".", "..", "...", "%", "%2F", "/", "a/b", "a%2Fb", "a b", "é", "users:1", "a\x00b",
+	} {
 		dir := zooDir(key, name)
 		if other, ok := seen[dir]; ok {
 			t.Errorf("%q and %q share %s", name, other, dir)
 		}
 		seen[dir] = name
-		if rest := strings.TrimPrefix(dir, root+"/"); strings.Contains(rest, "/") || rest == "" || rest == "." || rest == ".." {
+		rest := strings.TrimPrefix(dir, root+"/")
+		if strings.Contains(rest, "/") || slices.Contains([]string{"", ".", ".."}, rest) {
 			t.Errorf("the path of %q is %s", name, dir)
 		}
 	}
@@ -195,8 +198,8 @@ func (s lateStream) RecvMsg(m any) error {
 	return nil
 }
 
-// A reply that was held up proves only that the server had the session when the request was sent. One that says that the
-// server has not got it, one to no request and one about another session prove nothing.
+// A reply that was held up proves only that the server had the session when the request was sent. One that says that
+// the server has not got it, one to no request and one about another session prove nothing.
 func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &etcdSession{id: 7, term: newTerm(time.Now(), agreed)}

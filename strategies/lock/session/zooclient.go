@@ -77,8 +77,9 @@ type onlyServer struct {
 }
 
 func newOnlyServer(addr string) *onlyServer {
-	o := &onlyServer{patience: silence, unheard: fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?",
-		ErrUnreachable, addr, silence)}
+	unheard := fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?",
+		ErrUnreachable, addr, silence)
+	o := &onlyServer{patience: silence, unheard: unheard}
 	o.silent, o.mute = context.WithCancelCause(context.Background())
 	return o
 }
@@ -153,8 +154,8 @@ func (c *zooClient) current() *term {
 	return c.term
 }
 
-// close ends the session, and with it all that is ephemeral in it. The client library would wait for a server that does not
-// answer until its time-outs have passed.
+// close ends the session, and with it all that is ephemeral in it. The client library would wait for a server
+// that does not answer until its time-outs have passed.
 func (c *zooClient) close() error {
 	patience := closeTimeout
 	if c.only != nil && c.only.isSilent().Err() != nil {
@@ -228,8 +229,9 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// SetReadDeadline implements net.Conn. The client library waits for the first reply ten times as long as for others.
-// Until ZooKeeper 3.8.0 has loaded its data it neither answers nor closes a connection: ZooKeeperServer.removeCnxn fails.
+// SetReadDeadline implements net.Conn. The client library waits for the first reply ten times as long as for
+// others. Until ZooKeeper 3.8.0 has loaded its data it neither answers nor closes a connection:
+// ZooKeeperServer.removeCnxn fails.
 func (c *zooConn) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(greetingTimeout); !c.answered && t.After(latest) {
 		t = latest

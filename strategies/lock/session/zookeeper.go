@@ -18,17 +18,17 @@ import (
 )
 
 var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
-	"session timeout: how long a dead holder keeps the lock; the server may make it longer or shorter")
+	"session timeout: how long a dead holder keeps the lock; the server may make it longer or shorter").As(param.Lease)
 
-// ZooKeeper is ZooKeeper's lock recipe. A worker makes an ephemeral sequential node under the lock's node and lists them
-// all: the lowest number holds the lock, and everybody else watches the one node before its own, so that a release wakes
-// one waiter. To release is to delete the node. Its fence is the node's czxid, the number of the transaction that made
-// it, because the sequence starts again at 0 when the lock's node is made anew. A node carries a random token in its
-// name, by which its worker finds it when the reply to its creation was lost. The lock's own nodes are containers, which
-// the server removes a minute or two after the last node in them is gone.
+// ZooKeeper is ZooKeeper's lock recipe. A worker makes an ephemeral sequential node under the lock's node and lists
+// them all: the lowest number holds the lock, and everybody else watches the one node before its own, so that a release
+// wakes one waiter. To release is to delete the node. Its fence is the node's czxid, the number of the transaction that
+// made it, because the sequence starts again at 0 when the lock's node is made anew. A node carries a random token in
+// its name, by which its worker finds it when the reply to its creation was lost. The lock's own nodes are containers,
+// which the server removes a minute or two after the last node in them is gone.
 //
-// Where there is one address, nobody can take over: when its server has said nothing for three seconds, acquisitions fail
-// with [ErrUnreachable], and releases are not waited for.
+// Where there is one address, nobody can take over: when its server has said nothing for three seconds, acquisitions
+// fail with [ErrUnreachable], and releases are not waited for.
 //
 // It promises what the package comment says, and that with an ensemble of three or more it works on while a minority is
 // down.
@@ -83,7 +83,10 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 	var trouble error // with the servers
 	for {
 		var seen line
-		err := p.calls.await(ctx, func() (err error) { seen, err = p.look(!until.IsZero()); return })
+		err := p.calls.await(ctx, func() (err error) {
+			seen, err = p.look(!until.IsZero())
+			return err
+		})
 		switch {
 		case err == nil && seen.first:
 			return seen.term, seen.czxid, nil
@@ -104,7 +107,8 @@ func (p *zooPlace) take(ctx context.Context, until time.Time) (*term, int64, err
 		if err != nil && (waiting.Err() != nil || lasting(err)) {
 			return nil, 0, errors.Join(err, trouble)
 		}
-		if trouble = err; trouble != nil {
+		trouble = err
+		if trouble != nil {
 			select {
 			case <-time.After(retryEvery):
 			case <-waiting.Done():
@@ -233,8 +237,8 @@ func (p *zooPlace) leave() error {
 	})
 }
 
-// lasting reports whether an error does not go away by itself, as do those of a lost connection or session and of a node
-// that somebody removed: after these it is unknown whether the server did what it was asked for.
+// lasting reports whether an error does not go away by itself, as do those of a lost connection or session and of a
+// node that somebody removed: after these it is unknown whether the server did what it was asked for.
 func lasting(err error) bool {
 	return slices.ContainsFunc([]error{
 		lock.ErrLost, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrInvalidFlags,
