@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ReadAgain is for fuzzing what reads a stored result: what is not refused in plain words is written and read again as it
-// was.
+// ReadAgain is for fuzzing what reads a stored result: what is not refused in plain words is written and read again
+// as it was.
 func ReadAgain[T any, P interface {
 	*T
 	Write(io.Writer) error

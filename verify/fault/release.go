@@ -88,8 +88,9 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
 	return beside
 }
 
-// listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock before
-// the write, because this machine held up its client or server for longer than a lease, and its item is not for sale.
+// listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock
+// before the write, because this machine held up its client or server for longer than a lease, and its item is not
+// for sale.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {
