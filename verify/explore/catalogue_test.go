@@ -1,7 +1,7 @@
 package explore_test
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -95,21 +95,23 @@ func explorePart(t *testing.T) {
 
 func write(t *testing.T, path string, all []verify.Explored) {
 	t.Helper()
-	text, err := json.MarshalIndent(all, "", "\t")
+	var text bytes.Buffer
+	err := verify.WriteExplored(&text, all)
 	if err == nil {
-		err = os.WriteFile(path, append(text, '\n'), 0o600)
+		err = os.WriteFile(path, text.Bytes(), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func read(t *testing.T, path string) (all []verify.Explored) {
+func read(t *testing.T, path string) []verify.Explored {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &all)
+	if err != nil {
+		t.Fatal(err)
 	}
+	all, err := verify.ReadExplored(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +178,10 @@ func TestTokens(t *testing.T) {
 // is found here, too.
 func TestTableOfFaults(t *testing.T) {
 	text, err := os.ReadFile("../../results/faults/faults.json")
-	var table struct {
-		Findings []struct{ Scenario, Subject, Harm string }
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &table)
-	}
+	table, err := verify.ReadFaults(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestTableOfFaults(t *testing.T) {
 		program := programs[f.Scenario]
 		is := func(e verify.Explored) bool { return e.Scheme == f.Subject && e.Program == program }
 		i := slices.IndexFunc(all, is)
-		if program == "" || i < 0 || f.Harm == "" || f.Harm == "none" {
+		if program == "" || i < 0 || f.Harm == "" || f.Harm == verify.NoHarm {
 			continue
 		}
 		compared++

@@ -326,3 +326,21 @@ func TestNothingIsConcluded(t *testing.T) {
 		})
 	}
 }
+
+// What real time may change in a request is the rest of a time-out that a script is told, and nothing else.
+func TestAlike(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"evalsha x 1 lock 1000 699", "evalsha x 1 lock 1000 690", true},
+		{"evalsha x 1 lock 1000 699", "evalsha x 1 lock 1000 399", false},
+		{"evalsha x 1 lock 1000 699", "evalsha x 1 lock 1000", false},
+		{"hset users:1 funds 140", "hset users:1 funds 180", false},
+		{"getset lock 1700000000123", "getset lock 1700000000124", true},
+	} {
+		if alike(c.a, c.b) != c.same {
+			t.Errorf("%q and %q: alike should be %t", c.a, c.b, c.same)
+		}
+	}
+}
