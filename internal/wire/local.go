@@ -1,18 +1,18 @@
 package wire
 
 import (
-	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// ErrCut is what a client meets on a Local that broke.
-var ErrCut = errors.New("connection reset")
-
-// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for
-// a reader, and deadlines hold, also in the time of a bubble of package synctest.
+// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits
+// for a reader, and deadlines hold, also in the time of a bubble of package synctest. One that is cut looks as a
+// connection of TCP does: a Read meets its end, and a Write that it was reset, after which client libraries may send
+// again.
 type Local struct {
 	net.Conn // answers what does not matter here, such as addresses
 	// Sent is told what the client has written at once: a command, a pipeline, or MULTI to EXEC.
@@ -42,7 +42,7 @@ func (c *Local) Write(p []byte) (int, error) {
 	commands, c.written = Commands(c.written + string(p))
 	c.mu.Unlock()
 	if broken {
-		return 0, ErrCut
+		return 0, &net.OpError{Op: "write", Net: "memory", Err: syscall.ECONNRESET}
 	}
 	if len(commands) > 0 {
 		c.Sent(commands)
@@ -67,7 +67,7 @@ func (c *Local) Read(p []byte) (int, error) {
 		c.mu.Unlock()
 		switch {
 		case broken:
-			return 0, ErrCut
+			return 0, io.EOF
 		case n > 0:
 			return n, nil
 		case deadline.IsZero():

@@ -2,9 +2,11 @@ package wire_test
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,10 +54,10 @@ func TestLocal(t *testing.T) {
 			time.Sleep(time.Second)
 			c.Cut()
 		}()
-		if _, err := c.Read(p); !errors.Is(err, wire.ErrCut) || !c.Broken() {
+		if _, err := c.Read(p); !errors.Is(err, io.EOF) || !c.Broken() {
 			t.Errorf("a connection that is cut reads with %v", err)
 		}
-		if _, err := c.Write(p); !errors.Is(err, wire.ErrCut) {
+		if _, err := c.Write(p); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("a connection that is cut writes with %v", err)
 		}
 		if err := c.Close(); err != nil || !closed {

@@ -41,6 +41,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -122,6 +123,7 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	defer cancel()
 	d.meter, d.open = newMeter(ctx), map[*countingConn]struct{}{}
 	d.delay, _ = ctx.Value(contextKey("delay")).(time.Duration)
+	d.reply, _ = ctx.Value(contextKey("reply")).(time.Duration)
 	first, err := d.reach(bounded)
 	t := d.tried()
 	if err != nil {
@@ -168,6 +170,7 @@ type dialer struct {
 
 	meter *meter
 	delay time.Duration // of what is received
+	reply time.Duration // for how long a reply is waited for; 0: ioTimeout
 	first atomic.Pointer[net.Conn]
 
 	watching atomic.Bool // a WATCH is in force, which belongs to its connection
@@ -194,7 +197,7 @@ func (d *dialer) options(t Target) *redis.Options {
 		WriteBufferSize:          bufferSize,
 		ConnMaxIdleTime:          -1,
 		DialTimeout:              dialTimeout,
-		ReadTimeout:              ioTimeout,
+		ReadTimeout:              cmp.Or(d.reply, ioTimeout),
 		WriteTimeout:             ioTimeout,
 		ContextTimeoutEnabled:    true,
 		DisableIdentity:          true,
@@ -243,6 +246,12 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 
 // contextKey is the key of what a context tells Dial.
 type contextKey string
+
+// WaitingForReplies returns a context under which [Dial] makes connections that wait so long for a reply. By default
+// they wait for 5 seconds.
+func WaitingForReplies(ctx context.Context, limit time.Duration) context.Context {
+	return context.WithValue(ctx, contextKey("reply"), limit)
+}
 
 // Pipelining returns a context under which [Dial] makes a client that all workers of a process share: the one exception
 // to its rules, which the package comment explains. Such a client counts for itself whatever [CountInto] says.

@@ -50,7 +50,7 @@ func exploreScheme(t *testing.T, name string) (all []verify.Explored, diagram ve
 			continue
 		}
 		e := verify.Explored{Scheme: name, Program: m.Name}
-		spec, err := parse(catalogue.Full(), scheme.Spec.String())
+		spec, err := parse(catalogue.Full(), scheme.Spec.String(), m)
 		if errors.Is(err, errElsewhere) {
 			return []verify.Explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, diagram
 		}
@@ -151,9 +151,30 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	inPage(t, page, "table", table(is))
+	inPage(t, page, "late", replayed(t, is, "setnx", "one-item-long-leases"))
 	inPage(t, page, "set-px", diagram.String())
 	inPage(t, first, "set-px", brief(diagram))
 	inPage(t, faulty, "schemes", schemes(is))
+}
+
+// replayed is the diagram of a stored harm.
+func replayed(t *testing.T, all []verify.Explored, scheme, program string) string {
+	t.Helper()
+	i := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Scheme == scheme && e.Program == program })
+	if i < 0 || all[i].Token == "" {
+		t.Errorf("there is no harm of %s in %s to show", scheme, program)
+		return ""
+	}
+	subject, name, _, err := explore.ParseToken(all[i].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := programOf(t, subject, name)
+	d, err := explore.Replay(t, p, all[i].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String()
 }
 
 // TestTokens: each token that is stored plays a schedule that does harm.

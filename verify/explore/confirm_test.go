@@ -25,18 +25,24 @@ func TestRealRedis(t *testing.T) {
 	if os.Getenv("MARKETSIM_EXPLORE") != "" {
 		names, schedules = fault.Names(catalogue.Full()), 20
 	}
-	is := read(t, stored)
+	is, one := read(t, stored), markettest.Markets()[0]
 	for _, name := range names {
 		scheme, err := fault.Of(catalogue.Full(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := parse(catalogue.Full(), scheme.Spec.String())
+		spec, err := parse(catalogue.Full(), scheme.Spec.String(), one)
 		if err != nil || slices.Contains(drifting, name) { // its lock needs other servers, or time is the server's
 			continue
 		}
-		p := markettest.Markets()[0].Program(spec.String(), openSpec(spec, false))
-		all, err := explore.Played(t, p, schedules)
+		p := one.Program(spec.String(), openSpec(spec, false))
+		all, err := explore.Played(t, p, schedules,
+			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
+		if err == nil {
+			var late []explore.PlayedSchedule
+			late, err = playedLate(t, scheme, schedules/4)
+			all = append(all, late...)
+		}
 		if err != nil {
 			if !slices.ContainsFunc(is, func(e verify.Explored) bool { return e.Scheme == name && e.Why == err.Error() }) {
 				t.Errorf("%s: %v", name, err)
@@ -57,4 +63,17 @@ func TestRealRedis(t *testing.T) {
 			}
 		})
 	}
+}
+
+// playedLate plays schedules with late requests, whose clients give up soon.
+func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.PlayedSchedule, error) {
+	t.Helper()
+	markets := markettest.Markets()
+	i := slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == "one-item-long-leases" })
+	spec, err := parse(catalogue.Full(), scheme.Spec.String(), markets[i])
+	if err != nil {
+		return nil, err
+	}
+	p := markets[i].Program(spec.String(), openSpec(spec, false))
+	return explore.Played(t, p, schedules, explore.Late)
 }

@@ -36,10 +36,11 @@ func (r *Report) Bound() string {
 	if r.Stopped != "" {
 		stopped = "; stopped by " + r.Stopped
 	}
+	late := 2 * max(r.Program.Lease, r.Program.Reply)
 	return fmt.Sprintf("%s in %d schedules: %d preemptions and %d faults%s; "+
-		"requests are atomic and take no time but for pauses and delays; timers fire in order; pushes arrive at once; "+
-		"the server is miniredis%s",
-		found, r.Schedules, r.Preemptions, r.Faults, of, stopped)
+		"a late request comes within %s after its client has given up; commands take no time; timers fire in order, "+
+		"also during a pause; pushes arrive at once; the server is miniredis%s",
+		found, r.Schedules, r.Preemptions, r.Faults, of, late, stopped)
 }
 
 // A noted event is one of a diagram to be: of a request it has the commands and the reply until the diagram is made.

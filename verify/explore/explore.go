@@ -25,8 +25,12 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Lease is how long the locks of explored programs last: a pause takes one to two of it.
-const Lease = time.Second
+// Lease is how long the locks of explored programs last, and Reply how long clients wait for a reply, unless a Program
+// says otherwise.
+const (
+	Lease = time.Second
+	Reply = 5 * time.Second
+)
 
 // A Program is what a few clients do at the same time, from a certain state of a server.
 type Program struct {
@@ -36,6 +40,10 @@ type Program struct {
 	// Apart says that the locks have a server of their own (Session.ConnectLocks), the only one that Empty and Behind
 	// strike.
 	Apart bool
+	// Lease is how long the locks last: a pause takes one to two of it. 0: the constant.
+	Lease time.Duration
+	// Reply is how long clients wait for a reply, over connections of Session.Dial: 0: the constant.
+	Reply time.Duration
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -72,23 +80,33 @@ type Fault string
 
 // The faults, and what else can be chosen: a letter each.
 const (
-	Pause  Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
-	Die    Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
-	Lose   Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
-	Delay  Fault = "delay"      // a request is on its way until its client has given up, and then comes
-	Empty  Fault = "empty"      // the server of the locks is started anew, and holds nothing
-	Behind Fault = "behind"     // the server of the locks is replaced by one that lacks the last write, or the last two
+	Pause Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
+	Die   Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
+	Lose  Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
+	// Late is a request that is on its way until its client has given up. It comes at any time after that, for two leases
+	// or two times that its client waits for a reply, whichever is longer; then it is lost.
+	Late   Fault = "late"
+	Drop   Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
+	Split  Fault = "split"        // a pipeline is executed in two parts: what comes between, or instead of the second?
+	Clock  Fault = "clock"        // the clock of a client steps by two leases, ahead or back
+	Empty  Fault = "empty"        // the server of the locks is started anew, and holds nothing
+	Behind Fault = "behind"       // the server of the locks is replaced by one that lacks the last write, or the last two
 
 	deliver  Fault = "d"
 	wake     Fault = "w"
 	timePass Fault = "t" // to the next timer of a client
-	arrive   Fault = "a" // the oldest delayed request of a client
+	arrive   Fault = "a" // the oldest late request of a client
+	cutShort Fault = "c" // the second part of a pipeline is lost, and its connection breaks
 )
+
+// Faults are all of them.
+func Faults() []Fault { return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind} }
 
 // A choice is what happens at one point of a schedule.
 type choice struct {
 	what    Fault
 	n       int  // which client, from 0; of Behind the number of writes, from 0
+	at      int  // after how many commands a Split comes; Clock: 1 is ahead, 2 back; arrive: which one, from 0
 	preempt bool // another client could have gone on
 	aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }
@@ -96,9 +114,15 @@ type choice struct {
 func (c choice) isFault() bool { return len(c.what) > 1 }
 
 // String is the choice in a token.
-func (c choice) String() string { return string(c.what) + strconv.Itoa(c.n+1) }
+func (c choice) String() string {
+	text := string(c.what) + strconv.Itoa(c.n+1)
+	if c.at > 0 {
+		text += "-" + strconv.Itoa(c.at)
+	}
+	return text
+}
 
-const version = "x2" // of tokens: it changes when a token would mean another schedule
+const version = "x3" // of tokens: it changes when a token would mean another schedule
 
 // written is a schedule of a program as Replay takes it.
 func written(p Program, schedule []choice) string {

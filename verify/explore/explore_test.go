@@ -26,9 +26,9 @@ var (
 )
 
 // parsed is a spec, or the test is skipped where it cannot be explored.
-func parsed(t *testing.T, text string) strategies.Spec {
+func parsed(t *testing.T, text string, m markettest.Market) strategies.Spec {
 	t.Helper()
-	spec, err := parse(catalogue.Full(), text)
+	spec, err := parse(catalogue.Full(), text, m)
 	if errors.Is(err, errElsewhere) {
 		t.Skip(err)
 	}
@@ -41,11 +41,12 @@ func parsed(t *testing.T, text string) strategies.Spec {
 // programOf makes a program for a spec.
 func programOf(t *testing.T, text, name string) (explore.Program, markettest.Market) {
 	t.Helper()
-	spec, markets := parsed(t, text), markettest.Markets()
+	markets := markettest.Markets()
 	i := slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no program %q", name)
 	}
+	spec := parsed(t, text, markets[i])
 	return markets[i].Program(spec.String(), openSpec(spec, markets[i].Apart)), markets[i]
 }
 
@@ -64,13 +65,13 @@ func TestExplore(t *testing.T) {
 		t.Logf("%s\n%s", *replay, d)
 		return
 	}
-	known := []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Delay, explore.Empty, explore.Behind}
+	known := explore.Faults()
 	for _, m := range markettest.Markets() {
 		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			is := parsed(t, *spec)
+			is := parsed(t, *spec, m)
 			b := explore.Bounds{Preemptions: *preemptions, Faults: *faults, Schedules: *schedules}
 			for name := range strings.FieldsFuncSeq(*of, func(r rune) bool { return r == ',' }) {
 				if !slices.Contains(known, explore.Fault(name)) {
@@ -98,6 +99,10 @@ var wants = []struct {
 	{"fine:set-px:fencing=token", "one-item", -1, 0},
 	{"fine:redislock", "one-item", 0, 1},
 	{"fine:redsync", "one-item", 0, 1},
+	{"fine", "one-item-long-leases", 0, 1}, // a late write breaks a lock that never expires, too
+	{"fine:setnx:write=pipeline", "one-item", 0, 1},
+	{"fine:set-px:fencing=token", "one-item-long-leases", -1, 0},
+	{"lua", "one-item-long-leases", -1, 0},
 	{"fine", "one-account", 1, 0},
 	{"fine-wallet", "one-account", -1, 0},
 	{"fine:set-ex-fixed", "listing", 0, 1},

@@ -27,8 +27,8 @@ type step struct {
 	line string // of the request; empty: there is none
 }
 
-// played is a schedule that was played in memory, to be played on a real server.
-type played struct {
+// A PlayedSchedule was played in memory, and is to be played on a real server.
+type PlayedSchedule struct {
 	program Program
 	scripts []string // that the server knew
 	steps   []step
@@ -37,8 +37,7 @@ type played struct {
 
 // Played plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
 // that a seeded source chooses.
-func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
-	of := []Fault{Pause, Die, Lose}
+func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
 	r, err := Search(t, p, Bounds{Preemptions: 1, Faults: 1, Of: of})
 	if err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
 	err = s.guarded(func() error {
 		s.Preemptions, s.Faults = 3, 1
 		for len(all) < schedules {
-			one := played{program: p, scripts: s.scripts}
+			one := PlayedSchedule{program: p, scripts: s.scripts}
 			w, harms, err := s.schedule(func(w *world, options []choice) (choice, error) {
 				c, err := chosen(w, options)
 				is := step{choice: c, at: time.Since(w.begin)}
@@ -70,7 +69,8 @@ func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
 				return err
 			}
 			one.diagram = w.diagram(harms)
-			if one.steps[len(one.steps)-1].at < 3*time.Second { // else somebody gave up at a time-out, after a poll more or less
+			// Later somebody gives up waiting for a lock, after a poll more or less.
+			if one.steps[len(one.steps)-1].at < max(3*Lease, p.Lease*3/2) {
 				all = append(all, one)
 			}
 		}
@@ -81,7 +81,7 @@ func Played(t *testing.T, p Program, schedules int) (all []played, err error) {
 
 // Real plays the schedule on a real server, over a gate like that in memory: it waits for each request, keeps at least
 // the gaps of virtual time, and compares each request and reply, and the harm. The error is the first difference.
-func (p played) Real(ctx context.Context, target backend.Target) error {
+func (p PlayedSchedule) Real(ctx context.Context, target backend.Target) error {
 	dial := func() (*bufio.ReadWriter, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Addr)
 		if err != nil {
@@ -151,7 +151,10 @@ func (p played) Real(ctx context.Context, target backend.Target) error {
 			continue
 		}
 		var r *request
-		if s.line != "" {
+		switch {
+		case s.what == arrive:
+			r = w.takeLate(s.choice)
+		case s.line != "":
 			var err error
 			r, err = p.until(w, s.n, n, s.line)
 			if err != nil {
@@ -188,7 +191,7 @@ func exchange(rw *bufio.ReadWriter, commands [][]string) (answer string, err err
 }
 
 // until waits until a client has a request, and takes the one that is meant, if there is one.
-func (p played) until(w *world, client, n int, line string) (*request, error) {
+func (p PlayedSchedule) until(w *world, client, n int, line string) (*request, error) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond / 4) {
 		w.mu.Lock()
 		var found *request
@@ -213,16 +216,42 @@ func (p played) until(w *world, client, n int, line string) (*request, error) {
 }
 
 // do is world.do without a bubble.
-func (p played) do(w *world, c choice, r *request) {
+func (p PlayedSchedule) do(w *world, c choice, r *request) {
 	switch c.what {
 	case Pause:
 		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
 	case wake:
 		w.draw(verify.Event{Client: c.n, Does: "*wakes after*"}, nil)
 	}
-	if r != nil {
+	switch {
+	case r == nil:
+	case c.what == Late:
+		w.sendLate(r)
+	case c.what == Drop || c.what == cutShort:
+		w.lose(r)
+	case c.what == Split:
+		w.mu.Lock()
+		r.waiting = append([]*request{r}, r.waiting...) // which until has taken
+		first := r.head(c.at)
+		r.waiting = r.waiting[1:]
+		w.mu.Unlock()
+		w.execute(first, c.what)
+	default:
 		w.execute(r, c.what)
 	}
+}
+
+// takeLate takes the late request that a choice means, whose client may be about to give up only now.
+func (w *world) takeLate(c choice) *request {
+	var theirs []*request
+	for _, r := range w.late {
+		if r.client == c.n {
+			theirs = append(theirs, r)
+		}
+	}
+	r := theirs[c.at]
+	w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
+	return r
 }
 
 // finishReal waits until all have ended, and judges.
@@ -262,7 +291,7 @@ func alike(a, b string) bool {
 var clocks = regexp.MustCompile(`\b\d{12,13}\b`)
 
 // compare returns the first difference.
-func (p played) compare(is verify.Diagram) error {
+func (p PlayedSchedule) compare(is verify.Diagram) error {
 	for i, want := range p.diagram.Events {
 		if i == len(is.Events) {
 			return fmt.Errorf("on a real server the schedule ends before row %d", i+1)

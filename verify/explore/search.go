@@ -71,8 +71,9 @@ func Search(t *testing.T, p Program, b Bounds) (*Report, error) {
 
 func newSearch(t *testing.T, p Program, b Bounds) *search {
 	b.Schedules = cmp.Or(b.Schedules, 1_000_000)
+	p.Lease, p.Reply = cmp.Or(p.Lease, Lease), cmp.Or(p.Reply, Reply)
 	if b.Of == nil {
-		b.Of = []Fault{Pause, Die, Lose, Delay, Empty, Behind}
+		b.Of = Faults()
 	}
 	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return (f == Empty || f == Behind) && !p.Apart })
 	return &search{
@@ -267,6 +268,7 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 		if s.progress.Add(1) < 0 {
 			return errors.New("the search has been given up meanwhile")
 		}
+		w.ages()
 		options := s.options(w)
 		if len(options) == 0 {
 			if len(w.late) == 0 && !slices.ContainsFunc(w.clients, (*client).alive) || !w.wait(1) {
@@ -283,7 +285,10 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 				"the last are %q", mostSteps, w.pending())
 		}
 		r := w.request(c)
-		if r != nil && c.what != Delay {
+		if r != nil && c.what == Split {
+			r = r.head(c.at)
+		}
+		if r != nil && !slices.Contains([]Fault{Late, Drop, cutShort}, c.what) {
 			r.server.log = append(r.server.log, embedded.Executed{Connection: r.conn, At: time.Now(), Commands: r.commands})
 			w.uses = s.of(r)
 		}
@@ -305,7 +310,7 @@ func (s *search) options(w *world) []choice {
 		return append(options, s.serverFaults(w)...)
 	}
 	options = slices.Concat(w.wakes(1), w.arrivals())
-	if len(options) > 0 && w.someSleep() {
+	if len(options) > 0 && w.someWork() {
 		options = append(options, choice{what: timePass})
 	}
 	return options
@@ -324,18 +329,24 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 		}
 		conflictsWithNone := s.alone[asked{i, r.String()}]
 		if conflictsWithNone && !s.Bounds.Unreduced {
-			return s.with(w, nil, choice{what: deliver, n: i, aside: true}), true
+			return s.with(w, nil, r, choice{what: deliver, n: i, aside: true}), true
 		}
 		preempts := goesOn && i != w.running
 		if !preempts || w.preemptions < s.Preemptions {
-			options = s.with(w, options, choice{what: deliver, n: i, preempt: preempts})
+			options = s.with(w, options, r, choice{what: deliver, n: i, preempt: preempts})
 		}
 	}
 	return options, false
 }
 
-// serverFaults are what may happen to the server of the locks: one that has executed nothing has nothing to lose.
+// serverFaults are what may happen to the server of the locks, where one that has executed nothing has nothing to lose,
+// and to the clocks of clients who have read theirs.
 func (s *search) serverFaults(w *world) (options []choice) {
+	for i, c := range w.clients {
+		if c.alive() && c.readsClock && s.happens(w, Clock) {
+			options = append(options, choice{what: Clock, n: i, at: 1}, choice{what: Clock, n: i, at: 2})
+		}
+	}
 	executed := len(w.servers[0].Locks().log)
 	for _, c := range []choice{{what: Empty}, {what: Behind}, {what: Behind, n: 1}} {
 		if c.n < executed && s.happens(w, c.what) {
@@ -352,11 +363,22 @@ func (s *search) happens(w *world, fault Fault) bool {
 
 // with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
 // time conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
-func (s *search) with(w *world, options []choice, c choice) []choice {
+func (s *search) with(w *world, options []choice, r *request, c choice) []choice {
 	options = append(options, c)
-	for _, c.what = range []Fault{Pause, Die, Lose, Delay} {
+	if r.rest {
+		cut := c
+		cut.what = cutShort
+		options = append(options, cut)
+	}
+	for _, c.what = range []Fault{Pause, Die, Lose, Late, Drop} {
 		leftOut := c.what == Pause && c.preempt && !s.Bounds.Unreduced
 		if s.happens(w, c.what) && !leftOut {
+			options = append(options, c)
+		}
+	}
+	if s.happens(w, Split) {
+		c.what = Split
+		for _, c.at = range r.splits() {
 			options = append(options, c)
 		}
 	}
@@ -365,7 +387,7 @@ func (s *search) with(w *world, options []choice, c choice) []choice {
 
 // wakes are the choices to wake those who have slept for so many leases.
 func (w *world) wakes(leases time.Duration) (options []choice) {
-	since := time.Now().Add(-leases * Lease)
+	since := time.Now().Add(-leases * w.program.Lease)
 	for i, c := range w.clients {
 		if !c.paused.IsZero() && !c.paused.After(since) {
 			options = append(options, choice{what: wake, n: i})
@@ -374,22 +396,17 @@ func (w *world) wakes(leases time.Duration) (options []choice) {
 	return options
 }
 
-// arrivals are the choices to let a late request come.
+// arrivals are the choices to let a late request come: those of different connections in any order.
 func (w *world) arrivals() (options []choice) {
 	for i := range w.clients {
-		if w.delayed(i) != nil {
-			options = append(options, choice{what: arrive, n: i})
+		for at := range w.delayed(i) {
+			options = append(options, choice{what: arrive, n: i, at: at})
 		}
 	}
 	return options
 }
 
-// someSleep reports whether a client is paused while another works.
-func (w *world) someSleep() bool {
-	works, sleeps := false, false
-	for _, c := range w.clients {
-		works = works || c.alive() && c.paused.IsZero()
-		sleeps = sleeps || !c.paused.IsZero()
-	}
-	return works && sleeps
+// someWork reports whether a client works that is not paused: it waits for a timer.
+func (w *world) someWork() bool {
+	return slices.ContainsFunc(w.clients, func(c *client) bool { return c.alive() && c.paused.IsZero() })
 }

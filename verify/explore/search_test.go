@@ -3,8 +3,10 @@ package explore
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,180 @@ func TestPlanted(t *testing.T) {
 		r := Run(t, pushes(3, true, never), Bounds{Preemptions: 4})
 		if len(r.Found) != 1 || r.Found[0].Preemptions != depth || r.Harmful != 1 {
 			t.Errorf("%s: found %+v, %d harmful schedules, want one with %d preemptions", never, r.Found, r.Harmful, depth)
+		}
+	}
+}
+
+// late is a program in which A appends two letters, each over a connection of its own, and B two with 6 s between, so
+// that A gives a late one up in between. Harm is done if what stands there at the end is what it must not be.
+func late(never string) Program {
+	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+		if letter == "A" {
+			_ = conn.Append(ctx, key, "A").Err()
+			return conn.Append(ctx, key, "a").Err()
+		}
+		err := conn.Append(ctx, key, "B").Err()
+		time.Sleep(6 * time.Second)
+		return errors.Join(err, conn.Append(ctx, key, "b").Err())
+	})
+	p.Name = "late"
+	return p
+}
+
+// A late request may come at any time after its client has given up: at once, after what its client did then, after
+// what others did, and never; two of them in any order.
+func TestLate(t *testing.T) {
+	for never, faults := range map[string]int{"BaAb": 1, "BabA": 1, "BbaA": 2, "BbAa": 2, "BabAA": -1} {
+		r := Run(t, late(never), Bounds{Preemptions: 1, Faults: 2, Of: []Fault{Late}})
+		switch {
+		case faults < 0 && len(r.Found) > 0, faults > 0 && len(r.Found) == 0:
+			t.Errorf("%s: %s", never, r)
+		case faults > 0 && r.Found[0].Faults != faults:
+			t.Errorf("%s: want %d faults\n%s", never, faults, r)
+		}
+	}
+}
+
+// What follows a late request on its connection does not overtake it.
+func TestLateHoldsItsConnection(t *testing.T) {
+	overtaken := func(s *Server) []verify.Violation {
+		if is := s.Do("GET", "shared"); strings.HasSuffix(is, "\n2\r\n") || strings.HasSuffix(is, "\n21\r\n") {
+			return []verify.Violation{{Harm: "planted", Text: "the second came first: " + is}}
+		}
+		return nil
+	}
+	p := Program{Name: "two", Subject: "letters", Begin: func(*Server) *Trial {
+		do := func(ctx context.Context, s *Session) string {
+			conn, err := s.connect(ctx, 0)
+			if err != nil {
+				return err.Error()
+			}
+			defer conn.Close()
+			for _, digit := range []string{"1", "2"} {
+				_, err = io.WriteString(conn, "*3\r\n$6\r\nappend\r\n$6\r\nshared\r\n$1\r\n"+digit+"\r\n")
+				if err != nil {
+					return err.Error()
+				}
+			}
+			time.Sleep(time.Second)
+			return ""
+		}
+		return &Trial{Clients: []Client{{"A", do}}, Judge: overtaken}
+	}}
+	if r := Run(t, p, Bounds{Faults: 1, Of: []Fault{Late}}); len(r.Found) > 0 || r.Schedules < 3 {
+		t.Error(r)
+	}
+}
+
+// pipelined is a program in which A sends three letters in one pipeline, and B two by themselves.
+func pipelined(never string) Program {
+	p := pushesBy(1, true, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {
+		if letter == "B" {
+			return errors.Join(conn.Append(ctx, key, "x").Err(), conn.Append(ctx, key, "y").Err())
+		}
+		_, err := conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, text := range []string{"1", "2", "3"} {
+				p.Append(ctx, key, text)
+			}
+			return nil
+		})
+		return err
+	})
+	p.Name = "pipelined"
+	return p
+}
+
+// Between two commands of a pipeline another's may come, or a cut: each division is a fault.
+func TestSplit(t *testing.T) {
+	for never, faults := range map[string]int{"1x23": 1, "12x3": 1, "1x2y3": 2, "132": -1} {
+		r := Run(t, pipelined(never), Bounds{Preemptions: 3, Faults: 2, Of: []Fault{Split}})
+		switch {
+		case faults < 0 && len(r.Found) > 0, faults > 0 && len(r.Found) == 0:
+			t.Errorf("%s: %s", never, r)
+		case faults > 0 && r.Found[0].Faults != faults:
+			t.Errorf("%s: want %d faults\n%s", never, faults, r)
+		}
+	}
+	cut := pipelined("")
+	began := cut.Begin
+	cut.Begin = func(s *Server) *Trial {
+		trial := began(s)
+		trial.Judge = func(s *Server) []verify.Violation {
+			if is := s.Do("GET", "shared"); strings.Contains(is, "12") && !strings.Contains(is, "3") {
+				return []verify.Violation{{Harm: "planted", Text: is}}
+			}
+			return nil
+		}
+		return trial
+	}
+	if r := Run(t, cut, Bounds{Faults: 1, Of: []Fault{Split}}); len(r.Found) != 1 || r.Found[0].Preemptions != 0 {
+		t.Errorf("a pipeline that is cut in the middle: %s", r)
+	}
+}
+
+// MULTI to EXEC stays whole, also in the middle of a pipeline.
+func TestSplitLeavesTransactionsWhole(t *testing.T) {
+	r := request{conn: &conn{}, commands: [][]string{{"get"}, {"multi"}, {"set"}, {"exec"}, {"get"}}}
+	if after := r.splits(); !slices.Equal(after, []int{1, 4}) {
+		t.Errorf("it may be divided after %v commands", after)
+	}
+}
+
+// A client library that sends again after a broken connection does so here, too: what is lost before it was executed is
+// executed once, and what was executed twice.
+func TestClientsSendAgain(t *testing.T) {
+	for fault, want := range map[Fault]string{Lose: "AA", Drop: "A"} {
+		p := Program{Name: "again", Subject: "go-redis", Begin: func(*Server) *Trial {
+			do := func(ctx context.Context, s *Session) string {
+				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return s.connect(ctx, 0) }
+				rdb := redis.NewClient(&redis.Options{Dialer: dial, MaxRetries: 1, DisableIdentity: true})
+				defer rdb.Close()
+				return rdb.Append(ctx, "shared", "A").String()
+			}
+			return &Trial{Clients: []Client{{"A", do}}, Judge: func(s *Server) []verify.Violation {
+				if is := s.Do("GET", "shared"); strings.HasSuffix(is, "\n"+want+"\r\n") {
+					return []verify.Violation{{Harm: "planted", Text: is}}
+				}
+				return nil
+			}}
+		}}
+		r := Run(t, p, Bounds{Faults: 1, Of: []Fault{fault}, Goes: true})
+		if len(r.Found) != 1 || fault == Lose && r.Found[0].Faults != 1 {
+			t.Errorf("%s: %s", fault, r)
+		}
+	}
+}
+
+// A clock that a client reads may step, and one that nobody reads does not.
+func TestClockSteps(t *testing.T) {
+	for reads, found := range map[bool]int{true: 1, false: 0} {
+		p := Program{Name: "clock", Subject: "clock", Begin: func(*Server) *Trial {
+			var passed time.Duration
+			do := func(ctx context.Context, s *Session) string {
+				conn, err := s.Dial(ctx)
+				if err != nil {
+					return err.Error()
+				}
+				defer conn.Close()
+				now := time.Now
+				if reads {
+					now = s.Now
+				}
+				before := now()
+				_ = conn.Get(ctx, "a").Err()
+				_ = conn.Get(ctx, "b").Err()
+				passed = now().Sub(before)
+				return ""
+			}
+			return &Trial{Clients: []Client{{"A", do}}, Judge: func(*Server) []verify.Violation {
+				if passed < 0 {
+					return []verify.Violation{{Harm: "planted", Text: "time has gone back"}}
+				}
+				return nil
+			}}
+		}}
+		if r := Run(t, p, Bounds{Faults: 1, Of: []Fault{Clock}}); len(r.Found) != found {
+			t.Errorf("read: %t: %s", reads, r)
 		}
 	}
 }

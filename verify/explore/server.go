@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -109,7 +110,29 @@ func (s *Server) note(cmd string, args []string) {
 type request struct {
 	*conn
 	commands [][]string
-	line     string // see request.String
+	line     string    // see request.String
+	rest     bool      // it is the second part of one that was split
+	gaveUp   time.Time // when its client gave up waiting, of a late one; zero: it has not
+}
+
+// splits are after how many of its commands a request may be divided: not between MULTI and EXEC.
+func (r *request) splits() (after []int) {
+	queues := r.queues
+	for i, command := range r.commands[:len(r.commands)-1] {
+		queues = command[0] == "multi" || queues && command[0] != "exec" && command[0] != "discard"
+		if !queues {
+			after = append(after, i+1)
+		}
+	}
+	return after
+}
+
+// head divides a request that waits first, and returns its first part. The second one waits behind it.
+func (r *request) head(commands int) *request {
+	rest := &request{conn: r.conn, commands: r.commands[commands:], rest: true}
+	first := &request{conn: r.conn, commands: r.commands[:commands]}
+	r.waiting = slices.Concat([]*request{first, rest}, r.waiting[1:])
+	return first
 }
 
 // A conn is a client's connection to a server in memory: its requests wait until the world,
@@ -124,6 +147,7 @@ type conn struct {
 	waiting    []*request
 	answer     []byte   // to the last request, whether it is received or not
 	deaf       bool     // nothing is received any more
+	held       bool     // a late request is on its way
 	watched    []string // keys
 	subscribed bool
 	queues     bool // between MULTI and EXEC

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -18,13 +18,12 @@ import (
 // errElsewhere is returned, wrapped, for a spec whose lock does not live in the server in memory.
 var errElsewhere = errors.New("its lock needs other servers")
 
-// short are the parameters of explored specs that do not give them, by their roles: leases that a pause outlasts before
-// a connection times out, and few polls, since each is a point of the schedule.
-var short = map[param.Role]string{param.Lease: "1s", param.Poll: "300ms", param.Timeout: "4s"}
-
-// parse parses a spec to be explored, with short leases and time-outs. The error wraps strategies.ErrSpec or
-// errElsewhere.
-func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
+// parse parses a spec to be explored, with the leases and time-outs of a market's clients, and few polls, since each
+// is a point of the schedule. The error wraps strategies.ErrSpec or errElsewhere.
+func parse(c strategies.Catalogue, text string, m markettest.Market) (strategies.Spec, error) {
+	short := map[param.Role]time.Duration{
+		param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience,
+	}
 	spec, err := c.Parse(text)
 	if err != nil {
 		return spec, err
@@ -37,7 +36,7 @@ func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
 		if !shortened {
 			continue
 		}
-		with, err := c.Parse(spec.String() + ":" + p.Name + "=" + value)
+		with, err := c.Parse(spec.String() + ":" + p.Name + "=" + value.String())
 		if err == nil { // it does not give the parameter
 			spec = with
 		}
@@ -48,9 +47,9 @@ func parse(c strategies.Catalogue, text string) (strategies.Spec, error) {
 // openSpec makes the Purchasers of a spec, whose locks may have a server of their own.
 func openSpec(spec strategies.Spec, apart bool) markettest.Open {
 	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
-		env := strategies.Env{Keys: keys}
+		env := strategies.Env{Keys: keys, Now: s.Now}
 		if apart {
-			env.Locks = func(ctx context.Context) (*backend.Conn, error) { return backend.DialOver(ctx, s.ConnectLocks) }
+			env.Locks = s.DialLocks
 		}
 		c, err := strategies.Connect(ctx, spec, s.Dial, env)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,8 @@ type client struct {
 	ended, died bool
 	paused      time.Time // since when; zero: it is not
 	pauses      int       // so far
+	readsClock  bool
+	clock       time.Duration // that its clock is ahead; below 0: behind
 }
 
 // alive reports whether a client has neither ended nor died.
@@ -101,11 +104,12 @@ func (w *world) rest(wait func()) {
 	synctest.Wait()
 }
 
-// next is the next request of a client that the server may get; nil: there is none.
+// next is the next request of a client that the server may get; nil: there is none. What follows a late request on its
+// connection waits behind it.
 func (w *world) next(i int) *request {
 	if c := w.clients[i]; c.paused.IsZero() && !c.died {
 		for _, conn := range c.conns {
-			if len(conn.waiting) > 0 {
+			if len(conn.waiting) > 0 && !conn.held {
 				return conn.waiting[0]
 			}
 		}
@@ -124,14 +128,34 @@ func (w *world) pending() []string {
 	return all
 }
 
-// delayed is the first late request of a client, if it has given up waiting for the reply; nil: there is none.
-func (w *world) delayed(i int) *request {
+// delayed are the late requests of a client that has given up waiting for the reply, each on a connection of its own.
+func (w *world) delayed(i int) (all []*request) {
 	for _, r := range w.late {
-		if r.client == i && r.Broken() {
-			return r
+		if r.client == i && !r.gaveUp.IsZero() {
+			all = append(all, r)
 		}
 	}
-	return nil
+	return all
+}
+
+// ages notes who has given up waiting for a late request, and loses those that are too old to come.
+func (w *world) ages() {
+	now := time.Now()
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
+		if r.gaveUp.IsZero() && r.Broken() {
+			r.gaveUp = now
+		}
+		lost := !r.gaveUp.IsZero() && !now.Before(w.lostAt(r))
+		if lost {
+			w.draw(verify.Event{Client: r.client, Does: "*" + w.short(r.commands[0]) + "... is lost*"}, nil)
+		}
+		return lost
+	})
+}
+
+// lostAt is when a late request is lost whose client has given up.
+func (w *world) lostAt(r *request) time.Time {
+	return r.gaveUp.Add(2 * max(w.program.Lease, w.program.Reply))
 }
 
 // wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
@@ -140,9 +164,18 @@ func (w *world) wait(leases time.Duration) bool {
 	forGood := w.last.Add(patience)
 	until := forGood
 	for _, c := range w.clients {
-		if wakes := c.paused.Add(leases * Lease); !c.paused.IsZero() && wakes.Before(until) {
+		if wakes := c.paused.Add(leases * w.program.Lease); !c.paused.IsZero() && wakes.Before(until) {
 			until = wakes
 		}
+	}
+	for _, r := range w.late {
+		if lost := w.lostAt(r); !r.gaveUp.IsZero() && lost.Before(until) {
+			until = lost
+		}
+	}
+	select {
+	case <-w.arrived: // which has been looked at already
+	default:
 	}
 	w.rest(func() {
 		select {
@@ -156,10 +189,10 @@ func (w *world) wait(leases time.Duration) bool {
 // request is what a choice delivers; nil: nothing.
 func (w *world) request(c choice) *request {
 	switch c.what {
-	case deliver, Die, Lose, Delay:
+	case deliver, Die, Lose, Late, Drop, Split, cutShort:
 		return w.next(c.n)
 	case arrive:
-		return w.delayed(c.n)
+		return w.delayed(c.n)[c.at]
 	}
 	return nil
 }
@@ -174,13 +207,14 @@ func (w *world) do(c choice, r *request) {
 		w.faults++
 	}
 	now := time.Now()
-	if !c.aside && !slices.Contains([]Fault{Empty, Behind, timePass, arrive}, c.what) {
+	if !c.aside && !slices.Contains([]Fault{Empty, Behind, Clock, timePass, arrive}, c.what) {
 		w.running = c.n
 	}
 	if c.isFault() || c.what == wake || c.what == arrive {
 		w.last = now
 	}
 	if c.what == arrive {
+		r.held = false
 		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
 	} else if r != nil {
 		r.waiting = r.waiting[1:]
@@ -194,10 +228,12 @@ func (w *world) do(c choice, r *request) {
 		slept := now.Sub(w.clients[c.n].paused).Round(time.Millisecond)
 		w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
 		w.clients[c.n].paused = time.Time{}
-	case Delay:
-		w.draw(verify.Event{Reply: "*on its way for long*"}, r)
-		r.deaf = true
-		w.late = append(w.late, r)
+	case Late:
+		w.sendLate(r)
+	case Drop, cutShort:
+		w.lose(r)
+	case Clock:
+		w.stepClock(c)
 	case Empty, Behind:
 		w.restart(c)
 	case timePass:
@@ -210,10 +246,37 @@ func (w *world) do(c choice, r *request) {
 	w.settle()
 }
 
+// sendLate has a request be on its way until its client has given up.
+func (w *world) sendLate(r *request) {
+	w.draw(verify.Event{Reply: "*on its way for long*"}, r)
+	w.mu.Lock()
+	r.deaf, r.held = true, true
+	w.mu.Unlock()
+	w.late = append(w.late, r)
+}
+
+// lose loses a request that is not executed, with its connection.
+func (w *world) lose(r *request) {
+	w.draw(verify.Event{Reply: "*is lost, the connection breaks*"}, r)
+	r.cut()
+}
+
+// stepClock has a client's clock step, ahead or back.
+func (w *world) stepClock(c choice) {
+	by, does := 2*w.program.Lease, "*its clock steps ahead by %s*"
+	if c.at == 2 {
+		does = "*its clock steps back by %s*"
+		w.clients[c.n].clock -= by
+	} else {
+		w.clients[c.n].clock += by
+	}
+	w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf(does, by)}, nil)
+}
+
 // execute has the server execute a request.
 func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
-	r.deaf, r.answer = how != deliver, nil
+	r.deaf, r.answer = how != deliver && how != Split, nil
 	w.mu.Unlock()
 	r.server.execute(r)
 	w.uses = nil
@@ -221,6 +284,7 @@ func (w *world) execute(r *request, how Fault) {
 		Lose:   "*executed, the reply is lost*",
 		Die:    "*executed, then the client dies*",
 		arrive: "*comes late, and is executed*",
+		Split:  "*only this part is executed so far*",
 	}
 	w.draw(verify.Event{Reply: then[how]}, r)
 	switch how {
@@ -313,7 +377,13 @@ type Session struct {
 // Dial opens one more connection of the client to the server,
 // on which every request waits until the search lets it come.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
+	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
 	return backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
+}
+
+// DialLocks is Dial to the server of the locks.
+func (s *Session) DialLocks(ctx context.Context) (*backend.Conn, error) {
+	return backend.DialOver(backend.WaitingForReplies(ctx, s.world.program.Reply), s.ConnectLocks)
 }
 
 // ConnectLocks connects to the server of the locks (Program.Apart), for any client library, as Dial does.
@@ -326,11 +396,20 @@ func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {
 	defer s.world.mu.Unlock()
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
-		return nil, wire.ErrCut
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
 	c := s.world.servers[server].accept(s.client)
 	client.conns = append(client.conns, c)
 	return c, nil
+}
+
+// Now is the client's own clock, which a fault may set.
+func (s *Session) Now() time.Time {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	c := s.world.clients[s.client]
+	c.readsClock = true
+	return time.Now().Add(c.clock)
 }
 
 // Pauses is how often the client has paused so far.

@@ -37,7 +37,7 @@ func explored(t *testing.T, open Open, b explore.Bounds) *explore.Report {
 	t.Helper()
 	b.Goes = true
 	if b.Of == nil {
-		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Delay}
+		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
 	}
 	r, err := explore.Search(t, explore.Program{
 		Name: "lock", Subject: t.Name(), Apart: true,

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -66,6 +67,9 @@ type Market struct {
 	Listed int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
 	Apart  bool  // the locks have a server of their own, which may forget them
 	Trades []Trade
+	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. Where
+	// locks outlast replies a client gives a late write up while its lock lasts; where replies outlast locks, after that.
+	Lease, Reply, Patience time.Duration
 }
 
 // A Trade is what one client does in a market: it offers the item that is not listed, or orders one.
@@ -77,16 +81,28 @@ type Trade struct {
 
 const price = 40 // of each item
 
-// Markets are the programs that every purchaser is explored with.
+// Markets are the programs that every purchaser is explored with: those of two clients with short leases, and with
+// long ones, because each alone shows half of what a late request does.
 func Markets() []Market {
 	alice, bob := Trade{"Alice", 2, 1}, Trade{"Bob", 3, 1}
-	return []Market{
+	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}},
 		{Name: "one-account", Funds: 60, Listed: 2, Trades: []Trade{alice, {"Alice too", 2, 2}}},
 		{Name: "locks-apart", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}, Apart: true},
 		{Name: "listing", Funds: 100, Trades: []Trade{{"Seller", seller, 1}, alice, bob}},
 		{Name: "three-buyers", Funds: 100, Listed: 1, Trades: []Trade{alice, bob, {"Carol", 4, 1}}},
 	}
+	for i := range all {
+		all[i].Lease, all[i].Reply, all[i].Patience = explore.Lease, explore.Reply, 4*explore.Lease
+		if len(all[i].Trades) > 2 {
+			continue
+		}
+		long := all[i]
+		long.Name += "-long-leases"
+		long.Lease, long.Reply, long.Patience = 4*time.Second, 1500*time.Millisecond, 8*time.Second
+		all = append(all, long)
+	}
+	return all
 }
 
 // Open makes the Purchaser of one client in one schedule. The closer may be nil.
@@ -97,7 +113,7 @@ func (m Market) Program(subject string, open Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
 	judged := map[string][]verify.Violation{}
 	return explore.Program{
-		Name: m.Name, Subject: subject, Prefix: keys.Prefix(), Apart: m.Apart,
+		Name: m.Name, Subject: subject, Prefix: keys.Prefix(), Apart: m.Apart, Lease: m.Lease, Reply: m.Reply,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.seed(s, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
