@@ -95,7 +95,7 @@ const (
 	deliver  Fault = "d"
 	wake     Fault = "w"
 	timePass Fault = "t" // to the next timer of a client
-	arrive   Fault = "a" // the oldest late request of a client
+	arrive   Fault = "a" // a late request of a client
 	cutShort Fault = "c" // the second part of a pipeline is lost, and its connection breaks
 )
 
