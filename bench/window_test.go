@@ -162,8 +162,10 @@ func TestFailureEndsTheRow(t *testing.T) {
 		if r.Status != stored.Incomplete || !errors.Is(m.window.failure, errLost) || r.Unknown != 2 || r.Seconds != 1 {
 			t.Errorf("%s, %v, %d unknown in %v s", r.Status, m.window.failure, r.Unknown, r.Seconds)
 		}
-		if took := time.Since(start); took != time.Second+failedGrace {
-			t.Errorf("it took %s", took)
+		// Of two timers at one instant either comes first: a worker may begin one more pause when the grace ends.
+		took, ends := time.Since(start), time.Second+failedGrace
+		if took < ends || took > ends+pause {
+			t.Errorf("it took %s, want %s", took, ends)
 		}
 	})
 }
