@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,8 +26,8 @@ func silence(row time.Duration) time.Duration {
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
 	pause := silence(m.length()) / 10
 	reply := in.replies(ctx, conn)
-	missing := make(chan string, 1)
-	ask := func() { missing <- reply() }
+	replied := make(chan error, 1)
+	ask := func() { replied <- reply() }
 	go ask()
 	look := time.NewTicker(pause)
 	defer look.Stop()
@@ -35,12 +36,12 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	for {
 		select {
 		case <-m.window.done:
-			<-missing // so that nobody uses conn any more
+			<-replied // so that nobody uses conn any more
 			return
-		case key := <-missing:
+		case lost := <-replied:
 			time.AfterFunc(pause, ask)
-			if key != "" {
-				m.window.fail(in.without(key))
+			if lost != nil {
+				m.window.fail(lost)
 			}
 		case <-look.C:
 			received := conn.Stats.Snapshot().BytesReceived
@@ -54,20 +55,27 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 }
 
 // replies returns a function that waits for a reply of the server. Every keyLooks it looks whether the server has
-// the market's keys, and returns one that is missing; "": none is, or it did not look.
-func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() (missing string) {
+// the market's keys, and returns ErrKeysLost, wrapped, if it has not.
+func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
 	looked := time.Now()
-	return func() string {
+	return func() error {
 		if time.Since(looked) < keyLooks {
 			_ = conn.Ping(ctx).Err() // any answer is one
-			return ""
+			return nil
 		}
-		key, err := market.Missing(ctx, conn.Client, m.Keys, opening(m.point))
+		missing, err := market.Missing(ctx, conn.Client, m.Keys, opening(m.point))
 		if err != nil {
-			return "" // who cannot look knows nothing
+			return nil // who cannot look knows nothing
 		}
 		looked = time.Now()
-		return key
+		if missing == "" {
+			return nil
+		}
+		why := m.lost(ctx, conn)
+		if !errors.Is(why, ErrKeysLost) { // it cannot be asked why
+			why = m.without(missing)
+		}
+		return why
 	}
 }
 
