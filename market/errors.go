@@ -31,6 +31,10 @@ var (
 	// (out of memory, a read-only replica, a missing ACL permission).
 	ErrRejected = errors.New("server rejected the operation")
 
+	// ErrWithdrawn is returned when a write of unknown outcome was withdrawn: its connection was ended before the server
+	// had executed it.
+	ErrWithdrawn = errors.New("write was withdrawn before the server executed it")
+
 	// ErrNotSent is returned when an operation failed before it sent its first write: the connection broke
 	// while it was reading, or its context ended while it waited for a lock.
 	ErrNotSent = errors.New("operation ended before its first write was sent")
@@ -49,6 +53,7 @@ var reasons = []struct {
 	{ErrLockLost, "lock_lost"},
 	{ErrStale, "stale"},
 	{ErrRejected, "rejected"},
+	{ErrWithdrawn, "withdrawn"},
 	{ErrNotSent, "not_sent"},
 }
 

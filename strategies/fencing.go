@@ -97,6 +97,9 @@ func fencingVariants(c Catalogue) []string {
 // without them only.
 func checkFencing(s Spec, c Catalogue) error {
 	fencing, write := s.params.Text(fencingParam), s.params.Text(writeParam)
+	if err := checkUnknown(s); err != nil {
+		return err
+	}
 	switch {
 	case fencing == fencingNone && idempotent(s.params):
 		return fmt.Errorf("idempotent=on is kept by the script that writes: add fencing=%s, %s or %s",

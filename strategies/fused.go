@@ -110,7 +110,7 @@ func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	case taken:
 		err = lock.GiveBack(ctx, err, f.free)
 	default:
-		err = lock.Abandon(ctx, err, f.free)
+		err = lock.Undo(ctx, err, f.free)
 	}
 	return nil, errors.Join(err, f.end(ctx))
 }

@@ -54,10 +54,10 @@ var writeParam = param.Choice("write",
 // underLocks completes a strategy whose operations run under locks. Such strategies differ only in the names of their
 // locks.
 func underLocks(s Strategy, names LockNames) Strategy {
-	s.Params, s.Check = []param.Param{fencingParam, writeParam, idempotentParam}, checkFencing
+	s.Params, s.Check = []param.Param{fencingParam, writeParam, unknownParam, idempotentParam}, checkFencing
 	s.Lock, s.Locks = "setnx", names
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
-		k := &locked{Env: env, names: names}
+		k := &locked{Env: env, names: names, compared: compared(env.Params)}
 		k.purchaser = purchaser{env.Keys, k.do}
 		switch {
 		case env.Params.Text(writeParam) == writeFused:
@@ -67,6 +67,8 @@ func underLocks(s Strategy, names LockNames) Strategy {
 			k.access = &fenced{k, newScripter(env), nil}
 		case env.Params.Text(writeParam) == writePipeline:
 			k.access = transactions{env.Redis, env.Redis.Pipelined, true}
+		case env.Params.Text(unknownParam) == unknownKill:
+			k.access = &killing{locked: k}
 		default:
 			k.access = transactions{env.Redis, env.Redis.TxPipelined, false}
 		}
@@ -80,6 +82,7 @@ type locked struct {
 	Env
 	purchaser
 	names     LockNames
+	compared  bool // the market compares a write with the lock
 	access    access
 	op        *operation // the one under way
 	purchases int
@@ -134,7 +137,11 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 	if len(k.held) > 0 { // the write did not release them
 		k.Steps.At(ctx, step.BeforeRelease)
 	}
+	became, failed := k.settle(ctx, op, err), r.ReleasesFailed
 	lost := k.release(ctx, &r)
+	if became.known && !lost && r.ReleasesFailed == failed { // the locks were held until then
+		err = became.err
+	}
 	r.LeaseLost = lost && err == nil
 	r.LockHold = time.Since(k.since)
 	return r, err

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // An operation is a purchase or a listing: what it reads, how it decides, and what it writes. It serves one call.
@@ -144,11 +144,10 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	return afterWrite(err)
 }
 
-// afterWrite classifies an error of writes that may have been made: ErrNotSent where there was no connection;
-// by any other the outcome is unknown.
+// afterWrite classifies an error of writes that may have been made: ErrNotSent where not a byte of them has left; by
+// any other the outcome is unknown.
 func afterWrite(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if backend.Unsent(err) {
 		return beforeWrite(err)
 	}
 	return fmt.Errorf("outcome of the writes is unknown: %w", err)

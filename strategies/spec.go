@@ -251,6 +251,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 			return err
 		}
 	}
+	if s.params.Text(unknownParam) == unknownKill {
+		return checkKill(ctx, rdb)
+	}
 	return nil
 }
 

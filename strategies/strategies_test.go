@@ -288,10 +288,22 @@ func (g *fixture) funds(id market.UserID) int64 {
 // noLocks checks that no lock is held on an item, its buyer or the market.
 func (g *fixture) noLocks(spec string) {
 	g.Helper()
+	for _, key := range g.locks(spec) {
+		held, err := g.conn.Get(g.ctx, key).Result()
+		g.Errorf("%s is still there: %q, %v", key, held, err)
+	}
+}
+
+// locks are the keys of the locks that are held.
+func (g *fixture) locks(spec string) (held []string) {
+	g.Helper()
 	made := market.Made{Accounts: g.opening.Accounts, Items: g.first + 9}
 	for key := range parse(g, spec).LockKeys(g.keys, made) {
-		if held, err := g.conn.Get(g.ctx, key).Result(); err != redis.Nil && !lasts(key) {
-			g.Errorf("%s is still there: %q, %v", key, held, err)
+		n, err := g.conn.Exists(g.ctx, key).Result()
+		g.must(err)
+		if n > 0 && !lasts(key) {
+			held = append(held, key)
 		}
 	}
+	return held
 }

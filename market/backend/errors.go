@@ -127,6 +127,15 @@ func Broken(err error) bool {
 	return err != nil && !is[redis.Error](err) && (hungUp(err) || is[*net.OpError](err) || errors.Is(err, ErrUnreachable))
 }
 
+// Unsent reports whether err, of a command or a pipeline, says that not a byte of it has left: there was no connection,
+// or none became free in time, or its handshake failed. The server has then certainly not executed it. A connection of
+// [Dial] knows, but for those under [Pipelining]; of another client's errors the obvious ones are recognized.
+func Unsent(err error) bool {
+	op, _ := errors.AsType[*net.OpError](err)
+	return is[unsent](err) || op != nil && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.Is(err, redis.ErrClosed)
+}
+
 // reachHint turns a network error into a question the user can answer.
 func reachHint(t Target, err error) string {
 	op, _ := errors.AsType[*net.OpError](err)

@@ -74,6 +74,7 @@ type meter struct {
 	live    atomic.Bool  // false during a handshake
 	wrote   atomic.Bool  // whether the last transfer was a write
 	calls   atomic.Int32 // commands under way that counter sees
+	writes  atomic.Int64 // so many, without those of handshakes
 }
 
 // newMeter counts where the context of Dial says.
@@ -94,9 +95,22 @@ func (m *meter) ended(n int) {
 	}
 }
 
-// counter is the redis.Hook that counts commands. countingConn cannot: it would have to parse the bytes.
-// A subscription's commands do not pass it, see countingConn.
+// unsent is the error of a command of which not a byte has left.
+type unsent struct{ error }
+
+func (e unsent) Unwrap() error { return e.error }
+
+// counter is the redis.Hook that counts commands, and tells of an error whether anything had left by then.
+// countingConn cannot: it would have to parse the bytes. A subscription's commands do not pass it, see countingConn.
 type counter struct{ meter *meter }
+
+// judged is the error of a call before which so many writes had been made.
+func (m *meter) judged(err error, before int64) error {
+	if err != nil && m.writes.Load() == before {
+		return unsent{err}
+	}
+	return err
+}
 
 func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -104,7 +118,8 @@ func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c.meter.calls.Add(1)
 		defer c.meter.ended(1)
-		return next(ctx, cmd)
+		before := c.meter.writes.Load()
+		return c.meter.judged(next(ctx, cmd), before)
 	}
 }
 
@@ -112,7 +127,8 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		c.meter.calls.Add(1)
 		defer c.meter.ended(len(cmds))
-		return next(ctx, cmds)
+		before := c.meter.writes.Load()
+		return c.meter.judged(next(ctx, cmds), before)
 	}
 }
 
@@ -135,6 +151,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	turned := !c.meter.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
 	if c.meter.live.Load() {
+		c.meter.writes.Add(1)
 		sent := Counts{BytesSent: int64(n)}
 		if turned {
 			sent.RoundTrips = 1

@@ -38,7 +38,7 @@ func existsSet() Kind {
 			h.env.Steps.At(ctx, step.Looked)
 			if err := h.rdb.Set(ctx, h.key, anybody, 0).Err(); err != nil {
 				// If someone else took the lock meanwhile, this frees theirs. Without it, our own stays for good.
-				return false, h.abandon(ctx, err, h.del)
+				return false, h.undone(ctx, err, h.del)
 			}
 			return true, nil
 		}

@@ -68,6 +68,11 @@ type Lease struct {
 	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
 	Release func(context.Context) error
 
+	// Abandon leaves the lock without giving it back: it ends what renews the lock, so that the lock is free when its
+	// lease has ended. It sends nothing about the lock. A holder does that whose last write may still be on its way: who
+	// comes next is to come after it. Of a lock that never expires nobody comes. Nil: nothing has to be ended.
+	Abandon func()
+
 	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free.
 	// Nil: always 0.
 	Left func() int
@@ -102,6 +107,13 @@ func (l *Lease) Context() context.Context {
 		return context.Background()
 	}
 	return l.Noticed
+}
+
+// Leave abandons the lock: see Abandon.
+func (l *Lease) Leave() {
+	if l.Abandon != nil {
+		l.Abandon()
+	}
 }
 
 // A SharedLocker can be held by many readers or by one writer. Acquire and Try take it exclusively.

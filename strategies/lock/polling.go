@@ -33,7 +33,7 @@ type hold struct {
 	// after false. True with an error means that the lock is held, but a later command of taking it failed.
 	take func(context.Context) (bool, error)
 
-	// undo gives back what an attempt may have taken that failed (see Abandon and GiveBack). It is nil if the key does
+	// undo gives back what an attempt may have taken that failed (see Undo and GiveBack). It is nil if the key does
 	// not say whose it is. Where lost-reply=kept nothing is given back.
 	undo func(context.Context) error
 
@@ -250,17 +250,17 @@ func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
 	case taken:
 		err = GiveBack(ctx, err, h.undo)
 	default:
-		err = Abandon(ctx, err, h.undo)
+		err = Undo(ctx, err, h.undo)
 	}
 	return false, backend.OfContext(ctx, err)
 }
 
-// abandon is Abandon, unless lost-reply=kept.
-func (h *hold) abandon(ctx context.Context, cause error, release func(context.Context) error) error {
+// undone is Undo, unless lost-reply=kept.
+func (h *hold) undone(ctx context.Context, cause error, release func(context.Context) error) error {
 	if h.locker.keeps {
 		return cause
 	}
-	return Abandon(ctx, cause, release)
+	return Undo(ctx, cause, release)
 }
 
 // until makes attempts until one takes the lock or fails, at least one. It returns ErrTimeout when its Retries give up,
@@ -310,13 +310,13 @@ func (l *locker) sleep(ctx context.Context, d time.Duration, woken <-chan struct
 	}
 }
 
-// abandonTimeout bounds the attempt to give back a lock that may have been taken.
-const abandonTimeout = 2 * time.Second
+// undoTimeout bounds the attempt to give back a lock that may have been taken.
+const undoTimeout = 2 * time.Second
 
-// Abandon is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
+// Undo is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
 // was lost. It calls release under a context of its own, for two seconds at most, and returns the cause. After an error
 // that the server answered it does not call release: the server did not give the lock away.
-func Abandon(ctx context.Context, cause error, release func(context.Context) error) error {
+func Undo(ctx context.Context, cause error, release func(context.Context) error) error {
 	var refused redis.Error
 	if errors.As(cause, &refused) {
 		return cause
@@ -324,10 +324,10 @@ func Abandon(ctx context.Context, cause error, release func(context.Context) err
 	return GiveBack(ctx, cause, release)
 }
 
-// GiveBack is Abandon for a lock that is certainly held, whatever the server answered to a later command of taking it.
+// GiveBack is Undo for a lock that is certainly held, whatever the server answered to a later command of taking it.
 func GiveBack(ctx context.Context, cause error, release func(context.Context) error) error {
 	cause = backend.OfContext(ctx, cause)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	if err := release(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("%w (and the lock may still be held: %w)", cause, err)

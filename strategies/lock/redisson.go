@@ -72,7 +72,7 @@ func redissonHold(h *hold) {
 	s.again = func(ctx context.Context) (bool, error) {
 		left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds(), s.entries).Int64()
 		if err != nil {
-			return false, Abandon(ctx, err, func(ctx context.Context) error { return leave(ctx, s.entries) })
+			return false, Undo(ctx, err, func(ctx context.Context) error { return leave(ctx, s.entries) })
 		}
 		h.again = time.Duration(left) * time.Millisecond
 		return left == 0, nil

@@ -73,7 +73,7 @@ var (
 func (s *stay) enterByScript(ctx context.Context) (bool, error) {
 	n, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, s.ttl().Milliseconds()).Int()
 	if err != nil {
-		return false, s.abandon(ctx, err, s.undoByScript)
+		return false, s.undone(ctx, err, s.undoByScript)
 	}
 	return n > 0, nil
 }
@@ -173,6 +173,13 @@ func (s *stay) entry() *Lease {
 			s.entries++
 		}
 		return err
+	}
+	lease.Abandon = func() { // the whole stay: the lock is one
+		left = true
+		if s.locker.in[s.key] == s {
+			delete(s.locker.in, s.key)
+		}
+		s.whole.Leave()
 	}
 	lease.Reenter = func(ctx context.Context) (*Lease, error) {
 		if left {
@@ -335,6 +342,7 @@ func (r *localRenewals) fill(h *hold) {
 		}
 		return 0, err
 	}
+	h.Abandon = func() { r.flag.Store(false) }
 	h.take = s.reentrantly
 }
 

@@ -160,6 +160,11 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 		done.Wait() // no renewal is under way any more
 		return lease.Release(ctx)
 	}
+	kept.Abandon = func() {
+		cancel(context.Canceled)
+		done.Wait()
+		lease.Leave()
+	}
 	if lease.Reenter != nil {
 		kept.Reenter = func(ctx context.Context) (*Lease, error) {
 			start := time.Now()

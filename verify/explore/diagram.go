@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -72,6 +73,9 @@ func (w *world) short(command []string) string {
 	return strings.ReplaceAll(strings.ToUpper(args[0])+" "+strings.Join(args[1:], " "), w.program.Prefix, "")
 }
 
+// names are how a server names a connection, and is told which one to end.
+var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
+
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 	tokens := map[string]string{}
@@ -81,7 +85,15 @@ func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 		}
 		return tokens[token]
 	}
+	connection := func(text string) string {
+		addr := names.FindStringSubmatch(text)[1]
+		if tokens[addr] == "" {
+			tokens[addr] = fmt.Sprintf("connection-%d", len(tokens)+1)
+		}
+		return tokens[addr]
+	}
 	add := func(n noted, does, reply string) {
+		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
 		does, reply = token.ReplaceAllStringFunc(does, name), token.ReplaceAllStringFunc(reply, name)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}

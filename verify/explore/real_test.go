@@ -280,6 +280,7 @@ func ttls(a, b string) bool {
 // that it has left.
 func alike(a, b string) bool {
 	a, b = clocks.ReplaceAllString(a, "time"), clocks.ReplaceAllString(b, "time")
+	a, b = names.ReplaceAllString(a, "connection"), names.ReplaceAllString(b, "connection")
 	if !strings.HasPrefix(strings.ToUpper(a), "EVALSHA ") {
 		return a == b
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +43,8 @@ func newServer(t *testing.T, w *world, m *miniredis.Miniredis) *Server {
 
 // accept makes a connection of a client.
 func (s *Server) accept(client int) *conn {
-	c := &conn{Local: wire.NewLocal(), world: s.world, client: client}
+	s.world.accepted++
+	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, id: strconv.Itoa(s.world.accepted)}
 	c.Sent, c.Closed = c.sent, func() { c.cut(); wire.Signal(s.world.arrived) }
 	s.serve(c)
 	return c
@@ -86,10 +89,29 @@ func (s *Server) run(r *request) {
 			if len(r.commands) == 1 {
 				s.world.uses.add(everything, true)
 			}
+		case "client":
+			if s.connections(r, command) {
+				continue
+			}
 		}
 		s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
 	}
 	r.peer.Flush()
+}
+
+// connections answers what miniredis does not know of its connections: CLIENT INFO, and CLIENT KILL ID of one, of which
+// a request that is late is not executed any more. It reports false for another command.
+func (s *Server) connections(r *request, command []string) bool {
+	switch strings.ToLower(command[1]) {
+	case "info":
+		r.peer.WriteBulk("id=" + r.id + " addr=" + r.address() + " laddr=memory:0\n")
+	case "kill":
+		s.world.uses.add(everything, true)
+		r.peer.WriteInt(s.world.disconnect(s, command[3]))
+	default:
+		return false
+	}
+	return true
 }
 
 // note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
@@ -140,7 +162,8 @@ func (r *request) head(commands int) *request {
 type conn struct {
 	*wire.Local
 	world  *world
-	client int // nobody: the search itself, whose requests do not wait
+	client int    // nobody: the search itself, whose requests do not wait
+	id     string // as CLIENT INFO names it
 	server *Server
 	peer   *server.Peer // the server's end
 
@@ -172,8 +195,12 @@ func (c *conn) sent(commands [][]string) {
 
 // gated reports whether a command waits for the search. Those of a handshake do not: no other client can see them.
 func gated(command []string) bool {
-	return !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
+	kills := command[0] == "client" && strings.EqualFold(command[1], "kill")
+	return kills || !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
 }
+
+// address is where the client is, as the server sees it.
+func (c *conn) address() string { return "memory:" + c.id }
 
 // A replier is where the server writes replies, and what it pushes.
 type replier struct{ *conn }

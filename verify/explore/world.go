@@ -38,6 +38,7 @@ type world struct {
 	steps               []choice // so far, with so many
 	preemptions, faults int
 	events              []noted // what has happened
+	accepted            int     // connections
 	uses                keys    // of the request that is executed
 	lacks               string  // a command that the servers do not know
 
@@ -305,6 +306,30 @@ func (w *world) kill(i int) {
 	for _, c := range conns {
 		c.cut()
 	}
+}
+
+// disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
+func (w *world) disconnect(server *Server, id string) int {
+	w.mu.Lock()
+	var found *conn
+	for _, c := range w.clients {
+		for _, conn := range c.conns {
+			if conn.server == server && conn.id == id {
+				found = conn
+			}
+		}
+	}
+	w.mu.Unlock()
+	if found == nil {
+		return 0
+	}
+	late := len(w.late)
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
+	if found.Broken() && len(w.late) == late {
+		return 0 // the server knows that it has ended
+	}
+	found.cut()
+	return 1
 }
 
 // know notes a script. Those that the first schedule sends every later one begins with.

@@ -149,6 +149,13 @@ func (c *etcdClient) end(s *etcdSession) error {
 	return err
 }
 
+// leave implements client.
+func (c *etcdClient) leave() error {
+	c.session.term.finish(context.Canceled)
+	c.session.Orphan()
+	return c.client.Close()
+}
+
 func (c *etcdClient) close() error { return errors.Join(c.end(c.session), c.client.Close()) }
 
 func (c *etcdClient) place(name string, calls *calls) place {

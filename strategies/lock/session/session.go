@@ -42,6 +42,8 @@ type client interface {
 	place(name string, c *calls) place
 	// close ends the session, and with it all places.
 	close() error
+	// leave ends what keeps the session alive, and leaves the session to expire.
+	leave() error
 }
 
 // A place is one place in line for a lock.
@@ -76,12 +78,18 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		l.promises.SurvivesNodeLoss = len(addrs) >= 3 // as far as is known: an address may stand for several servers
 		l.closing, l.stop = context.WithCancel(context.Background())
 		l.close = sync.OnceValue(l.end)
-		var err error
-		l.client, err = join(l, addrs, connectTimeout)
-		if err != nil {
+		l.join = func() (err error) {
+			l.client, err = join(l, addrs, connectTimeout)
+			if err != nil {
+				l.client = nil
+				return fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?",
+					ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
+			}
+			return nil
+		}
+		if err := l.join(); err != nil {
 			l.stop()
-			return nil, fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?",
-				ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
+			return nil, err
 		}
 		return l, nil
 	}
@@ -92,7 +100,8 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 type locker struct {
 	env      lock.Env
 	promises lock.Promises
-	client   client
+	join     func() error
+	client   client                 // nil: the session was left, and another one has not begun
 	silent   func() context.Context // ends when the servers no longer answer
 
 	work    sync.WaitGroup // under way beside the worker
@@ -109,7 +118,10 @@ func (l *locker) Close() error { return l.close() }
 
 func (l *locker) end() error {
 	l.stop()
-	err := l.client.close()
+	var err error
+	if l.client != nil {
+		err = l.client.close()
+	}
 	l.work.Wait()
 	return err
 }
@@ -149,12 +161,17 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h := &hold{locker: l, name: name}
+	if l.client == nil {
+		if err := l.join(); err != nil {
+			return nil, err
+		}
+	}
+	h := &hold{locker: l, client: l.client, name: name}
 	h.place = l.client.place(name, &h.calls)
 	var err error
 	h.term, h.fence, err = h.place.take(ctx, until)
 	if err == nil {
-		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release}, nil
+		return &lock.Lease{Noticed: h.term.ctx, Fence: h.fence, Release: h.release, Abandon: h.abandon}, nil
 	}
 	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
@@ -171,6 +188,7 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 // hold is an acquisition and, when it has succeeded, the lease.
 type hold struct {
 	locker *locker
+	client client
 	name   string
 	place  place
 	calls  calls
@@ -200,6 +218,14 @@ func (h *hold) release(ctx context.Context) error {
 		return fmt.Errorf("release lock %s: %w", h.name, err)
 	}
 	return nil
+}
+
+// abandon leaves the session to expire with all its places. The next acquisition begins another one.
+func (h *hold) abandon() {
+	if h.locker.client == h.client {
+		h.locker.client = nil
+		h.locker.work.Go(func() { _ = h.client.leave() }) // nobody waits for it
+	}
 }
 
 // leave gives the place up once no call about it is under way. When ctx ends first it goes on beside the worker.

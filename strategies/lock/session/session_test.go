@@ -32,6 +32,7 @@ func TestOneServer(t *testing.T) {
 		"cancelled wait leaves nothing":      cancelledWaitLeavesNothing,
 		"cancelled creation leaves nothing":  cancelledCreationLeavesNothing,
 		"session expiry cancels the lease":   sessionExpiryCancelsTheLease,
+		"left session expires":               leftSessionExpires,
 		"short cut is survived":              shortCutIsSurvived,
 		"muted holder lets go before others": mutedHolderLetsGoBeforeTheServerDoes,
 	}
@@ -151,6 +152,24 @@ func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
 	}
 	b.lost(lease)
 	b.release(successor.lease)
+}
+
+// A session that its worker has left keeps the lock until it expires, and its worker begins another one.
+func leftSessionExpires(t *testing.T, b *bench) {
+	l := b.open(b.env("ttl", "8s", "timeout", soon.String()))
+	lease := b.acquire(l)
+	lease.Leave()
+	next := b.queue(t.Context(), b.open(b.env("timeout", soon.String())))
+	b.until(2)
+	successor := <-next
+	if successor.err != nil {
+		t.Fatal(successor.err)
+	}
+	if lease.Context().Err() == nil {
+		t.Error("someone else has the lock, and the lease of who has left it goes on")
+	}
+	b.release(successor.lease)
+	b.release(b.acquire(l))
 }
 
 // A connection that comes back in time costs nothing.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -31,6 +32,7 @@ type zooClient struct {
 	timeout time.Duration // that the server chose
 	logged  string        // the client library's last message
 	last    net.Conn
+	left    bool // the session is left to expire: no more connections
 }
 
 func joinZoo(l *locker, servers []string, patience time.Duration) (client, error) {
@@ -154,6 +156,19 @@ func (c *zooClient) current() *term {
 	return c.term
 }
 
+// leave implements client. To close the connection of the client library would end the session.
+func (c *zooClient) leave() error {
+	c.mu.Lock()
+	c.left = true
+	if c.last != nil {
+		c.last.Close()
+	}
+	c.term.finish(context.Canceled)
+	c.mu.Unlock()
+	c.conn.Close() // which cannot say good-bye any more
+	return nil
+}
+
 // close ends the session, and with it all that is ephemeral in it. The client library would wait for a server
 // that does not answer until its time-outs have passed.
 func (c *zooClient) close() error {
@@ -175,6 +190,9 @@ func (c *zooClient) close() error {
 	return nil
 }
 
+// errLeft is why a session is not continued.
+var errLeft = errors.New("the session is left to expire")
+
 // dial is a zk.Dialer whose connections report to c.
 func (c *zooClient) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c.only.asked()
@@ -183,8 +201,12 @@ func (c *zooClient) dial(network, address string, timeout time.Duration) (net.Co
 		return nil, err
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		conn.Close()
+		return nil, errLeft
+	}
 	c.last = conn
-	c.mu.Unlock()
 	return c.wrap(conn), nil
 }
 

@@ -1,0 +1,200 @@
+package strategies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/param"
+)
+
+// The values of the parameter after-unknown.
+const (
+	unknownLapse   = "lapse"
+	unknownLeave   = "leave"
+	unknownRelease = "release"
+	unknownKill    = "kill"
+)
+
+// unknownParam chooses what a holder does with its locks after a write of unknown outcome: one of which bytes have
+// left, and whose reply has not come. The write may be late: it is executed whenever it arrives, whoever has the lock
+// by then.
+//
+//   - lapse: the lock is not given back but left to its lease, so that a write that is late by less than the rest of
+//     the lease arrives while the lock keeps others out. A lock that never expires is given back: left, it would keep
+//     everybody out for good.
+//   - leave: the lock is left, even one that never expires.
+//   - release: the lock is given back, as published code does in its "finally". The next holder is in at once, and the
+//     late write lands on what it has read.
+//   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a write that
+//     is late on it is not executed any more. Then the holder reads what has become of the order, and gives the lock
+//     back. If the release finds the lock still held, the outcome is known. If the server does not answer, the lock is
+//     left.
+//
+// What breaks it. lapse and leave: a write that is later than the lease ends. Hence a lease has to be longer than the
+// time for which a reply is waited for. kill: a proxy that sends the commands of several clients over one connection of
+// its own (the write is in another connection than the one that is killed), and a server that has failed over: the one
+// that is asked is another. Both make the write late again, and neither is noticed.
+//
+// A write that the market itself compares with the lock (fencing=on and token, write=fused) needs none of this: a write
+// that is late is refused, and the lock is always given back.
+//
+// Source: M. Kleppmann, "How to do distributed locking", 2016, on requests that are delayed in the network; for kill,
+// redis.io/commands/client-kill.
+var unknownParam = param.Choice("after-unknown",
+	"what becomes of a lock after a write of unknown outcome: left to its lease, where it has one (lapse), left in any "+
+		"case, released, or released after CLIENT KILL of the connection on which the write may be late",
+	unknownLapse, unknownLeave, unknownRelease, unknownKill)
+
+// checkUnknown refuses what says nothing about a write that the lock is compared with, and what kill cannot undo.
+func checkUnknown(s Spec) error {
+	chosen, write := s.params.Text(unknownParam), s.params.Text(writeParam)
+	switch {
+	case chosen == unknownLapse:
+		return nil
+	case compared(s.params):
+		return fmt.Errorf("after-unknown=%s is for writes that nobody compares with the lock: with fencing=%s and write=%s "+
+			"a late one is refused, and the lock is released", chosen, s.params.Text(fencingParam), write)
+	case chosen == unknownKill && (write != writeParam.Default || s.params.Text(fencingParam) != fencingNone):
+		return fmt.Errorf("after-unknown=%s is for writes that are one MULTI/EXEC", unknownKill)
+	}
+	return nil
+}
+
+// compared reports whether the market compares a write with the lock under which it was made.
+func compared(v param.Values) bool { return registers(v) || v.Text(writeParam) == writeFused }
+
+// leaves reports whether the locks are left after a write of unknown outcome.
+func (k *locked) leaves() bool {
+	switch k.Params.Text(unknownParam) {
+	case unknownRelease:
+		return false
+	case unknownLapse:
+		return !k.compared && k.Locker.Promises().SurvivesCrash
+	}
+	return true
+}
+
+// A verdict is what is known in the end of a write whose outcome was unknown, if the locks were held until then.
+type verdict struct {
+	known bool
+	err   error // nil: it was applied
+}
+
+// settle does what there is to do before locks are released whose holder's write had an error.
+func (k *locked) settle(ctx context.Context, op *operation, err error) (v verdict) {
+	over, kills := k.access.(*killing)
+	if kills {
+		over.end()
+	}
+	if err == nil || market.Refused(err) {
+		return v
+	}
+	if kills {
+		v = over.settle(ctx, op)
+	}
+	if !v.known && k.leaves() {
+		k.leave()
+	}
+	return v
+}
+
+// leave leaves the held locks, and tells who wants to know how they were held.
+func (k *locked) leave() {
+	for _, h := range k.held {
+		h.Leave()
+		h.Releasing, h.Released = time.Now(), time.Now()
+		if k.Holds != nil {
+			k.Holds(h.Holding)
+		}
+	}
+	k.held = k.held[:0]
+}
+
+// killing is access over one connection, which the server names in reply to the reads, so that it can be told to close
+// that one.
+type killing struct {
+	*locked
+	conn     *redis.Conn // from the reads on; nil: the client has it back
+	id, addr string      // as the server names it
+}
+
+// named finds what CLIENT INFO says of a connection.
+var named = regexp.MustCompile(`\bid=(\d+) .*?\baddr=(\S+)`)
+
+func (c *killing) read(ctx context.Context, op *operation) error {
+	c.conn = c.Redis.Conn()
+	var info *redis.Cmd
+	// The error is that of the first failed command: they are judged one by one.
+	_, _ = c.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
+		info = p.Do(ctx, "client", "info")
+		op.read(ctx, p)
+		return nil
+	})
+	text, err := info.Text()
+	if err != nil {
+		return fmt.Errorf("ask for the connection's name: %w", err)
+	}
+	name := named.FindStringSubmatch(text)
+	if name == nil {
+		return fmt.Errorf("CLIENT INFO names no connection: %q", text)
+	}
+	c.id, c.addr = name[1], name[2]
+	return op.judge()
+}
+
+func (c *killing) write(ctx context.Context, op *operation) error {
+	return exec(ctx, c.conn.TxPipelined, false, func(p redis.Pipeliner) { op.write(ctx, p) })
+}
+
+// end gives the client its connection back.
+func (c *killing) end() {
+	if c.conn != nil {
+		_ = c.conn.Close() // if it is broken, the next command makes another
+		c.conn = nil
+	}
+}
+
+const settleTimeout = 2 * time.Second
+
+// settle kills the connection of the write, and reads what became of it.
+func (c *killing) settle(ctx context.Context, op *operation) (v verdict) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	rdb, err := c.Dial(ctx)
+	if err != nil {
+		return v
+	}
+	defer rdb.Close()
+	// The address, too: a server that has started anew may have given the number to somebody else.
+	if err := rdb.Do(ctx, "client", "kill", "id", c.id, "addr", c.addr).Err(); err != nil {
+		return v
+	}
+	err = rdb.ZScore(ctx, c.Keys.Market(), op.member()).Err()
+	listed := err == nil
+	switch {
+	case !listed && !errors.Is(err, redis.Nil):
+	case listed == op.lists:
+		v.known = true
+	default:
+		v = verdict{true, market.ErrWithdrawn}
+	}
+	return v
+}
+
+// checkKill returns backend.ErrUnavailable, wrapped, if the server does not name connections.
+func checkKill(ctx context.Context, rdb *redis.Client) error {
+	err := rdb.Do(ctx, "client", "info").Err()
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return fmt.Errorf("after-unknown=%s is %w on this server, which answers %q to CLIENT INFO: it needs Redis 6.2",
+			unknownKill, backend.ErrUnavailable, refused.Error())
+	}
+	return backend.Explain(err)
+}

@@ -1,0 +1,127 @@
+package strategies_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+// What becomes of the lock of a holder whose write has an unknown outcome: it stays unless the write is compared with
+// it, it never expires, or the spec says otherwise.
+func TestLockAfterAnUnknownWrite(t *testing.T) {
+	eachCase(t, map[string]bool{ // true: it is left
+		"fine:set-px": true, "coarse:set-px+watchdog": true, "fine:redisson": true, "fine:fenced:fencing=off": true,
+		"fine:reentrant-local:renewals=4": true, "fine:setnx-expire": true,
+		"fine": false, "fine:after-unknown=leave": true, "fine:set-px:after-unknown=release": false,
+		"fine:set-px:fencing=token": false, "fine:fenced:fencing=on": false, "fine:set-px:write=fused": false,
+	}, func(g *fixture, spec string, stays bool) {
+		sends, order := g.traffic(spec), g.offer(0)
+		proxy := testkit.StartProxy(g, g.server)
+		lose := func() { proxy.LoseReply(sends.exec()) }
+		w := g.open(spec, proxy.Server(), strategies.Env{Steps: once(step.BeforeWrite, lose)})
+		_, err := w.purchase(order)
+		g.unknown(err)
+		left := g.locks(spec)
+		if (len(left) > 0) != stays {
+			g.Errorf("the locks %q are left, want any: %t", left, stays)
+		}
+		if len(left) > 0 {
+			g.must(g.conn.Del(g.ctx, left...).Err())
+		}
+		next := g.offer(1)
+		next.Buyer = buyer + 1
+		if _, err := w.purchase(next); err != nil {
+			g.Errorf("the next purchase: %v", err)
+		}
+		g.noLocks(spec)
+	})
+}
+
+// A write of which not a byte has left is not of unknown outcome, and its holder releases: no connection could be made
+// whose handshake was answered.
+func TestWriteWithoutAConnectionIsNotSent(t *testing.T) {
+	eachSpec(t, false, []string{"fine:set-px", "lua"}, func(g *fixture, spec string) {
+		g.traffic(spec)
+		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
+		ctx, cancel := context.WithTimeout(g.ctx, time.Second/2)
+		defer cancel()
+		silent := once(step.BeforeWrite, func() {
+			proxy.Cut()
+			proxy.Partition()
+		})
+		steps := func(ctx context.Context, at step.Name) {
+			if at == step.BeforeRelease {
+				proxy.Heal()
+			}
+			silent(ctx, at)
+		}
+		w := g.open(spec, proxy.Server(), strategies.Env{Steps: steps})
+		if _, err := w.purchaser.Purchase(ctx, order); !errors.Is(err, market.ErrNotSent) {
+			g.Errorf("purchase: %v, want %v", err, market.ErrNotSent)
+		}
+		proxy.Heal() // lua releases nothing
+		g.sound(0, 0)
+		g.noLocks(spec)
+	})
+}
+
+// With after-unknown=kill the outcome is known in the end, and the lock is free: also of a write that is late, which is
+// not executed any more when it comes.
+func TestKillSettlesAnUnknownWrite(t *testing.T) {
+	eachCase(t, map[string]func(p *testkit.Proxy){
+		"fine:set-px:after-unknown=kill":            func(p *testkit.Proxy) { p.LoseReply("exec") },
+		"coarse:after-unknown=kill":                 func(p *testkit.Proxy) { p.LoseCommand("exec") },
+		"fine-wallet:set-px:after-unknown=kill":     func(p *testkit.Proxy) { p.Hold(wire.Match{Command: "exec"}) },
+		"coarse:set-px+watchdog:after-unknown=kill": func(p *testkit.Proxy) { p.Hold(wire.Match{Command: "multi"}) },
+	}, func(g *fixture, spec string, breaks func(*testkit.Proxy)) {
+		if g.server.Target.Network == "memory" || g.conn.Do(g.ctx, "client", "info").Err() != nil {
+			g.Skip("this server does not name connections")
+		}
+		order, proxy := g.offer(0), testkit.StartProxy(g, g.server)
+		w := g.open(spec, proxy.Server(), strategies.Env{Steps: once(step.BeforeWrite, func() { breaks(proxy) })})
+		_, err := w.purchase(order)
+		owned := g.owned(g.snapshot())
+		switch {
+		case err == nil && len(owned) == 1:
+		case errors.Is(err, market.ErrWithdrawn) && len(owned) == 0:
+		default:
+			g.Errorf("purchase: %v, and the buyer owns %v", err, owned)
+		}
+		g.noLocks(spec)
+		proxy.Heal()
+		next := g.offer(1)
+		next.Buyer = buyer + 1
+		if _, err := w.purchase(next); err != nil {
+			g.Errorf("the next purchase: %v", err)
+		}
+	})
+}
+
+// A spec that says what has no meaning is refused, and so is a server that cannot name connections.
+func TestAfterUnknownIsRefused(t *testing.T) {
+	for _, text := range []string{
+		"fine:set-px:fencing=token:after-unknown=release", "fine:set-px:write=fused:after-unknown=leave",
+		"fine:write=pipeline:after-unknown=kill", "fine:set-px:fencing=off:after-unknown=kill",
+	} {
+		if _, err := strategies.Builtin().Parse(text); !errors.Is(err, strategies.ErrSpec) {
+			t.Errorf("%s: %v, want %v", text, err, strategies.ErrSpec)
+		}
+	}
+	s := testkit.Embedded(t)
+	spec, err := strategies.Builtin().Parse("fine:after-unknown=kill")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = spec.CheckServer(t.Context(), testkit.Dial(t, s).Client, testkit.Keys(t))
+	if !errors.Is(err, backend.ErrUnavailable) {
+		t.Errorf("on %s: %v, want %v", s.Name, err, backend.ErrUnavailable)
+	}
+}
