@@ -55,6 +55,8 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
+		// A server that misses a vote asks again after twice as long each time, by default after up to a minute.
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"-cp", zooKeeperJar + string(filepath.ListSeparator) + zooKeeperLogger,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file,

@@ -273,6 +273,46 @@ func TestLostReplyRunsOnce(t *testing.T) {
 	}
 }
 
+// An error tells whether a byte of its command has left: a connection that is not free, that is refused or whose
+// handshake is not answered has sent nothing.
+func TestUnsent(t *testing.T) {
+	s := testkit.Local(t)
+	for name, tc := range map[string]struct {
+		breaks func(p *testkit.Proxy)
+		waits  time.Duration
+		unsent bool
+	}{
+		"refused":    {func(p *testkit.Proxy) { p.Close() }, time.Minute, true},
+		"unanswered": {func(p *testkit.Proxy) { p.Cut(); p.Partition() }, 100 * time.Millisecond, true},
+		"reply lost": {func(p *testkit.Proxy) { p.LoseReply("incr") }, time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testkit.StartProxy(t, s)
+			conn, err := backend.Dial(t.Context(), p.Server().Target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			tc.breaks(p)
+			ctx, cancel := context.WithTimeout(t.Context(), tc.waits)
+			defer cancel()
+			_, err = conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil })
+			if err == nil || backend.Unsent(err) != tc.unsent {
+				t.Errorf("%v: nothing was sent: %t, want %t", err, backend.Unsent(err), tc.unsent)
+			}
+		})
+	}
+	conn := testkit.Dial(t, s)
+	_ = conn.Watch(t.Context(), func(*redis.Tx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := conn.Incr(ctx, "n").Err(); !backend.Unsent(err) {
+			t.Errorf("%v, and a command that got no connection has sent nothing", err)
+		}
+		return nil
+	}, "n")
+}
+
 // The control: go-redis as it comes does run a command twice, so the test above can fail.
 func TestLostReplyRunsTwiceByDefault(t *testing.T) {
 	s := testkit.Local(t)
