@@ -139,7 +139,8 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 	}
 	became, failed := k.settle(ctx, op, err), r.ReleasesFailed
 	lost := k.release(ctx, &r)
-	if became.known && !lost && r.ReleasesFailed == failed { // the locks were held until then
+	held := k.Locker.Promises().OwnerRelease && !lost && r.ReleasesFailed == failed // until then
+	if became.known && held {
 		err = became.err
 	}
 	r.LeaseLost = lost && err == nil

@@ -34,8 +34,8 @@ const (
 //     late write lands on what it has read.
 //   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a write that
 //     is late on it is not executed any more. Then the holder reads what has become of the order, and gives the lock
-//     back. If the release finds the lock still held, the outcome is known. If the server does not answer, the lock is
-//     left.
+//     back. If the release finds the lock still held, which that of a lock without an owner cannot, the outcome is
+//     known. If the server does not answer, the lock is left.
 //
 // What breaks it. lapse and leave: a write that is later than the lease ends. Hence a lease has to be longer than the
 // time for which a reply is waited for. kill: a proxy that sends the commands of several clients over one connection of
