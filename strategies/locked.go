@@ -139,8 +139,7 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 	}
 	became, failed := k.settle(ctx, op, err), r.ReleasesFailed
 	lost := k.release(ctx, &r)
-	held := k.Locker.Promises().OwnerRelease && !lost && r.ReleasesFailed == failed // until then
-	if became.known && held {
+	if became.known && !lost && r.ReleasesFailed == failed { // the locks were held until then
 		err = became.err
 	}
 	r.LeaseLost = lost && err == nil

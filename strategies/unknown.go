@@ -102,6 +102,7 @@ func (k *locked) settle(ctx context.Context, op *operation, err error) (v verdic
 	if !v.known && k.leaves() {
 		k.leave()
 	}
+	v.known = v.known && k.Locker.Promises().OwnerRelease // or the release does not tell
 	return v
 }
 
