@@ -3,6 +3,7 @@ package strategies_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +24,11 @@ func TestLockAfterAnUnknownWrite(t *testing.T) {
 		"fine": false, "fine:after-unknown=leave": true, "fine:set-px:after-unknown=release": false,
 		"fine:set-px:fencing=token": false, "fine:fenced:fencing=on": false, "fine:set-px:write=fused": false,
 	}, func(g *fixture, spec string, stays bool) {
-		sends, order := g.traffic(spec), g.offer(0)
-		proxy := testkit.StartProxy(g, g.server)
-		lose := func() { proxy.LoseReply(sends.exec()) }
+		order, proxy, write := g.offer(0), testkit.StartProxy(g, g.server), "exec"
+		if strings.Contains(spec, "fencing=") {
+			write = "evalsha"
+		}
+		lose := func() { proxy.LoseReply(write) }
 		w := g.open(spec, proxy.Server(), strategies.Env{Steps: once(step.BeforeWrite, lose)})
 		_, err := w.purchase(order)
 		g.unknown(err)
