@@ -122,8 +122,8 @@ func (k *locked) leave() {
 // that one.
 type killing struct {
 	*locked
-	conn     *redis.Conn // from the reads on; nil: the client has it back
-	id, addr string      // as the server names it
+	conn *redis.Conn // from the reads on; nil: the client has it back
+	info string      // what the server says of it
 }
 
 // named finds what CLIENT INFO says of a connection.
@@ -138,15 +138,11 @@ func (c *killing) read(ctx context.Context, op *operation) error {
 		op.read(ctx, p)
 		return nil
 	})
-	text, err := info.Text()
+	var err error
+	c.info, err = info.Text()
 	if err != nil {
 		return fmt.Errorf("ask for the connection's name: %w", err)
 	}
-	name := named.FindStringSubmatch(text)
-	if name == nil {
-		return fmt.Errorf("CLIENT INFO names no connection: %q", text)
-	}
-	c.id, c.addr = name[1], name[2]
 	return op.judge()
 }
 
@@ -166,6 +162,10 @@ const settleTimeout = 2 * time.Second
 
 // settle kills the connection of the write, and reads what became of it.
 func (c *killing) settle(ctx context.Context, op *operation) (v verdict) {
+	name := named.FindStringSubmatch(c.info)
+	if name == nil {
+		return v
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	rdb, err := c.Dial(ctx)
@@ -174,7 +174,7 @@ func (c *killing) settle(ctx context.Context, op *operation) (v verdict) {
 	}
 	defer rdb.Close()
 	// The address, too: a server that has started anew may have given the number to somebody else.
-	if err := rdb.Do(ctx, "client", "kill", "id", c.id, "addr", c.addr).Err(); err != nil {
+	if err := rdb.Do(ctx, "client", "kill", "id", name[1], "addr", name[2]).Err(); err != nil {
 		return v
 	}
 	err = rdb.ZScore(ctx, c.Keys.Market(), op.member()).Err()

@@ -157,9 +157,10 @@ func sessionExpiryCancelsTheLease(t *testing.T, b *bench) {
 // A session that its worker has left keeps the lock until it expires, and its worker begins another one.
 func leftSessionExpires(t *testing.T, b *bench) {
 	l := b.open(b.env("ttl", "8s", "timeout", soon.String()))
+	other := b.open(b.env("timeout", soon.String()))
 	lease := b.acquire(l)
 	lease.Leave()
-	next := b.queue(t.Context(), b.open(b.env("timeout", soon.String())))
+	next := b.queue(t.Context(), other)
 	b.until(2)
 	successor := <-next
 	if successor.err != nil {
