@@ -83,14 +83,15 @@ func registers(v param.Values) bool {
 }
 
 // fencingVariants are the locks that number their holders, where the market compares the numbers and where it does
-// not, and one lock whose random tokens the market compares.
+// not, and one lock whose random tokens the market compares; and what a holder may do after a write of unknown outcome.
 func fencingVariants(c Catalogue) []string {
 	var variants []string
 	for _, name := range c.FencedLocks() {
 		variants = append(variants, name+":fencing="+fencingOff, name+":fencing="+fencingOn)
 	}
 	return append(variants, "set-px:fencing="+fencingToken, "fenced:fencing="+fencingOn+":idempotent=on",
-		"setnx:write="+writePipeline, "set-px:write="+writeFused)
+		"setnx:write="+writePipeline, "set-px:write="+writeFused,
+		"set-px:after-unknown="+unknownRelease, "set-px:after-unknown="+unknownKill)
 }
 
 // checkFencing refuses fencing=on under a lock that does not number its holders, and what goes with scripts only or

@@ -13,8 +13,9 @@ import (
 type Explored struct {
 	Scheme      string
 	Program     string
-	Why         string `json:",omitempty"` // it was not explored
-	Preemptions int    // of the shortest harm, or the last bounds
+	Why         string   `json:",omitempty"` // it was not explored
+	Of          []string `json:",omitempty"` // the faults that could happen; empty: every kind
+	Preemptions int      // of the shortest harm, or the last bounds
 	Faults      int
 	Schedules   int    `json:",omitempty"` // with these bounds
 	Harmful     int    `json:",omitempty"` // how many of them do harm

@@ -73,7 +73,11 @@ func Values(said string) (values []string) {
 		case line == "_" || err == nil && n < 0 && strings.ContainsAny(line[:1], "$*"):
 			values = append(values, "nil")
 		case err == nil && n+2 <= len(rest) && strings.ContainsAny(line[:1], "$=!"):
-			values, rest = append(values, rest[:n]), rest[n+2:]
+			value := rest[:n]
+			if line[0] == '=' { // the kind of text comes first: "txt:"
+				_, value, _ = strings.Cut(value, ":")
+			}
+			values, rest = append(values, value), rest[n+2:]
 		case line != "" && !strings.ContainsAny(line[:1], "*%~>|"):
 			values = append(values, line[1:])
 		}
@@ -97,6 +101,12 @@ type reply struct {
 	kind  byte   // its first byte: '*' an array, '>' a push, ...
 	first string // of an array or push: the first of them, if it is a string
 	raw   []byte
+}
+
+// ReadReply reads one reply in version 2 or 3 of the protocol, as it was sent.
+func ReadReply(in *bufio.Reader) (string, error) {
+	r, err := readReply(in)
+	return string(r.raw), err
 }
 
 // readReply reads one reply in version 2 or 3 of the protocol.

@@ -124,6 +124,7 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	d.meter, d.open = newMeter(ctx), map[*countingConn]struct{}{}
 	d.delay, _ = ctx.Value(contextKey("delay")).(time.Duration)
 	d.reply, _ = ctx.Value(contextKey("reply")).(time.Duration)
+	d.retries, _ = ctx.Value(contextKey("again")).(int)
 	first, err := d.reach(bounded)
 	t := d.tried()
 	if err != nil {
@@ -171,6 +172,9 @@ type dialer struct {
 	meter *meter
 	delay time.Duration // of what is received
 	reply time.Duration // for how long a reply is waited for; 0: ioTimeout
+	// retries is how often a command is sent again whose reply did not come; 0: never.
+	retries int
+
 	first atomic.Pointer[net.Conn]
 
 	watching atomic.Bool // a WATCH is in force, which belongs to its connection
@@ -189,7 +193,7 @@ func (d *dialer) options(t Target) *redis.Options {
 			d.meter.live.Store(d.meter.started.Load())
 			return nil
 		},
-		MaxRetries:               -1,
+		MaxRetries:               cmp.Or(d.retries, -1),
 		DialerRetries:            1,
 		PoolSize:                 1,
 		PipelinePoolSize:         -1,
@@ -251,6 +255,12 @@ type contextKey string
 // they wait for 5 seconds.
 func WaitingForReplies(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("reply"), limit)
+}
+
+// SendingAgain returns a context under which [Dial] makes clients that send a command again, three times at most, when
+// its reply did not come: go-redis's default, and the first of the rules that the package comment explains.
+func SendingAgain(ctx context.Context) context.Context {
+	return context.WithValue(ctx, contextKey("again"), 3)
 }
 
 // Pipelining returns a context under which [Dial] makes a client that all workers of a process share: the one exception

@@ -21,9 +21,12 @@ import (
 
 var (
 	update = flag.Bool("update", false,
-		"explore the whole catalogue, and store what is found in results/explored and docs/explored.md")
+		"explore the schemes that are not stored, store what is found in results/explored, and write the pages")
+	anew = flag.String("anew", "",
+		"with -update: schemes to explore although they are stored, with commas between; all: each")
 	part = flag.String("part", "",
-		"i/n: of the catalogue every n-th scheme from the i-th, written to the file of -part-to")
+		"i/n: of the schemes of -schemes every n-th from the i-th, written to the file of -part-to")
+	ofPart = flag.String("schemes", "", "with commas between")
 	partTo = flag.String("part-to", "", "a file")
 )
 
@@ -35,44 +38,54 @@ const (
 )
 
 // exploreScheme explores a scheme of the table of faults in the programs that can show something of it, and returns the
-// diagram of the first harm, too. With three clients it goes on without preemptions.
+// diagram of the first harm, too.
 func exploreScheme(t *testing.T, name string) (all []verify.Explored, diagram verify.Diagram) {
 	scheme, err := fault.Of(catalogue.Full(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range markettest.Markets() {
-		if len(m.Trades) > 2 && os.Getenv("MARKETSIM_EXPLORE") == "two" {
+		if len(m.Traders) > 2 && os.Getenv("MARKETSIM_EXPLORE") == "two" {
 			continue
 		}
 		protects := scheme.Strategy().Protects
-		if m.Apart && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
+		if m.LockServers == 1 && (scheme.Lock == nil || scheme.FusesLock()) || m.Name == "one-account" && !protects.Accounts {
 			continue
 		}
-		e := verify.Explored{Scheme: name, Program: m.Name}
 		spec, err := parse(catalogue.Full(), scheme.Spec.String(), m)
 		if errors.Is(err, errElsewhere) {
-			return []verify.Explored{{Scheme: name, Why: "its lock needs other servers than one Redis in memory"}}, diagram
+			continue
 		}
 		bounds := explore.Bounds{Preemptions: 2, Faults: 1}
-		if len(m.Trades) > 2 {
-			bounds.Preemptions = 0
+		if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends { // many requests
+			bounds.Preemptions = 1
 		}
-		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.Apart)), bounds)
+		r, err := explore.Search(t, m.Program(spec.String(), openSpec(spec, m.LockServers)), bounds)
 		if err != nil {
 			return []verify.Explored{{Scheme: name, Why: err.Error()}}, diagram
 		}
-		e.Preemptions, e.Faults, e.Schedules, e.Harmful = r.Preemptions, r.Faults, r.Schedules, r.Harmful
-		if len(r.Found) > 0 {
-			f := r.Found[0]
-			e.Preemptions, e.Faults, e.Harm, e.Shows, e.Token = f.Preemptions, f.Faults, f.Harm, f.Text, f.Token
-			if diagram.Events == nil {
-				diagram = f.Diagram
-			}
+		if len(r.Found) > 0 && diagram.Events == nil {
+			diagram = r.Found[0].Diagram
 		}
-		all = append(all, e)
+		all = append(all, exploredAs(name, r))
+	}
+	if len(all) == 0 {
+		all = []verify.Explored{{Scheme: name, Why: "its lock needs other servers than Redis in memory"}}
 	}
 	return all, diagram
+}
+
+// exploredAs is a report as it is stored.
+func exploredAs(scheme string, r *explore.Report) verify.Explored {
+	e := verify.Explored{
+		Scheme: scheme, Program: r.Program.Name, Preemptions: r.Preemptions, Faults: r.Faults,
+		Schedules: r.Schedules, Harmful: r.Harmful,
+	}
+	if len(r.Found) > 0 {
+		f := r.Found[0]
+		e.Preemptions, e.Faults, e.Harm, e.Shows, e.Token = f.Preemptions, f.Faults, f.Harm, f.Text, f.Token
+	}
+	return e
 }
 
 // explorePart explores a part of the catalogue, for TestCatalogue in another process.
@@ -82,7 +95,7 @@ func explorePart(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []verify.Explored
-	for k, name := range fault.Names(catalogue.Full()) {
+	for k, name := range strings.Split(*ofPart, ",") {
 		if k%n == i {
 			t.Run(name, func(t *testing.T) {
 				found, _ := exploreScheme(t, name)
@@ -118,28 +131,30 @@ func read(t *testing.T, path string) []verify.Explored {
 	return all
 }
 
-// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two,
-// a process a core, and compares what it finds with what is stored, or stores it with -update. By default it
-// explores three schemes.
+// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a
+// process a core, and compares what it finds with what is stored. By default it explores three schemes. With -update
+// it explores what is not stored, or what -anew names, and stores it.
 func TestCatalogue(t *testing.T) {
 	if *part != "" {
 		explorePart(t)
 		return
 	}
 	names := fault.Names(catalogue.Full())
+	if *update {
+		updateCatalogue(t, names)
+	}
+	is := read(t, stored)
 	all, diagram := exploreScheme(t, "set-px")
-	if *update || os.Getenv("MARKETSIM_EXPLORE") != "" {
-		all = wholeCatalogue(t, names)
-	} else {
+	switch {
+	case *update:
+	case os.Getenv("MARKETSIM_EXPLORE") != "":
+		all = inParts(t, names)
+	default:
 		for _, name := range []string{"watch", "fenced:fencing=on"} {
 			found, _ := exploreScheme(t, name)
 			all = append(all, found...)
 		}
 	}
-	if *update {
-		write(t, stored, all)
-	}
-	is := read(t, stored)
 	for _, e := range all {
 		if !slices.ContainsFunc(is, func(s verify.Explored) bool { return reflect.DeepEqual(s, e) }) {
 			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)
@@ -151,6 +166,7 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	inPage(t, page, "table", table(is))
+	inPage(t, page, "after-unknown", afterUnknown(is))
 	inPage(t, page, "late", replayed(t, is, "setnx", "one-item-long-leases"))
 	inPage(t, page, "set-px", diagram.String())
 	inPage(t, first, "set-px", brief(diagram))
@@ -165,32 +181,30 @@ func replayed(t *testing.T, all []verify.Explored, scheme, program string) strin
 		t.Errorf("there is no harm of %s in %s to show", scheme, program)
 		return ""
 	}
-	subject, name, _, err := explore.ParseToken(all[i].Token)
+	return played(t, all[i])
+}
+
+// played is the diagram of a stored harm, which its token plays again.
+func played(t *testing.T, e verify.Explored) string {
+	t.Helper()
+	subject, name, _, err := explore.ParseToken(e.Token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, _ := programOf(t, subject, name)
-	d, err := explore.Replay(t, p, all[i].Token)
-	if err != nil {
-		t.Fatal(err)
+	harm := "Harm: " + verify.Violation{Harm: e.Harm, Text: e.Shows}.String()
+	d, err := explore.Replay(t, p, e.Token)
+	if err != nil || !strings.Contains(d.String(), harm) {
+		t.Errorf("%s: %v\n%s", e.Token, err, d)
 	}
 	return d.String()
 }
 
 // TestTokens: each token that is stored plays a schedule that does harm.
 func TestTokens(t *testing.T) {
-	for _, e := range read(t, stored) {
-		if e.Token == "" {
-			continue
-		}
-		subject, name, _, err := explore.ParseToken(e.Token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, _ := programOf(t, subject, name)
-		harm := "Harm: " + verify.Violation{Harm: e.Harm, Text: e.Shows}.String()
-		if d, err := explore.Replay(t, p, e.Token); err != nil || !strings.Contains(d.String(), harm) {
-			t.Errorf("%s: %v\n%s", e.Token, err, d)
+	for _, e := range slices.Concat(read(t, stored), read(t, redlockStored)) {
+		if e.Token != "" {
+			played(t, e)
 		}
 	}
 }
@@ -228,13 +242,41 @@ func TestTableOfFaults(t *testing.T) {
 	}
 }
 
-func wholeCatalogue(t *testing.T, names []string) (all []verify.Explored) {
+// updateCatalogue stores what is found of the schemes that are named or not stored, in place of what was.
+func updateCatalogue(t *testing.T, names []string) {
+	t.Helper()
+	is := read(t, stored)
+	var again []string
+	for _, name := range names {
+		known := slices.ContainsFunc(is, func(e verify.Explored) bool { return e.Scheme == name })
+		if !known || *anew == "all" || slices.Contains(strings.Split(*anew, ","), name) {
+			again = append(again, name)
+		}
+	}
+	all := inParts(t, again)
+	for _, e := range is {
+		if slices.Contains(names, e.Scheme) && !slices.Contains(again, e.Scheme) {
+			all = append(all, e)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b verify.Explored) int {
+		return slices.Index(names, a.Scheme) - slices.Index(names, b.Scheme)
+	})
+	write(t, stored, all)
+}
+
+// inParts explores schemes, a process a core.
+func inParts(t *testing.T, names []string) (all []verify.Explored) {
+	if len(names) == 0 {
+		return nil
+	}
 	const processes = 2
 	var running []*exec.Cmd
 	dir := t.TempDir()
 	for i := range processes {
 		cmd := exec.CommandContext(t.Context(), os.Args[0],
 			"-test.run", "^TestCatalogue$",
+			"-schemes", strings.Join(names, ","),
 			"-part", fmt.Sprintf("%d/%d", i, processes),
 			"-part-to", fmt.Sprintf("%s/%d.json", dir, i))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -249,9 +291,6 @@ func wholeCatalogue(t *testing.T, names []string) (all []verify.Explored) {
 		}
 		all = append(all, read(t, fmt.Sprintf("%s/%d.json", dir, i))...)
 	}
-	slices.SortStableFunc(all, func(a, b verify.Explored) int {
-		return slices.Index(names, a.Scheme) - slices.Index(names, b.Scheme)
-	})
 	return all
 }
 
@@ -266,9 +305,33 @@ func table(all []verify.Explored) string {
 		case e.Harm != "":
 			fmt.Fprintf(&b, "| %s | %s | **%s**: %s | %d | %d | %d of %d |\n",
 				e.Scheme, e.Program, e.Harm, e.Shows, e.Preemptions, e.Faults, e.Harmful, e.Schedules)
+		case e.Preemptions == 0:
+			fmt.Fprintf(&b, "| %s | %s | not searched | 0 | %d | %d |\n", e.Scheme, e.Program, e.Faults, e.Schedules)
 		default:
 			fmt.Fprintf(&b, "| %s | %s | nothing | %d | %d | %d |\n", e.Scheme, e.Program, e.Preemptions, e.Faults, e.Schedules)
 		}
+	}
+	return b.String()
+}
+
+// afterUnknown says what is found of the ways to go on after a write of unknown outcome.
+func afterUnknown(all []verify.Explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | what the holder does | found |\n|:--|:--|:--|\n")
+	for _, way := range [][2]string{
+		{"set-px:after-unknown=release", `releases, as a "finally" does`},
+		{"set-px", "leaves the lock to its lease of 4 s: the write may be later still"},
+		{"set-px:after-unknown=kill", "has the server close the old connection, reads, and releases"},
+		{"setnx", "releases, because the lock never expires"},
+	} {
+		is := func(e verify.Explored) bool { return e.Scheme == way[0] && e.Program == "one-item-long-leases" }
+		e, found := all[slices.IndexFunc(all, is)], ""
+		if e.Harm == "" {
+			found = fmt.Sprintf("nothing in %d", e.Schedules)
+		} else {
+			found = fmt.Sprintf("%s in %d of %d", e.Harm, e.Harmful, e.Schedules)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", way[0], way[1], found)
 	}
 	return b.String()
 }
@@ -285,7 +348,7 @@ func schemes(all []verify.Explored) string {
 		for _, e := range all[i:] {
 			bounds := fmt.Sprintf("(%d, %d)", e.Preemptions, e.Faults)
 			switch {
-			case e.Scheme != all[i].Scheme || e.Why != "":
+			case e.Scheme != all[i].Scheme || e.Why != "" || e.Harm == "" && e.Preemptions == 0:
 			case e.Harm != "":
 				harms = append(harms, e.Program+" "+bounds)
 			default:

@@ -21,7 +21,9 @@ var drifting = []string{"queue", "redisson", "redisson:lease=1s"}
 // each scheme with MARKETSIM_EXPLORE, and else a few of a few. A machine that is too busy for the gaps of a
 // schedule gets another try.
 func TestRealRedis(t *testing.T) {
-	names, schedules := []string{"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused"}, 3
+	names, schedules := []string{
+		"watch", "set-px", "set-px:fencing=token", "redislock", "set-px:write=fused", "set-px:after-unknown=kill",
+	}, 3
 	if os.Getenv("MARKETSIM_EXPLORE") != "" {
 		names, schedules = fault.Names(catalogue.Full()), 20
 	}
@@ -35,7 +37,7 @@ func TestRealRedis(t *testing.T) {
 		if err != nil || slices.Contains(drifting, name) { // its lock needs other servers, or time is the server's
 			continue
 		}
-		p := one.Program(spec.String(), openSpec(spec, false))
+		p := one.Program(spec.String(), openSpec(spec, 0))
 		all, err := explore.Played(t, p, schedules,
 			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
 		if err == nil {
@@ -65,6 +67,32 @@ func TestRealRedis(t *testing.T) {
 	}
 }
 
+// A request that stays late while all others wait does its harm on a real server, too.
+func TestRealRedisStaysLate(t *testing.T) {
+	if os.Getenv("MARKETSIM_EXPLORE") == "" {
+		t.Skip("it waits for a time-out of 5 s: set MARKETSIM_EXPLORE")
+	}
+	all := read(t, stored)
+	i := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item" })
+	subject, name, steps, err := explore.ParseToken(all[i].Token)
+	if err != nil || !slices.Contains(steps, "t1-1") {
+		t.Fatalf("the token %s lets no request stay late: %v", all[i].Token, err)
+	}
+	p, _ := programOf(t, subject, name)
+	one, err := explore.PlayedToken(t, p, all[i].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := testkit.Local(t)
+	err = one.Real(t.Context(), server.Target)
+	for try := 0; try < 2 && err != nil; try++ {
+		err = one.Real(t.Context(), server.Target)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // playedLate plays schedules with late requests, whose clients give up soon.
 func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.PlayedSchedule, error) {
 	t.Helper()
@@ -74,6 +102,6 @@ func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.Pla
 	if err != nil {
 		return nil, err
 	}
-	p := markets[i].Program(spec.String(), openSpec(spec, false))
+	p := markets[i].Program(spec.String(), openSpec(spec, 0))
 	return explore.Played(t, p, schedules, explore.Late)
 }

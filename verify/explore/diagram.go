@@ -28,8 +28,11 @@ func (r *Report) String() (text string) {
 // Bound is the sentence that belongs to each "nothing was found": how far was looked, and what was taken for granted.
 func (r *Report) Bound() string {
 	found, of, stopped := "nothing", "", ""
-	if len(r.Found) > 0 {
+	switch {
+	case len(r.Found) > 0:
 		found = fmt.Sprintf("harm in %d", r.Harmful)
+	case r.Preemptions == 0 && r.Stopped == "":
+		found = "not searched, because without a preemption no client comes between two requests of another: nothing"
 	}
 	if r.Faults > 0 {
 		of = " of " + strings.Trim(fmt.Sprint(r.Bounds.Of), "[]")
@@ -49,6 +52,7 @@ type noted struct {
 	verify.Event
 	commands [][]string
 	answer   string
+	master   string // where it was sent to, of several
 }
 
 // draw notes what happens, with a request, if there is one, and the last reply.
@@ -58,9 +62,22 @@ func (w *world) draw(event verify.Event, r *request) {
 	event.At = time.Since(w.begin)
 	n := noted{Event: event}
 	if r != nil {
-		n.Client, n.commands, n.answer = r.client, r.commands, string(r.answer)
+		n.Client, n.commands, n.answer, n.master = r.client, r.commands, string(r.answer), w.master(r.server)
 	}
 	w.events = append(w.events, n)
+}
+
+// drawServer notes what happens to a server of the locks.
+func (w *world) drawServer(s *Server, format string, args ...any) {
+	w.draw(verify.Event{Client: nobody, Reply: w.master(s) + fmt.Sprintf(format, args...)}, nil)
+}
+
+// master is which one of several servers of the locks is meant, before what happens there. Empty: there is one at most.
+func (w *world) master(s *Server) string {
+	if w.program.LockServers < 2 || s.number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("master %d: ", s.number)
 }
 
 // short is a command without the prefix of its keys, and with a script's number in place of the script.
@@ -99,12 +116,12 @@ func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 	}
 	for _, n := range w.events {
 		for _, command := range n.commands[:max(0, len(n.commands)-1)] {
-			add(n, w.short(command), "")
+			add(n, n.master+w.short(command), "")
 		}
 		if last := len(n.commands) - 1; last >= 0 {
 			queued := func(value string) bool { return last > 0 && (value == "OK" || value == "QUEUED") }
 			values := slices.DeleteFunc(wire.Values(n.answer), queued)
-			n.Does = w.short(n.commands[last])
+			n.Does = n.master + w.short(n.commands[last])
 			n.Reply = cmp.Or(n.Reply, strings.Join(values, " "))
 		}
 		add(n, n.Does, n.Reply)

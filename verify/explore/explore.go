@@ -37,13 +37,16 @@ type Program struct {
 	Name    string // in tokens and reports: no spaces and no slashes
 	Subject string // what the clients use, such as a spec: part of a token
 	Prefix  string // of keys: diagrams leave it out
-	// Apart says that the locks have a server of their own (Session.ConnectLocks), the only one that Empty and Behind
-	// strike.
-	Apart bool
+	// LockServers is how many servers the locks have of their own (Session.ConnectLocks), the only ones that Empty,
+	// Behind and ServerClock strike. 0: the locks live in the market's server.
+	LockServers int
 	// Lease is how long the locks last: a pause takes one to two of it. 0: the constant.
 	Lease time.Duration
 	// Reply is how long clients wait for a reply, over connections of Session.Dial: 0: the constant.
 	Reply time.Duration
+	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
+	// by default.
+	Resends bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -70,6 +73,7 @@ type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
 	Of          []Fault // which; nil: all that the program allows
+	Once        bool    // no kind of fault happens twice
 	Schedules   int     // the search stops after so many; 0: 1,000,000
 	Goes        bool    // the search goes on after a harm, to the last bound
 	Unreduced   bool    // requests that conflict with no other client's are chosen among, too
@@ -89,8 +93,10 @@ const (
 	Drop   Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
 	Split  Fault = "split"        // a pipeline is executed in two parts: what comes between, or instead of the second?
 	Clock  Fault = "clock"        // the clock of a client steps by two leases, ahead or back
-	Empty  Fault = "empty"        // the server of the locks is started anew, and holds nothing
-	Behind Fault = "behind"       // the server of the locks is replaced by one that lacks the last write, or the last two
+	Empty  Fault = "empty"        // a server of the locks is started anew, and holds nothing
+	Behind Fault = "behind"       // the one server of the locks is replaced by one that lacks the last write, or two
+	// ServerClock is the clock of one of several servers of the locks, which steps ahead by two leases: its keys expire.
+	ServerClock Fault = "server-clock"
 
 	deliver  Fault = "d"
 	wake     Fault = "w"
@@ -100,13 +106,28 @@ const (
 )
 
 // Faults are all of them.
-func Faults() []Fault { return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind} }
+func Faults() []Fault {
+	return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind, ServerClock}
+}
+
+// strikes reports whether a fault can happen in a program with so many servers of the locks.
+func (f Fault) strikes(lockServers int) bool {
+	switch f {
+	case Empty:
+		return lockServers > 0
+	case Behind:
+		return lockServers == 1
+	case ServerClock:
+		return lockServers > 1
+	}
+	return true
+}
 
 // A choice is what happens at one point of a schedule.
 type choice struct {
 	what    Fault
-	n       int  // which client, from 0; of Behind the number of writes, from 0
-	at      int  // after how many commands a Split comes; Clock: 1 is ahead, 2 back; arrive: which one, from 0
+	n       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
+	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive: which one, from 0; see stayLate
 	preempt bool // another client could have gone on
 	aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }

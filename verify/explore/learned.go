@@ -84,7 +84,7 @@ func (r *request) String() string {
 				b.WriteString(arg + " ")
 			}
 		}
-		r.line = b.String()
+		r.line = r.server.named(b.String())
 	}
 	return r.line
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -43,7 +44,11 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 		return nil, err
 	}
 	source := rand.New(rand.NewPCG(1, 2))
-	chosen := func(_ *world, options []choice) (choice, error) { return options[source.IntN(len(options))], nil }
+	chosen := func(_ *world, options []choice) (choice, error) {
+		// What stays late keeps another waiting until its own time-out, more or less.
+		options = slices.DeleteFunc(options, func(c choice) bool { return c.what == timePass && c.preempt })
+		return options[source.IntN(len(options))], nil
+	}
 	if len(r.Found) > 0 {
 		_, _, steps, err := ParseToken(r.Found[0].Token)
 		if err != nil {
@@ -55,23 +60,13 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 	err = s.guarded(func() error {
 		s.Preemptions, s.Faults = 3, 1
 		for len(all) < schedules {
-			one := PlayedSchedule{program: p, scripts: s.scripts}
-			w, harms, err := s.schedule(func(w *world, options []choice) (choice, error) {
-				c, err := chosen(w, options)
-				is := step{choice: c, at: time.Since(w.begin)}
-				if r := w.request(c); r != nil {
-					is.line = r.String()
-				}
-				one.steps = append(one.steps, is)
-				return c, err
-			})
+			one, harms, err := s.played(chosen)
 			if err != nil {
 				return err
 			}
-			one.diagram = w.diagram(harms)
 			// Of schedules by chance those are left out that end when somebody may have given up waiting for a lock, after a
 			// poll more or less.
-			if len(harms) > 0 || one.steps[len(one.steps)-1].at < max(3*Lease, p.Lease*3/2) {
+			if harms || one.steps[len(one.steps)-1].at < max(3*Lease, p.Lease*3/2) {
 				all = append(all, one)
 			}
 		}
@@ -80,56 +75,104 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 	return all, err
 }
 
-// Real plays the schedule on a real server, over a gate like that in memory: it waits for each request, keeps at least
-// the gaps of virtual time, and compares each request and reply, and the harm. The error is the first difference.
-func (p PlayedSchedule) Real(ctx context.Context, target backend.Target) error {
-	dial := func() (*bufio.ReadWriter, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Addr)
-		if err != nil {
-			return nil, err
-		}
-		context.AfterFunc(ctx, func() { c.Close() })
-		rw := bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
-		_, err = exchange(rw, [][]string{{"HELLO", "3", "AUTH", "default", target.Password}})
-		return rw, err
+// PlayedToken plays the schedule of a token.
+func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err error) {
+	_, _, steps, err := ParseToken(text)
+	if err != nil {
+		return one, err
 	}
+	s := newSearch(t, p, Bounds{Unreduced: true})
+	return one, s.guarded(func() (err error) {
+		s.Preemptions, s.Faults = len(steps), len(steps)
+		one, _, err = s.played(follow(steps))
+		return err
+	})
+}
+
+// played plays one schedule, and reports whether it did harm.
+func (s *search) played(chosen func(*world, []choice) (choice, error)) (one PlayedSchedule, harm bool, err error) {
+	one = PlayedSchedule{program: s.Program, scripts: s.scripts}
+	w, harms, err := s.schedule(func(w *world, options []choice) (choice, error) {
+		c, err := chosen(w, options)
+		is := step{choice: c, at: time.Since(w.begin)}
+		if r := w.request(c); r != nil {
+			is.line = r.String()
+		}
+		one.steps = append(one.steps, is)
+		return c, err
+	})
+	if err == nil {
+		one.diagram = w.diagram(harms)
+	}
+	return one, len(harms) > 0, err
+}
+
+// A gate lets requests through to real servers.
+type gate struct {
+	world *world
+	conns map[*conn]*bufio.ReadWriter
+	err   error
+}
+
+// server is a real one, behind the gate, and emptied: it is this test's own.
+func (g *gate) server(ctx context.Context, target backend.Target, number int, scripts []string) *Server {
+	s := &Server{world: g.world, number: number}
+	s.execute = func(r *request) { g.execute(ctx, target, r) }
+	s.own = s.accept(nobody)
+	s.Do("FLUSHALL")
+	s.Do("SCRIPT", "FLUSH")
+	for _, script := range scripts {
+		s.Do("SCRIPT", "LOAD", script)
+	}
+	return s
+}
+
+// connection is that of a client to its server, which is made when it is first used.
+func (g *gate) connection(ctx context.Context, target backend.Target, of *conn) (*bufio.ReadWriter, error) {
+	g.world.mu.Lock()
+	defer g.world.mu.Unlock()
+	if g.conns[of] != nil {
+		return g.conns[of], nil
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { c.Close() })
+	rw := bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
+	g.conns[of] = rw
+	_, err = exchange(rw, [][]string{{"HELLO", "3", "AUTH", "default", target.Password}})
+	return rw, err
+}
+
+func (g *gate) execute(ctx context.Context, target backend.Target, r *request) {
+	for _, command := range r.commands {
+		if command[0] == "eval" {
+			g.world.know(command[1])
+		}
+	}
+	answer := ""
+	rw, err := g.connection(ctx, target, r.conn)
+	if err == nil {
+		answer, err = exchange(rw, r.commands)
+	}
+	if err != nil {
+		g.err = errors.Join(g.err, err)
+	}
+	_, _ = replier{r.conn}.Write([]byte(answer))
+}
+
+// Real plays the schedule on real servers, the market's first, over a gate like that in memory: it waits for each
+// request, keeps at least the gaps of virtual time, and compares each request and reply, and the harm. The error is the
+// first difference.
+func (p PlayedSchedule) Real(ctx context.Context, targets ...backend.Target) error {
 	w := &world{program: p.program, scripts: slices.Clone(p.scripts), begin: time.Now(), arrived: make(chan struct{}, 1),
 		running: nobody}
-	server, conns := &Server{world: w}, map[*conn]*bufio.ReadWriter{}
-	var failed error
-	server.execute = func(r *request) {
-		c, commands := r.conn, r.commands
-		w.mu.Lock()
-		rw, err := conns[c], error(nil)
-		if rw == nil {
-			rw, err = dial()
-			if err == nil {
-				conns[c] = rw
-			}
-		}
-		w.mu.Unlock()
-		for _, command := range commands {
-			if command[0] == "eval" && !slices.Contains(w.scripts, command[1]) {
-				w.scripts = append(w.scripts, command[1])
-			}
-		}
-		answer := ""
-		if err == nil {
-			answer, err = exchange(rw, commands)
-		}
-		if err != nil {
-			failed = errors.Join(failed, err)
-		}
-		_, _ = replier{c}.Write([]byte(answer))
+	g := &gate{world: w, conns: map[*conn]*bufio.ReadWriter{}}
+	for number, target := range targets {
+		w.servers = append(w.servers, g.server(ctx, target, number, p.scripts))
 	}
-	server.own = server.accept(nobody)
-	w.servers = []*Server{server}
-	server.Do("FLUSHALL") // it is this test's own
-	server.Do("SCRIPT", "FLUSH")
-	w.trial = p.program.Begin(server)
-	for _, script := range p.scripts {
-		server.Do("SCRIPT", "LOAD", script)
-	}
+	w.trial = p.program.Begin(w.servers[0])
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(ctx)
 		w.clients = append(w.clients, &client{cancel: cancel})
@@ -165,8 +208,8 @@ func (p PlayedSchedule) Real(ctx context.Context, target backend.Target) error {
 		p.do(w, s.choice, r)
 	}
 	harms := w.finishReal()
-	if failed != nil {
-		return failed
+	if g.err != nil {
+		return g.err
 	}
 	return p.compare(w.diagram(harms))
 }
@@ -182,7 +225,7 @@ func exchange(rw *bufio.ReadWriter, commands [][]string) (answer string, err err
 		return "", err
 	}
 	for range commands {
-		reply, err := proto.Read(rw.Reader)
+		reply, err := wire.ReadReply(rw.Reader)
 		if err != nil {
 			return "", err
 		}
@@ -223,6 +266,13 @@ func (p PlayedSchedule) do(w *world, c choice, r *request) {
 		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
 	case wake:
 		w.draw(verify.Event{Client: c.n, Does: "*wakes after*"}, nil)
+	case Empty:
+		w.drawServer(w.locks(c.n), "*starts anew, empty*")
+		w.locks(c.n).Do("FLUSHALL")
+		w.locks(c.n).Do("SCRIPT", "FLUSH")
+	case ServerClock:
+		w.drawServer(w.locks(c.n), "*its clock steps ahead by %s*", 2*p.program.Lease)
+		w.locks(c.n).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
 	}
 	switch {
 	case r == nil:
@@ -241,6 +291,12 @@ func (p PlayedSchedule) do(w *world, c choice, r *request) {
 		w.execute(r, c.what)
 	}
 }
+
+// expireEarly has the keys of a server expire as if its clock had stepped ahead by so many milliseconds.
+const expireEarly = `
+for _, key in ipairs(redis.call('KEYS', '*')) do
+	redis.call('PEXPIRE', key, redis.call('PTTL', key) - ARGV[1])
+end`
 
 // takeLate takes the late request that a choice means, whose client may be about to give up only now.
 func (w *world) takeLate(c choice) *request {

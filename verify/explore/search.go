@@ -75,7 +75,7 @@ func newSearch(t *testing.T, p Program, b Bounds) *search {
 	if b.Of == nil {
 		b.Of = Faults()
 	}
-	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return (f == Empty || f == Behind) && !p.Apart })
+	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return !f.strikes(p.LockServers) })
 	return &search{
 		Report:  Report{Program: p, Bounds: b},
 		t:       t,
@@ -242,7 +242,9 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 		}
 	}()
 	if s.redis == nil {
-		s.redis = []*miniredis.Miniredis{embedded.Memory(s.scripts...), embedded.Memory(s.scripts...)}
+		for range 1 + s.Program.LockServers {
+			s.redis = append(s.redis, embedded.Memory(s.scripts...))
+		}
 	}
 	synctest.Test(s.t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, 1)
@@ -306,6 +308,9 @@ func (s *search) options(w *world) []choice {
 	if len(options) > 0 { // somebody can go on
 		if !alone {
 			options = slices.Concat(options, w.wakes(1), w.arrivals())
+			if w.preemptions < s.Preemptions {
+				options = append(options, w.stayLate()...)
+			}
 		}
 		return append(options, s.serverFaults(w)...)
 	}
@@ -339,18 +344,24 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 	return options, false
 }
 
-// serverFaults are what may happen to the server of the locks, where one that has executed nothing has nothing to lose,
-// and to the clocks of clients who have read theirs.
+// serverFaults are what may happen to the servers of the locks, where one that has executed nothing has nothing to
+// lose, and to the clocks of clients who have read theirs.
 func (s *search) serverFaults(w *world) (options []choice) {
 	for i, c := range w.clients {
 		if c.alive() && c.readsClock && s.happens(w, Clock) {
 			options = append(options, choice{what: Clock, n: i, at: 1}, choice{what: Clock, n: i, at: 2})
 		}
 	}
-	executed := len(w.servers[0].Locks().log)
-	for _, c := range []choice{{what: Empty}, {what: Behind}, {what: Behind, n: 1}} {
-		if c.n < executed && s.happens(w, c.what) {
-			options = append(options, c)
+	for n := range w.program.LockServers {
+		executed := len(w.locks(n).log)
+		for _, c := range []choice{{what: Empty, n: n}, {what: ServerClock, n: n}, {what: Behind}, {what: Behind, n: 1}} {
+			needs := 1
+			if c.what == Behind {
+				needs = c.n + 1
+			}
+			if executed >= needs && s.happens(w, c.what) {
+				options = append(options, c)
+			}
 		}
 	}
 	return options
@@ -358,7 +369,8 @@ func (s *search) serverFaults(w *world) (options []choice) {
 
 // happens reports whether one more fault may happen, of a kind.
 func (s *search) happens(w *world, fault Fault) bool {
-	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault)
+	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c choice) bool { return c.what == fault })
+	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault) && !again
 }
 
 // with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
@@ -401,6 +413,18 @@ func (w *world) arrivals() (options []choice) {
 	for i := range w.clients {
 		for at := range w.delayed(i) {
 			options = append(options, choice{what: arrive, n: i, at: at})
+		}
+	}
+	return options
+}
+
+// stayLate are the choices to let a late request stay late: all who could go on wait for its client to give up and to
+// send something.
+func (w *world) stayLate() (options []choice) {
+	for i, c := range w.clients {
+		mine := func(r *request) bool { return r.client == i }
+		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, mine) {
+			options = append(options, choice{what: timePass, n: i, at: 1, preempt: true})
 		}
 	}
 	return options

@@ -337,11 +337,11 @@ func TestConflicts(t *testing.T) {
 // reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads
 // it. Harm is done if it is gone then.
 func reads(expiry time.Duration) Program {
-	return Program{Name: "reads", Subject: "own", Apart: true, Begin: func(*Server) *Trial {
+	return Program{Name: "reads", Subject: "own", LockServers: 1, Begin: func(*Server) *Trial {
 		gone := false
 		do := func(name string) Client {
 			return Client{name, func(ctx context.Context, s *Session) string {
-				conn, err := backend.DialOver(ctx, s.ConnectLocks)
+				conn, err := backend.DialOver(ctx, s.ConnectLocks(0))
 				if err != nil {
 					return err.Error()
 				}

@@ -19,18 +19,19 @@ import (
 
 // A Server is a miniredis without a listener and without goroutines: it executes in the goroutine that asks.
 type Server struct {
-	T     *testing.T // that of the schedule: what the judge opens is cleaned up after it
-	redis *miniredis.Miniredis
-	world *world
-	own   *conn               // over which the search itself asks
-	log   []embedded.Executed // for a replica
+	T      *testing.T // that of the schedule: what the judge opens is cleaned up after it
+	redis  *miniredis.Miniredis
+	world  *world
+	number int                 // 0: the market's; from 1: one of the locks'
+	own    *conn               // over which the search itself asks
+	log    []embedded.Executed // for a replica
 
 	execute func(*request) // by miniredis: see run
 }
 
 // newServer makes a server of a miniredis that may have served another schedule: to start one takes long.
-func newServer(t *testing.T, w *world, m *miniredis.Miniredis) *Server {
-	s := &Server{T: t, world: w, redis: m}
+func newServer(t *testing.T, w *world, m *miniredis.Miniredis, number int) *Server {
+	s := &Server{T: t, world: w, redis: m, number: number}
 	s.execute = s.run
 	m.FlushAll() // which leaves the scripts
 	m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
@@ -62,8 +63,8 @@ func (s *Server) Do(command ...string) string {
 	return string(s.own.answer)
 }
 
-// Locks is the server of the locks: this one, unless they have one of their own.
-func (s *Server) Locks() *Server { return s.world.servers[len(s.world.servers)-1] }
+// Locks is a server of the locks, from 0: this one, unless they have their own.
+func (s *Server) Locks(n int) *Server { return s.world.locks(n) }
 
 // Connect opens a connection of the search itself, whose requests do not wait.
 func (s *Server) Connect(context.Context) (net.Conn, error) { return s.accept(nobody), nil }
@@ -83,7 +84,7 @@ func (s *Server) run(r *request) {
 			s.world.know(command[len(command)-1])
 		case "exec": // it reads what is watched, and writes what was queued by earlier requests
 			for _, key := range r.watched {
-				s.world.uses.add(key, false)
+				s.world.uses.add(s.named(key), false)
 			}
 			r.watched = nil
 			if len(r.commands) == 1 {
@@ -124,8 +125,16 @@ func (s *Server) note(cmd string, args []string) {
 		keys = []string{everything}
 	}
 	for _, key := range keys {
-		s.world.uses.add(key, !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH")
+		s.world.uses.add(s.named(key), !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH")
 	}
+}
+
+// named is a key or a request with the number of its server: what happens at two servers never conflicts.
+func (s *Server) named(text string) string {
+	if s.number == 0 || text == everything {
+		return text
+	}
+	return "server " + strconv.Itoa(s.number) + ": " + text
 }
 
 // A request is what a client has written at once: one command, a pipeline, or MULTI to EXEC.

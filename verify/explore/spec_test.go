@@ -7,7 +7,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -15,7 +18,7 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// errElsewhere is returned, wrapped, for a spec whose lock does not live in the server in memory.
+// errElsewhere is returned, wrapped, for a spec whose lock does not live in the servers of a program.
 var errElsewhere = errors.New("its lock needs other servers")
 
 // parse parses a spec to be explored, with the leases and time-outs of a market's clients, and few polls, since each
@@ -28,8 +31,19 @@ func parse(c strategies.Catalogue, text string, m markettest.Market) (strategies
 	if err != nil {
 		return spec, err
 	}
-	if kind, locked := spec.Lock(); locked && kind.Needs != lock.NeedsNothing {
-		return spec, fmt.Errorf("%s cannot be explored: %w than one Redis in memory (%s)", spec, errElsewhere, kind.Needs)
+	has := lock.NeedsNothing
+	if m.LockServers > 1 {
+		has = lock.NeedsMasters
+		short[param.Poll] *= 2 // each try is a request to each of them, and another to give back
+	}
+	if kind, _ := spec.Lock(); kind.Needs != has {
+		return spec, fmt.Errorf("%s cannot be explored in %s: %w (%s)", spec, m.Name, errElsewhere, kind.Needs)
+	}
+	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
+		with, err := c.Parse(spec.String() + ":jitter=0")
+		if err == nil { // it does not give the parameter
+			spec = with
+		}
 	}
 	for _, p := range spec.Params() {
 		value, shortened := short[p.Role]
@@ -44,12 +58,17 @@ func parse(c strategies.Catalogue, text string, m markettest.Market) (strategies
 	return spec, nil
 }
 
-// openSpec makes the Purchasers of a spec, whose locks may have a server of their own.
-func openSpec(spec strategies.Spec, apart bool) markettest.Open {
+// openSpec makes the Purchasers of a spec, whose locks may have servers of their own.
+func openSpec(spec strategies.Spec, lockServers int) markettest.Open {
 	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
 		env := strategies.Env{Keys: keys, Now: s.Now}
-		if apart {
-			env.Locks = s.DialLocks
+		if lockServers == 1 {
+			env.Locks = s.DialLocks(0)
+		}
+		for n := range lockServers {
+			dial := s.DialLocks(n)
+			master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) }
+			env.Servers.Masters = append(env.Servers.Masters, master)
 		}
 		c, err := strategies.Connect(ctx, spec, s.Dial, env)
 		if err != nil {

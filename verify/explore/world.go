@@ -29,7 +29,7 @@ type world struct {
 	scripts    []string // that were seen so far, in the first schedule too
 	remembered *embedded.Scripts
 	begin      time.Time
-	servers    []*Server // the last one holds the locks
+	servers    []*Server // the market's, and then those of the locks, if they have any
 	clients    []*client
 	late       []*request // delayed, in the order in which they were sent
 	running    int        // the client that was chosen last; nobody: there was none
@@ -72,9 +72,8 @@ func newWorld(t *testing.T, s *search) *world {
 		running:    nobody,
 		arrived:    make(chan struct{}, 1),
 	}
-	w.servers = []*Server{newServer(t, w, s.redis[0])}
-	if w.program.Apart {
-		w.servers = append(w.servers, newServer(t, w, s.redis[1]))
+	for n, redis := range s.redis {
+		w.servers = append(w.servers, newServer(t, w, redis, n))
 	}
 	w.trial = w.program.Begin(w.servers[0])
 	for i, c := range w.trial.Clients {
@@ -92,6 +91,9 @@ func newWorld(t *testing.T, s *search) *world {
 	w.last = time.Now()
 	return w
 }
+
+// locks is a server of the locks, from 0: the market's, unless they have their own.
+func (w *world) locks(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
 
 // settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end.
 func (w *world) settle() { w.rest(func() { time.Sleep(tick) }) }
@@ -208,7 +210,7 @@ func (w *world) do(c choice, r *request) {
 		w.faults++
 	}
 	now := time.Now()
-	if !c.aside && !slices.Contains([]Fault{Empty, Behind, Clock, timePass, arrive}, c.what) {
+	if !c.aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, timePass, arrive}, c.what) {
 		w.running = c.n
 	}
 	if c.isFault() || c.what == wake || c.what == arrive {
@@ -235,11 +237,22 @@ func (w *world) do(c choice, r *request) {
 		w.lose(r)
 	case Clock:
 		w.stepClock(c)
-	case Empty, Behind:
-		w.restart(c)
+	case Empty:
+		w.restart(w.locks(c.n), 0)
+	case Behind:
+		w.restart(w.locks(0), c.n+1)
+	case ServerClock:
+		server := w.locks(c.n)
+		w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
+		server.redis.FastForward(2 * w.program.Lease)
 	case timePass:
 		w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
-		w.wait(2)
+		for again := w.wait(2); again && c.preempt && w.next(c.n) == nil && w.clients[c.n].alive(); {
+			again = w.wait(2)
+		}
+		if c.preempt {
+			w.running = c.n
+		}
 		return
 	default:
 		w.execute(r, c.what)
@@ -339,19 +352,19 @@ func (w *world) know(script string) {
 	}
 }
 
-// restart replaces the server of the locks. What a client has not sent yet goes to the new one, because clients look
-// whether an idle connection is still open; one of which the server knew something, a WATCH or a subscription, breaks.
-func (w *world) restart(c choice) {
-	last := len(w.servers) - 1
-	old, what := w.servers[last], "*starts anew, empty*"
-	fresh := newServer(old.T, w, embedded.Memory(w.scripts...))
-	if c.what == Behind {
-		fresh.log = embedded.Lag(fresh.redis, old.log, c.n+1)
-		what = fmt.Sprintf("*is replaced by a replica that lacks the last %d writes*", c.n+1)
+// restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. What a client has
+// not sent yet goes to the new one, because clients look whether an idle connection is still open; one of which the
+// server knew something, a WATCH or a subscription, breaks.
+func (w *world) restart(old *Server, lacks int) {
+	fresh := newServer(old.T, w, embedded.Memory(w.scripts...), old.number)
+	if lacks == 0 {
+		w.drawServer(old, "*starts anew, empty*")
+	} else {
+		fresh.log = embedded.Lag(fresh.redis, old.log, lacks)
+		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
 	}
-	w.draw(verify.Event{Client: nobody, Reply: what}, nil)
 	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
-	w.servers[last] = fresh
+	w.servers[old.number] = fresh
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
 	var conns []*conn
 	w.mu.Lock()
@@ -402,18 +415,27 @@ type Session struct {
 // Dial opens one more connection of the client to the server,
 // on which every request waits until the search lets it come.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
+	return s.dial(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
+}
+
+func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*backend.Conn, error) {
 	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
-	return backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
+	if s.world.program.Resends {
+		ctx = backend.SendingAgain(ctx)
+	}
+	return backend.DialOver(ctx, connect)
 }
 
-// DialLocks is Dial to the server of the locks.
-func (s *Session) DialLocks(ctx context.Context) (*backend.Conn, error) {
-	return backend.DialOver(backend.WaitingForReplies(ctx, s.world.program.Reply), s.ConnectLocks)
+// DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
+func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
+	return func(ctx context.Context) (*backend.Conn, error) {
+		return s.dial(ctx, s.ConnectLocks(n))
+	}
 }
 
-// ConnectLocks connects to the server of the locks (Program.Apart), for any client library, as Dial does.
-func (s *Session) ConnectLocks(ctx context.Context) (net.Conn, error) {
-	return s.connect(ctx, len(s.world.servers)-1)
+// ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
+func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
 }
 
 func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {

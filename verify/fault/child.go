@@ -2,7 +2,6 @@ package fault
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
@@ -38,7 +35,7 @@ type clientConfig struct {
 	Clock     time.Duration // how far its wall clock is ahead
 	Tick      time.Duration // between two readings of it that differ; 0: they always may
 	Resend    bool          // its client sends a command again by itself, as go-redis does by default
-	Patience  time.Duration // with Resend: after how long without a reply; 0: go-redis's default
+	Patience  time.Duration // how long it waits for a reply; 0: as every client of marketsim
 }
 
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
@@ -264,15 +261,9 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 		connect = cluster.Dialer(keys.Market())
 	}
 	return func(ctx context.Context) (*backend.Conn, error) {
-		conn, err := connect(ctx)
-		if err != nil || !config.Resend {
-			return conn, err
+		if config.Resend {
+			ctx = backend.SendingAgain(ctx)
 		}
-		options := *conn.Options()
-		options.MaxRetries = 3 // go-redis's default
-		options.ReadTimeout = cmp.Or(config.Patience, options.ReadTimeout)
-		err = conn.Close()
-		conn.Client = redis.NewClient(&options)
-		return conn, err
+		return connect(backend.WaitingForReplies(ctx, config.Patience))
 	}, nil
 }

@@ -40,7 +40,7 @@ func explored(t *testing.T, open Open, b explore.Bounds) *explore.Report {
 		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
 	}
 	r, err := explore.Search(t, explore.Program{
-		Name: "lock", Subject: t.Name(), Apart: true,
+		Name: "lock", Subject: t.Name(), LockServers: 1,
 		Begin: func(*explore.Server) *explore.Trial {
 			run := &exploring{open: open, inside: map[string]stay{}}
 			clients := []explore.Client{run.locks("Alice", 2), run.locks("Bob", 1)}
@@ -85,7 +85,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, name string,
 		return err.Error()
 	}
 	defer work.Close()
-	lock := e.open(s.T, Worker{TTL: lease, Timeout: patient, dial: s.ConnectLocks})
+	lock := e.open(s.T, Worker{TTL: lease, Timeout: patient, dial: s.ConnectLocks(0)})
 	for n := range times {
 		unlock, until, err := e.lock(ctx, s, lock)
 		if err != nil {
@@ -160,7 +160,7 @@ func (e *exploring) enter(name string, s stay) {
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*lease)
 	defer cancel()
-	lock := e.open(s.T, Worker{TTL: lease, Timeout: 2 * lease, dial: s.Locks().Connect})
+	lock := e.open(s.T, Worker{TTL: lease, Timeout: 2 * lease, dial: s.Locks(0).Connect})
 	_, err := lock(ctx, "lock")
 	for ; err != nil && ctx.Err() == nil; _, err = lock(ctx, "lock") {
 		time.Sleep(lease / 10)

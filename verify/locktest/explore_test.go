@@ -23,8 +23,11 @@ func TestExplore(t *testing.T) {
 		"script":           {own(setPX, compareAndDelete), nil, []verify.Harm{verify.Outlived}},
 		"EXISTS, then SET": {own(existsThenSet, compareAndDelete), nil, all},
 		"no expiry":        {own(setNX, compareAndDelete), nil, []verify.Harm{verify.LockedOut}},
-		"starts empty":     {own(setPX, compareAndDelete), []explore.Fault{explore.Empty}, beside},
-		"lagging replica":  {own(setPX, compareAndDelete), []explore.Fault{explore.Behind}, beside},
+		// A take that arrives when its client has given back what it may have taken: nobody has the lock, for good.
+		"no expiry, late": {own(setNX, compareAndDelete), []explore.Fault{explore.Late}, []verify.Harm{verify.LockedOut}},
+		"script, late":    {own(setPX, compareAndDelete), []explore.Fault{explore.Late}, []verify.Harm{verify.Outlived}},
+		"starts empty":    {own(setPX, compareAndDelete), []explore.Fault{explore.Empty}, beside},
+		"lagging replica": {own(setPX, compareAndDelete), []explore.Fault{explore.Behind}, beside},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := map[verify.Harm]bool{}

@@ -27,6 +27,20 @@ func abandonedLeaseExpires(f *fixture) {
 	f.release(f.expired(other, "a lease that was neither renewed nor released"))
 }
 
+// leftLeaseExpires leaves a lock whose holder lives on: what renews it ends, and then the lease.
+func leftLeaseExpires(f *fixture) {
+	holder, other := f.brief(), f.worker()
+	lease := f.acquire(holder)
+	if lease.Abandon == nil {
+		if f.factory.Renewing {
+			f.Unchecked("its leases have no Abandon, which would end their renewal")
+		}
+		return // nothing has to be ended: see abandonedLeaseExpires
+	}
+	lease.Leave()
+	f.release(f.expired(other, "a lease that its holder left"))
+}
+
 func crashedWaiterIsPassedOver(f *fixture) {
 	f.needsCrash()
 	lease := f.acquire(f.worker())

@@ -150,6 +150,7 @@ var checks = []check{
 	{Name: "release that was overtaken frees nothing", Promise: "owner-only release", Run: overtakenReleaseFreesNothing},
 	{Name: "reader frees only itself", Promise: "owner-only release", Run: readerFreesOnlyItself},
 	{Name: "lease that nobody releases expires", Promise: "survives a crash", Run: abandonedLeaseExpires},
+	{Name: "left lease expires", Promise: "survives a crash", Run: leftLeaseExpires},
 	{Name: "crashed holder is succeeded", Promise: "survives a crash", Run: crashedHolderIsSucceeded},
 	{Name: "crashed waiter is passed over", Promise: "survives a crash", Run: crashedWaiterIsPassedOver},
 	{Name: "wrong clocks neither steal nor are locked out", Promise: "clock-independent", Run: wrongClocksDoNoHarm},

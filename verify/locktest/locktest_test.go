@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,34 @@ func TestNeverExpiringIsFoundWithoutHooks(t *testing.T) {
 	})
 	if !strings.Contains(said, "is not free") {
 		t.Errorf("the check said %q, want that the lock is not free", said)
+	}
+}
+
+// leavable is a lock whose leases can be left, which ends nothing.
+type leavable struct{ lock.Locker }
+
+func (l leavable) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	lease, err := l.Locker.Acquire(ctx, name)
+	if err == nil {
+		lease.Abandon = func() {}
+	}
+	return lease, err
+}
+
+// A lease that outlasts its being left is found; one that expires is not.
+func TestLeftLeases(t *testing.T) {
+	for fault, says := range map[fault]string{neverExpires: "a lease that its holder left: the lock is not free", "": ""} {
+		m := newMemory(t, fault)
+		factory := Factory{
+			TTL: m.factory().TTL, Patience: m.factory().Patience,
+			Open: func(t testing.TB, w Worker) lock.Locker { return leavable{m.factory().Open(t, w)} },
+		}
+		said := try(t, func(t testing.TB) {
+			newSuite(factory, everything).On(t, named(t, "left lease"), func(suite.Result) {})
+		})
+		if !strings.Contains(said, says) || says == "" && said != "" {
+			t.Errorf("%q: the check said %q, want %q", fault, said, says)
+		}
 	}
 }
 

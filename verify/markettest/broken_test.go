@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,6 +80,20 @@ func afterPurchase(harm func(ctx context.Context, w Worker, o market.Order) redi
 		return err
 	}}
 }
+
+// afterCancellation makes a purchase leave a lock whose context ended meanwhile and whose outcome is unknown.
+func afterCancellation(lease time.Duration) spoiled {
+	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
+		err := s.goodPurchase(ctx, o)
+		if ctx.Err() == nil || market.Refused(err) {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		return errors.Join(errUnknown, s.Conn.Set(ctx, s.Keys.Lock("left"), 1, lease).Err())
+	}}
+}
+
+var errUnknown = errors.New("the reply did not come")
 
 // instead makes a purchase that was refused for one reason do something else.
 func instead(of error, do func(s *spoiled, ctx context.Context, o market.Order) error) spoiled {

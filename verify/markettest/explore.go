@@ -1,7 +1,6 @@
 package markettest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +25,10 @@ import (
 func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b explore.Bounds) {
 	t.Helper()
 	for _, m := range Markets() {
-		if m.Apart { // as one-item, for who knows of a server of the locks
+		if m.LockServers > 0 { // as one-item, for who knows of servers of the locks
 			continue
 		}
+		m.Resends = false // what a client sends again is its author's choice
 		t.Run(m.Name, func(t *testing.T) {
 			opens := func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
 				conn, err := s.Dial(ctx)
@@ -47,7 +47,7 @@ func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b exp
 // of three clients with one preemption and one fault at most.
 func (m Market) Explore(t *testing.T, subject string, open Open, b explore.Bounds) {
 	t.Helper()
-	if len(m.Trades) > 2 {
+	if len(m.Traders) > 2 {
 		b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
 	}
 	switch r, err := explore.Search(t, m.Program(subject, open), b); {
@@ -62,21 +62,35 @@ func (m Market) Explore(t *testing.T, subject string, open Open, b explore.Bound
 
 // A Market is a program for package explore: a few orders and listings, judged by the market's own audit.
 type Market struct {
-	Name   string
-	Funds  int64 // of each account; there are as many as buyers, and a seller
-	Listed int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
-	Apart  bool  // the locks have a server of their own, which may forget them
-	Trades []Trade
+	Name    string
+	Funds   int64 // of each account; there are as many as buyers, and a seller
+	Listed  int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Traders []Trader
+	// Resends says that the clients send a command again whose reply did not come, as client libraries do by default.
+	Resends bool
+	// LockServers is how many servers the locks have of their own, which may forget them; 0: they live in the market's.
+	LockServers int
 	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. Where
 	// locks outlast replies a client gives a late write up while its lock lasts; where replies outlast locks, after that.
 	Lease, Reply, Patience time.Duration
 }
 
-// A Trade is what one client does in a market: it offers the item that is not listed, or orders one.
-type Trade struct {
+// A Trader is a client in a market, with what it does, one after the other.
+type Trader struct {
 	Client string
-	Buyer  market.UserID // seller: it lists
+	Trades []Trade
+}
+
+// A Trade is a purchase of an item from a seller, or its listing, at the price that each item has.
+type Trade struct {
 	Item   market.ItemID
+	Seller market.UserID
+	Buyer  market.UserID // 0: the seller lists it
+}
+
+// ordered is a trader who orders an item of the seller.
+func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
+	return Trader{client, []Trade{{item, seller, buyer}}}
 }
 
 const price = 40 // of each item
@@ -84,17 +98,22 @@ const price = 40 // of each item
 // Markets are the programs that every purchaser is explored with: those of two clients with short leases, and with
 // long ones, because each alone shows half of what a late request does.
 func Markets() []Market {
-	alice, bob := Trade{"Alice", 2, 1}, Trade{"Bob", 3, 1}
+	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
+	lists := Trader{"Seller", []Trade{{Item: 1, Seller: seller}}}
+	// It buys for user 2, and buys back for the seller: the market is the same twice.
+	there := Trader{"Alice", []Trade{{1, seller, 2}, {Item: 1, Seller: 2}, {1, 2, seller}, {Item: 1, Seller: seller}}}
 	all := []Market{
-		{Name: "one-item", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}},
-		{Name: "one-account", Funds: 60, Listed: 2, Trades: []Trade{alice, {"Alice too", 2, 2}}},
-		{Name: "locks-apart", Funds: 100, Listed: 1, Trades: []Trade{alice, bob}, Apart: true},
-		{Name: "listing", Funds: 100, Trades: []Trade{{"Seller", seller, 1}, alice, bob}},
-		{Name: "three-buyers", Funds: 100, Listed: 1, Trades: []Trade{alice, bob, {"Carol", 4, 1}}},
+		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
+		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
+		{Name: "locks-apart", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 1},
+		{Name: "three-masters", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}, LockServers: 3},
+		{Name: "relisted", Funds: 100, Listed: 1, Traders: []Trader{there, bob}, Resends: true},
+		{Name: "listing", Funds: 100, Traders: []Trader{lists, alice, bob}},
+		{Name: "three-buyers", Funds: 100, Listed: 1, Traders: []Trader{alice, bob, carol}},
 	}
 	for i := range all {
 		all[i].Lease, all[i].Reply, all[i].Patience = explore.Lease, explore.Reply, 4*explore.Lease
-		if len(all[i].Trades) > 2 {
+		if len(all[i].Traders) > 2 {
 			continue
 		}
 		long := all[i]
@@ -113,13 +132,14 @@ func (m Market) Program(subject string, open Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
 	judged := map[string][]verify.Violation{}
 	return explore.Program{
-		Name: m.Name, Subject: subject, Prefix: keys.Prefix(), Apart: m.Apart, Lease: m.Lease, Reply: m.Reply,
+		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
+		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.seed(s, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
 			trial := &explore.Trial{Judge: run.judge, Plain: run.plain}
-			for _, t := range m.Trades {
-				c := &trader{Trade: t}
+			for _, t := range m.Traders {
+				c := &trader{Trader: t}
 				run.traders = append(run.traders, c)
 				do := func(ctx context.Context, s *explore.Session) string { return c.do(ctx, s, keys, open) }
 				trial.Clients = append(trial.Clients, explore.Client{Name: t.Client, Do: do})
@@ -160,7 +180,13 @@ func words(command []any) []string {
 }
 
 func (m Market) accounts() int {
-	return int(slices.MaxFunc(m.Trades, func(a, b Trade) int { return cmp.Compare(a.Buyer, b.Buyer) }).Buyer)
+	last := market.UserID(seller)
+	for _, t := range m.Traders {
+		for _, trade := range t.Trades {
+			last = max(last, trade.Buyer)
+		}
+	}
+	return int(last)
 }
 
 // trading is one schedule of a market.
@@ -173,13 +199,13 @@ type trading struct {
 
 // trader is one of its clients.
 type trader struct {
-	Trade
+	Trader
 	ledger market.Ledger
-	told   string
-	failed error // why it could not trade
+	told   []string // of each trade
+	failed error    // why it could not trade
 }
 
-// do makes the client's purchaser, and trades.
+// do makes the client's purchaser, and trades for as long as it is told yes.
 func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open Open) string {
 	purchaser, closer, err := open(ctx, s, keys)
 	if closer != nil {
@@ -189,42 +215,52 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 		c.failed = fmt.Errorf("open the purchaser: %w", err)
 		return c.failed.Error()
 	}
-	return c.trade(ctx, s, purchaser)
+	var told []string
+	for i, t := range c.Trades {
+		told = append(told, c.trade(ctx, s, purchaser, t))
+		if c.told[i] != yes {
+			break
+		}
+	}
+	return strings.Join(told, "; ")
 }
 
-// trade does what the client is there for.
-func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser) string {
+const yes = "yes" // what a client is told
+
+// trade makes one trade, and returns what the client is told.
+func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, t Trade) string {
 	var err error
-	listing := market.Listing{Item: c.Item, Seller: seller, Price: price}
-	order := market.Order{Item: c.Item, Seller: seller, Buyer: c.Buyer, Price: price}
-	if c.Buyer == seller {
+	listing := market.Listing{Item: t.Item, Seller: t.Seller, Price: price}
+	order := market.Order{Item: t.Item, Seller: t.Seller, Buyer: t.Buyer, Price: price}
+	if t.Buyer == 0 {
 		_, err = purchaser.List(ctx, listing)
 	} else {
 		_, err = purchaser.Purchase(ctx, order)
 	}
-	c.told = "yes"
+	told := yes
 	switch {
 	case s.Died():
-		err, c.told = errors.New("the client died"), "it has died"
+		err, told = errors.New("the client died"), "it has died"
 	case market.Refused(err):
-		c.told = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
+		told = "no, " + strings.ReplaceAll(market.Reason(err), "_", " ")
 	case err != nil:
-		c.told = "it is not known"
+		told = "it is not known"
 	}
-	if c.Buyer == seller {
+	c.told = append(c.told, told)
+	if t.Buyer == 0 {
 		c.ledger.Listed(listing, err)
-		return fmt.Sprintf("is item %d listed? %s", c.Item, c.told)
+		return fmt.Sprintf("is item %d listed? %s", t.Item, told)
 	}
 	c.ledger.Purchased(order, err)
-	return fmt.Sprintf("is item %d bought? %s", c.Item, c.told)
+	return fmt.Sprintf("is item %d bought? %s", t.Item, told)
 }
 
 // plain says why nothing was traded.
 func (r *trading) plain() error {
 	var told []string
 	for _, c := range r.traders {
-		told = append(told, c.told)
-		if c.failed != nil || c.told == "yes" {
+		told = append(told, c.told...)
+		if c.failed != nil || slices.Contains(c.told, yes) {
 			return c.failed
 		}
 	}
@@ -239,7 +275,7 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 	}
 	end.WriteString(s.Do("ZRANGE", r.keys.Market(), "0", "-1", "WITHSCORES") + s.Do("KEYS", "*"))
 	for _, c := range r.traders {
-		end.WriteString(c.told)
+		end.WriteString(strings.Join(c.told, " ") + "\n")
 	}
 	found, known := r.judged[end.String()]
 	if !known {

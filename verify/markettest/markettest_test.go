@@ -6,6 +6,7 @@ import (
 	"flag"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,6 +27,17 @@ func TestMain(m *testing.M) {
 // The sound Purchaser passes, so that what the broken ones fail is their own fault.
 func TestSoundPurchaserPasses(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) { Run(t, s, opened(t, "watch", nil)) })
+}
+
+// A lock that is left after a write of unknown outcome, until its lease ends, is no flaw.
+func TestLeftToItsLease(t *testing.T) {
+	factory := opened(t, "watch", func(w Worker, p market.Purchaser) market.Purchaser {
+		leaves := afterCancellation(100 * time.Millisecond)
+		leaves.Purchaser, leaves.Worker = p, w
+		return &leaves
+	})
+	c := named(t, "cancellation at any step keeps the market whole")
+	newSuite(testkit.Local(t), factory).On(t, c, func(suite.Result) {})
 }
 
 func TestBrokenPurchaserIsCaught(t *testing.T) {
@@ -164,6 +176,11 @@ var broken = []struct {
 		spoiled: afterPurchase(func(ctx context.Context, w Worker, _ market.Order) redis.Cmder {
 			return w.Conn.Set(ctx, w.Keys.Lock("left"), 1, 0)
 		}),
+	},
+	{
+		name: "leaves a lock after an unknown outcome", spec: "watch",
+		by: []string{"cancellation at any step keeps the market whole"}, says: "lock:left was left behind",
+		spoiled: afterCancellation(0),
 	},
 	{
 		name: "leaves a WATCH", spec: "watch", by: []string{"operations leave no lock and no WATCH behind"},

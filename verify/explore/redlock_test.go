@@ -1,0 +1,187 @@
+package explore_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/verify/markettest"
+)
+
+const (
+	redlockStored = "../../results/explored/redlock.json"
+	redlockPage   = "../../docs/redlock.md"
+	threeMasters  = "three-masters"
+)
+
+// A looked is one search among three masters, of the faults that it names: every one, if it names none.
+type looked struct {
+	scheme string
+	faults int
+	of     []explore.Fault
+}
+
+// redlockLooks are what is looked for with two clients and one preemption: each fault alone, and pairs of those that do
+// no harm alone, each of which happens once. A pair takes minutes. The last rows are a mend.
+func redlockLooks() (all []looked) {
+	for _, f := range explore.Faults() {
+		switch f {
+		case explore.Behind, explore.Split: // there is no replica, and its clients send no pipelines
+		case explore.Clock:
+			all = append(all, looked{"redlock:clock=wall", 1, []explore.Fault{f}})
+		default:
+			all = append(all, looked{"redlock", 1, []explore.Fault{f}})
+		}
+	}
+	const lose, drop, die, empty, clock = explore.Lose, explore.Drop, explore.Die, explore.Empty, explore.ServerClock
+	for _, pair := range [][]explore.Fault{
+		{empty, lose}, {empty, drop}, {empty, die}, {empty}, {empty, clock}, {clock, lose}, {clock, drop}, {clock},
+	} {
+		all = append(all, looked{"redlock", 2, pair})
+	}
+	return append(all, looked{"redlock:fencing=token", 1, nil},
+		looked{"redlock:fencing=token", 2, []explore.Fault{empty, drop}})
+}
+
+// search goes through its schedules.
+func (l looked) search(t *testing.T) verify.Explored {
+	t.Helper()
+	scheme, err := fault.Of(catalogue.Full(), l.scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
+	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Of: l.of, Once: len(l.of) == l.faults}
+	r, err := explore.Search(t, p, bounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := exploredAs(l.scheme, r)
+	for _, f := range l.of {
+		e.Of = append(e.Of, string(f))
+	}
+	return e
+}
+
+// is reports whether something stored is what this search found.
+func (l looked) is(e verify.Explored) bool {
+	same := func(f explore.Fault, name string) bool { return string(f) == name }
+	bounded := e.Faults == l.faults || e.Harm != "" && e.Faults < l.faults
+	return e.Scheme == l.scheme && bounded && slices.EqualFunc(l.of, e.Of, same)
+}
+
+// TestRedlock searches the schedules of Redlock with three masters, which are asked one after the other, and compares
+// what it finds with what is stored. By default it looks at two faults, with MARKETSIM_EXPLORE at each alone, and in
+// any case plays the harms that are stored; with -update it also searches the pairs that are not stored.
+func TestRedlock(t *testing.T) {
+	var is []verify.Explored
+	if _, err := os.Stat(redlockStored); err == nil || !*update {
+		is = read(t, redlockStored)
+	}
+	var all []verify.Explored
+	for _, l := range redlockLooks() {
+		i := slices.IndexFunc(is, l.is)
+		short := slices.Equal(l.of, []explore.Fault{explore.Pause}) || slices.Equal(l.of, []explore.Fault{explore.Clock})
+		again := short || os.Getenv("MARKETSIM_EXPLORE") != "" && l.faults == 1
+		switch {
+		case i < 0 && !*update:
+			t.Errorf("%+v is not stored: go generate ./results", l)
+		case i < 0 || again:
+			found := l.search(t)
+			all = append(all, found)
+			if !*update && !reflect.DeepEqual(found, is[i]) {
+				t.Errorf("found %+v, and stored is %+v: go generate ./results", found, is[i])
+			}
+		default:
+			all = append(all, is[i])
+		}
+	}
+	if *update {
+		write(t, redlockStored, all)
+	}
+	inPage(t, redlockPage, "redlock", redlockTable(all))
+	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
+		i := slices.IndexFunc(all, func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of })
+		if i >= 0 && all[i].Token != "" {
+			inPage(t, redlockPage, of, played(t, all[i]))
+		}
+	}
+}
+
+// redlockTable is what is stored, as the page shows it.
+func redlockTable(all []verify.Explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | faults | found | preemptions | faults | schedules |\n|---|---|---|---|---|---|\n")
+	for _, e := range all {
+		of, found, schedules := "each", "nothing", fmt.Sprint(e.Schedules)
+		switch {
+		case len(e.Of) == 1 && e.Faults == 2:
+			of = e.Of[0] + " twice"
+		case len(e.Of) > 0:
+			of = strings.Join(e.Of, " and ")
+		}
+		if e.Harm != "" {
+			found, schedules = fmt.Sprintf("**%s**", e.Harm), fmt.Sprintf("%d of %d", e.Harmful, e.Schedules)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s |\n", e.Scheme, of, found, e.Preemptions, e.Faults, schedules)
+	}
+	return b.String()
+}
+
+// Each harm that is stored is done on real servers, too: a master that starts empty is one that is emptied, and a clock
+// that steps is keys that expire as early. A machine that is too busy for the time that a master has to answer gets
+// other tries.
+func TestRedlockOnRealServers(t *testing.T) {
+	var targets []backend.Target
+	for range 4 {
+		targets = append(targets, testkit.Local(t).Target)
+	}
+	played := 0
+	for _, e := range read(t, redlockStored) {
+		takesLong := slices.Equal(e.Of, []string{string(explore.Late)}) && os.Getenv("MARKETSIM_EXPLORE") == ""
+		if e.Token == "" || takesLong {
+			continue
+		}
+		subject, name, _, err := explore.ParseToken(e.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := programOf(t, subject, name)
+		one, err := explore.PlayedToken(t, p, e.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = one.Real(t.Context(), targets...)
+		for try := 0; try < 4 && err != nil; try++ {
+			err = one.Real(t.Context(), targets...)
+		}
+		if err != nil {
+			t.Errorf("%q: %v", e.Of, err)
+		}
+		played++
+	}
+	if played < 5 {
+		t.Errorf("only %d harms are stored", played)
+	}
+}
+
+// A program among three masters is for a lock that needs them, and for no other.
+func TestMastersAreForRedlock(t *testing.T) {
+	for _, m := range markettest.Markets() {
+		for spec, needs := range map[string]bool{"fine:redlock": true, "fine:set-px": false, "lua": false} {
+			_, err := parse(catalogue.Full(), spec, m)
+			if applies := err == nil; applies != (needs == (m.LockServers > 1)) {
+				t.Errorf("%s in %s: %v", spec, m.Name, err)
+			}
+		}
+	}
+}
