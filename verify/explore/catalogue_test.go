@@ -45,7 +45,7 @@ func exploreScheme(t *testing.T, name string) (all []verify.Explored, diagram ve
 		t.Fatal(err)
 	}
 	for _, m := range markettest.Markets() {
-		if len(m.Traders) > 2 && os.Getenv("MARKETSIM_EXPLORE") == "two" {
+		if len(m.Traders) > 2 && !*update && os.Getenv("MARKETSIM_EXPLORE") != "all" { // it takes long
 			continue
 		}
 		protects := scheme.Strategy().Protects
@@ -280,6 +280,9 @@ func inParts(t *testing.T, names []string) (all []verify.Explored) {
 			"-part", fmt.Sprintf("%d/%d", i, processes),
 			"-part-to", fmt.Sprintf("%s/%d.json", dir, i))
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if *update {
+			cmd.Env = append(os.Environ(), "MARKETSIM_EXPLORE=all")
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

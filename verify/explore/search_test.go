@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -151,6 +152,16 @@ func TestLate(t *testing.T) {
 			t.Errorf("%s: %s", never, r)
 		case faults > 0 && r.Found[0].Faults != faults:
 			t.Errorf("%s: want %d faults\n%s", never, faults, r)
+		}
+	}
+}
+
+// A late request stays late while all others wait, which is a preemption: A's second letter comes before any of B.
+func TestStaysLate(t *testing.T) {
+	for preemptions, want := range []int{0, 1} {
+		r := Run(t, late("\naAb"), Bounds{Preemptions: preemptions, Faults: 1, Of: []Fault{Late}})
+		if len(r.Found) != want {
+			t.Errorf("with %d preemptions: %s", preemptions, r)
 		}
 	}
 }
@@ -336,12 +347,12 @@ func TestConflicts(t *testing.T) {
 
 // reads is a program of two clients that share no key: one sets a key of its own on the server of the locks, and reads
 // it. Harm is done if it is gone then.
-func reads(expiry time.Duration) Program {
-	return Program{Name: "reads", Subject: "own", LockServers: 1, Begin: func(*Server) *Trial {
+func reads(expiry time.Duration, servers int) Program {
+	return Program{Name: "reads", Subject: "own", LockServers: servers, Begin: func(*Server) *Trial {
 		gone := false
 		do := func(name string) Client {
 			return Client{name, func(ctx context.Context, s *Session) string {
-				conn, err := backend.DialOver(ctx, s.ConnectLocks(0))
+				conn, err := backend.DialOver(ctx, s.ConnectLocks(servers-1))
 				if err != nil {
 					return err.Error()
 				}
@@ -362,16 +373,57 @@ func reads(expiry time.Duration) Program {
 
 // Time and servers conflict with every request, also with one that conflicts with no other client's.
 func TestFaultsAreNotReduced(t *testing.T) {
-	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0} {
-		r := Run(t, reads(expiry), Bounds{Faults: 1, Of: []Fault{fault}})
+	for fault, expiry := range map[Fault]time.Duration{Pause: Lease / 2, Empty: 0, Behind: 0, ServerClock: Lease} {
+		servers := 1
+		if fault == ServerClock {
+			servers = 3
+		}
+		r := Run(t, reads(expiry, servers), Bounds{Faults: 1, Of: []Fault{fault}})
 		if len(r.Found) != 1 || r.Found[0].Harm != "gone" {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
-		d, err := Replay(t, reads(expiry), r.Found[0].Token)
+		d, err := Replay(t, reads(expiry, servers), r.Found[0].Token)
 		if err != nil || !strings.Contains(d.String(), "Harm: gone: what was set is gone") {
 			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, d)
 		}
+	}
+}
+
+// What happens to one of several servers happens to no other: not a start without data, nor a conflict of keys.
+func TestSeveralServers(t *testing.T) {
+	all := Bounds{Preemptions: 1, Faults: 1, Of: []Fault{Empty}, Goes: true}
+	if r := Run(t, reads(0, 3), all); len(r.Found) != 1 || !strings.Contains(r.Found[0].Token, "empty3") {
+		t.Errorf("want harm where the third starts empty, and none elsewhere: %s", r)
+	}
+	p := Program{Name: "apart", Subject: "own", LockServers: 2, Begin: func(*Server) *Trial {
+		do := func(n int) Client {
+			return Client{"ABC"[n : n+1], func(ctx context.Context, s *Session) string {
+				conn, err := backend.DialOver(ctx, s.ConnectLocks(n))
+				if err != nil {
+					return err.Error()
+				}
+				defer conn.Close()
+				return fmt.Sprint(conn.Incr(ctx, "key").Err(), conn.Incr(ctx, "key").Err())
+			}}
+		}
+		return &Trial{Clients: []Client{do(0), do(1)}, Judge: func(*Server) []verify.Violation { return nil }}
+	}}
+	if r := Run(t, p, Bounds{Preemptions: 2}); r.Schedules != 1 {
+		t.Errorf("one key at two servers conflicts with itself: %s", r)
+	}
+}
+
+// Each kind of fault happens once.
+func TestOnce(t *testing.T) {
+	twice := Bounds{Faults: 2, Of: []Fault{Drop}, Goes: true}
+	once := twice
+	once.Once = true
+	two, one := Run(t, pushes(3, true, ""), twice), Run(t, pushes(3, true, ""), once)
+	twice.Faults = 1
+	if again := Run(t, pushes(3, true, ""), twice); one.Schedules != again.Schedules || two.Schedules <= one.Schedules {
+		t.Errorf("%d schedules with two faults, %d with one of a kind, %d with one",
+			two.Schedules, one.Schedules, again.Schedules)
 	}
 }
 
