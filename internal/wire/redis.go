@@ -25,6 +25,7 @@ type Trap struct {
 	answered chan struct{}
 	open     chan struct{}
 	opened   sync.Once
+	ended    <-chan struct{} // set before reached is closed
 }
 
 // what a trap does with what it catches.
@@ -42,6 +43,10 @@ func (t *Trap) Reached() <-chan struct{} { return t.reached }
 // Answered is closed when the server has answered the command that was held and let go, whether or not its client still
 // waits for that.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
+
+// Ended is closed when the connection of what was caught has ended: what its client sent was executed by then, or never
+// will be. It is nil until Reached is closed.
+func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
 // Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once. A client that
 // hung up meanwhile does not keep its command from being executed.
@@ -178,6 +183,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 		if caught == nil {
 			caught = t
 		}
+		t.ended = c.done
 		close(t.reached)
 		if t.does == loseCommand {
 			return nil, errEnd
@@ -202,6 +208,7 @@ func (r *redis) nextReply() ([]byte, error) {
 		if trap != nil {
 			close(trap.answered)
 			if trap.does == loseReply {
+				trap.ended = r.done
 				close(trap.reached)
 				return nil, errEnd
 			}

@@ -128,6 +128,9 @@ func TestHoldsACommand(t *testing.T) {
 				b.Errorf("%s: a second command, which is let be: %v", name, err)
 			}
 			trap.Open()
+			if name != "nothing" {
+				within(b, name, trap.Ended())
+			}
 			if name == "cut" {
 				b.wantCount(name, 1)
 				continue

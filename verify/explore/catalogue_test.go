@@ -223,6 +223,7 @@ func TestTableOfFaults(t *testing.T) {
 	programs := map[string]string{
 		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
 		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",
+		"late-write": "one-item-long-leases",
 	}
 	all, compared := read(t, stored), 0
 	for _, f := range table.Findings {

@@ -45,6 +45,11 @@ func networkFaults() []Scenario {
 		Name:  "partition",
 		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
 		run:   partitionHeals,
+	}, {
+		Name: "late-write",
+		Title: "the write is on its way for longer than its client waits for the reply: another comes in, " +
+			"and then the write arrives",
+		run: lateWrite,
 	}}
 }
 
@@ -210,6 +215,33 @@ func lostUnlockMessage(s *setup) observed {
 	kept := s.keptOut(b, lease)
 	s.strikes(proxy.Dropped() > 0, "no message was sent")
 	return s.saw(kept, "without the message "+entry(kept))
+}
+
+// lateWrite holds the write until its client has given up, and what that does with its lock has let another in.
+func lateWrite(s *setup) observed {
+	b := s.client("B")
+	s.config.Patience = s.ttl / 3
+	proxy := s.marketProxy()
+	a := s.client("A")
+	a.buy(s.item(0)) // loads the scripts
+	a.ends()
+	lease := time.Now()
+	a.buyUntil(s.item(1), step.BeforeWrite)
+	write := proxy.Hold(wire.Match{})
+	a.finish()
+	b.buy(s.item(1))
+	kept := s.keptOut(b, lease)
+	if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
+		b.finish()
+	}
+	s.spring(write)
+	if s.struck {
+		select {
+		case <-write.Ended():
+		case <-s.ctx.Done():
+		}
+	}
+	return s.saw(kept, "the write that arrives late changes nothing")
 }
 
 func partitionHeals(s *setup) observed {

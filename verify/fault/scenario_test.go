@@ -190,6 +190,8 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"mixed", "redisson", "set-px", verify.Failing},
 		{"resent-late", "fenced:fencing=on:idempotent=on", "lua:idempotent=on", "charged twice"},
 		{"server-stalls", "set-px", "set-px+watchdog", "sold twice"},
+		{"late-write", "setnx", "set-px:after-unknown=kill", "sold twice"},
+		{"late-write", "set-px", "set-px:fencing=token", "sold twice"},
 		{"evicted", "set-px", "fenced:fencing=on", "sold twice"},
 		{"oom", "setnx", "set-px", verify.StuckForGood},
 	} {
