@@ -89,10 +89,18 @@ func interruptedOr(ctx context.Context, err error) error {
 // ends the others, as if nobody listened. It returns a context that ends at the first signal: the command then
 // finishes what is in flight. The second signal closes what the command has started, so that no private server stays
 // behind, and ends the program; a third does not wait for that. Stop ends the watch.
+//
+// A SIGHUP that nohup has the program ignore stays ignored. Whoever reads what the program says may end at the same
+// signal, as tee does: a line that nobody reads is lost then, and does not end the program before it has tidied up.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
 		for _, then := range []func(){
 			func() {
@@ -116,6 +124,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(unread)
 		p.mu.Lock() // if leave has begun, this waits for it, and it does not return
 		p.over = true
 		p.mu.Unlock()

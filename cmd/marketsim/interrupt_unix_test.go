@@ -50,6 +50,53 @@ func TestInterrupted(t *testing.T) {
 	marketsim(t, "report", dir).exits(t, exitFine).says(t, "interrupted")
 }
 
+// Ctrl-C ends the reader of the program's output, too, as it ends tee: the market is removed all the same.
+func TestInterruptedInAPipe(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "run", "--strategy", "watch", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
+		"--redis", s.url(""), "--prefix", "mine:")
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Stdout, cmd.Stderr = write, write
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	s.trading(t, "mine:")
+	read.Close() // the reader has ended
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its last words, too, go where nobody reads them
+	s.holds(t)
+}
+
+// nohup has its program ignore the hang-up of the terminal: it goes on.
+func TestHangUpUnderNohup(t *testing.T) {
+	t.Parallel()
+	s := newExternal(t)
+	const script = `trap '' HUP; exec "$0" "$@"`
+	cmd := exec.Command("sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
+		"--duration", "3s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.trading(t, "mine:")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	s.holds(t)
+}
+
 // Whoever stops a run early has its complete rounds, and no verdict.
 func TestInterruptedRounds(t *testing.T) {
 	t.Parallel()
