@@ -42,6 +42,8 @@ const (
 	MaxStock = 1_000_000
 	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
 	MinWait = 100 * time.Microsecond
+	// MinDuration is the shortest row. Shorter ones end before a worker has begun.
+	MinDuration = time.Millisecond
 	// MaxHold and MaxRTT leave each of a purchase's round trips the time to end before its connection gives up.
 	MaxHold = 10 * time.Second
 	MaxRTT  = time.Second
@@ -139,7 +141,8 @@ func (o Options) rulesOfMeasuring(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	return []rule{
 		{o.Purchases < 0, "purchases", "the number must not be negative"},
-		{o.Purchases == 0 && o.Duration <= 0, "duration", "it must be positive"},
+		{o.Purchases == 0 && o.Duration < MinDuration, "duration",
+			fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
 		{o.Warmup < 0, "warmup", "it must not be negative"},
 		{o.Warmup > 0 && o.Purchases > 0, "warmup", "a number of purchases goes without: those of the warm-up would count"},
 		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",

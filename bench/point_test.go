@@ -38,7 +38,7 @@ func TestValidate(t *testing.T) {
 	hot := plan{result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
 		Options{Subject: elsewhere{}, Purchases: 1}}
 	several := plan{result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
-		Options{Subject: noSubject{}, Duration: 1, Sites: make([]Site, 3)}}
+		Options{Subject: noSubject{}, Duration: time.Second, Sites: make([]Site, 3)}}
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "several": several} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -49,7 +49,8 @@ func TestValidate(t *testing.T) {
 		field, why string
 		spoil      func(*plan)
 	}{
-		{usual, "duration", "must be positive", func(c *plan) { c.Duration = 0 }},
+		{usual, "duration", "0s: want 1ms or more", func(c *plan) { c.Duration = 0 }},
+		{usual, "duration", "20ns: want 1ms or more", func(c *plan) { c.Duration = 20 }},
 		{usual, "warmup", "must not be negative", func(c *plan) { c.Warmup = -1 }},
 		{usual, "purchases", "must not be", func(c *plan) { c.Purchases, c.Warmup = -1, 0 }},
 		{usual, "warmup", "goes without", func(c *plan) { c.Purchases = 9 }},

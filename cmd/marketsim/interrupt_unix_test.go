@@ -22,6 +22,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/verify"
 )
 
 func TestInterrupted(t *testing.T) {
@@ -74,6 +75,43 @@ func TestInterruptedInAPipe(t *testing.T) {
 	}
 	_ = cmd.Wait() // its last words, too, go where nobody reads them
 	s.holds(t)
+}
+
+// A program that was stopped with its clients for longer than leases last accuses no lock.
+func TestStoppedFaultsAccuseNobody(t *testing.T) {
+	t.Parallel()
+	testkit.Local(t) // the child starts one of its own, or there is nothing to test
+	random := rand.New(rand.NewPCG(1, 2))
+	c := startChild(t, "faults", "--scenario", "expired-race,stuck-goroutine", "--lock", "fenced,set-px,redisson",
+		"--format", "json")
+	c.told("private ")
+	for range 4 {
+		stops(t, -c.cmd.Process.Pid, time.Duration(100+random.IntN(900))*time.Millisecond, 1200*time.Millisecond)
+	}
+	o := c.end()
+	if o.code == exitViolation || strings.Contains(o.stdout, "promises") {
+		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
+	}
+	table, err := verify.ReadFaults(strings.NewReader(o.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range table.Findings {
+		if f.Verdict == verify.Stopped {
+			t.Errorf("%s of %s was not played: %s", f.Scenario, f.Subject, f.Why)
+		}
+	}
+}
+
+// stops stops processes after a while, and for a while.
+func stops(t *testing.T, pid int, after, length time.Duration) {
+	t.Helper()
+	time.Sleep(after)
+	err := syscall.Kill(pid, syscall.SIGSTOP)
+	time.Sleep(length)
+	if err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // nohup has its program ignore the hang-up of the terminal: it goes on.

@@ -176,6 +176,8 @@ func atEachWrite(s *setup,
 ) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
+	a.buy(s.item(offered - 1)) // loads the scripts
+	a.ends()
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
 	a.reaches(step.BeforeWrite)
 	writes := s.counted(proxy, func() {

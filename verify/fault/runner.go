@@ -221,8 +221,12 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 	}
 	o, err := r.observe(ctx, c)
 	var why inapplicable
+	var still stoodStill
 	switch {
 	case err == nil:
+	case errors.As(err, &still) && ctx.Err() == nil:
+		f.Verdict, f.Why = verify.Unavailable, still.Error()
+		return f, nil
 	case errors.As(err, &why):
 		f.Why = why.Error()
 		return f, nil
@@ -250,18 +254,22 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// observe runs a scenario, again if the machine was late or may have been: that nobody ever gets in, or must wait for a
-// dead waiter, is said if it was seen twice.
+// observe runs a scenario, again if the machine was late or stood still, or may have: that nobody ever gets in, or must
+// wait for a dead waiter, is said if it was seen twice.
 func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
 		s := &setup{runner: r, ctx: ctx, scheme: c.scheme, ttl: cmp.Or(c.scenario.Lease, TTL)}
+		watch := watchStillness()
 		err = s.attempt(c.scenario.OnCluster, func() {
 			o = c.scenario.run(s)
 			if o.harm == verify.NoHarm && !s.struck {
 				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
 			}
 		})
+		if stood := watch.end(); stood > s.ttl/4 { // whatever was seen, and whatever failed
+			err = stoodStill(stood)
+		}
 		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver
 		switch {
 		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:

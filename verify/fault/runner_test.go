@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
@@ -85,6 +88,41 @@ func TestLateRunsAreRepeated(t *testing.T) {
 		if c.late == attempts && !errors.Is(err, errLate) {
 			t.Errorf("always late: %+v, %v; want errLate", f, err)
 		}
+	}
+}
+
+// TestStoodStill: where the program was stopped for longer than a scenario's times allow, nothing is said of the scheme.
+func TestStoodStill(t *testing.T) {
+	watch := watchStillness()
+	if stood := watch.end(); stood > time.Second {
+		t.Errorf("it stood still for %s", stood)
+	}
+	for _, c := range []struct {
+		times int
+		want  verify.Verdict
+	}{{0, "sold twice"}, {1, "sold twice"}, {attempts, verify.Unavailable}} {
+		runs := 0
+		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(*setup) observed {
+			runs++
+			if runs <= c.times {
+				stopMyself(t, TTL*3/10)
+			}
+			return observed{harm: verify.SoldTwice, why: "seen"}
+		}), scheme(t, "watch")})
+		named := strings.HasPrefix(f.Why, "the machine stood still for ")
+		if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
+			t.Errorf("stopped %d times: %+v, %v; want %s", c.times, f, err, c.want)
+		}
+	}
+}
+
+// stopMyself stops this process for a while, which another one starts again.
+func stopMyself(t *testing.T, d time.Duration) {
+	t.Helper()
+	me := os.Getpid()
+	script := fmt.Sprintf("kill -STOP %d; sleep %.3f; kill -CONT %d", me, d.Seconds(), me)
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

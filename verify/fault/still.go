@@ -1,0 +1,52 @@
+package fault
+
+import (
+	"fmt"
+	"time"
+)
+
+// lookEvery is how often a stillness looks at the clock.
+const lookEvery = 5 * time.Millisecond
+
+// A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
+// paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
+type stillness struct {
+	stop    chan struct{}
+	longest chan time.Duration
+}
+
+func watchStillness() stillness {
+	s := stillness{make(chan struct{}), make(chan time.Duration)}
+	go func() {
+		ticks := time.NewTicker(lookEvery)
+		defer ticks.Stop()
+		var longest time.Duration
+		last := time.Now()
+		for looks := true; looks; {
+			select {
+			case <-ticks.C:
+			case <-s.stop:
+				looks = false
+			}
+			now := time.Now()
+			longest, last = max(longest, now.Sub(last)-lookEvery), now
+		}
+		s.longest <- longest
+	}()
+	return s
+}
+
+// end ends the watch, and returns the longest time that passed between two looks.
+func (s stillness) end() time.Duration {
+	close(s.stop)
+	return <-s.longest
+}
+
+// A stoodStill is an errLate: the machine stood still for so long that nothing follows from what was seen.
+type stoodStill time.Duration
+
+func (s stoodStill) Error() string {
+	return fmt.Sprintf("the machine stood still for %s", time.Duration(s).Round(100*time.Millisecond))
+}
+
+func (stoodStill) Unwrap() error { return errLate }
