@@ -86,7 +86,7 @@ func TestValidate(t *testing.T) {
 		{hot, "hot", "-1 items", func(c *plan) { c.Hot, c.Mix.Sellers = -1, 1 }},
 		{hot, "stock", "all that there is", func(c *plan) { c.Stock = 1 }},
 		{hot, "mix", "want 0 sellers, such as 0x5", func(c *plan) { c.Mix.Sellers = 1 }},
-		{hot, "rate", "list again are not free", func(c *plan) { c.Purchases, c.Duration, c.Rate = 0, 1, 1 }},
+		{hot, "rate", "list again are not free", func(c *plan) { c.Purchases, c.Duration, c.Rate = 0, time.Second, 1 }},
 		{hot, "funds", "99: want 100", func(c *plan) { c.Funds = 99 }},
 		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Sellers = 2 }},
 		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Buyers, c.Wallets = 2, 0 }},

@@ -109,7 +109,8 @@ func stops(t *testing.T, pid int, after, length time.Duration) {
 	time.Sleep(after)
 	err := syscall.Kill(pid, syscall.SIGSTOP)
 	time.Sleep(length)
-	if err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT)); err != nil {
+	err = errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -91,7 +91,8 @@ func TestLateRunsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestStoodStill: where the program was stopped for longer than a scenario's times allow, nothing is said of the scheme.
+// TestStoodStill: where the program was stopped for longer than the times of a scenario allow, nothing is said of the
+// scheme.
 func TestStoodStill(t *testing.T) {
 	watch := watchStillness()
 	if stood := watch.end(); stood > time.Second {
