@@ -307,23 +307,31 @@ func (s Spec) openLock(env Env) (lock.Locker, error) {
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true
-		leaves := func(key string) { more = more && yield(key) }
+		leaves := func(key string) bool {
+			more = more && yield(key)
+			return more
+		}
 		if s.strategy.Keys != nil {
 			s.strategy.Keys(keys, m, leaves)
 		}
-		if idempotent(s.params) {
+		if more && idempotent(s.params) {
 			leaves(keys.Outcomes())
 		}
-		if s.strategy.Locks == nil {
+		if !more || s.strategy.Locks == nil {
 			return
 		}
-		s.strategy.Locks.all(m, func(name string) {
+		elsewhere := len(s.lock.AllKeys(keys.Lock(""))) == 0 // the lock leaves nothing in this Redis
+		if elsewhere && !registers(s.params) {
+			return
+		}
+		s.strategy.Locks.all(m, func(name string) bool {
 			if registers(s.params) {
 				leaves(keys.Fence(name))
 			}
 			for _, key := range s.lock.AllKeys(keys.Lock(name)) {
 				leaves(key)
 			}
+			return more
 		})
 	}
 }

@@ -35,7 +35,7 @@ type Strategy struct {
 	// Locks names the locks that an operation takes; nil for a strategy that takes none.
 	Locks LockNames
 	// Keys calls leaves with each key, besides those of locks, that a run may have left in a market; nil: there is none.
-	Keys func(keys market.Keys, made market.Made, leaves func(key string))
+	Keys func(keys market.Keys, made market.Made, leaves func(key string) bool)
 	// Variants are the locks of a catalogue, with parameters of this strategy, under which something else happens when
 	// a client or a server fails, such as "fenced:fencing=on". The fault scenarios run with each. It may be nil.
 	Variants func(Catalogue) []string

@@ -61,7 +61,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	message, err := removeMarkets(ctx, named, keys)
+	message, err := removeMarkets(ctx, named, keys, map[string]bool{})
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
@@ -69,9 +69,11 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	return err
 }
 
-// removeMarkets removes the market under keys, and before it those of its run that its note names, and
-// says what there was.
-func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys) (message string, err error) {
+// removeMarkets removes the market under keys, and before it those of its run that its note names, and says what there
+// was. None of them may be one whose note led here: a note may be damaged, or somebody else's.
+func removeMarkets(
+	ctx context.Context, server *backend.Server, keys market.Keys, before map[string]bool,
+) (message string, err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
 		return "", err
@@ -84,9 +86,13 @@ func removeMarkets(ctx context.Context, server *backend.Server, keys market.Keys
 	if err != nil {
 		return "", err
 	}
+	before[keys.Prefix()] = true
 	var messages []string
 	for _, other := range made.Others {
-		message, err := removeMarkets(ctx, server, other)
+		if before[other.Prefix()] {
+			return "", fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
+		}
+		message, err := removeMarkets(ctx, server, other, before)
 		if err != nil {
 			return "", err
 		}

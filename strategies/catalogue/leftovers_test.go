@@ -41,6 +41,22 @@ func TestLeftoversAreFound(t *testing.T) {
 	}
 }
 
+// Who asks for a few keys of a note that names very many items does not wait for the rest.
+func TestLockKeysStop(t *testing.T) {
+	full, keys := catalogue.Full(), testkit.Keys(t)
+	for _, strategy := range full.Strategies {
+		for _, spec := range withLocks(full, strategy) {
+			asked := 0
+			for range spec.LockKeys(keys, market.Made{Accounts: market.MaxAccounts, Items: market.MaxItems}) {
+				asked++
+				if asked == 3 {
+					break
+				}
+			}
+		}
+	}
+}
+
 // withLocks are the valid specs of a strategy with each lock, also those that leave keys of their own.
 func withLocks(full strategies.Catalogue, strategy strategies.Strategy) (all []strategies.Spec) {
 	texts := []string{strategy.Name}

@@ -19,32 +19,41 @@ import (
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
-		text += fmt.Sprintf("%s: harm with %d preemptions and %d faults\n\n%s\nPlay it again: -replay %s\n\n",
-			of, f.Preemptions, f.Faults, f.Diagram, f.Token)
+		text += fmt.Sprintf("%s: harm with %s and %s\n\n%s\nPlay it again: -replay %s\n\n",
+			of, several(f.Preemptions, "preemption"), several(f.Faults, "fault"), f.Diagram, f.Token)
 	}
 	return text + of + ": " + r.Bound()
 }
 
 // Bound is the sentence that belongs to each "nothing was found": how far was looked, and what was taken for granted.
 func (r *Report) Bound() string {
-	found, of, stopped := "nothing", "", ""
+	found, of, stopped := "nothing in", "", ""
 	switch {
 	case len(r.Found) > 0:
-		found = fmt.Sprintf("harm in %d", r.Harmful)
+		found = fmt.Sprintf("harm in %d of", r.Harmful)
 	case r.Preemptions == 0 && r.Stopped == "":
-		found = "not searched, because without a preemption no client comes between two requests of another: nothing"
+		found = "not searched, because without a preemption no client comes between two requests of another: nothing in"
 	}
 	if r.Faults > 0 {
-		of = " of " + strings.Trim(fmt.Sprint(r.Bounds.Of), "[]")
+		of = " of these kinds (" + strings.Trim(fmt.Sprint(r.Bounds.Of), "[]") + ")"
 	}
 	if r.Stopped != "" {
 		stopped = "; stopped by " + r.Stopped
 	}
 	late := 2 * max(r.Program.Lease, r.Program.Reply)
-	return fmt.Sprintf("%s in %d schedules: %d preemptions and %d faults%s; "+
+	return fmt.Sprintf("%s %s, within %s and %s%s; "+
 		"a late request comes within %s after its client has given up; commands take no time; timers fire in order, "+
 		"also during a pause; pushes arrive at once; the server is miniredis%s",
-		found, r.Schedules, r.Preemptions, r.Faults, of, late, stopped)
+		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of,
+		late, stopped)
+}
+
+// several is a number of things.
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // A noted event is one of a diagram to be: of a request it has the commands and the reply until the diagram is made.
