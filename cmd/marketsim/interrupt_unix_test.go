@@ -120,7 +120,7 @@ func TestHangUpUnderNohup(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	const script = `trap '' HUP; exec "$0" "$@"`
-	cmd := exec.Command("sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
+	cmd := exec.Command("/bin/sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
 		"--duration", "3s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	if err := cmd.Start(); err != nil {

@@ -18,6 +18,7 @@ type conn struct {
 	proxy  *Proxy
 	client net.Conn
 	done   chan struct{} // closed when it is cut
+	ended  chan struct{} // closed when nothing of it runs any more
 
 	// Guarded by proxy.mu until run has set them.
 	server   net.Conn

@@ -98,11 +98,21 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut closes all connections on both sides. What was on its way is lost. Further ones are forwarded.
+// Cut closes all connections on both sides, and returns when they are closed: a client that looks at its connection
+// before it sends something sees that. What was on its way is lost. Further ones are forwarded.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	var ends []chan struct{}
+	for c := range p.conns {
+		if c.server != nil { // else it may still wait for a server
+			ends = append(ends, c.ended)
+		}
+	}
 	p.cut()
+	p.mu.Unlock()
+	for _, ended := range ends {
+		<-ended
+	}
 }
 
 // cut needs mu.
@@ -168,7 +178,7 @@ func (p *Proxy) accept() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		c := &conn{proxy: p, client: client, done: make(chan struct{})}
+		c := &conn{proxy: p, client: client, done: make(chan struct{}), ended: make(chan struct{})}
 		p.mu.Lock()
 		p.conns[c] = true
 		if p.closed { // since it came
@@ -177,6 +187,7 @@ func (p *Proxy) accept() {
 		p.mu.Unlock()
 		p.running.Go(func() {
 			c.run()
+			close(c.ended) // nobody reads from it any more, so that it is closed where it was cut
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c.cut()

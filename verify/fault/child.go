@@ -264,6 +264,10 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 		if config.Resend {
 			ctx = backend.SendingAgain(ctx)
 		}
-		return connect(backend.WaitingForReplies(ctx, config.Patience))
+		conn, err := connect(backend.WaitingForReplies(ctx, config.Patience))
+		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ { // a busy machine greets late
+			conn, err = connect(backend.WaitingForReplies(ctx, config.Patience))
+		}
+		return conn, err
 	}, nil
 }

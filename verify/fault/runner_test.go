@@ -121,8 +121,9 @@ func TestStoodStill(t *testing.T) {
 func stopMyself(t *testing.T, d time.Duration) {
 	t.Helper()
 	me := os.Getpid()
-	script := fmt.Sprintf("kill -STOP %d; sleep %.3f; kill -CONT %d", me, d.Seconds(), me)
-	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+	script := fmt.Sprintf("kill -STOP %d; /bin/sleep %.3f; kill -CONT %d", me, d.Seconds(), me)
+	out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
