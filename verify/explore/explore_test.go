@@ -1,13 +1,14 @@
 package explore_test
 
 import (
+	"cmp"
 	"errors"
 	"flag"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
@@ -25,19 +26,6 @@ var (
 	replay    = flag.String("replay", "", "token of a schedule to play again")
 )
 
-// parsed is a spec, or the test is skipped where it cannot be explored.
-func parsed(t *testing.T, text string, m markettest.Market) strategies.Spec {
-	t.Helper()
-	spec, err := parse(catalogue.Full(), text, m)
-	if errors.Is(err, errElsewhere) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
-}
-
 // programOf makes a program for a spec.
 func programOf(t *testing.T, text, name string) (explore.Program, markettest.Market) {
 	t.Helper()
@@ -46,11 +34,14 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	if i < 0 {
 		t.Fatalf("there is no program %q", name)
 	}
-	spec := parsed(t, text, markets[i])
+	spec, err := parse(catalogue.Full(), text, markets[i])
+	if err != nil {
+		t.Fatal(err)
+	}
 	return markets[i].Program(spec.String(), openSpec(spec, markets[i].LockServers)), markets[i]
 }
 
-// TestExplore explores what the flags say, and fails where that does harm.
+// TestExplore explores what the flags say, and fails where that does harm, and where no program is for the spec.
 func TestExplore(t *testing.T) {
 	if *replay != "" {
 		subject, name, _, err := explore.ParseToken(*replay)
@@ -65,13 +56,22 @@ func TestExplore(t *testing.T) {
 		t.Logf("%s\n%s", *replay, d)
 		return
 	}
-	known := explore.Faults()
+	known, explored := explore.Faults(), 0
+	var elsewhere error
 	for _, m := range markettest.Markets() {
 		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
 			continue
 		}
+		is, err := parse(catalogue.Full(), *spec, m)
+		if errors.Is(err, errElsewhere) {
+			elsewhere = err
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		explored++
 		t.Run(m.Name, func(t *testing.T) {
-			is := parsed(t, *spec, m)
 			b := explore.Bounds{Preemptions: *preemptions, Faults: *faults, Schedules: *schedules}
 			for name := range strings.FieldsFuncSeq(*of, func(r rune) bool { return r == ',' }) {
 				if !slices.Contains(known, explore.Fault(name)) {
@@ -81,6 +81,9 @@ func TestExplore(t *testing.T) {
 			}
 			m.Explore(t, is.String(), openSpec(is, m.LockServers), b)
 		})
+	}
+	if explored == 0 {
+		t.Fatalf("nothing is explored: %v", cmp.Or(elsewhere, fmt.Errorf("there is no program %q", *program)))
 	}
 }
 

@@ -115,6 +115,30 @@ func (s *Server) connections(r *request, command []string) bool {
 	return true
 }
 
+// disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
+func (w *world) disconnect(server *Server, id string) int {
+	w.mu.Lock()
+	var found *conn
+	for _, c := range w.clients {
+		for _, conn := range c.conns {
+			if conn.server == server && conn.id == id {
+				found = conn
+			}
+		}
+	}
+	w.mu.Unlock()
+	if found == nil {
+		return 0
+	}
+	late := len(w.late)
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
+	if found.Broken() && len(w.late) == late {
+		return 0 // the server knows that it has ended
+	}
+	found.cut()
+	return 1
+}
+
 // note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
 func (s *Server) note(cmd string, args []string) {
 	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) {

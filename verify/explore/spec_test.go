@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ func parse(c strategies.Catalogue, text string, m markettest.Market) (strategies
 		short[param.Poll] *= 2 // each try is a request to each of them, and another to give back
 	}
 	if kind, _ := spec.Lock(); kind.Needs != has {
-		return spec, fmt.Errorf("%s cannot be explored in %s: %w (%s)", spec, m.Name, errElsewhere, kind.Needs)
+		needs := cmp.Or(string(kind.Needs), "one Redis")
+		return spec, fmt.Errorf("%s cannot be explored in %s: %w: %s", spec, m.Name, errElsewhere, needs)
 	}
 	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
 		with, err := c.Parse(spec.String() + ":jitter=0")

@@ -3,16 +3,13 @@ package explore
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -321,30 +318,6 @@ func (w *world) kill(i int) {
 	}
 }
 
-// disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
-func (w *world) disconnect(server *Server, id string) int {
-	w.mu.Lock()
-	var found *conn
-	for _, c := range w.clients {
-		for _, conn := range c.conns {
-			if conn.server == server && conn.id == id {
-				found = conn
-			}
-		}
-	}
-	w.mu.Unlock()
-	if found == nil {
-		return 0
-	}
-	late := len(w.late)
-	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
-	if found.Broken() && len(w.late) == late {
-		return 0 // the server knows that it has ended
-	}
-	found.cut()
-	return 1
-}
-
 // know notes a script. Those that the first schedule sends every later one begins with.
 func (w *world) know(script string) {
 	if !slices.Contains(w.scripts, script) {
@@ -403,70 +376,4 @@ func (w *world) finish() (found []verify.Violation) {
 	found = append(found, w.trial.Judge(w.servers[0])...)
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
-}
-
-// A Session is what a client works with in one schedule.
-type Session struct {
-	T      *testing.T // its cleanups run when the schedule has ended
-	world  *world
-	client int
-}
-
-// Dial opens one more connection of the client to the server,
-// on which every request waits until the search lets it come.
-func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
-	return s.dial(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
-}
-
-func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*backend.Conn, error) {
-	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
-	if s.world.program.Resends {
-		ctx = backend.SendingAgain(ctx)
-	}
-	return backend.DialOver(ctx, connect)
-}
-
-// DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
-func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
-	return func(ctx context.Context) (*backend.Conn, error) {
-		return s.dial(ctx, s.ConnectLocks(n))
-	}
-}
-
-// ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
-func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
-	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
-}
-
-func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	client := s.world.clients[s.client]
-	if ctx.Err() != nil || client.died {
-		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
-	}
-	c := s.world.servers[server].accept(s.client)
-	client.conns = append(client.conns, c)
-	return c, nil
-}
-
-// Now is the client's own clock, which a fault may set.
-func (s *Session) Now() time.Time {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	c := s.world.clients[s.client]
-	c.readsClock = true
-	return time.Now().Add(c.clock)
-}
-
-// Pauses is how often the client has paused so far.
-func (s *Session) Pauses() int { return s.now().pauses }
-
-// Died reports whether the search has killed the client: what its code is told from then on was told to nobody.
-func (s *Session) Died() bool { return s.now().died }
-
-func (s *Session) now() client {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	return *s.world.clients[s.client]
 }

@@ -1,0 +1,143 @@
+package explore
+
+import (
+	"slices"
+	"time"
+)
+
+// options are the choices at this point: first, to go on with the client that was chosen last. None: the clients wait.
+func (s *search) options(w *world) []choice {
+	overslept := w.wakes(2)
+	if len(overslept) > 0 { // nobody sleeps for longer
+		return overslept
+	}
+	options, alone := s.deliveries(w)
+	if len(options) > 0 { // somebody can go on
+		if !alone {
+			options = slices.Concat(options, w.wakes(1), w.arrivals())
+			if w.preemptions < s.Preemptions {
+				options = append(options, w.stayLate()...)
+			}
+		}
+		return append(options, s.serverFaults(w)...)
+	}
+	options = slices.Concat(w.wakes(1), w.arrivals())
+	if len(options) > 0 && w.someWork() {
+		options = append(options, choice{what: timePass})
+	}
+	return options
+}
+
+// deliveries are the choices to deliver a request, of the client that was chosen last first, each with what else can
+// happen to it. A request that conflicts with none is alone: nothing is chosen among but what can happen to that one.
+func (s *search) deliveries(w *world) (options []choice, alone bool) {
+	first := max(0, w.running)
+	goesOn := w.running != nobody && w.next(w.running) != nil
+	for after := range w.clients {
+		i := (first + after) % len(w.clients)
+		r := w.next(i)
+		if r == nil {
+			continue
+		}
+		conflictsWithNone := s.alone[asked{i, r.String()}]
+		if conflictsWithNone && !s.Bounds.Unreduced {
+			return s.with(w, nil, r, choice{what: deliver, n: i, aside: true}), true
+		}
+		preempts := goesOn && i != w.running
+		if !preempts || w.preemptions < s.Preemptions {
+			options = s.with(w, options, r, choice{what: deliver, n: i, preempt: preempts})
+		}
+	}
+	return options, false
+}
+
+// serverFaults are what may happen to the servers of the locks, where one that has executed nothing has nothing to
+// lose, and to the clocks of clients who have read theirs.
+func (s *search) serverFaults(w *world) (options []choice) {
+	for i, c := range w.clients {
+		if c.alive() && c.readsClock && s.happens(w, Clock) {
+			options = append(options, choice{what: Clock, n: i, at: 1}, choice{what: Clock, n: i, at: 2})
+		}
+	}
+	for n := range w.program.LockServers {
+		executed := len(w.locks(n).log)
+		for _, c := range []choice{{what: Empty, n: n}, {what: ServerClock, n: n}, {what: Behind}, {what: Behind, n: 1}} {
+			needs := 1
+			if c.what == Behind {
+				needs = c.n + 1
+			}
+			if executed >= needs && s.happens(w, c.what) {
+				options = append(options, c)
+			}
+		}
+	}
+	return options
+}
+
+// happens reports whether one more fault may happen, of a kind.
+func (s *search) happens(w *world, fault Fault) bool {
+	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c choice) bool { return c.what == fault })
+	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault) && !again
+}
+
+// with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
+// time conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
+func (s *search) with(w *world, options []choice, r *request, c choice) []choice {
+	options = append(options, c)
+	if r.rest {
+		cut := c
+		cut.what = cutShort
+		options = append(options, cut)
+	}
+	for _, c.what = range []Fault{Pause, Die, Lose, Late, Drop} {
+		leftOut := c.what == Pause && c.preempt && !s.Bounds.Unreduced
+		if s.happens(w, c.what) && !leftOut {
+			options = append(options, c)
+		}
+	}
+	if s.happens(w, Split) {
+		c.what = Split
+		for _, c.at = range r.splits() {
+			options = append(options, c)
+		}
+	}
+	return options
+}
+
+// wakes are the choices to wake those who have slept for so many leases.
+func (w *world) wakes(leases time.Duration) (options []choice) {
+	since := time.Now().Add(-leases * w.program.Lease)
+	for i, c := range w.clients {
+		if !c.paused.IsZero() && !c.paused.After(since) {
+			options = append(options, choice{what: wake, n: i})
+		}
+	}
+	return options
+}
+
+// arrivals are the choices to let a late request come: those of different connections in any order.
+func (w *world) arrivals() (options []choice) {
+	for i := range w.clients {
+		for at := range w.delayed(i) {
+			options = append(options, choice{what: arrive, n: i, at: at})
+		}
+	}
+	return options
+}
+
+// stayLate are the choices to let a late request stay late: all who could go on wait for its client to give up and to
+// send something.
+func (w *world) stayLate() (options []choice) {
+	for i, c := range w.clients {
+		mine := func(r *request) bool { return r.client == i }
+		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, mine) {
+			options = append(options, choice{what: timePass, n: i, at: 1, preempt: true})
+		}
+	}
+	return options
+}
+
+// someWork reports whether a client works that is not paused: it waits for a timer.
+func (w *world) someWork() bool {
+	return slices.ContainsFunc(w.clients, func(c *client) bool { return c.alive() && c.paused.IsZero() })
+}

@@ -1,0 +1,77 @@
+package explore
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend"
+)
+
+// A Session is what a client works with in one schedule.
+type Session struct {
+	T      *testing.T // its cleanups run when the schedule has ended
+	world  *world
+	client int
+}
+
+// Dial opens one more connection of the client to the server,
+// on which every request waits until the search lets it come.
+func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
+	return s.dial(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
+}
+
+func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*backend.Conn, error) {
+	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
+	if s.world.program.Resends {
+		ctx = backend.SendingAgain(ctx)
+	}
+	return backend.DialOver(ctx, connect)
+}
+
+// DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
+func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
+	return func(ctx context.Context) (*backend.Conn, error) {
+		return s.dial(ctx, s.ConnectLocks(n))
+	}
+}
+
+// ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
+func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
+}
+
+func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	client := s.world.clients[s.client]
+	if ctx.Err() != nil || client.died {
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
+	}
+	c := s.world.servers[server].accept(s.client)
+	client.conns = append(client.conns, c)
+	return c, nil
+}
+
+// Now is the client's own clock, which a fault may set.
+func (s *Session) Now() time.Time {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	c := s.world.clients[s.client]
+	c.readsClock = true
+	return time.Now().Add(c.clock)
+}
+
+// Pauses is how often the client has paused so far.
+func (s *Session) Pauses() int { return s.now().pauses }
+
+// Died reports whether the search has killed the client: what its code is told from then on was told to nobody.
+func (s *Session) Died() bool { return s.now().died }
+
+func (s *Session) now() client {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return *s.world.clients[s.client]
+}
