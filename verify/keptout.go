@@ -61,6 +61,7 @@ type Verdict string
 const (
 	Stopped        Verdict = "stopped"          // the run ended before this was found
 	Unavailable    Verdict = "not played"       // this machine, or the lock, lacks what the scenario needs
+	NotPlayable    Verdict = "not playable"     // it can happen, and nothing here can make it happen to this scheme
 	NotApplicable  Verdict = "not applicable"   // the scenario cannot happen to this scheme
 	Safe           Verdict = "safe"             // nothing was lost, and nobody was kept out
 	StuckForTTL    Verdict = "stuck, its TTL"   // nobody got in until a lease had run out
@@ -71,7 +72,9 @@ const (
 
 // Verdicts lists them, the worst last.
 func Verdicts() []Verdict {
-	all := []Verdict{Stopped, Unavailable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, Failing, StuckForGood}
+	all := []Verdict{
+		Stopped, Unavailable, NotPlayable, NotApplicable, Safe, StuckForTTL, StuckUnbounded, Failing, StuckForGood,
+	}
 	for _, h := range Harms()[1:] {
 		all = append(all, Verdict(h))
 	}

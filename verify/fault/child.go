@@ -13,7 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -226,9 +227,13 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 	if err != nil {
 		return err
 	}
-	var masters []backend.Target
+	var masters []func(context.Context) (*redis.Client, error)
 	for _, m := range config.Masters {
-		masters = append(masters, m.target())
+		dial, err := dialer(ctx, m, keys, config)
+		if err != nil {
+			return err
+		}
+		masters = append(masters, func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) })
 	}
 	env := strategies.Env{
 		Keys: keys, Process: &c.process, Steps: c.observe,
@@ -236,7 +241,7 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 			c.clock.Store(true)
 			return time.Now().Add(config.Clock).Truncate(config.Tick)
 		},
-		Servers: lock.Servers{Masters: servers.Dialers(masters), ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+		Servers: lock.Servers{Masters: masters, ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
 	}
 	if config.Locks != nil {
 		env.Locks, err = dialer(ctx, *config.Locks, keys, config)

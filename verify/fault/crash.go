@@ -3,6 +3,7 @@ package fault
 import (
 	"time"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify"
@@ -48,14 +49,33 @@ func (c *client) takeHalf(item market.ItemID) {
 	}
 }
 
+// crashHolding kills a buyer before it writes, and where several commands write its purchase, one before each of them.
 func crashHolding(s *setup) observed {
-	a, b := s.client("A"), s.client("B")
-	start := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
-	a.kill()
-	b.buy(s.item(0))
-	kept := s.keptOut(b, start)
+	b := s.client("B")
+	proxy := s.marketProxy()
+	writes := s.separateWrites(s.client("A"), proxy)
+	kept := verify.NotAsked
+	for nth := 1; nth <= max(writes, 1); nth++ {
+		start := time.Now()
+		s.crashAt(proxy, nth)
+		if kept != verify.NeverIn { // which would be so again
+			b.buy(s.item(nth))
+			kept = last(verify.KeptOuts(), kept, s.keptOut(b, start))
+		}
+	}
 	return s.saw(kept, entry(kept))
+}
+
+// crashAt kills a buyer before the nth command of its write.
+func (s *setup) crashAt(proxy *wire.Proxy, nth int) {
+	a := s.client("A")
+	a.buyUntil(s.item(nth), step.BeforeWrite)
+	if nth > 1 {
+		write := proxy.Hold(wire.Match{Nth: nth})
+		a.free()
+		s.await(write.Reached())
+	}
+	a.kill()
 }
 
 func crashWaiting(s *setup) observed {

@@ -101,6 +101,8 @@ func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) obs
 	switch o := second.op.outcome; {
 	case first.Reason == "stale":
 		return s.saw(kept, "another took over; the market refused the late write as stale")
+	case o.Applied() && first.Unknown():
+		return s.saw(kept, "another took over, and the write that arrives late changes nothing")
 	case o.Applied() && !first.Applied():
 		return s.saw(kept, "another took over, and the late write was refused ("+first.Reason+")")
 	default:

@@ -17,20 +17,24 @@ const memory = "8mb"
 // evicted puts the lock among 6,000 keys without an expiry,
 // fills the memory while the lock is held, and makes room again.
 func evicted(s *setup) observed {
-	server, conn := s.locksApart("--maxmemory", memory, "--maxmemory-policy", "volatile-ttl")
 	var others []any
 	for i := range 6000 {
 		others = append(others, fmt.Sprint("other:", i), "")
 	}
-	check(conn.MSet(s.ctx, others...).Err())
+	all := s.limited("volatile-ttl")
+	for _, server := range all {
+		check(server.conn.MSet(s.ctx, others...).Err())
+	}
 	return besideHolder(s, func() {}, func() {
-		knew := s.lockedOn(server)
-		s.filled(conn)()
-		if maps.Equal(knew, s.known(server)) {
-			cannot("it has no key here that expires, and only those are evicted")
+		knew := s.knownTo(all)
+		for _, server := range all {
+			s.filled(server.conn)()
+			if left := len(must(server.conn.Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
+				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
+			}
 		}
-		if left := len(must(conn.Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
-			fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
+		if maps.Equal(knew, s.knownTo(all)) {
+			cannot("it has no key here that expires, and only those are evicted")
 		}
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
 }
@@ -38,19 +42,23 @@ func evicted(s *setup) observed {
 // outOfMemory fills the memory while the lock is held, lets the holder release it and another try,
 // and makes room again.
 func outOfMemory(s *setup) observed {
-	server, conn := s.locksApart("--maxmemory", memory)
+	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")
 	b.buy(s.item(0)) // loads the scripts
 	b.ends()
 	lease := time.Now()
 	a.list(s.spare(0), at(step.BeforeRelease))
 	a.reaches(step.BeforeRelease)
-	s.lockedOn(server)
-	makeRoom := s.filled(conn)
+	var makeRoom []func()
+	for _, server := range all {
+		makeRoom = append(makeRoom, s.filled(server.conn))
+	}
 	a.finish()
 	b.buy(s.item(1))
 	o, ended := b.endsWithin(s.ttl / 4)
-	makeRoom()
+	for _, free := range makeRoom {
+		free()
+	}
 	b.ends()
 	b.buy(s.spare(0).Item)
 	kept, taking := s.keptOut(b, lease), "another order fails"
@@ -60,13 +68,23 @@ func outOfMemory(s *setup) observed {
 	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
 }
 
-// lockedOn is what a server of the locks knows while a lock is held. The run ends where the lock is not there.
-func (s *setup) lockedOn(server *backend.Server) map[string]string {
-	knows := s.known(server)
-	if len(knows) == 0 {
-		cannot("its lock is with its market, and not on a server of its own")
+// limited are the servers of the locks, with little memory.
+func (s *setup) limited(policy string) []lockServer {
+	all := s.lockServers()
+	for _, server := range all {
+		check(server.conn.ConfigSet(s.ctx, "maxmemory", memory).Err())
+		check(server.conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
 	}
-	return knows
+	return all
+}
+
+// knownTo is what servers of the locks know.
+func (s *setup) knownTo(all []lockServer) map[string]string {
+	var servers []*backend.Server
+	for _, server := range all {
+		servers = append(servers, server.Server)
+	}
+	return s.known(servers...)
 }
 
 // filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after

@@ -221,6 +221,7 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 	}
 	o, err := r.observe(ctx, c)
 	var why inapplicable
+	var beyond unplayable
 	var still stoodStill
 	switch {
 	case err == nil:
@@ -229,6 +230,9 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 		return f, nil
 	case errors.As(err, &why):
 		f.Why = why.Error()
+		return f, nil
+	case errors.As(err, &beyond):
+		f.Verdict, f.Why = verify.NotPlayable, beyond.Error()
 		return f, nil
 	case ctx.Err() != nil: // what failed, failed because of that
 		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))

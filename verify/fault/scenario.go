@@ -123,6 +123,11 @@ type inapplicable string
 
 func (why inapplicable) Error() string { return string(why) }
 
+// An unplayable says why a scenario that can happen to a scheme cannot be played with it, on any machine.
+type unplayable string
+
+func (why unplayable) Error() string { return string(why) }
+
 // needsLock keeps out schemes without a lock.
 func needsLock(s Scheme) string {
 	if s.Lock == nil {

@@ -30,7 +30,7 @@ func TestNamed(t *testing.T) {
 func TestNewServersAreNotRedis(t *testing.T) {
 	elsewhere := scheme(t, "etcd")
 	elsewhere.Lock.Needs = "something-new"
-	for _, name := range []string{"lost-acquire", "resent-acquire", "restart-empty", "failover"} {
+	for _, name := range []string{"restart-empty", "failover", "server-stalls", "evicted"} {
 		if why := named(t, name).Applies(elsewhere); !strings.Contains(why, "Redis") {
 			t.Errorf("%s does not apply because %q, want that the lock is not in Redis", name, why)
 		}
@@ -144,6 +144,20 @@ func TestRefusedNewcomersAreKeptOut(t *testing.T) {
 	}
 }
 
+// TestNotPlayable: what can happen to a scheme and nothing here can bring about is not said to be impossible.
+func TestNotPlayable(t *testing.T) {
+	table := storedTable(t)
+	for scenario, subject := range map[string]string{
+		"lost-acquire": "zookeeper", "resent-acquire": "etcd",
+		"server-stalls": "set-px:write=fused", "evicted": "set-px:write=fused", "oom": "set-px:write=fused",
+	} {
+		f := lookUp(t, table, cell{Scenario{Name: scenario}, Scheme{Name: subject}})
+		if f.Verdict != verify.NotPlayable {
+			t.Errorf("%s with %s is %s (%s)", scenario, subject, f.Verdict, f.Why)
+		}
+	}
+}
+
 // TestUnsafeIsCaught: a suite that cannot show the control losing money proves nothing.
 func TestUnsafeIsCaught(t *testing.T) {
 	for _, f := range storedTable(t).Findings {
@@ -189,7 +203,14 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"mixed", "set-ex-fixed", "set-px", "sold twice"},
 		{"mixed", "redisson", "set-px", verify.Failing},
 		{"resent-late", "fenced:fencing=on:idempotent=on", "lua:idempotent=on", "charged twice"},
+		{"mixed", "exists-set", "set-px", "sold twice"},
+		{"crash-holding", "claim", "lua", "item lost"},
+		{"crash-holding", "setnx:write=pipeline", "setnx", "sold twice"},
+		{"partition", "setnx", "exists-set", verify.StuckForGood}, // whose DEL arrives when the partition heals
+		{"resent-acquire", "set-px:write=fused", "redlock", verify.Failing},
+		{"restart-empty", "fenced:fencing=on", "set-px:fencing=token", "sold twice"}, // its counter reaches the fence
 		{"server-stalls", "set-px", "set-px+watchdog", "sold twice"},
+		{"server-stalls-late", "set-px+watchdog", "set-px:fencing=token", "sold twice"},
 		{"late-write", "setnx", "set-px:after-unknown=kill", "sold twice"},
 		{"late-write", "set-px", "set-px:fencing=token", "sold twice"},
 		{"evicted", "set-px", "fenced:fencing=on", "sold twice"},
@@ -255,7 +276,8 @@ func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
 // same reports whether two findings are equal, but for the half of a lease by which what was measured may differ. A
 // lock that is renewed just when it expires, four times, is renewed as often as that is in time.
 func same(f, want verify.Finding) bool {
-	near := math.Abs(f.Leases-want.Leases) <= 0.5 || strings.Contains(f.Subject, "renewals=4")
+	often := f.Scenario == "stuck-goroutine" && strings.Contains(f.Subject, "renewals=4")
+	near := math.Abs(f.Leases-want.Leases) <= 0.5 || often
 	f.Leases = want.Leases
 	return near && f == want
 }

@@ -36,16 +36,22 @@ func serverFaults() []Scenario {
 	}, {
 		Name:    "server-stalls",
 		Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
-		Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: onOneRedis, run: serverStalls,
+		Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
+		run: func(s *setup) observed { return serverStalls(s, step.Read) },
+	}, {
+		Name:  "server-stalls-late",
+		Title: "the same, but the holder has checked its lease before the server stands still",
+		Needs: "redis-server, Unix signals", Applies: inRedis,
+		run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
 	}, {
 		Name: "evicted",
 		Title: "the Redis of the locks evicts by volatile-ttl: " +
 			"its memory is full of keys without an expiry while the lock is held",
-		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: evicted,
+		Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
 	}, {
 		Name:  "oom",
 		Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
-		Needs: "redis-server", Applies: onOneRedis, run: outOfMemory,
+		Needs: "redis-server", Applies: inRedis, run: outOfMemory,
 	},
 		redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
 		redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
@@ -69,13 +75,18 @@ func serverFaults() []Scenario {
 		}}
 }
 
-// onOneRedis keeps out schemes without a lock, and locks that are not in one Redis.
+// inRedis keeps out schemes without a lock, and locks that are not in Redis.
+func inRedis(s Scheme) string {
+	return lockThat(func(s Scheme) bool { return s.need().InRedis() },
+		"its lock is not in Redis, and its servers keep what they know on disk")(s)
+}
+
+// onOneRedis keeps out those on several masters, too.
 func onOneRedis(s Scheme) string {
 	if s.need() == lock.NeedsMasters {
 		return "its lock is on several masters: see the redlock scenarios"
 	}
-	return lockThat(func(s Scheme) bool { return s.need().InRedis() },
-		"its lock is not in Redis, and its servers keep what they know on disk")(s)
+	return inRedis(s)
 }
 
 // onMasters keeps out all but locks on several masters.
@@ -105,8 +116,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	a.buyUntil(item, step.BeforeWrite)
 	strike()
 	b := s.client("B") // connects to what there is now
-	b.buy(item, at(step.BeforeWrite))
-	in := b.held(s.ttl/4) == step.BeforeWrite
+	in := s.getsBeside(b, item, start)
 	s.checkInTime(start) // or the lease has run out, which is another story
 	first := a.finish()
 	b.finish()
@@ -122,6 +132,18 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 		otherwise = how + "; the first write was refused (" + first.Reason + ")"
 	}
 	return s.sawBeside(beside, kept, how, otherwise)
+}
+
+// getsBeside lets a client try to buy an item whose lock is held, and reports whether it is held before its write. As
+// long as it is refused as stale it tries again: a counter that began anew may reach the fence of the holder.
+func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool {
+	for {
+		c.buy(item, at(step.BeforeWrite))
+		at := c.held(s.ttl / 4)
+		if !c.op.done || c.op.outcome.Reason != "stale" || time.Since(since) > s.ttl/2 {
+			return at == step.BeforeWrite
+		}
+	}
 }
 
 // newcomer lets a client buy an item whose lock is free, again as long as it is refused as stale, and says how long it
@@ -152,15 +174,39 @@ func (s *setup) forgets(before, after *backend.Server, does func()) {
 	s.strikes(len(knew) > 0, "lock and money fall together, see master-promoted")
 }
 
-// known is what a private server of the locks holds, by key.
-func (s *setup) known(server *backend.Server) map[string]string {
-	conn := must(server.Dial(s.ctx))
-	defer conn.Close()
+// known is what private servers of the locks hold, by their number and key.
+func (s *setup) known(servers ...*backend.Server) map[string]string {
 	known := map[string]string{}
-	for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
-		known[key], _ = conn.Dump(s.ctx, key).Result() // it may have expired
+	for i, server := range servers {
+		conn := must(server.Dial(s.ctx))
+		for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
+			known[fmt.Sprint(i, key)], _ = conn.Dump(s.ctx, key).Result() // it may have expired
+		}
+		conn.Close()
 	}
 	return known
+}
+
+// A lockServer is a private server of the locks, with a connection to it.
+type lockServer struct {
+	*backend.Server
+	conn *backend.Conn
+}
+
+// lockServers are the servers of the locks of the clients to come: one apart from the market's, or several masters.
+func (s *setup) lockServers() []lockServer {
+	if s.scheme.FusesLock() {
+		fail(unplayable("its lock is with its market, on a server that other scenarios use, too"))
+	}
+	if s.masters == nil {
+		server, conn := s.locksApart()
+		return []lockServer{{server, conn}}
+	}
+	var all []lockServer
+	for _, server := range s.masters {
+		all = append(all, lockServer{server, own(s, must(server.Dial(s.ctx)))})
+	}
+	return all
 }
 
 func restartedEmpty(s *setup) observed {
@@ -170,19 +216,28 @@ func restartedEmpty(s *setup) observed {
 		"the server comes back empty, and another gets in beside the holder")
 }
 
-// serverStalls stops the server of the locks while a buyer works and another waits for it.
-func serverStalls(s *setup) observed {
-	server, conn := s.locksApart()
+// serverStalls stops the servers of the locks while a buyer is at a step and another waits.
+func serverStalls(s *setup, holder step.Name) observed {
+	all := s.lockServers()
 	a, b := s.client("A"), s.client("B")
 	lease := time.Now()
-	a.buyUntil(s.item(0), step.Read)
-	s.lockedOn(server)
-	check(server.Pause())
+	a.buyUntil(s.item(0), holder)
+	for _, server := range all {
+		check(server.Pause())
+	}
 	b.buy(s.item(0))
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
-	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
-	check(server.Resume())
+	s.strikes(all[0].conn.Ping(late).Err() != nil, "the server answers")
+	_, gaveUp := b.endsWithin(time.Millisecond) // it does not wait for servers that do not answer
+	for _, server := range all {
+		check(server.Resume())
+	}
+	if gaveUp {
+		began := b.op.began
+		b.buy(s.item(0))
+		b.op.began = began
+	}
 	kept := s.keptOut(b, lease)
 	return s.tookOver(a.finish(), b, kept)
 }
@@ -216,8 +271,8 @@ func (s *setup) replicates(conn *backend.Conn, key string) {
 }
 
 // locksApart starts a Redis for the locks of the clients to come, apart from the market's, and connects to it.
-func (s *setup) locksApart(args ...string) (*backend.Server, *backend.Conn) {
-	server := s.redis("", args...)
+func (s *setup) locksApart() (*backend.Server, *backend.Conn) {
+	server := s.redis("")
 	s.locksAt(server.Target)
 	return server, own(s, must(server.Dial(s.ctx)))
 }

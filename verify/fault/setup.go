@@ -203,6 +203,19 @@ func (s *setup) wait(d time.Duration) {
 	}
 }
 
+// await waits for something that is to happen soon.
+func (s *setup) await(happened <-chan struct{}) {
+	late := time.NewTimer(clientTimeout)
+	defer late.Stop()
+	select {
+	case <-happened:
+	case <-late.C:
+		fail(errLate)
+	case <-s.ctx.Done():
+		fail(s.ctx.Err())
+	}
+}
+
 // forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two
 // leases, and the next one is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
@@ -259,8 +272,10 @@ func (s *setup) marketProxy() *wire.Proxy {
 
 // lockProxies puts a proxy between the clients to come and each Redis that their lock lives on.
 func (s *setup) lockProxies() (proxies []*wire.Proxy) {
-	if s.scheme.FusesLock() {
-		cannot("it takes its lock and reads in one go, on the connection to the market")
+	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
+		p, through := s.proxy(s.config.Market)
+		s.config.Market = through
+		return []*wire.Proxy{p}
 	}
 	if s.masters == nil {
 		where := s.config.Market

@@ -51,7 +51,9 @@ func mixed(s *setup) observed {
 	if s.scheme.fences() { // the other writes late, and compares nothing
 		return takenOver(s, takeover{holder: b, other: a, watched: s.forGood(), suspend: b.pause, resume: b.resume})
 	}
+	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
 	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
+	entered, enters = entered || slipped, enters || slips
 	how := fmt.Sprintf("%s and %s do not keep each other out", s.scheme.Name, other.Name)
 	switch {
 	case !enters && entered:
@@ -62,6 +64,25 @@ func mixed(s *setup) observed {
 		return apart(s, a, b, other)
 	}
 	return s.sawBeside(true, verify.NotAsked, how, "")
+}
+
+// slipsIn lets a client look whether a lock is free, and another take it before the first acts on what it saw. It
+// reports whether the first gets in beside that holder.
+func slipsIn(s *setup, holder, other *client, item int) bool {
+	start := time.Now()
+	other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
+	if other.held(clientTimeout) != step.Looked {
+		other.finish()
+		return false
+	}
+	holder.buy(s.item(item), at(step.BeforeWrite))
+	holds := holder.held(s.ttl/4) == step.BeforeWrite
+	other.goOn()
+	in := holds && other.held(s.ttl/4) == step.BeforeWrite
+	s.checkInTime(start)
+	holder.finish()
+	other.finish()
+	return in
 }
 
 // apart is what else can happen between two that do not enter beside each other: orders fail, a lock is given an
