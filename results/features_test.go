@@ -100,7 +100,7 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 func ownerDeletes(faults *verify.Faults, subject string) string {
 	asked := false
 	for _, sc := range faults.Scenarios {
-		if sc.Promise != "owner-only release" && sc.Name != "lost-release" {
+		if sc.Promise != "owner-only release" && sc.Name != "lost-release" && sc.Name != "reader-leaves" {
 			continue
 		}
 		for _, f := range faults.Findings {

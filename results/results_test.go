@@ -240,35 +240,39 @@ func comparedIn(t *testing.T, runs map[string]*result.Run, part []string) string
 	for _, flag := range loads.FindAllStringSubmatch(part[4], -1) {
 		load += " " + flag[1] + "=" + flag[2]
 	}
-	var answers []string
-	for _, place := range places {
-		c := between(t, runs, part[3], part[2], place+load)
-		answer := fmt.Sprintf("at %s %s", place, c.Verdict)
-		if !math.IsNaN(c.Low) {
-			answer += fmt.Sprintf(": %s times (%s to %s)", ratio(c.Ratio), ratio(c.Low), ratio(c.High))
+	for _, folder := range slices.Sorted(maps.Keys(runs)) { // all places are of one run
+		var answers []string
+		for _, place := range places {
+			c, ok := between(runs[folder], part[3], part[2], place+load)
+			if !ok {
+				break
+			}
+			answer := fmt.Sprintf("at %s %s", place, c.Verdict)
+			if !math.IsNaN(c.Low) {
+				answer += fmt.Sprintf(": %s times (%s to %s)", ratio(c.Ratio), ratio(c.Low), ratio(c.High))
+			}
+			answers = append(answers, answer)
 		}
-		answers = append(answers, answer)
+		if len(answers) == len(places) {
+			return strings.Join(answers, "; ")
+		}
 	}
-	return strings.Join(answers, "; ")
+	t.Fatalf("a page compares %s with %s at %s%s, which no run in results/ does", part[3], part[2], places, load)
+	return ""
 }
 
-// between is what the first run that compares two strategies in a place says of them. A folder that comes later in
-// the alphabet is asked only where those before it do not have them.
-func between(t *testing.T, runs map[string]*result.Run, a, b, place string) compare.Comparison {
-	t.Helper()
-	for _, folder := range slices.Sorted(maps.Keys(runs)) {
-		for _, c := range compare.Of(runs[folder]) {
-			switch {
-			case c.Place != place:
-			case c.A == a && c.B == b:
-				return c
-			case c.A == b && c.B == a:
-				return c.Reversed()
-			}
+// between is what a run says of two strategies in a place, if it compares them.
+func between(run *result.Run, a, b, place string) (compare.Comparison, bool) {
+	for _, c := range compare.Of(run) {
+		switch {
+		case c.Place != place:
+		case c.A == a && c.B == b:
+			return c, true
+		case c.A == b && c.B == a:
+			return c.Reversed(), true
 		}
 	}
-	t.Fatalf("a page compares %s with %s at %s, which no run in results/ does", a, b, place)
-	return compare.Comparison{}
+	return compare.Comparison{}, false
 }
 
 // ratio is a ratio with two or three digits.

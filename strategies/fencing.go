@@ -91,7 +91,9 @@ func fencingVariants(c Catalogue) []string {
 	}
 	return append(variants, "set-px:fencing="+fencingToken, "fenced:fencing="+fencingOn+":idempotent=on",
 		"setnx:write="+writePipeline, "set-px:write="+writeFused,
-		"set-px:after-unknown="+unknownRelease, "set-px:after-unknown="+unknownKill)
+		"set-px:after-unknown="+unknownRelease, "set-px:after-unknown="+unknownKill,
+		"reentrant:entries=2", "reentrant-local:reenter=set:entries=2", "reentrant-local:reenter=keepttl:entries=2",
+		"redisson:entries=2")
 }
 
 // checkFencing refuses fencing=on under a lock that does not number its holders, and what goes with scripts only or
@@ -109,6 +111,8 @@ func checkFencing(s Spec, c Catalogue) error {
 		return fmt.Errorf("write=%s is for fencing=%s: with fencing=%s a script writes", write, fencingNone, fencing)
 	case write == writeFused:
 		return checkFused(s)
+	case s.params.Text(entriesParam) != entriesParam.Default && !s.Promises().Reentrant:
+		return fmt.Errorf("entries=2 is for a lock that its holder can enter again: %s waits for itself", s.lock.Name)
 	case fencing == fencingOn && !s.lock.Promises.Fenced:
 		return fmt.Errorf("the lock %s gives its holders no fence to compare: take one that does (%s), or fencing=%s, which"+
 			" works with any lock", s.lock.Name, strings.Join(c.FencedLocks(), ", "), fencingToken)

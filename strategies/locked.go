@@ -55,13 +55,25 @@ var writeParam = param.Choice("write",
 		"set-px, fused with its release after a first round trip that takes the lock and reads",
 	"multi", writePipeline, writeFused)
 
+// entriesParam has an operation enter each of its locks twice, as where the function that reads and decides takes the
+// lock of the one that calls it, and gives it back when it returns: before the write.
+//
+// What breaks it: an entry or a release that is counted twice because its reply was lost and the client sent it again
+// (scenarios resent-acquire and lost-leave), and an entry that drops the expiry (crash-holding). A lock that cannot be
+// entered again waits for itself, and is refused here.
+//
+// Source: java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
+var entriesParam = param.Choice("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
+
 // underLocks completes a strategy whose operations run under locks. Such strategies differ only in the names of their
 // locks.
 func underLocks(s Strategy, names LockNames) Strategy {
-	s.Params, s.Check = []param.Param{fencingParam, writeParam, unknownParam, idempotentParam}, checkFencing
+	s.Params = []param.Param{fencingParam, writeParam, unknownParam, idempotentParam, entriesParam}
+	s.Check = checkFencing
 	s.Lock, s.Locks = "setnx", names
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		k := &locked{Env: env, names: names, compared: compared(env.Params)}
+		k.twice = env.Params.Text(entriesParam) != entriesParam.Default
 		k.purchaser = purchaser{env.Keys, k.do}
 		switch {
 		case env.Params.Text(writeParam) == writeFused:
@@ -87,6 +99,7 @@ type locked struct {
 	purchaser
 	names     LockNames
 	compared  bool // the market compares a write with the lock
+	twice     bool // locks are entered twice
 	access    access
 	op        *operation // the one under way
 	purchases int
@@ -99,6 +112,7 @@ type locked struct {
 type held struct {
 	*lock.Lease
 	lock.Holding
+	inner *lock.Lease // of the second entry; nil: there was none, or it was left
 }
 
 // access is how the holder of locks reads and decides, and then writes.
@@ -156,6 +170,9 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 	if err := beforeWrite(k.access.read(ctx, op)); err != nil {
 		return err
 	}
+	if err := k.leaveOnce(ctx); err != nil {
+		return beforeWrite(err)
+	}
 	k.Steps.At(ctx, step.Read)
 	for _, h := range k.held {
 		if h.Context().Err() != nil {
@@ -187,6 +204,13 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		}
 		h.Acquired, h.Holding.Fence = time.Now(), h.Lease.Fence
 		k.held = append(k.held, h)
+		if !k.twice {
+			continue
+		}
+		k.held[i].inner, err = take(ctx, name)
+		if err != nil {
+			break
+		}
 	}
 	k.since = time.Now()
 	r.LockWait, r.Polls = k.since.Sub(start), int(k.polls()-polls)
@@ -200,6 +224,22 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		return fmt.Errorf("%w: %w", market.ErrContended, err)
 	}
 	return beforeWrite(err)
+}
+
+// leaveOnce leaves the locks once that were entered twice.
+func (k *locked) leaveOnce(ctx context.Context) error {
+	for i := range k.held {
+		inner := k.held[i].inner
+		if inner == nil {
+			continue
+		}
+		k.Steps.At(ctx, step.BeforeLeave)
+		k.held[i].inner = nil
+		if err := inner.Release(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("%w: %w", market.ErrLockLost, err)
+		}
+	}
+	return nil
 }
 
 // release gives the held locks back, last first, even if the operation's context has ended, and reports whether one
@@ -223,7 +263,11 @@ func (k *locked) releaseLast(ctx context.Context) error {
 	h.Releasing = time.Now()
 	// Not earlier: a lock that is lost before Releasing was not held until then.
 	h.Holding.Noticed = h.Context().Err() != nil
-	err := h.Release(ctx)
+	var err error
+	if h.inner != nil { // the function that was to leave it has failed
+		err = h.inner.Release(ctx)
+	}
+	err = errors.Join(err, h.Release(ctx))
 	h.Released = time.Now()
 	h.Lost = h.Holding.Noticed || errors.Is(err, lock.ErrLost)
 	if k.Holds != nil {

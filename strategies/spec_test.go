@@ -53,7 +53,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, ` +
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, ` +
 			`lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
@@ -67,6 +67,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 			fenced + "), or fencing=token, which works with any lock"},
 		{"fine:set-px:write=pipeline:fencing=off", "write=pipeline is for fencing=none: with fencing=off a script writes"},
 		{"fine:idempotent=on", "idempotent=on is kept by the script that writes: add fencing=off, on or token"},
+		{"fine:set-px:entries=2", "entries=2 is for a lock that its holder can enter again: set-px waits for itself"},
 		{"fine:set-px+watchdog+watchdog",
 			`unknown lock modifier "watchdog+watchdog"; known: watchdog; did you mean "watchdog"?`},
 		{"fine:set-px+watchdogs", `unknown lock modifier "watchdogs"; known: watchdog; did you mean "watchdog"?`},

@@ -92,7 +92,8 @@ func factory(spec strategies.Spec) markettest.Factory {
 // lasts reports whether a key lasts longer than an operation: a fence, an item's version or the outcomes at the market,
 // or fenced's counter.
 func lasts(key string) bool {
-	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") || strings.HasSuffix(key, ":outcomes")
+	return strings.Contains(key, ":fence") || strings.Contains(key, ":version:") || strings.HasSuffix(key, ":outcomes") ||
+		strings.HasSuffix(key, ":released")
 }
 
 func parse(t testing.TB, text string) strategies.Spec {

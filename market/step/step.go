@@ -19,6 +19,7 @@ type Name string
 const (
 	Between       Name = "between-locks"  // some locks are held, and the next is about to be taken
 	Acquired      Name = "acquired"       // all locks are held
+	BeforeLeave   Name = "before-leave"   // of a lock that was entered twice: it is about to be left once
 	Read          Name = "read"           // price, funds or ownership are known
 	BeforeWrite   Name = "before-write"   // the decision is made; nothing is written yet
 	Written       Name = "written"        // the write was made

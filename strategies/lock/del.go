@@ -27,7 +27,7 @@ func existsSet() Kind {
 		Summary:  "WRONG: EXISTS, then SET, then DEL; two who look at the same time both hold it",
 		Source:   "the first idea; SETNX was made to replace it",
 		Promises: Promises{ClockIndependent: true},
-		Params:   []param.Param{keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.Release = h.del
 		h.take = func(ctx context.Context) (bool, error) {
@@ -106,7 +106,7 @@ func setExCompare() Kind {
 		Summary:  "WRONG: SET EX NX with a token, released by GET, compare, DEL; it can expire in between",
 		Source:   "articles that stop before the release script",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.Release, h.undo = h.compareThenDelete, h.compareThenDelete
 		h.take = func(ctx context.Context) (bool, error) { return h.setEXNX(ctx, h.token) }
@@ -167,7 +167,7 @@ func getSetHold(h *hold) {
 			return taken, err
 		}
 		held, err := h.rdb.Get(ctx, h.key).Int64()
-		if errors.Is(err, redis.Nil) || err == nil && held > now.UnixMilli() {
+		if errors.Is(err, redis.Nil) || err == nil && held >= now.UnixMilli() {
 			return false, nil
 		}
 		if err != nil {

@@ -136,3 +136,15 @@ func TestGetSetPausedReleaseDeletesTheNextOnesLock(t *testing.T) {
 		wants(t, "the next one's release", next.Release(t.Context()), lock.ErrLost)
 	})
 }
+
+// A waiter takes the lock over when its end has passed, and not at that millisecond.
+func TestGetSetIsHeldAtItsEnd(t *testing.T) {
+	eachServer(t, func(t *testing.T, b *bench) {
+		ttl := param.Values{"ttl": "10s", "timeout": atOnce}
+		b.try(b.worker("getset", setting{params: ttl, now: at(0)})) // and crashes
+		_, err := b.worker("getset", setting{params: ttl, now: at(10_000)}).Try(t.Context(), name)
+		wants(t, "Try at the end of the lock", err, lock.ErrHeld)
+		_, err = b.worker("getset", setting{params: ttl, now: at(10_001)}).Try(t.Context(), name)
+		wants(t, "Try after it", err, nil)
+	})
+}

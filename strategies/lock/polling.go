@@ -154,17 +154,17 @@ const (
 	lostReplySummary  = "a lock that may be held although its reply was lost is kept or released"
 )
 
-// What an acquisition does that fails after it may have taken the lock: by default what was published, or
-// what mends it.
+// LostReplyParam is what an acquisition does that fails after it may have taken the lock: by default what was
+// published. releasedParam is the same with what mends it as the default.
 var (
-	keptParam     = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
-	releasedParam = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
+	LostReplyParam = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
+	releasedParam  = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
 )
 
 // keeps reports whether an acquisition that fails keeps what it may have taken.
 func (k Kind) keeps(v param.Values) bool {
 	return slices.ContainsFunc(k.Params, func(p param.Param) bool {
-		return p.Name == keptParam.Name && v.Text(p) == lostReplyKept
+		return p.Name == LostReplyParam.Name && v.Text(p) == lostReplyKept
 	})
 }
 

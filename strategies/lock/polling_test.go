@@ -38,9 +38,8 @@ func TestLostReplyIsKeptOrReleased(t *testing.T) {
 				w := b.worker(c.lock, s)
 				wants(t, "first release", b.try(w).Release(t.Context()), nil) // its scripts are known now
 				proxy.LoseReply(c.command)
-				if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
-					t.Errorf("Try without a reply: %v", err)
-				}
+				_, err := w.Try(t.Context(), name)
+				wantsNoReply(t, err, kept && c.lock == "reentrant-local")
 				if kept {
 					_, err := w.Try(t.Context(), name)
 					wants(t, "Try of a lock that nobody knows of", err, lock.ErrHeld)
@@ -53,6 +52,15 @@ func TestLostReplyIsKeptOrReleased(t *testing.T) {
 	}
 }
 
+// wantsNoReply fails the test if Try did not say that it has no reply; one that is swallowed looks like a lock that
+// somebody else holds.
+func wantsNoReply(t *testing.T, err error, swallowed bool) {
+	t.Helper()
+	if err == nil || errors.Is(err, lock.ErrHeld) != swallowed {
+		t.Errorf("Try without a reply: %v", err)
+	}
+}
+
 // One that is cut off halfway through looking after another's lock has nothing to give back.
 func TestLostReplyLeavesAnothersLock(t *testing.T) {
 	t.Parallel()
@@ -60,7 +68,7 @@ func TestLostReplyLeavesAnothersLock(t *testing.T) {
 	for _, c := range []struct{ lock, command string }{
 		{"exists-set", "exists"}, {"setnx-fixed", "setnx"}, {"setnx", "setnx"}, {"setnx-expire-naive", "setnx"},
 		{"set-ex-fixed", "set"}, {"set-ex-compare", "set"},
-		{"getset", "setnx"}, {"getset", "get"}, {"setnx-expire", "setnx"}, {"setnx-expire", "pttl"}, {"set-px", "set"},
+		{"getset", "setnx"}, {"getset", "get"}, {"setnx-expire", "setnx"}, {"setnx-expire", "ttl"}, {"set-px", "set"},
 		{"reentrant-local", "set"},
 	} {
 		t.Run(c.lock+"/"+c.command, func(t *testing.T) {
@@ -69,9 +77,8 @@ func TestLostReplyLeavesAnothersLock(t *testing.T) {
 			proxy := testkit.StartProxy(t, server)
 			w := b.worker(c.lock, setting{through: proxy.Server()})
 			proxy.LoseReply(c.command)
-			if _, err := w.Try(t.Context(), name); err == nil || errors.Is(err, lock.ErrHeld) {
-				t.Errorf("Try without a reply: %v", err)
-			}
+			_, err := w.Try(t.Context(), name)
+			wantsNoReply(t, err, c.lock == "reentrant-local")
 			wants(t, "the holder's release", lease.Release(t.Context()), nil)
 		})
 	}

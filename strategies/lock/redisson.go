@@ -2,7 +2,11 @@ package lock
 
 import (
 	"context"
+	"crypto/rand"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -11,33 +15,36 @@ import (
 // that finds it held returns the TTL that its holder has left. The waiter sleeps until a message says that the lock is
 // free, or for that TTL. All workers of a process share one subscription, and a message wakes one of them. A watchdog
 // renews the lock for 30 s every 10 s; with lease=5s there is no watchdog, and the lock ends after five seconds.
-// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does. After a loss, Reenter
-// returns ErrLost, and Acquire and Try start as another holder. It promises that only its holder releases it, that its
-// holder can take it again, that a crashed holder does not hold it for good, and, with the watchdog, that a holder
-// notices its loss.
+// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does. It promises that only its
+// holder releases it, that its holder can take it again, and that a crashed holder does not hold it for good.
 //
-// What breaks it: a lock that becomes free without a message (a key deleted by hand, a message dropped by the network)
-// costs a waiter the TTL that the holder had left, up to 30 s by default; after a broken subscription all waiters try
-// again when it is back. Nobody stands in line: a newcomer overtakes those who sleep. Each process wakes one waiter,
-// and all of these but one in vain. A holder that is paused for longer than the expiry writes although someone else
-// holds the lock, and the watchdog also renews for a holder that is stuck.
+// What breaks it:
+//   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
+//     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
+//   - An entry whose reply was lost is counted, and once more when the command is sent again: the holder leaves once,
+//     and the lock stays until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which no release
+//     of the library has.
+//   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
+//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
+//     then frees it, while whoever entered last is still at work.
+//   - A lock that becomes free without a message (a key deleted by hand, a message dropped by the network) costs a
+//     waiter the TTL that the holder had left, up to 30 s by default; after a broken subscription all waiters try again
+//     when it is back. Nobody stands in line: a newcomer overtakes those who sleep. Each process wakes one waiter, and
+//     all of these but one in vain.
 //
-// Source: Redisson, RLock and its wiki page "Distributed locks and synchronizers".
+// Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
-			NoticesLoss: v.Text(leaseParam) == noLease,
-		}
-	}
 	return subscribing(Kind{
-		Name:     "redisson",
-		Summary:  "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
-		Source:   "Redisson RLock; its wiki, \"Distributed locks\"",
-		Wakes:    "pub/sub, the holder's remaining TTL at the latest",
-		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{redissonTTLParam, leaseParam, TimeoutParam},
-		Variants: []string{":lease=1s"}, // not renewed
+		Name:    "redisson",
+		Summary: "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
+		Source:  "Redisson RLock; its wiki, \"Distributed locks\"",
+		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+		},
+		Params:   []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
+		Keys:     func(key string) []string { return []string{key, released(key)} },
+		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased}, // not renewed; given back
 	}, redissonHold)
 }
 
@@ -51,6 +58,13 @@ const noLease = "none"
 var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
 	"how long the lock is held at most; if given, there is no watchdog")
 
+// answerLife is how long the answer to a release is kept for one that is sent again: Redisson's time-out and the wait
+// between its tries, as often as it tries.
+const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)
+
+// released is the key of the answer to a lock's last release.
+func released(key string) string { return key + ":released" }
+
 var (
 	redissonTake    = script("redisson_take")
 	redissonRelease = script("redisson_release")
@@ -62,35 +76,45 @@ func redissonHold(h *hold) {
 	if !watched {
 		life = h.env.Params.Duration(leaseParam)
 	}
-	leave := func(ctx context.Context, n int) error {
-		return h.releases(redissonRelease.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds(), n, h.channel,
-			freed).Int64())
-	}
-	h.Release = func(ctx context.Context) error { return leave(ctx, 0) }
 	h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
-	s := &stay{hold: h, repeats: true}
+	leave := func(ctx context.Context) *redis.Cmd {
+		return redissonRelease.Run(ctx, h.rdb, []string{h.key, released(h.key)}, h.token, life.Milliseconds(), h.channel,
+			freed, rand.Text(), answerLife.Milliseconds())
+	}
+	s := &stay{hold: h}
+	endRenewals := func() {}
 	s.again = func(ctx context.Context) (bool, error) {
-		left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds(), s.entries).Int64()
+		asked := time.Now()
+		left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
 		if err != nil {
-			return false, Undo(ctx, err, func(ctx context.Context) error { return leave(ctx, s.entries) })
+			return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error { return leave(ctx).Err() }))
 		}
 		h.again = time.Duration(left) * time.Millisecond
+		if left == 0 && watched {
+			endRenewals()
+			endRenewals = h.keepAlive(asked, life)
+		}
 		return left == 0, nil
 	}
-	s.first = func(ctx context.Context) (bool, error) {
-		asked := time.Now()
-		taken, err := s.again(ctx)
-		if taken && watched {
-			whole := h.Lease
-			h.Lease = *keepRenewing(&whole, asked, life/3, life, h.env.Steps)
-		}
-		return taken, err
-	}
+	s.first = s.again
 	s.leave = func(ctx context.Context, n int) (int, error) {
 		if n == 0 {
-			return 0, s.whole.Release(ctx) // ends the watchdog
+			endRenewals()
 		}
-		return n, leave(ctx, n)
+		return s.answered(n, leave(ctx))
 	}
+	h.Abandon = func() { endRenewals() }
 	h.take = s.reentrantly
+}
+
+// keepAlive renews the lock after each third of its life, until it is lost, of which it tells nobody, or end is called.
+func (h *hold) keepAlive(asked time.Time, life time.Duration) (end func()) {
+	lease := h.Lease
+	noticed, cancel := context.WithCancelCause(context.Background())
+	var renewing sync.WaitGroup
+	renewing.Go(func() { renewUntil(noticed, cancel, &lease, asked, life/3, life, h.env.Steps) })
+	return func() {
+		cancel(context.Canceled)
+		renewing.Wait()
+	}
 }

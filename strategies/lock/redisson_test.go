@@ -2,10 +2,12 @@ package lock_test
 
 import (
 	"errors"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -79,39 +81,6 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 	})
 }
 
-// What was acquired before the lock was lost has no part in what the same worker acquires after.
-func TestRedissonStartsAfreshWhenItWasLost(t *testing.T) {
-	for what, params := range map[string]param.Values{"watchdog": nil, "lease": {"lease": "1m0s"}} {
-		t.Run(what, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) {
-				c := b.workers(kind(t, "redisson"), params)
-				l := c.worker(nil, nil)
-				old := b.acquire(l)
-				b.conn.Del(t.Context(), c.keys.Lock(name))
-				lease := b.acquire(l)
-				_, err := old.Reenter(t.Context())
-				wants(t, "entering the lost lock again", err, lock.ErrLost)
-				releaseFindsItLost(t, old)
-				again, err := l.Try(t.Context(), name)
-				if err != nil || entries(c) != 2 {
-					t.Fatalf("Try of what it holds: %v; there are %d entries, want 2", err, entries(c))
-				}
-				release(t, lease)
-				release(t, again)
-				c.leavesNothing()
-
-				old = b.acquire(l)
-				b.conn.Del(t.Context(), c.keys.Lock(name))
-				other := b.acquire(c.worker(nil, nil))
-				_, err = l.Try(t.Context(), name)
-				wants(t, "Try of another's lock", err, lock.ErrHeld)
-				release(t, other)
-				releaseFindsItLost(t, old)
-			})
-		})
-	}
-}
-
 // A release whose outcome is unknown ends the hold: the lock is not entered again under a watchdog that has stopped.
 func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
@@ -127,15 +96,14 @@ func TestRedissonUnknownReleaseEndsTheHold(t *testing.T) {
 		}
 		_, err := l.Try(t.Context(), name)
 		wants(t, "Try of what may still be held", err, lock.ErrHeld)
-		release(t, lease) // once more
-		c.leavesNothing()
+		wants(t, "the same release again", lease.Release(t.Context()), lock.ErrLost)
 	})
 }
 
 func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		proxy := testkit.StartProxy(t, b.server)
-		c := b.workers(kind(t, "redisson"), nil)
+		c := b.workers(kind(t, "redisson"), released)
 		release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
 		c.through = proxy.Server()
 		l := c.worker(nil, nil)
@@ -149,6 +117,32 @@ func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
 			t.Errorf("second entry: %v; then %d entries, want 1", err, entries(c))
 		}
 		release(t, lease)
-		c.leavesNothing()
+		b.free()
 	})
+}
+
+// The client sends a release again whose reply was lost: it is answered what the first one was, and counts down once.
+func TestRedissonReleaseSentAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, testkit.Local(t))
+	c := b.workers(kind(t, "redisson"), nil)
+	release(t, b.acquire(c.worker(nil, nil))) // the server knows the scripts from here on
+	proxy := testkit.StartProxy(t, b.server)
+	conn, err := proxy.Server().Dial(backend.SendingAgain(t.Context()))
+	b.must(err)
+	defer conn.Close()
+	l, err := kind(t, "redisson").New(lock.Env{
+		Redis: conn.Client, Dial: dialer(b.server), Key: b.keys.Lock, Params: unhurried(nil), Process: c.process,
+	})
+	b.must(err)
+	defer l.(io.Closer).Close()
+	outer, inner := b.acquire(l), b.acquire(l)
+	proxy.LoseReply("evalsha")
+	release(t, inner)
+	if n := entries(c); n != 1 {
+		t.Errorf("after the inner release %d entries are left, want 1", n)
+	}
+	proxy.LoseReply("evalsha")
+	release(t, outer)
+	b.free()
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
-// script enters; one leaves, and answers: not yours, still held, or freed (see Lease.Left). It promises that only its
+// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). It promises that only its
 // holder releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
 //
 // The holder is a random name that a worker makes when it enters a free lock, and drops when it has left it. While it
@@ -30,7 +30,7 @@ import (
 //     then frees it, while whoever entered last is still at work.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
-// Source: Redisson, RedissonLock (the hash and the scripts); java.util.concurrent, ReentrantLock.
+// Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
 	promises := func(v param.Values) Promises {
 		if v.Text(ownerParam) == ownerFixed {
@@ -45,7 +45,7 @@ func reentrant() Kind {
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:   "Redisson, RedissonLock",
 		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, ownerParam, keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
 		Renews:   true,
 		Variants: []string{":owner=" + ownerFixed},
 	}, func(h *hold) {
@@ -71,29 +71,46 @@ var (
 
 // enterByScript enters if nobody else is in.
 func (s *stay) enterByScript(ctx context.Context) (bool, error) {
-	n, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, s.ttl().Milliseconds()).Int()
+	command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
+	unit, n := s.expiry()
+	in, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, command[unit], n).Bool()
 	if err != nil {
-		return false, s.undone(ctx, err, s.undoByScript)
+		return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error {
+			return reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Err()
+		}))
 	}
-	return n > 0, nil
+	return in, nil
 }
 
-// undoByScript leaves once if the server has counted an entry whose reply was lost.
-func (s *stay) undoByScript(ctx context.Context) error {
-	n, err := s.rdb.HGet(ctx, s.key, s.token).Int()
-	if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
-		return nil
+// undoCounted leaves once if the server has counted an entry whose reply was lost.
+func (s *stay) undoCounted(leave func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		n, err := s.rdb.HGet(ctx, s.key, s.token).Int()
+		if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return leave(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	return reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Err()
 }
 
-func (s *stay) leaveByScript(ctx context.Context, _ int) (int, error) {
-	n, err := reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Int()
-	if err == nil && n < 0 {
+func (s *stay) leaveByScript(ctx context.Context, n int) (int, error) {
+	return s.answered(n, reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
+}
+
+// answered is what a script that leaves once says, where n entries remain by the holder's own count: another process of
+// the same name may have more.
+func (s *stay) answered(n int, cmd *redis.Cmd) (int, error) {
+	freed, err := cmd.Int()
+	switch {
+	case errors.Is(err, redis.Nil):
 		err = ErrLost
+	case err == nil && freed == 1:
+		n = 0
+	case err == nil:
+		n = max(n, 1)
 	}
 	return n, s.releases(1, err)
 }
@@ -108,9 +125,6 @@ type stay struct {
 	again func(context.Context) (bool, error) // enters once more; false: the holder does not hold it any more
 	// leave leaves once, so that n entries remain by the holder's own count. It returns how many do.
 	leave func(ctx context.Context, n int) (int, error)
-	// repeats says that leave may be called again after it failed. Otherwise whether it has left is not known, and
-	// another one might leave the entry around this one.
-	repeats bool
 }
 
 // reentrantly takes the lock for a stay. A worker that holds it enters again; if it was lost, it starts as another
@@ -167,11 +181,7 @@ func (s *stay) entry() *Lease {
 			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
 		}
 		var err error
-		remain, err = s.leave(ctx, s.entries)
-		if s.repeats && err != nil && !errors.Is(err, ErrLost) {
-			left = false
-			s.entries++
-		}
+		remain, err = s.leave(ctx, s.entries) // once: after an error another one might leave the entry around this one
 		return err
 	}
 	lease.Abandon = func() { // the whole stay: the lock is one
@@ -213,9 +223,11 @@ func (s *stay) entry() *Lease {
 //     (reenter=keepttl) keeps the expiry; like any SET without a condition it overwrites what another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).
-//   - The lock whose reply was lost is kept (lost-acquire), unless lost-reply=released.
+//   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
+//     when it has the lock, whose reply was lost, so that it waits for itself (lost-acquire). lost-reply=released gives
+//     that lock back, and returns the error.
 //
-// reentrant+watchdog and redisson correct all of this but the lost reply, and redisson that too.
+// reentrant+watchdog corrects all of this but the lost reply.
 //
 // Source: tutorials that put a ThreadLocal count over a lock that is not reentrant, and a pool thread beside it; for
 // KEEPTTL, redis.io/commands/set.
@@ -231,7 +243,7 @@ func reentrantLocal() Kind {
 		Source:   "tutorials: ThreadLocal count and pool thread",
 		Promises: promises(nil), PromisesWith: promises,
 		Params: []param.Param{
-			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, keptParam, PollParam, TimeoutParam,
+			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
 		},
 		Check: checkLocalRenewal,
 		Variants: []string{
@@ -327,6 +339,10 @@ func (r *localRenewals) fill(h *hold) {
 		taken, err := h.setEXNX(ctx, h.token)
 		if taken && r.times > 0 {
 			r.begin(renew)
+		}
+		var answered redis.Error
+		if h.locker.keeps && ctx.Err() == nil && !errors.As(err, &answered) {
+			err = nil // as published: no connection is a lock that somebody else holds
 		}
 		return taken, err
 	}

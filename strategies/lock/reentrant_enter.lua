@@ -1,8 +1,8 @@
--- Enter the lock KEYS[1] as ARGV[1] and let it expire in ARGV[2] ms from now, if nobody holds it or ARGV[1] does. Answers
--- how often ARGV[1] has entered, or 0 when it may not.
+-- Enter the lock KEYS[1] as ARGV[1] if nobody holds it or ARGV[1] does, and let it expire: ARGV[2] is EXPIRE or PEXPIRE,
+-- ARGV[3] when. Answers 1, or 0 when it may not enter.
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
-	local entries = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
-	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return entries
+	redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+	redis.call(ARGV[2], KEYS[1], ARGV[3])
+	return 1
 end
 return 0

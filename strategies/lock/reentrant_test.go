@@ -92,21 +92,26 @@ var fixedOwner = param.Values{"owner": "fixed"}
 
 // What is entered again after it has expired is a new lock to the server: the release of the older entry frees it.
 func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		holder := b.worker("reentrant", setting{})
-		for by, enter := range map[string]func(old *lock.Lease) (*lock.Lease, error){
-			"Try":     func(*lock.Lease) (*lock.Lease, error) { return holder.Try(t.Context(), name) },
-			"Reenter": func(old *lock.Lease) (*lock.Lease, error) { return old.Reenter(t.Context()) },
-		} {
-			old := b.try(holder)
-			b.expire()
-			lease, err := enter(old)
-			wants(t, by, err, nil)
-			wants(t, "release of the older entry", old.Release(t.Context()), nil)
-			b.free()
-			wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)
-		}
-	})
+	for _, lockName := range []string{"reentrant", "redisson"} {
+		t.Run(lockName, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, b *bench) { startsAfresh(t, b, b.worker(lockName, setting{})) })
+		})
+	}
+}
+
+func startsAfresh(t *testing.T, b *bench, holder *worker) {
+	for by, enter := range map[string]func(old *lock.Lease) (*lock.Lease, error){
+		"Try":     func(*lock.Lease) (*lock.Lease, error) { return holder.Try(t.Context(), name) },
+		"Reenter": func(old *lock.Lease) (*lock.Lease, error) { return old.Reenter(t.Context()) },
+	} {
+		old := b.try(holder)
+		b.expire()
+		lease, err := enter(old)
+		wants(t, by, err, nil)
+		wants(t, "release of the older entry", old.Release(t.Context()), nil)
+		b.free()
+		wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)
+	}
 }
 
 // Two processes that give the same name are one holder: both get in, and a late release frees what the other has.

@@ -105,7 +105,7 @@ func rwHash() Kind {
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
-		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, LostReplyParam, PollParam, TimeoutParam},
 	}, rwHashHold)
 }
 

@@ -3,7 +3,7 @@
 -- taken last. Answers 1, or 0 when it is held.
 local function valid(field, timeout)
 	local since = redis.call('HGET', KEYS[1], field)
-	return since and ARGV[2] - since < tonumber(timeout)
+	return since and ARGV[2] - since <= tonumber(timeout)
 end
 
 if valid('write', ARGV[4]) then

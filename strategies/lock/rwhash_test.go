@@ -78,11 +78,11 @@ func TestRWHashReadersAndWritersTimeOutApart(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce, "read-ttl": "1s", "write-ttl": "2s"})
 		read(t, c.worker(nil, at(0))) // and crashes
-		noWriter(t, c.worker(nil, at(999)), "the reader counts for a second")
-		write(t, c.worker(nil, at(1000))) // and crashes
-		noReader(t, c.worker(nil, at(2999)), "the writer counts for two seconds")
-		noWriter(t, c.worker(nil, at(2999)), "the writer counts for two seconds")
-		release(t, read(t, c.worker(nil, at(3000))))
+		noWriter(t, c.worker(nil, at(1000)), "the reader counts for a second")
+		write(t, c.worker(nil, at(1001))) // and crashes
+		noReader(t, c.worker(nil, at(3001)), "the writer counts for two seconds")
+		noWriter(t, c.worker(nil, at(3001)), "the writer counts for two seconds")
+		release(t, read(t, c.worker(nil, at(3002))))
 	})
 }
 

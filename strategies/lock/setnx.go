@@ -35,7 +35,7 @@ func setNX() Kind {
 		Name:     "setnx",
 		Summary:  "SETNX with a random token, never expires; a dead holder holds it for good",
 		Source:   "Redis in Action, section 6.2.3",
-		Params:   []param.Param{keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{LostReplyParam, PollParam, TimeoutParam},
 		Promises: Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
 		Variants: []string{":lost-reply=" + lostReplyReleased},
 	}, func(h *hold) {
@@ -62,7 +62,7 @@ func setNXExpireNaive() Kind {
 		Summary:  "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
 		Source:   "articles from before Redis 2.6.12",
 		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, expireParam, naiveReleaseParam, keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
 		Variants: []string{":release=" + byDel},
 	}, func(h *hold) {
 		h.bySetNX(h.setNXThenExpire)
@@ -106,7 +106,7 @@ func setNXExpire() Kind {
 		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, expireParam, keptParam, PollParam, TimeoutParam},
+		Params:   []param.Param{TTLParam, expireParam, LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.bySetNX(func(ctx context.Context) (bool, error) {
 			taken, err := h.setNXThenExpire(ctx)
@@ -177,8 +177,8 @@ func (h *hold) expire(ctx context.Context) error {
 
 // repair sets the TTL that the holder did not set.
 func (h *hold) repair(ctx context.Context) error {
-	const endless = -1 // what PTTL answers about a key without one
-	ttl, err := h.rdb.PTTL(ctx, h.key).Result()
+	const endless = -1 // what TTL answers about a key without one
+	ttl, err := h.rdb.TTL(ctx, h.key).Result()
 	if err != nil {
 		return fmt.Errorf("read the TTL of %s: %w", h.key, err)
 	}

@@ -21,15 +21,20 @@ type table struct {
 
 var errStale = errors.New("a later holder has been here")
 
-// read registers the holder: UPDATE items SET fence = $1 WHERE id = $2 AND fence <= $1.
-func (s *table) read(fence int64) {
-	s.fence = max(s.fence, fence)
+// read registers the holder: UPDATE items SET fence = $1 WHERE id = $2 AND fence < $1. No row changes if a later holder
+// has been here, or one of the same number, which a counter gives again that was set back.
+func (s *table) read(fence int64) error {
+	if s.fenced && fence <= s.fence {
+		return errStale
+	}
+	s.fence = fence
+	return nil
 }
 
-// write is INSERT INTO orders, in one transaction with the check of the fence.
+// write is INSERT INTO orders, in one transaction with SELECT ... WHERE fence = $1 FOR UPDATE.
 func (s *table) write(buyer string, fence int64) error {
 	switch {
-	case s.fenced && fence < s.fence:
+	case s.fenced && fence != s.fence:
 		return errStale
 	case s.unique && len(s.orders) > 0:
 		return errors.New("duplicate key: the item is sold")
@@ -60,7 +65,9 @@ func Example_store() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			way.store.read(lease.Fence)
+			if err := way.store.read(lease.Fence); err != nil {
+				log.Fatal(err)
+			}
 			fences = append(fences, lease.Fence)
 		}
 		errSecond := way.store.write("second", fences[1])

@@ -208,7 +208,7 @@ func ends(t testing.TB, lease *lock.Lease, start time.Time) time.Duration {
 func TestLateReplyShortensTheLease(t *testing.T) {
 	t.Parallel()
 	const ttl = 900 * time.Millisecond
-	for _, lockName := range []string{"set-px", "reentrant", "fenced", "rw-safe", "queue", "redisson"} {
+	for _, lockName := range []string{"set-px", "reentrant", "fenced", "rw-safe", "queue"} {
 		for _, late := range []time.Duration{0, ttl - time.Millisecond, ttl + time.Second} {
 			t.Run(lockName+"/"+late.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 						if taking {
 							time.Sleep(late)
 						}
-						return lockName != "redisson" && lockName != "queue" // whose scripts answer how long to wait
+						return lockName != "queue" // whose script answers how long to wait
 					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
 					start := time.Now()
 					lease, err := l.Try(t.Context(), name)

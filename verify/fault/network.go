@@ -24,6 +24,10 @@ func networkFaults() []Scenario {
 		Title:   "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
 		Applies: needsLock, run: lostRelease,
 	}, {
+		Name:    "lost-leave",
+		Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
+		Applies: entersTwice, run: lostLeave,
+	}, {
 		Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
 		run: lostWriteReply,
 	}, {
@@ -55,7 +59,11 @@ func networkFaults() []Scenario {
 func lostAcquireReply(s *setup) observed {
 	return atEachAcquisition(s, false, "others get in at once",
 		func(nth int, a, b *client, lease time.Time, heal func()) (kept verify.KeptOut, why string) {
-			a.ends()
+			if _, ended := a.endsWithin(s.ttl / 4); !ended { // it asks again by itself
+				kept = s.keptOut(a, lease)
+				heal()
+				return kept, "it waits for a lock that nobody else wants"
+			}
 			heal()
 			b.buy(s.item(nth))
 			kept = s.keptOut(b, lease)
@@ -205,6 +213,38 @@ func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	names := proxy.Commands()[:n]
 	a.finish()
 	return names
+}
+
+// entersTwice keeps out schemes that enter their lock once.
+func entersTwice(s Scheme) string {
+	if entries, _ := s.Value("entries"); entries != "2" {
+		return "it enters its lock once"
+	}
+	return ""
+}
+
+// lostLeave loses the reply to the release of the inner of two entries, and lets another come while the holder of the
+// outer one works on.
+func lostLeave(s *setup) observed {
+	b := s.client("B")
+	s.config.Resend = true
+	proxy := s.lockProxies()[0]
+	a := s.client("A")
+	a.buy(s.item(0)) // loads the scripts
+	a.ends()
+	start := time.Now()
+	a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
+	a.reaches(step.BeforeLeave)
+	reply := proxy.LoseReply(wire.Match{})
+	a.goOn()
+	a.reaches(step.BeforeWrite)
+	in := b.buyBeside(s.item(1))
+	s.checkInTime(start)
+	s.spring(reply)
+	a.finish()
+	b.finish()
+	how := "the inner release is counted twice, and frees the lock of the holder who works on"
+	return s.sawBeside(in, verify.NotAsked, how, "nobody gets in beside the holder who works on")
 }
 
 // subscribes reports whether its waiters subscribe when they have found the lock held, and then look once more.

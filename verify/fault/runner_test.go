@@ -258,7 +258,8 @@ func TestBrokenPromise(t *testing.T) {
 	}{
 		{"exclusive", promising, verify.Verdict(verify.TwoHolders), "exclusive"},
 		{"exclusive", promising, verify.Verdict(verify.SoldTwice), "exclusive"},
-		{"exclusive", promising, verify.StuckForGood, "exclusive"},
+		{"exclusive", promising, verify.StuckForGood, ""},
+		{"survives a crash", lock.Promises{SurvivesCrash: true}, verify.StuckForGood, "survives a crash"},
 		{"exclusive", promising, verify.StuckForTTL, ""},
 		{"exclusive", promising, verify.Safe, ""},
 		{"exclusive", promising, verify.NotApplicable, ""},

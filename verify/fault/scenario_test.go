@@ -206,6 +206,13 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"mixed", "exists-set", "set-px", "sold twice"},
 		{"crash-holding", "claim", "lua", "item lost"},
 		{"crash-holding", "setnx:write=pipeline", "setnx", "sold twice"},
+		{"crash-holding", "reentrant-local:reenter=set:entries=2", "reentrant-local:reenter=keepttl:entries=2",
+			verify.StuckForGood},
+		{"lost-leave", "reentrant:entries=2", "redisson:entries=2", "sold twice"},
+		{"lost-acquire", "redislock", "redislock:lost-reply=released", verify.StuckForTTL},
+		{"lost-acquire", "redisson", "redisson:lost-reply=released", verify.StuckForTTL},
+		{"pause-before-read", "redisson", "set-px+watchdog", "sold twice"}, // whose watchdog tells nobody
+		{"oom", "redisson", "set-px", verify.StuckForTTL},
 		{"partition", "setnx", "exists-set", verify.StuckForGood}, // whose DEL arrives when the partition heals
 		{"resent-acquire", "set-px:write=fused", "redlock", verify.Failing},
 		{"restart-empty", "fenced:fencing=on", "set-px:fencing=token", "sold twice"}, // its counter reaches the fence

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -14,7 +15,8 @@ import (
 // Redislock is the lock of github.com/bsm/redislock: a script sets the token with MSETNX and then PEXPIRE. By default
 // the library waits for as long as the TTL; here timeout and tries say how long.
 //
-// What breaks it: what the package comment says.
+// What breaks it: what the package comment says. And when the reply is lost to the script that takes the lock, the
+// library returns an error and leaves the lock to its TTL (lost-acquire); lost-reply=released gives it back.
 //
 // Source: github.com/bsm/redislock v0.10.0.
 func Redislock() lock.Kind {
@@ -23,7 +25,8 @@ func Redislock() lock.Kind {
 		Summary:  "library: a script sets a random token and its expiry; released by a compare-and-delete script",
 		Source:   "github.com/bsm/redislock",
 		Promises: promises,
-		Params:   params,
+		Params:   append(slices.Clone(params), lock.LostReplyParam),
+		Variants: []string{":lost-reply=released"},
 	}, false, func(env lock.Env, key, token string) lock.Mutex {
 		return &redislockMutex{redislock.New(env.Redis), key, token, env.Params.Duration(lock.TTLParam), nil}
 	})
