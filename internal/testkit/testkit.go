@@ -73,7 +73,8 @@ func Require(t testing.TB, name, why string) {
 
 // Required reports whether MARKETSIM_REQUIRE, a list separated by commas, names a thing or is "all". Names in use are
 // redis, newer (a server with a command that not every one has), redis-benchmark, docker, zookeeper, etcd, chromium,
-// signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks and proc (Linux's /proc).
+// signals (the Unix signals that pause a process), terminal (a pseudo-terminal), symlinks, proc (Linux's /proc) and
+// clients (Redis libraries of other languages, in the versions of docs/clients.md).
 func Required(name string) bool {
 	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
 	return slices.Contains(required, "all") || slices.Contains(required, name)

@@ -1,0 +1,258 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/view"
+)
+
+// tried is the part of docs/clients.md that TestClients writes.
+var tried = regexp.MustCompile(`(?s)(<!-- tried -->\n)(.*?)(<!-- end -->)`)
+
+// What a client is asked to do, and the command whose reply it loses.
+const (
+	count = "incrby" // add 1 to n
+	buy   = "buy"    // pay 10 of the coins: WATCH, GET, MULTI, SET, EXEC, again as long as that is refused
+	price = 10
+)
+
+// A client is a library with its options. It is asked to do something on the server at addr, and says which version it
+// is and what whoever called it was told.
+type client struct {
+	name string
+	do   func(t *testing.T, addr, what string) (version, told string)
+}
+
+func clients() []client {
+	const (
+		python = "/usr/bin/python3" // Debian's, which has Debian's redis-py
+		// phpredis may connect again and wait there for the lost reply, for 60 s.
+		php = "php -d default_socket_timeout=3"
+	)
+	return []client{
+		{"go-redis Client", goClient(redis.Options{})},
+		{"go-redis Client, MaxRetries -1", goClient(redis.Options{MaxRetries: -1})},
+		{"its ClusterClient", goCluster(redis.ClusterOptions{})},
+		{"its ClusterClient, MaxRetries -1", goCluster(redis.ClusterOptions{MaxRetries: -1})},
+		{"its ClusterClient, MaxRedirects -1", goCluster(redis.ClusterOptions{MaxRedirects: -1})},
+		{"a second one of the same options", goCluster(usedBefore(redis.ClusterOptions{MaxRedirects: -1}))},
+		{"redis-py", program(python, "redis_py.py")},
+		{"redis-py, careful", program(python, "redis_py.py", "careful")},
+		{"node-redis", program("node", "node_redis.js")},
+		{"phpredis", program(php, "phpredis.php")},
+		{"Predis", program(php, "predis.php")},
+		{"redis-rb", program("ruby", "redis_rb.rb")},
+		{"redis-rb, reconnect_attempts 0", program("ruby", "redis_rb.rb", "0")},
+	}
+}
+
+// TestClients tries what docs/clients.md says of client libraries whose replies are lost. One that this machine lacks,
+// or has in another version than the page, is left out. With -update it writes the page's table, of the versions here.
+func TestClients(t *testing.T) {
+	const path = "../docs/clients.md"
+	s := testkit.Local(t)
+	direct := testkit.Dial(t, s)
+	if err := direct.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil { // the programs know no password
+		t.Fatal(err)
+	}
+	before := text(t, path)
+	stored := rowsByName(tried.FindString(before))
+	table := view.NewTable("client", "version", "INCRBY", "all lost", "EXEC", "is told")
+	for _, c := range clients() {
+		row := stored[c.name]
+		t.Run(c.name, func(t *testing.T) {
+			w := world{server: s, direct: direct}
+			once := w.play(t, c, count, 1)
+			if len(row) > 1 && row[1] != once.version && !*update {
+				testkit.Require(t, "clients", "the page tells of version "+row[1]+", and here is "+once.version)
+			}
+			always, bought := w.play(t, c, count, 20), w.play(t, c, buy, 1)
+			told := once.told
+			if bought.told != told {
+				told += "; " + bought.told
+			}
+			row = []string{c.name, once.version, once.executed, always.executed, bought.executed, told}
+		})
+		table.Add(row...)
+	}
+	var b bytes.Buffer
+	if err := table.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, path, before, each(tried, before, func(part []string) string { return part[1] + b.String() + part[3] }))
+}
+
+// rowsByName are the rows of a table, by their first cells.
+func rowsByName(table string) map[string][]string {
+	rows := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows[cells[0]] = cells
+	}
+	return rows
+}
+
+// A world is a server, and a way to it round the proxy.
+type world struct {
+	server *backend.Server
+	direct *backend.Conn
+}
+
+// An outcome is what was seen: how often the server executed what the client was asked to do once, and what whoever
+// called it was told.
+type outcome struct{ version, executed, told string }
+
+// play has a client do something through a proxy that loses the first replies to the command that decides.
+func (w world) play(t *testing.T, c client, what string, lost int) outcome {
+	t.Helper()
+	ctx, key, command := t.Context(), "n", "incrby"
+	if what == buy {
+		key, command = "coins", "exec"
+	}
+	const start = 1000
+	if err := w.direct.Set(ctx, key, start, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := wire.StartRedis(w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var traps []*wire.Trap
+	for i := range lost {
+		traps = append(traps, p.LoseReply(wire.Match{Command: command, Nth: i + 1}))
+	}
+	version, told := c.do(t, p.Addr(), what)
+	select {
+	case <-traps[0].Reached():
+	default:
+		t.Fatalf("no reply to %s was lost; it was told %q", command, told)
+	}
+	now, err := w.direct.Get(ctx, key).Int()
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := now - start
+	if what == buy {
+		times = (start - now) / price
+	}
+	executed := strconv.Itoa(times) + " times"
+	if times == 1 {
+		executed = "once"
+	}
+	return outcome{version, executed, told}
+}
+
+// program is a client that is a program of docs/clients. It prints a version and what it was told, each in a line, and
+// ends with an error only where its library is missing.
+func program(interpreter, file string, options ...string) func(t *testing.T, addr, what string) (version, told string) {
+	return func(t *testing.T, addr, what string) (version, told string) {
+		t.Helper()
+		words := strings.Fields(interpreter)
+		if _, err := exec.LookPath(words[0]); err != nil {
+			testkit.Require(t, "clients", err.Error())
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // none waits for as long, on a busy machine too
+		defer cancel()
+		words = append(words, "../docs/clients/"+file, host, port, what)
+		cmd := exec.CommandContext(ctx, words[0], append(words[1:], options...)...)
+		cmd.Env = append(os.Environ(), "NODE_PATH=/usr/share/nodejs") // where Debian has node-redis
+		said, err := cmd.Output()
+		lines := strings.Split(string(said), "\n")
+		switch failed := (*exec.ExitError)(nil); {
+		case ctx.Err() != nil:
+			t.Fatalf("docs/clients/%s has not ended within a minute: it said %q", file, said)
+		case errors.As(err, &failed):
+			testkit.Require(t, "clients", fmt.Sprintf("docs/clients/%s: %v: %s%s", file, err, said, failed.Stderr))
+		case err != nil || len(lines) != 3:
+			t.Fatalf("docs/clients/%s: %v; it said %q", file, err, said)
+		}
+		return lines[0], lines[1]
+	}
+}
+
+// goClient is go-redis's client of one server.
+func goClient(o redis.Options) func(t *testing.T, addr, what string) (version, told string) {
+	return func(t *testing.T, addr, what string) (version, told string) {
+		o := o
+		o.Addr = addr
+		rdb := redis.NewClient(&o)
+		defer rdb.Close()
+		return redis.Version(), goTold(doInGo(t.Context(), rdb, what))
+	}
+}
+
+// goCluster is go-redis's client of a cluster, which here is one server with all slots.
+func goCluster(o redis.ClusterOptions) func(t *testing.T, addr, what string) (version, told string) {
+	return func(t *testing.T, addr, what string) (version, told string) {
+		o := o
+		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+		}
+		rdb := redis.NewClusterClient(&o)
+		defer rdb.Close()
+		return redis.Version(), goTold(doInGo(t.Context(), rdb, what))
+	}
+}
+
+// usedBefore are options as NewClusterClient leaves them, which changes what it is given.
+func usedBefore(o redis.ClusterOptions) redis.ClusterOptions {
+	_ = redis.NewClusterClient(&o).Close()
+	return o
+}
+
+func doInGo(ctx context.Context, rdb redis.UniversalClient, what string) error {
+	if what == count {
+		return rdb.IncrBy(ctx, "n", 1).Err()
+	}
+	pay := func(tx *redis.Tx) error {
+		coins, err := tx.Get(ctx, "coins").Int()
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			return pipe.Set(ctx, "coins", coins-price, 0).Err()
+		})
+		return err
+	}
+	for {
+		err := rdb.Watch(ctx, pay, "coins")
+		if !errors.Is(err, redis.TxFailedErr) {
+			return err
+		}
+	}
+}
+
+func goTold(err error) string {
+	switch {
+	case err == nil:
+		return "no error"
+	case errors.Is(err, io.EOF):
+		return "io.EOF"
+	}
+	return err.Error()
+}
