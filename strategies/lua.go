@@ -36,7 +36,7 @@ func lua() Strategy {
 		Summary:  "one script an operation: the server reads, decides and writes in one go",
 		Source:   "redis.io, scripting with Lua",
 		Protects: Protection{Items: true, Accounts: true},
-		Params:   []param.Param{idempotentParam},
+		Params:   []param.Param{idempotentParam, replicasParam},
 		Variants: func(Catalogue) []string { return []string{"lua:idempotent=on"} },
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
 			return purchaser{env.Keys, newScripter(env).do}, nil, nil

@@ -254,6 +254,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	if s.params.Text(unknownParam) == unknownKill {
 		return checkKill(ctx, rdb)
 	}
+	if n := s.params.Count(replicasParam); n > 0 {
+		return checkReplicas(ctx, rdb, n)
+	}
 	return nil
 }
 
@@ -282,6 +285,9 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	}
 	if closer != nil {
 		opened = append(opened, closer)
+	}
+	if n := s.params.Count(replicasParam); n > 0 {
+		purchaser = replicated{purchaser, env.Redis, n}
 	}
 	return purchaser, opened, nil
 }

@@ -53,7 +53,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, ` +
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, replicas, ` +
 			`lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},

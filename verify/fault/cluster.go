@@ -88,6 +88,11 @@ func masterPromoted(s *setup) observed {
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
+		if item == boughtBehind && s.waitsForReplicas() { // the promoted master has none
+			o := s.sawGone(pair)
+			o.why += "; and none is acknowledged until the promoted master has a replica of its own"
+			return o
+		}
 		if item == boughtBehind || time.Since(last) > clientTimeout {
 			fail(fmt.Errorf("%w: no purchase after the promotion is known to be made", errLate))
 		}
@@ -96,6 +101,12 @@ func masterPromoted(s *setup) observed {
 	o := s.sawGone(pair)
 	o.unserved = unserved
 	return o
+}
+
+// waitsForReplicas reports whether a purchase counts as made only when replicas have it.
+func (s *setup) waitsForReplicas() bool {
+	n, known := s.scheme.Value("replicas")
+	return known && n != "0"
 }
 
 // A pair is the market's master and its replica, by their numbers in the cluster.
