@@ -23,7 +23,9 @@
 // skips the loaded end. The row says how many operations that leaves without a load around them.
 //
 // In an open loop orders fall due at times fixed beforehand, until the loaded end is over. One begins when it is due,
-// whether or not a buyer is free; what was reached, and what was left to do, are as of the end of T.
+// whether or not a buyer is free; what was reached, and what was left to do, are as of the end of T. What fell due in
+// the warm-up and is made in T is left over: those of T wait behind it, and it is counted by itself. It is in what the
+// server did in T, such as purchases a second, and in no count of orders and no wait.
 //
 // A row that is limited by a number of purchases ends with the last of them, and has no loaded end.
 //

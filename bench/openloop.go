@@ -208,6 +208,7 @@ func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	all := n[due] + o.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))
 	return &result.Open{
 		Due: all, Done: n[madeInTime], Backlog: all - n[madeInTime] - n[givenUpInTime], GivenUp: n[givenUp],
-		Late: n[late] + all - n[made], // what bought nothing was given up, or not done when the row ended
+		Late:     n[late] + all - n[made], // what bought nothing was given up, or not done when the row ended
+		LeftOver: n[leftOver],
 	}
 }

@@ -137,16 +137,81 @@ func TestOrdersAreAccountedFor(t *testing.T) {
 	}
 }
 
-// TestWarmupsOrders: one that has waited since the warm-up is made, and the row says that it reached far into it.
+// TestWarmupStandsStill: what fell due while the server stood still in the warm-up is made, counted by itself, and
+// told; the row's own orders wait behind it, and their wait is counted from when they were due.
+func TestWarmupStandsStill(t *testing.T) {
+	const takes = 2 * time.Millisecond
+	for name, c := range map[string]struct {
+		stands time.Duration // at the end of the warm-up
+		told   bool
+	}{
+		"not":                {},
+		"a little":           {stands: 50 * time.Millisecond},
+		"for half a second":  {stands: 500 * time.Millisecond, told: true},
+		"most of the warmup": {stands: 900 * time.Millisecond, told: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			_, row := worked(t.Context(), opened(mix1x1, 100, time.Second, 10*time.Second),
+				func(context.Context, market.Order) (market.Receipt, error) {
+					if at := time.Since(start); at > time.Second-c.stands && at < time.Second {
+						time.Sleep(time.Second - at)
+					}
+					time.Sleep(takes)
+					return market.Receipt{}, nil
+				})
+			var free, due, longest time.Duration // when the buyer is free again
+			var left, bought, of int64
+			for s := (&schedule{rate: 100, seed: 3}); ; {
+				due = s.take()
+				if due >= 11*time.Second {
+					break
+				}
+				free = max(free, due)
+				if free > time.Second-c.stands && free < time.Second {
+					free = time.Second
+				}
+				free += takes
+				switch {
+				case due < time.Second && free >= time.Second:
+					left++
+				case due >= time.Second:
+					of++
+					longest = max(longest, free-due)
+					if free < 11*time.Second {
+						bought++
+					}
+				}
+			}
+			o, w := row.Open, row.WaitMS
+			if o.LeftOver != left || row.Bought != bought || o.Done != bought || o.Due != of || w.Count != of {
+				t.Errorf("%s: bought %d, %d waits, %+v; want %d left over, %d of %d bought",
+					name, row.Bought, w.Count, *o, left, bought, of)
+			}
+			if w.Max != inMS(longest) || row.Made() != bought+left || sum(row.PerBuyer) != row.Made() {
+				t.Errorf("%s: waits %+v, want at most %s; %d made, %v", name, w, longest, row.Made(), row.PerBuyer)
+			}
+			n, told := warned(row, result.LeftOver)
+			_, underway := warned(row, result.WarmupUnderway)
+			if told != c.told || told && n != float64(left) || underway {
+				t.Errorf("%s: %v, want it told %t of %d", name, row.Warnings, c.told, left)
+			}
+		})
+	}
+}
+
+// TestWarmupsOrders: a row that makes only orders of the warm-up has bought none of its own, and says why.
 func TestWarmupsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := opened(mix1x1, 30, time.Second, 4*time.Second)
 		_, row := worked(t.Context(), c, lasting(400*time.Millisecond))
 		early := (&schedule{rate: 30, seed: 3}).untaken(0, time.Second)
-		// It had made two when the warm-up ended, and five more at half of the time.
-		n, _ := warned(row, result.WarmupUnderway)
-		warnedWrong := math.Abs(n-float64(early-7)) > 1
-		ordersWrong := row.Bought != 10 || row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
+		// It had made two when the warm-up ended, and makes ten more in the measured time.
+		n, _ := warned(row, result.LeftOver)
+		_, nothing := warned(row, result.NothingBought)
+		_, underway := warned(row, result.WarmupUnderway)
+		warnedWrong := n != 10 || nothing || underway
+		ordersWrong := row.Made() != 10 || row.Bought+row.Open.Done != 0 || row.Open.Backlog != row.Open.Due
 		if ordersWrong || warnedWrong || early < 20 {
 			t.Errorf("bought %d, %+v, %v; %d were due in the warm-up", row.Bought, row.Open, row.Warnings, early)
 		}

@@ -22,6 +22,8 @@ const (
 	tailOff = 0.1
 	// A row of whose halves one has so much more purchases than the other was not steady.
 	steadyLow, steadyHigh = 0.8, 1.25
+	// leftOverShare is how many orders of the warm-up may be made in the measured time, over those that fell due in it.
+	leftOverShare = 0.01
 )
 
 // row makes a row of what the workers counted. It is not audited.
@@ -53,6 +55,9 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.Retries, r.ListRetries, r.Polls, r.ListPolls = n[retries], n[listRetries], n[polls], n[listPolls]
 	r.Refused, r.ContendedBeside, r.Unknown, r.TornReads = t.refused, n[contendedBeside], n[unknown], n[torn]
 	r.LeasesLost, r.FailedReleases = n[leasesLost], n[failedReleases]
+	if m.open != nil {
+		r.Bought -= n[leftOver]
+	}
 	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
 		r.Cut = m.cut
 	}
@@ -111,6 +116,12 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	}
 	if n := t.count[fromWarmup]; n > 0 {
 		r.Warn(result.WarmupUnderway, float64(n), "")
+	}
+	if o := r.Open; o != nil {
+		waited := o.LeftOver > int64(len(m.buyers)) // and were not only under way
+		if waited && float64(o.LeftOver) > leftOverShare*float64(o.Due) {
+			r.Warn(result.LeftOver, float64(o.LeftOver), "")
+		}
 	}
 	if off := r.BusyBuyers/r.PresentBuyer - 1; math.Abs(off) > timesOff { // NaN where nobody was there
 		r.Warn(result.TimesOff, 1+off, "")
@@ -178,7 +189,7 @@ const enough = time.Second
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
-		bought[r.Strategy] += r.Bought
+		bought[r.Strategy] += r.Made()
 	}
 	for _, r := range rows {
 		contended := r.ContendedOrders()
@@ -196,6 +207,6 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 
 // withoutPurchase reports whether a complete row should have a purchase and has none.
 func withoutPurchase(r *result.Row) bool {
-	return r.Bought == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
+	return r.Made() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0
 }

@@ -63,6 +63,7 @@ const (
 	// Of operations that ended in the window.
 	listed counter = iota
 	bought
+	leftOver // of those bought, what was asked for in the warm-up
 
 	// Of operations that began in it.
 	retries // of orders
@@ -162,7 +163,7 @@ type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it began in the window.
 func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
-	if s.asked < 0 && t.window.length > 0 && s.end >= int64(t.window.length)/2 {
+	if s.start < 0 && t.window.length > 0 && s.end >= int64(t.window.length)/2 {
 		t.count[fromWarmup]++
 	}
 	if !t.window.holds(s.asked) {
@@ -201,6 +202,9 @@ func (t *tally) listed(s span, receipt market.Receipt, err error) {
 func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error) {
 	if err == nil && t.window.holds(s.end) {
 		t.count[bought]++
+		if s.asked < 0 {
+			t.count[leftOver]++
+		}
 		if t.interval > 0 {
 			t.course[min(s.end/t.interval, courseIntervals-1)]++
 		}

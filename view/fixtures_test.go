@@ -195,6 +195,8 @@ func open() *result.Run {
 		due := int64(10 * row.Rate)
 		row.Open = &result.Open{Due: due, Done: row.Bought, Backlog: due - row.Bought, Late: int64(30 * i)}
 	}
+	r.Rows[1].Open.LeftOver = 105
+	r.Rows[1].Warn(result.LeftOver, 105, "")
 	r.Manifest.Backend = "embedded"
 	r.Manifest.Server = "miniredis"
 	r.Manifest.Config.SLOMS = 50

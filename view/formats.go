@@ -105,7 +105,7 @@ func Gobench(w io.Writer, run *result.Run) error {
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := string(r.Problem())
-		if problem == "" && r.Bought == 0 {
+		if problem == "" && r.Made() == 0 {
 			problem = "bought nothing"
 		}
 		if problem != "" {
@@ -116,7 +116,7 @@ func Gobench(w io.Writer, run *result.Run) error {
 		err = errors.Join(err, out.Write(&benchfmt.Result{
 			Config: config,
 			Name:   benchmarkName(r, m.CPUs),
-			Iters:  int(r.Bought),
+			Iters:  int(r.Made()),
 			Values: benchmarkValues(r),
 		}))
 	}
@@ -137,7 +137,7 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 // benchmarkValues are those of a row that bought something.
 func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 	const ns = 1e6 // in a millisecond
-	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Bought), Unit: "ns/op"}}
+	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Made()), Unit: "ns/op"}}
 	for _, of := range []struct {
 		metric, unit string
 		times        float64

@@ -74,7 +74,8 @@ var headed = []struct {
 		table:   result.OpenLoop,
 		heading: "Open loop",
 		note: "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
-			"late: done later than --slo after it was due, or not at all.",
+			"late: done later than --slo after it was due, or not at all. " +
+			"left over: made in the measured time, but due in the warm-up: in purchases/s, not in bought.",
 	},
 	{
 		table:   result.Details,

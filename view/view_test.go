@@ -169,6 +169,24 @@ func TestSaidOnceARound(t *testing.T) {
 	}
 }
 
+// TestLeftOver: each format that has the rows tells what was left over from the warm-up.
+func TestLeftOver(t *testing.T) {
+	const told = "105 orders that fell due in the warm-up"
+	for want, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
+		told:                          func(b *bytes.Buffer, r *result.Run) error { return view.HTML(b, view.Run(r)) },
+		"left_over\n":                 func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		",105\n":                      func(b *bytes.Buffer, r *result.Run) error { return view.CSV(b, view.Named{Run: r}) },
+		`{"code":"left-over","value"`: func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
+		`"left_over":105`:             func(b *bytes.Buffer, r *result.Run) error { return r.Write(b) },
+		"610.5 purchases/s":           func(b *bytes.Buffer, r *result.Run) error { return view.Gobench(b, r) },
+	} {
+		var b bytes.Buffer
+		if err := draw(&b, open()); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, and %q is not in\n%s", err, want, b.String())
+		}
+	}
+}
+
 // TestHostile: what a file holds moves no cursor and is read as markup by nothing.
 func TestHostile(t *testing.T) {
 	for name, draw := range map[string]func(*bytes.Buffer, *result.Run) error{
@@ -208,6 +226,7 @@ func TestWords(t *testing.T) {
 	}
 	for _, code := range codes {
 		r := open()
+		r.Rows[1].Warnings = nil
 		r.Rows[0].Warn(result.Code(code[1]), 0.25, "")
 		var b bytes.Buffer
 		if err := view.Text(&b, view.Run(r)); err != nil {

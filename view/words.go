@@ -97,8 +97,12 @@ var warnings = map[result.Code]struct {
 		result.Share,
 	},
 	result.WarmupUnderway: {"%s operations of the warm-up were still under way at half of the time", ""},
-	result.TimesOff:       {"the buyers' times add up to %s of what they must be: a defect of marketsim", result.Share},
-	result.WereCut:        {"%s operations had not ended when the row had to, and are in no wait", ""},
+	result.LeftOver: {
+		"%s orders that fell due in the warm-up were made in the measured time, whose own orders waited behind them",
+		"",
+	},
+	result.TimesOff: {"the buyers' times add up to %s of what they must be: a defect of marketsim", result.Share},
+	result.WereCut:  {"%s operations had not ended when the row had to, and are in no wait", ""},
 	result.ClientLimit: {
 		"this process used %s of the cores, and the server had time left: from a larger machine more may be bought",
 		result.Share,

@@ -65,7 +65,7 @@ func operations() []Metric {
 				return ratio(float64(r.ContendedOrders()), float64(r.Ended()))
 			}},
 			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
-				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Bought))
+				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Made()))
 			}},
 			{"steadiness", "2nd/1st half", Number, Details, (*Row).Steadiness},
 			{"jain", "Jain's index", Number, Details, (*Row).Jain},
@@ -129,6 +129,7 @@ func openLoop() []Metric {
 		open("backlog", "backlog", Number, func(r *Row) float64 { return float64(r.Open.Backlog) }),
 		open("given_up", "given up", Number, func(r *Row) float64 { return float64(r.Open.GivenUp) }),
 		open("late_share", "late", Share, func(r *Row) float64 { return ratio(float64(r.Open.Late), float64(r.Open.Due)) }),
+		open("left_over", "left over", Number, func(r *Row) float64 { return float64(r.Open.LeftOver) }),
 	)
 }
 
@@ -193,7 +194,7 @@ func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 
 // perPurchase makes of processor time, in seconds, that of each purchase in microseconds.
 func perPurchase(of func(*Row) *float64) func(*Row) float64 {
-	return where(of, func(r *Row, used *float64) float64 { return ratio(1e6**used, float64(r.Bought)) })
+	return where(of, func(r *Row, used *float64) float64 { return ratio(1e6**used, float64(r.Made())) })
 }
 
 // share makes of processor time, in seconds, the part of one core or of all cores.

@@ -18,9 +18,9 @@ type Row struct {
 
 	// Operations that ended in the measured time.
 	Listed   int64   `json:"listed"`
-	Bought   int64   `json:"bought"`
-	PerBuyer []int64 `json:"per_buyer"` // of Bought, those of each buyer, to show who starves
-	// Course is Bought in intervals of equal length, the last of which may be shorter; CourseSeconds is that length.
+	Bought   int64   `json:"bought"`    // in an open loop, orders that fell due in it: see Open.LeftOver
+	PerBuyer []int64 `json:"per_buyer"` // of Made, those of each buyer, to show who starves
+	// Course is Made in intervals of equal length, the last of which may be shorter; CourseSeconds is that length.
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
@@ -100,6 +100,9 @@ type Open struct {
 	Backlog int64 `json:"backlog"`  // of those due, not done at the end of the measured time
 	GivenUp int64 `json:"given_up"` // got nothing within 10 s
 	Late    int64 `json:"late"`     // done later than SLO after they were due, given up, or not done when the row ended
+	// LeftOver are purchases made in the measured time of orders that fell due in the warm-up, and counted nowhere else
+	// here; rows of an older marketsim have them in Bought.
+	LeftOver int64 `json:"left_over,omitempty"`
 }
 
 // Audit is the verdict on a row's market.
@@ -135,8 +138,10 @@ const (
 	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
 	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over those within the row: beyond 10%
 	WarmupUnderway Code = "warm-up-underway" // so many operations of the warm-up were under way at half of the time
-	TimesOff       Code = "times-off"        // busy over present buyers: off by more than 2%, a defect of the driver
-	WereCut        Code = "cut"              // so many operations had not ended when the row had to
+	// LeftOver: so many orders that fell due in the warm-up were made in the measured time, over 1% of those due in it.
+	LeftOver Code = "left-over"
+	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
+	WereCut  Code = "cut"       // so many operations had not ended when the row had to
 	// ClientLimit: this process used so much, 0 to 1, of the cores, and the server had time left.
 	ClientLimit Code = "client-limit"
 	Busy        Code = "busy"      // other processes, or machines, took so much, 0 to 1, of this machine's time
@@ -179,7 +184,15 @@ const (
 )
 
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
-func (r *Row) PerSecond() float64 { return ratio(float64(r.Bought), r.Seconds) }
+func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
+
+// Made is how many purchases ended in the measured time, those included that an open loop had left over.
+func (r *Row) Made() int64 {
+	if r.Open != nil {
+		return r.Bought + r.Open.LeftOver
+	}
+	return r.Bought
+}
 
 // Steadiness is the purchases of the second half of a row over those of its first; NaN where they are too few to tell.
 func (r *Row) Steadiness() float64 {
