@@ -147,7 +147,7 @@ func TestHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := history.Read(c.History)
+		h, err := history.Read(t.Context(), c.History)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestHistoryOfAMarketThatIsGone(t *testing.T) {
 	if _, err := c.run(t.Context()); err == nil {
 		t.Error("the row has no error")
 	}
-	if _, err := history.Read(c.History); !errors.Is(err, history.ErrDamaged) {
+	if _, err := history.Read(t.Context(), c.History); !errors.Is(err, history.ErrDamaged) {
 		t.Errorf("Read: %v, want %v", err, history.ErrDamaged)
 	}
 }
@@ -306,7 +306,7 @@ func TestKeysLost(t *testing.T) {
 			if !errors.Is(err, ErrKeysLost) || !strings.Contains(err.Error(), c.says) || got.Audit.Done {
 				t.Errorf("%v, audit %+v; want %v, %q, and no verdict", err, got.Audit, ErrKeysLost, c.says)
 			}
-			if _, err := history.Read(row.History); !errors.Is(err, history.ErrDamaged) {
+			if _, err := history.Read(t.Context(), row.History); !errors.Is(err, history.ErrDamaged) {
 				t.Errorf("its history: %v, want %v", err, history.ErrDamaged)
 			}
 			gone(t, s, row.Keys)

@@ -264,7 +264,7 @@ func TestHotHistory(t *testing.T) {
 		if err != nil || !row.Audit.OK {
 			t.Fatalf("%v, audit %+v", err, row.Audit)
 		}
-		h, err := history.Read(c.History)
+		h, err := history.Read(t.Context(), c.History)
 		if err != nil {
 			t.Fatal(err)
 		}

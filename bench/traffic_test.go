@@ -234,7 +234,7 @@ func TestSharedConnection(t *testing.T) {
 			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
 				err, row.Audit, row.Bought, row.Market, row.Background)
 		}
-		recorded, err := history.Read(c.History)
+		recorded, err := history.Read(t.Context(), c.History)
 		if err != nil {
 			t.Fatal(err)
 		}

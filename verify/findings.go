@@ -202,7 +202,7 @@ func (r *Faults) Write(w io.Writer) error {
 func ReadFaults(r io.Reader) (*Faults, error) {
 	var res Faults
 	err := stored.Decode(r, &res, "marketsim faults --out")
-	if err == nil {
+	if err == nil || res.Schema != 0 && res.Schema != FaultsSchema { // whose fields may have been others
 		err = res.check()
 	}
 	if err != nil {

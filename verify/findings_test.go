@@ -76,6 +76,7 @@ func TestDamagedResultIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
+		"unknown": strings.Replace(whole.String(), `"harm"`, `"hazm"`, 1), "later": `{"later":1,"schema":2}`,
 		"truncated": whole.String()[:whole.Len()/2], "trailing": whole.String() + "{}", "empty": "", "a list": "[]",
 	} {
 		_, err := verify.ReadFaults(strings.NewReader(text))

@@ -28,6 +28,8 @@ func TestReadResultRefuses(t *testing.T) {
 		`{"schema":1,"status":"complete"}`:    "reads schema 2: measure again",
 		`{"schema":2}`:                        `unknown status ""`,
 		of("", "") + `{}`:                     "after the end",
+		of(`}`, `,"added_later":-1}`):         `the field "added_later" is unknown`,
+		`{"later":1,"schema":3}`:              "schema 3; this marketsim reads schema 2",
 		of("", "") + ` oh`:                    "after the end",
 		of(`"bought":1`, `"bought":"1"`):      "bought is a JSON string",
 		of(row, ""):                           "it says that it is complete, and has no row",
@@ -57,9 +59,8 @@ func TestReadResultRefuses(t *testing.T) {
 		}
 	}
 	for what, text := range map[string]string{
-		"a field of a later marketsim": of(`}`, `,"added_later":-1}`) + "\n",
-		"one row at two rates":         of("", strings.Replace(row, `"trial"`, `"rate":1000,"trial"`, 1)+","),
-		"an overdrawn market":          of(`}`, `,"audit":{"funds":-1}}`),
+		"one row at two rates": of("", strings.Replace(row, `"trial"`, `"rate":1000,"trial"`, 1)+","),
+		"an overdrawn market":  of(`}`, `,"audit":{"funds":-1}}`),
 	} {
 		if _, err := result.ReadRun(strings.NewReader(text)); err != nil {
 			t.Errorf("%s is refused: %v", what, err)

@@ -56,19 +56,25 @@ type judged struct {
 }
 
 func (p *program) check(ctx context.Context, dir string, timeout time.Duration, format string) error {
-	ctx, stop := p.interruptible(ctx)
-	defer stop()
+	if dir == "" {
+		return usageError{errors.New("check what? the name of the folder is empty")}
+	}
 	dirs, err := history.Find(dir)
 	if err != nil {
 		return err
 	}
+	ctx, stop := p.interruptible(ctx)
+	defer stop()
 	var errs []error
 	verdicts := []judged{}
 	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			break
+		}
 		fmt.Fprintf(p.stderr, "checking %s\n", printable(dir))
-		h, err := history.Read(dir)
+		h, err := history.Read(ctx, dir)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, interruptedOr(ctx, err))
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, timeout)
@@ -76,9 +82,6 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 		cancel()
 		verdicts = append(verdicts, v)
 		errs = append(errs, v.ruling(ctx))
-		if ctx.Err() != nil {
-			break
-		}
 	}
 	return errors.Join(append(errs, p.show(verdicts, format))...)
 }

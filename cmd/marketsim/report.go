@@ -147,18 +147,13 @@ func loadFile(path string) (named, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, runFile)
-		info, err = os.Stat(path)
 	}
-	var content []byte
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular(): // a pipe or a device may have no end
-		err = fmt.Errorf("%s is not a file", path)
-	case info.Size() > stored.MaxBytes:
-		err = fmt.Errorf("%s is larger than %d MiB, and no result of marketsim", path, stored.MaxBytes>>20)
-	default:
-		content, err = os.ReadFile(path)
+	f, err := stored.Open(path, stored.MaxBytes)
+	if err != nil {
+		return named{}, err
 	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, stored.MaxBytes))
 	if err != nil {
 		return named{}, err
 	}

@@ -138,6 +138,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"report", run, run, "--format", "json"}, "--format json is of one result"},
 		{[]string{"check"}, "accepts 1 arg"},
 		{[]string{"check", t.TempDir()}, "no history.jsonl in"},
+		{[]string{"check", ""}, "check what? the name of the folder is empty"},
 		{[]string{"check", below, "--timeout", "0s"}, "--timeout 0s: must be positive"},
 		{[]string{"faults", "--scenario", "puase"}, `did you mean "pause"?; 'marketsim list --scenarios'`},
 		{[]string{"faults", "--lock", "set-px,setxn"}, `did you mean "setnx"?; 'marketsim list'`},

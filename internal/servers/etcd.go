@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 		Leader  string `json:"leader"`
 		Version string `json:"version"`
 	}
-	if err := json.NewDecoder(reply.Body).Decode(&said); err != nil {
+	if err := json.NewDecoder(io.LimitReader(reply.Body, maxAnswer)).Decode(&said); err != nil {
 		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)
 	}
 	if said.Leader == "" || said.Leader == "0" {

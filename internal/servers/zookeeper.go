@@ -30,6 +30,7 @@ maxClientCnxns=0
 clientPortAddress=127.0.0.1
 `
 	askTimeout = time.Second
+	maxAnswer  = 1 << 20 // bytes that are read of an answer
 )
 
 // FindZooKeeper returns the Java that runs ZooKeeper, if both are installed.
@@ -92,7 +93,7 @@ func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
 	_, err = io.WriteString(conn, "srvr")
-	answer, _ := io.ReadAll(conn) // what there is of it tells
+	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // what there is of it tells
 	said := zooKeeperServes.FindStringSubmatch(string(answer))
 	switch {
 	case strings.Contains(string(answer), "not in the whitelist"): // a user's server: it does not say more

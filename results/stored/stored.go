@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 )
 
 // Status is how a run or a row ended.
@@ -34,6 +36,21 @@ func (s Status) Check() error {
 // MaxBytes is how many bytes a stored result has at most.
 const MaxBytes = 192 << 20
 
+// Open opens a file in which something is stored, of at most so many bytes. It refuses what is no regular file: a pipe
+// or a device may have no end.
+func Open(path string, most int64) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s is larger than %d MiB, the most that is read", path, most>>20)
+	}
+	return os.Open(path)
+}
+
 // Decode reads one JSON value, of which command makes another, and says in words what is wrong with it.
 func Decode(r io.Reader, into any, command string) error {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
@@ -42,11 +59,19 @@ func Decode(r io.Reader, into any, command string) error {
 		return err
 	case len(text) > MaxBytes:
 		return fmt.Errorf("it is larger than %d MiB, and no result of marketsim", MaxBytes>>20)
-	case len(bytes.TrimSpace(text)) == 0:
+	}
+	return Unmarshal(text, into, command)
+}
+
+// Unmarshal is Decode of a text. A field that into does not have is an error: what was damaged would be read as if it
+// were not there. The rest is read all the same, so that a version in it can tell who wrote it.
+func Unmarshal(text []byte, into any, command string) error {
+	if len(bytes.TrimSpace(text)) == 0 {
 		return fmt.Errorf("it is empty; make it anew with '%s'", command)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
-	err = dec.Decode(into)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -54,6 +79,10 @@ func Decode(r io.Reader, into any, command string) error {
 	case errors.As(err, &kind):
 		return fmt.Errorf("%s is a JSON %s, which it cannot be", cmp.Or(kind.Field, "the whole"), kind.Value)
 	case err != nil:
+		if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return fmt.Errorf("the field %s is unknown: it was damaged or edited, or a later marketsim stored it, which reads it",
+				field)
+		}
 		return fmt.Errorf("it is no JSON: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {

@@ -1,6 +1,9 @@
 package stored_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,11 +26,12 @@ func TestReadIsBounded(t *testing.T) {
 // What cannot be read is told in words, and never as an error that counts as a lost connection.
 func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"":             "it is empty; make it anew with 'marketsim x'",
-		`{"a":`:        "it is cut short; make it anew with 'marketsim x'",
-		`{"a":"text"}`: "a is a JSON string, which it cannot be",
-		"x":            "it is no JSON",
-		`{"a":1} {}`:   "data after the end of the result",
+		"":              "it is empty; make it anew with 'marketsim x'",
+		`{"a":`:         "it is cut short; make it anew with 'marketsim x'",
+		`{"a":"text"}`:  "a is a JSON string, which it cannot be",
+		"x":             "it is no JSON",
+		`{"a":1} {}`:    "data after the end of the result",
+		`{"a":1,"b":2}`: `the field "b" is unknown: it was damaged or edited, or a later marketsim stored it`,
 	} {
 		var into struct {
 			A int `json:"a"`
@@ -35,6 +39,53 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		err := stored.Decode(strings.NewReader(text), &into, "marketsim x")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestDamagedName: each flip of a bit in a field's name is noticed, but for one that makes a letter a capital: such a
+// field is read as before.
+func TestDamagedName(t *testing.T) {
+	const text = `{"seconds":1,"bought":2,"rows":[{"p99":3}]}`
+	type row struct {
+		P99 int `json:"p99"`
+	}
+	var whole struct {
+		Seconds int   `json:"seconds"`
+		Bought  int   `json:"bought"`
+		Rows    []row `json:"rows"`
+	}
+	for _, name := range regexp.MustCompile(`"\w+":`).FindAllStringIndex(text, -1) {
+		for i := name[0]; i < name[1]; i++ {
+			for bit := range 8 {
+				flipped := []byte(text)
+				flipped[i] ^= 1 << bit
+				err := stored.Unmarshal(flipped, &whole, "marketsim x")
+				same := strings.EqualFold(string(flipped), text)
+				if (err == nil) != same {
+					t.Errorf("%s: %v", flipped, err)
+				}
+			}
+		}
+	}
+}
+
+// TestOpen: what is larger than it may be, or no regular file, is not opened.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run.json")
+	if err := os.WriteFile(path, make([]byte, 3<<20), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := stored.Open(path, 3<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	for name, want := range map[string]string{path: "run.json is larger than 2 MiB", dir: dir + " is not a file"} {
+		_, err := stored.Open(name, 2<<20)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestLongLegalHistories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, start := write(t, g.history(200_000)), time.Now()
-			h, err := Read(dir)
+			h, err := Read(t.Context(), dir)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,8 @@
 //	       "outcome":"applied"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
-// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run. It does not notice every edit.
+// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the byte,
+// as a Recorder writes it. A number or a text that was changed into another one may pass.
 //
 // [Check] judges five parts, each by itself:
 //
@@ -31,18 +32,19 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -115,9 +117,17 @@ type Hold struct {
 }
 
 const (
-	fileName    = "history.jsonl"
-	format      = "marketsim history 3"
-	maxAccounts = 1_000_000 // that a header may claim
+	fileName = "history.jsonl"
+	format   = "marketsim history 3"
+	// What a history may say. No sum of so many coins, over the lines of a file of maxBytes, overflows.
+	maxAccounts = market.MaxAccounts
+	maxFunds    = 1_000_000_000_000_000
+	maxPrice    = 1_000_000_000_000
+	maxItems    = 10_000_000 // minted in all
+	// A check takes five to ten times as much memory as its file has bytes. The longest line is the last: all that lies
+	// in the market.
+	maxBytes = 512 << 20
+	maxLine  = 128 << 20
 	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
 	bufferSize = 16 << 10
 )
@@ -125,8 +135,8 @@ const (
 var (
 	// ErrExists is returned by Create for a folder that already holds a history.
 	ErrExists = errors.New("folder already holds a history")
-	// ErrNone is returned by Find and Read for a folder without a history.
-	ErrNone = errors.New("no history found")
+	// ErrNone is returned by Find and Read for a folder without a history, or with none that can be read.
+	ErrNone = errors.New("no history that can be read")
 	// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, or that holds what no
 	// Recorder writes. It gets no verdict.
 	ErrDamaged = errors.New("history is damaged, and gets no verdict")
@@ -326,34 +336,43 @@ func Find(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// Read reads the history in a folder. It returns ErrDamaged, wrapped, for one that is not whole, and ErrNone, wrapped,
-// when there is none.
-func Read(dir string) (*History, error) {
+// Read reads the history in a folder, until ctx ends. It returns ErrDamaged, wrapped, for one that is not whole, and
+// ErrNone, wrapped, when there is none.
+func Read(ctx context.Context, dir string) (*History, error) {
 	path := filepath.Join(dir, fileName)
-	f, err := os.Open(path)
+	f, err := stored.Open(path, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
 	defer f.Close()
-	h, err := read(f)
-	if err != nil {
+	h, err := read(ctx, io.LimitReader(f, maxBytes))
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("read %s: %w", path, ctx.Err())
+	case err != nil:
 		return nil, fmt.Errorf("%w: %s, %w", ErrDamaged, path, err)
 	}
 	return h, nil
 }
 
 // read reads a history's lines. Its error names the line.
-func read(from io.Reader) (*History, error) {
+func read(ctx context.Context, from io.Reader) (*History, error) {
 	h := &History{}
-	in := bufio.NewReader(from)
-	for number := 1; ; number++ {
-		text, err := in.ReadBytes('\n')
-		if err != nil {
-			return nil, fmt.Errorf("line %d: the file has no end: the run was killed, or the file was cut short (%v)",
-				number, err)
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, maxLine)
+	in.Split(nextLine)
+	for number := 1; ctx.Err() == nil; number++ {
+		whole := in.Scan() && bytes.HasSuffix(in.Bytes(), []byte("\n"))
+		last, err := false, in.Err()
+		switch {
+		case errors.Is(err, bufio.ErrTooLong):
+			err = fmt.Errorf("it is longer than %d MiB", maxLine>>20)
+		case err == nil && !whole:
+			err = errors.New("the file has no end: the run was killed, or the file was cut short")
+		case err == nil:
+			last, err = h.add(number, in.Bytes())
 		}
-		last, err := h.add(number, text)
-		if _, after := in.Peek(1); err == nil && last && after != io.EOF {
+		if err == nil && last && in.Scan() {
 			err = errors.New("something follows the end: the file was edited")
 		}
 		if err != nil {
@@ -363,32 +382,61 @@ func read(from io.Reader) (*History, error) {
 			return h, nil
 		}
 	}
+	return nil, ctx.Err()
+}
+
+// nextLine is a bufio.SplitFunc of lines with their ends, which the last may lack.
+func nextLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }
 
 // add notes what a line says, and reports whether it is the last.
 func (h *History) add(number int, text []byte) (last bool, err error) {
 	var l line
-	if err := json.Unmarshal(text, &l); err != nil {
-		return false, fmt.Errorf("it cannot be read: %w", err)
-	}
+	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
 	switch {
-	case number == 1 && l.Format != format:
+	case number == 1 && l.Format != format && (err == nil || l.Format != ""): // whose fields may be others
 		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
+	case err != nil:
+		return false, fmt.Errorf("it cannot be read: %w", err)
+	case !l.written(text):
+		return false, errors.New("a field is missing, or there twice, or is written in another way: the file was edited")
 	case number == 1 && l.Header != nil && l.Header.possible():
 		h.Header = *l.Header
-	case l.Op != nil && l.Op.possible(h.Accounts):
+	case l.Op != nil && l == line{Op: l.Op} && l.Op.possible(h.Accounts):
 		h.Ops = append(h.Ops, *l.Op)
-	case l.Hold != nil && l.Hold.possible():
+	case l.Hold != nil && l == line{Hold: l.Hold} && l.Hold.possible():
 		h.Holds = append(h.Holds, *l.Hold)
-	case number > 1 && l.Final != nil:
+	case number > 1 && l.Final != nil && l == line{Final: l.Final}:
 		h.Final = *l.Final
+		mints := keep(h.Ops, func(o Op) bool { return o.Kind == Mint })
+		if n := len(mints) * market.BatchSize; n > maxItems {
+			return false, fmt.Errorf("%d items were minted until here, more than %d: record a shorter row", n, maxItems)
+		}
 	default:
 		return false, errors.New("no worker of such a row records that: the file was edited")
 	}
 	return l.Final != nil, nil
 }
 
-func (h *Header) possible() bool { return h.Accounts >= 1 && h.Accounts <= maxAccounts }
+// written reports whether a text is how the line is written. An encoder writes what is no UTF-8 as an escape sequence, and
+// what is read of that as it is.
+func (l *line) written(text []byte) bool {
+	again, err := json.Marshal(l)
+	again = append(again, '\n')
+	return err == nil && (bytes.Equal(again, text) ||
+		bytes.Equal(again, bytes.ReplaceAll(text, []byte(`\ufffd`), []byte("\ufffd"))))
+}
+
+func (h *Header) possible() bool {
+	return h.Accounts >= 1 && h.Accounts <= maxAccounts && h.Funds >= 0 && h.Funds <= maxFunds
+}
 
 // possible reports whether a Recorder may write it.
 func (o *Op) possible(accounts int) bool {
@@ -396,14 +444,15 @@ func (o *Op) possible(accounts int) bool {
 	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
 		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
 	failedMint := o.Kind == Mint && o.Outcome != Applied // it may have no item
-	hasReason := o.Reason != ""
+	hasReason, isPurchase := o.Reason != "", o.Kind == Purchase
 	switch {
-	case !known || o.Worker < 1 || o.Price < 0:
+	case !known || o.Worker < 1 || o.Price < 0 || o.Price > maxPrice:
 	case o.Start > o.End || o.End >= never:
 	case !account(o.Seller):
-	case o.Kind == Purchase && !account(o.Buyer):
+	case isPurchase != (o.Buyer != 0) || isPurchase && !account(o.Buyer):
+	case (o.Kind == Mint) != (o.Price == 0):
 	case o.Item < 1 && !failedMint:
-	case o.Item > math.MaxInt64-market.BatchSize: // the numbers of its batch would overflow
+	case o.Item > market.MaxItems:
 	case hasReason != (o.Outcome == Refused): // a refusal has a reason, and nothing else has
 	default:
 		return true

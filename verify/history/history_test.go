@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,17 +117,22 @@ func everything() *History {
 func TestReadIsWhatWasWritten(t *testing.T) {
 	want := everything()
 	dir := write(t, want)
-	got, err := Read(dir)
+	got, err := Read(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read\n%+v\nwant\n%+v", got, want)
 	}
+	odd := everything()
+	odd.Ops[1].Error = "no UTF-8: \xff, \ufffd \u2028 <&>"
+	if _, err := Read(t.Context(), write(t, odd)); err != nil {
+		t.Error(err)
+	}
 	if _, err := Create(dir, want.Header); !errors.Is(err, ErrExists) {
 		t.Errorf("a second history in the folder: %v, want %v", err, ErrExists)
 	}
-	if _, err := Read(t.TempDir()); !errors.Is(err, ErrNone) {
+	if _, err := Read(t.Context(), t.TempDir()); !errors.Is(err, ErrNone) {
 		t.Errorf("an empty folder: %v, want %v", err, ErrNone)
 	}
 }
@@ -150,7 +158,21 @@ func TestDamaged(t *testing.T) {
 		{"something after the end", func(s string) string { return s + "{}\n" }, "line 10: something follows the end"},
 		{"not JSON", replace("{", "["), "line 1: it cannot be read"},
 		{"an older history", replace("history 3", "history 2"), `format "marketsim history 2"`},
+		{"a later history", replace(`history 3","header":{`, `history 4","header":{"later":1,`), `"marketsim history 4"`},
 		{"no accounts", replace(`"accounts":3`, `"accounts":0`), "line 1: no worker of such a row"},
+		{"many accounts", replace(`"accounts":3`, `"accounts":1000001`), "line 1: no worker of such a row"},
+		{"many coins", replace(`"funds":100`, `"funds":1000000000000001`), "line 1: no worker of such a row"},
+		{"a large item", replace(`"item":1`, `"item":10000000001`), "line 2: no worker of such a row"},
+		{"a high price", replace(`"price":40`, `"price":1000000000001`), "line 4: no worker of such a row"},
+		{"a number that is none", replace(`"price":40`, `"price":1e99`), "line 4: it cannot be read"},
+		{"an unknown field", replace(`"end":20`, `"end":20,"enp":3`), `line 4: it cannot be read: the field "enp" is unknown`},
+		{"a field's name destroyed", replace(`"price"`, `"prize"`), `line 4: it cannot be read: the field "prize" is unknown`},
+		{"no start", replace(`"start":10,`, ``), "line 4: a field is missing"},
+		{"no price", replace(`"price":40,`, ``), "line 4: no worker of such a row"},
+		{"no buyer", replace(`"buyer":2,`, ``), "line 7: no worker of such a row"},
+		{"no coins at the end", replace(`"Funds":{"1":140,"2":60},`, ``), "line 10: a field is missing"},
+		{"a field twice", replace(`"end":20`, `"end":20,"end":20`), "line 4: a field is missing, or there twice"},
+		{"two records in a line", replace(`"op"`, `"hold":null,"op"`), "line 2: a field is missing, or there twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := write(t, everything())
@@ -166,7 +188,7 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(path, []byte(after), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			h, err := Read(dir)
+			h, err := Read(t.Context(), dir)
 			if !errors.Is(err, ErrDamaged) || h != nil || !strings.Contains(err.Error(), path+", line") ||
 				!strings.Contains(err.Error(), c.says) {
 				t.Fatalf("Read: %v, %v; want %v with %q", h, err, ErrDamaged, c.says)
@@ -175,18 +197,118 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestEachBit flips each bit of a history. What is read all the same has another number, text or key of the data: the
+// names of all fields, and what stands between them, are as they were.
+func TestEachBit(t *testing.T) {
+	whole, err := os.ReadFile(filepath.Join(write(t, everything()), fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`) // a key of the data is one of a number or that of no field
+	fields := regexp.MustCompile(`^"(format|header|op|hold|final|run|subject|mix|seed|accounts|funds|began|worker|kind|` +
+		`start|end|item|seller|buyer|price|outcome|reason|error|name|shared|called|acquired|releasing|released|fence|lost|` +
+		`noticed|Funds|Inventory|Listings)":$`)
+	mayChange := make([]bool, len(whole))
+	for _, at := range data.FindAllIndex(whole, -1) {
+		isField := fields.Match(whole[at[0]:at[1]])
+		for i := at[0]; i < at[1]; i++ {
+			mayChange[i] = !isField
+		}
+	}
+	accepted := 0
+	for i := range whole {
+		for bit := range 8 {
+			flipped := bytes.Clone(whole)
+			flipped[i] ^= 1 << bit
+			_, err := read(t.Context(), bytes.NewReader(flipped))
+			if err == nil && !mayChange[i] {
+				t.Errorf("bit %d of byte %d: read is %q", bit, i, flipped[max(0, i-20):min(len(flipped), i+20)])
+			}
+			if err == nil {
+				accepted++
+			}
+		}
+	}
+	if all := 8 * len(whole); accepted == 0 || accepted > all/4 {
+		t.Errorf("%d of %d flipped bits are read", accepted, all)
+	}
+}
+
+// TestReadIsBounded: no file takes more time or memory to read than a limit, and none is read after the user's wish to
+// stop.
+func TestReadIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, fileName)
+	if err := os.Mkdir(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read(t.Context(), dir)
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), path+" is not a file") {
+		t.Errorf("what is no file: %v", err)
+	}
+	dir = write(t, everything())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ended, dir); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDamaged) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := os.Truncate(filepath.Join(dir, fileName), maxBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Read(t.Context(), dir)
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "is larger than 512 MiB") {
+		t.Errorf("a large file: %v", err)
+	}
+	many := everything()
+	many.Ops = slices.Repeat(many.Ops[:1], maxItems/market.BatchSize+1)
+	_, err = Read(t.Context(), write(t, many))
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "10001000 items were minted") {
+		t.Errorf("many items: %v", err)
+	}
+	_, err = read(t.Context(), endless("x"))
+	if err == nil || !strings.Contains(err.Error(), "line 1: it is longer than 128 MiB") {
+		t.Errorf("a line without an end: %v", err)
+	}
+	lines, err := os.ReadFile(filepath.Join(write(t, everything()), fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, rest, _ := bytes.Cut(lines, []byte("\n"))
+	second, _, _ := bytes.Cut(rest, []byte("\n"))
+	ctx, cancel := context.WithCancel(t.Context())
+	from := io.MultiReader(bytes.NewReader(append(first, '\n')), calls(cancel), endless(string(second)+"\n"))
+	if _, err = read(ctx, from); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted while it reads: %v", err)
+	}
+}
+
+// endless is a file that holds a text again and again.
+type endless string
+
+func (e endless) Read(b []byte) (n int, err error) {
+	for n+len(e) <= len(b) {
+		n += copy(b[n:], e)
+	}
+	return n, nil
+}
+
+// calls is a file that is empty, and tells when it is read.
+type calls func()
+
+func (c calls) Read([]byte) (int, error) { c(); return 0, io.EOF }
+
 // TestAbandoned: what a killed run leaves is damaged, and so is a history that was abandoned. One into which nothing
 // was recorded is gone, and another can take its place.
 func TestAbandoned(t *testing.T) {
 	dir, w, recorders := create(t, everything().Header, 1)
-	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("killed at once: %v", err)
 	}
 	recorders[0].Minted(time.Now(), time.Now(), 1, 1, nil)
 	if err := w.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("abandoned: %v", err)
 	}
 	dir = t.TempDir()
@@ -214,7 +336,7 @@ func TestFullDisk(t *testing.T) {
 	if err := w.Finish(market.Snapshot{}); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("Finish: %v, want a failure that names %s", err, dir)
 	}
-	if _, err := Read(dir); !errors.Is(err, ErrDamaged) {
+	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("Read: %v, want %v", err, ErrDamaged)
 	}
 }
@@ -266,8 +388,10 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(bytes.Replace(whole, []byte(":4"), []byte(":5"), 1))
 	f.Add(append(bytes.Clone(whole), '\n'))
+	f.Add(bytes.Replace(whole, []byte(`"price":`), []byte(`"Price":`), 1))
+	f.Add(bytes.Replace(whole, []byte(`"accounts":3`), []byte(`"accounts":1000000`), 1))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		h, err := read(bytes.NewReader(text))
+		h, err := read(t.Context(), bytes.NewReader(text))
 		cut := len(text) < len(whole) && bytes.HasPrefix(whole, text)
 		if bytes.Equal(text, whole) && err != nil || cut && err == nil {
 			t.Errorf("cut short %t, but read: %v", cut, err)
