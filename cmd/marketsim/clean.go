@@ -26,7 +26,7 @@ func newClean(p *program) *cobra.Command {
 		Short: "Remove what a killed run left on your server",
 		Long: "Remove the market that a run made under a prefix and noted there: one that was killed, " +
 			"or one that was kept with --keep.\n" +
-			"Where a run had several markets, the prefix of the first removes all. Where the note is missing, " +
+			"Where a run had several markets, its prefix removes all. Where the note is missing, " +
 			"every key under the prefix\n" +
 			"that is named like a market's goes. Other keys stay. Do not clean a run that is still going.",
 		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
@@ -60,6 +60,10 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	named := backend.NewServer(backend.NameURL, *server.target, "the server", nil)
 	if err := named.Discover(ctx); err != nil {
 		return interruptedOr(ctx, err)
+	}
+	keys, err = nth(named, keys, 0)
+	if err != nil {
+		return err
 	}
 	message, err := removeMarkets(ctx, named, keys, map[string]bool{})
 	if err != nil {
@@ -113,7 +117,7 @@ func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) 
 		return "", err
 	case len(found) == 0:
 		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
-	case !made && !strings.HasPrefix(keys.Prefix(), "marketsim:{"):
+	case !made && !drawnPrefix.MatchString(keys.Prefix()):
 		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
 			"the %s there whose names are like a market's, such as %s",
 			keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil

@@ -102,7 +102,9 @@ func (on yourCluster) prefix(t *testing.T) {
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--redis", on.url())...).exits(t, exitUsage).
 		says(t, "--prefix mine:: on a Redis Cluster", "{mine}:")
 	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:{a}:", "--markets", "2", "--redis", on.url())...).
-		exits(t, exitFine)
+		exits(t, exitFine).says(t, "the braces in --prefix mine:{a}: put all 2 markets on one master")
+	marketsim(t, short("run", "--strategy", "lua", "--prefix", "mine:", "--markets", "2", "--redis", on.url())...).
+		exits(t, exitFine).silent(t, "on one master")
 	marketsim(t, "run", "--strategy", "lua", "--redis", on.url()+"/1").exits(t, exitUsage).says(t, "database 0 only")
 	on.clean(t)
 }

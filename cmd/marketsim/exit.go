@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -88,7 +89,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish; the first signal
 // ends the others, as if nobody listened. It returns a context that ends at the first signal: the command then
 // finishes what is in flight. The second signal closes what the command has started, so that no private server stays
-// behind, and ends the program; a third does not wait for that. Stop ends the watch.
+// behind, and ends the program; a third does not wait for that. Stop ends the watch. What is started after this call
+// is started by starting.
 //
 // A SIGHUP that nohup has the program ignore stays ignored. Whoever reads what the program says may end at the same
 // signal, as tee does: a line that nobody reads is lost then, and does not end the program before it has tidied up.
@@ -133,11 +135,16 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// atOnce adds what is to be closed before the program ends at the second signal.
-func (p *program) atOnce(closer func() error) {
+// starting calls start, and has what it returns closed where the second signal ends the program. That waits for start,
+// whose context has ended, because only start knows what there is to remove.
+func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closers = append(p.closers, closer)
+	started, err := start()
+	if err == nil {
+		p.closers = append(p.closers, started.Close)
+	}
+	return started, err
 }
 
 // leave ends the program, unless it ends by itself.

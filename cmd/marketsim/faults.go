@@ -140,11 +140,10 @@ func (p *program) findFaults(
 		fmt.Fprintln(p.stderr, "nothing is missing")
 		return nil
 	}
-	runner, err := fault.StartRunner(ctx)
+	runner, err := starting(p, func() (*fault.Runner, error) { return fault.StartRunner(ctx) })
 	if err != nil {
 		return err
 	}
-	p.atOnce(runner.Close)
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	if err := runner.Identify(ctx, &res.Manifest); err != nil {
 		return err

@@ -56,7 +56,7 @@ type program struct {
 	stdout, stderr io.Writer
 	passwords      []string // of the user's servers, to be kept out of errors
 
-	mu      sync.Mutex
+	mu      sync.Mutex     // held while something is started
 	closers []func() error // of what is to be closed where a second signal ends the program
 	over    bool           // it ends by itself
 }

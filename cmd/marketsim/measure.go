@@ -88,14 +88,15 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 			needs = append(needs, need)
 		}
 	}
-	on.locks, err = servers.ForLock(ctx, plan.server.locks, needs...)
+	on.locks, err = starting(p, func() (*servers.Locks, error) {
+		return servers.ForLock(ctx, plan.server.locks, needs...)
+	})
 	if errors.Is(err, backend.ErrUnavailable) {
 		return usageError{err}
 	}
 	if err != nil {
 		return err
 	}
-	p.atOnce(on.locks.Close)
 	missing, err := on.locks.Preflight(ctx)
 	if err != nil {
 		return err
@@ -103,16 +104,19 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	for _, without := range missing {
 		fmt.Fprintf(p.stderr, "warning: %s\n", p.discreet(errors.New(without)))
 	}
-	on.market, err = plan.server.start(ctx)
+	on.market, err = starting(p, func() (*backend.Server, error) { return plan.server.start(ctx) })
 	if err != nil {
 		return err
 	}
-	p.atOnce(on.market.Close)
 	most := 1
 	for _, point := range plan.config.Points {
 		most = max(most, point.Markets)
 	}
 	on.sites, err = sites(on.market, plan.options.Keys, most)
+	if most > 1 && on.market.Cluster() != nil && braced(plan.options.Keys) {
+		fmt.Fprintf(p.stderr, "warning: the braces in --prefix %s put all %d markets on one master; without them they are "+
+			"spread\n", plan.config.Prefix, most)
+	}
 	on.options.Dial = on.market.Dialer(plan.config.Prefix)
 	on.options.Servers = lock.Servers{
 		Masters:   servers.Dialers(on.locks.Masters),

@@ -94,7 +94,8 @@ func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []
 	}
 	group(cmd, "Server", func(flags *pflag.FlagSet) {
 		f.server.addPrivate(flags)
-		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default marketsim:{<random>}:)")
+		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default marketsim:{<random>}:, "+
+			"for several markets without braces)")
 	})
 	group(cmd, "Output", f.addOutput)
 	for _, other := range []string{"rate", "stock"} {
@@ -206,7 +207,7 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 
 // plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
-	keys, err := f.keys()
+	keys, err := f.keys(points)
 	if err != nil {
 		return nil, err
 	}
@@ -283,15 +284,22 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of one that is drawn.
-func (f *rowFlags) keys() (market.Keys, error) {
+// keys are those of --prefix, or of one that is drawn. Several markets, which may have to lie on several masters, have
+// braces of their own where they need them.
+func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
 	}
 	var id [4]byte
 	rand.Read(id[:])
+	if slices.ContainsFunc(points, func(p result.Point) bool { return p.Markets > 1 }) {
+		return market.NewKeys("marketsim:" + hex.EncodeToString(id[:]) + ":")
+	}
 	return market.NewKeys("marketsim:{" + hex.EncodeToString(id[:]) + "}:")
 }
+
+// drawnPrefix matches those prefixes and no other program's.
+var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`)
 
 // parseMargin reads --margin, a percentage, as a fraction.
 func (f *rowFlags) parseMargin() (float64, error) {

@@ -10,64 +10,53 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 )
 
-// sites are where so many markets lie, the first under first. On a cluster each lies in the slot of its braces,
-// and they are spread evenly over the masters that there are now. Nothing is drawn: the same cluster and prefix
-// have the same sites.
-func sites(server *backend.Server, first market.Keys, number int) ([]bench.Site, error) {
-	var masters []string
-	if cluster := server.Cluster(); cluster != nil {
-		if prefix := first.Prefix(); backend.Slot(prefix) != backend.Slot(first.Market()) {
-			braced := "{" + strings.TrimSuffix(prefix, ":") + "}:"
-			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, "+
-				"that of what stands between braces: give a prefix such as %s", prefix, quote(braced))}
-		}
-		for _, master := range cluster.Masters() {
-			masters = append(masters, master.Addr)
-		}
-	}
-	var all []bench.Site
+// sites are where so many markets lie, all under the prefix of a run. On a cluster each lies in the slot of its braces.
+// They are spread evenly over the masters that there are now, unless the prefix itself has braces. Nothing is drawn:
+// the same cluster and prefix have the same sites.
+func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
-		keys := first
-		if i > 0 {
-			var err error
-			keys, err = nth(server, first, i, masters)
-			if err != nil {
-				return nil, err
-			}
+		keys := run
+		if number > 1 {
+			keys, err = nth(server, run, i)
 		}
-		all = append(all, bench.Site{
-			Keys: keys,
-			Node: server.Master(keys.Prefix()).Addr,
-			Dial: server.Dialer(keys.Prefix()),
-		})
+		if err != nil {
+			return nil, err
+		}
+		if server.Cluster() != nil && !braced(keys) {
+			prefix := run.Prefix()
+			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that "+
+				"of what stands between braces: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))}
+		}
+		at := keys.Prefix()
+		all = append(all, bench.Site{Keys: keys, Node: server.Master(at).Addr, Dial: server.Dialer(at)})
 	}
 	return all, nil
 }
 
-// nth are the keys of the i-th market after the first, on the i-th master after that of the first if there are several.
-// Their name is the first's with a number, and on a cluster with a second number that takes it to that master.
-func nth(server *backend.Server, first market.Keys, i int, masters []string) (market.Keys, error) {
-	keys, err := numbered(first, fmt.Sprintf("-%d", i+1))
-	if len(masters) < 2 || err != nil {
-		return keys, err
-	}
-	master := func(k market.Keys) string { return server.Cluster().Master(k.Prefix()).Addr }
-	wanted := masters[(slices.Index(masters, master(first))+i)%len(masters)]
-	for k := 1; master(keys) != wanted; k++ {
-		keys, err = numbered(first, fmt.Sprintf("-%d.%d", i+1, k))
-		if err != nil {
-			return keys, err
-		}
-	}
-	return keys, nil
-}
+// braced reports whether all keys lie on one slot of a cluster.
+func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
 
-// numbered are keys whose prefix ends in a number, within its braces if it has any.
-func numbered(keys market.Keys, number string) (market.Keys, error) {
-	prefix := keys.Prefix()
-	end := strings.Index(prefix, "}")
-	if end < 0 {
-		end = len(prefix) - 1 // before the colon
+// nth are the keys of market i, from 0, of a run with several, which begin with the run's prefix. The first has that
+// prefix alone. On a cluster, unless that has braces, each has some of its own, with a second number that takes it to
+// the i-th master after that of the first.
+func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
+	cluster := server.Cluster()
+	switch {
+	case cluster != nil && !braced(run):
+	case i == 0:
+		return run, nil
+	default:
+		return market.NewKeys(fmt.Sprintf("%smarket-%d:", run.Prefix(), i+1))
 	}
-	return market.NewKeys(prefix[:end] + number + prefix[end:])
+	masters := cluster.Masters()
+	at := func(keys market.Keys) int { return slices.Index(masters, cluster.Master(keys.Prefix())) }
+	first, err := market.NewKeys(run.Prefix() + "{market-1}:")
+	if i == 0 || err != nil {
+		return first, err
+	}
+	keys, err := market.NewKeys(fmt.Sprintf("%s{market-%d}:", run.Prefix(), i+1))
+	for k := 1; err == nil && at(keys) != (at(first)+i)%len(masters); k++ {
+		keys, err = market.NewKeys(fmt.Sprintf("%s{market-%d.%d}:", run.Prefix(), i+1, k))
+	}
+	return keys, err
 }

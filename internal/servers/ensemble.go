@@ -72,7 +72,11 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 			return err
 		}
 		e.Members = append(e.Members, m)
-		if err := errors.Join(m.MakeFolder(), e.product.configure(m, i, ports)); err != nil {
+		err := m.MakeFolder()
+		if err == nil {
+			err = e.product.configure(m, i, ports)
+		}
+		if err != nil {
 			return fmt.Errorf("configuring server %d: %w", i+1, err)
 		}
 	}

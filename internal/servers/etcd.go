@@ -38,7 +38,7 @@ func configureEtcd(m *Member, i int, ports []string) error {
 	}
 	client, peer := "http://"+m.addr, "http://127.0.0.1:"+ports[i*2+1]
 	m.Args = []string{
-		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.Folder, "data"),
+		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.Folder.Path, "data"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(all, ","),

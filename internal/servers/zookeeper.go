@@ -52,7 +52,7 @@ func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
 // configureZooKeeper writes zoo.cfg and, for an ensemble, myid. The ports are for clients, for the quorum and for
 // elections.
 func configureZooKeeper(m *Member, i int, ports []string) error {
-	data, file := filepath.Join(m.Folder, "data"), filepath.Join(m.Folder, "zoo.cfg")
+	data, file := filepath.Join(m.Folder.Path, "data"), filepath.Join(m.Folder.Path, "zoo.cfg")
 	m.Args = []string{
 		"-Xmx256m", "-XX:+UseSerialGC",
 		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -39,14 +38,14 @@ type Process struct {
 	Env           []string // in place of this process's; nil: that
 	Input         string   // which it reads from its standard input each time it starts; nobody else sees it
 	Stdin, Stdout *os.File // nil: Input, and what Log keeps the end of
-	Folder        string   // in which it runs; empty: a temporary one of its own, which Close removes
+	Folder        *Folder  // in which it runs, and whose mark it inherits; nil: one of its own, which Close removes
 
 	// Ready says why the process with this id does not serve yet. If it is nil, it serves at once.
 	Ready func(ctx context.Context, pid int) error
 
-	mu  sync.Mutex
-	run *run     // the last one; nil: none
-	own *os.File // what marks Folder as a temporary one in use
+	mu   sync.Mutex
+	run  *run // the last one; nil: none
+	owns bool // Folder is its own
 }
 
 // run is one execution of a program.
@@ -56,38 +55,21 @@ type run struct {
 	exited chan struct{} // closed when the process has been reaped
 }
 
-// MakeFolder makes the temporary folder, if there is no folder yet. It first removes those of processes that
-// were killed before they could do so themselves.
+// MakeFolder makes the folder of its own, if there is no folder yet.
 func (p *Process) MakeFolder() (err error) {
-	if p.Folder != "" {
+	if p.Folder != nil {
 		return nil
 	}
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "marketsim-*-*", inUse)) // its pattern is right
-	for _, mark := range left {
-		removeUnused(mark)
-	}
-	p.Folder, err = os.MkdirTemp("", "marketsim-"+p.Name+"-")
-	if err == nil {
-		p.own, err = markInUse(p.Folder)
-	}
-	if err != nil {
-		return fmt.Errorf("making a folder for %s: %w", p.Program, err)
-	}
-	return nil
+	p.Folder, err = MakeFolder(p.Name)
+	p.owns = err == nil
+	return err
 }
-
-// inUse is a file in each temporary folder. On Unix it is locked by this process, and by the server that
-// inherits it, until both are gone.
-const inUse = "in-use"
 
 // Start starts the process and returns when it serves, within a minute. The error holds the last lines of its log if
 // it ends instead.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.MakeFolder(); err != nil {
-		return err
-	}
 	if err := p.begin(); err != nil || p.Ready == nil {
 		return err
 	}
@@ -108,16 +90,38 @@ func (p *Process) Start(ctx context.Context) error {
 	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.run.log)
 }
 
+// Run runs the process to its end, and kills it when the context ends. The error holds the last lines of its log if it
+// has failed.
+func (p *Process) Run(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.begin(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), p.run.kill())
+	case <-p.run.exited:
+	}
+	if state := p.run.cmd.ProcessState; !state.Success() {
+		return fmt.Errorf("%s: %v; the end of its log:\n%s", p.Program, state, p.run.log)
+	}
+	return nil
+}
+
 // begin starts the program.
 func (p *Process) begin() error {
+	if err := p.MakeFolder(); err != nil {
+		return err
+	}
 	r := &run{cmd: exec.Command(p.Program, p.Args...), log: &tail{}, exited: make(chan struct{})}
-	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = p.Folder, p.Env, r.log, r.log
+	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = p.Folder.Path, p.Env, r.log, r.log
 	r.cmd.Stdin = strings.NewReader(p.Input)
 	if p.Stdin != nil {
 		r.cmd.Stdin, r.cmd.Stdout = p.Stdin, p.Stdout
 	}
 	r.cmd.WaitDelay = stopGrace // a child that outlives its killer's pipe must not delay Wait
-	detach(r.cmd, p.own)
+	detach(r.cmd, p.Folder.mark)
 	started := make(chan error)
 	go r.wait(started)
 	if err := <-started; err != nil {
@@ -194,9 +198,8 @@ func (p *Process) Close() (err error) {
 	if p.run != nil {
 		err = p.run.close()
 	}
-	if p.own != nil {
-		p.own.Close() // Windows removes no open file
-		err = errors.Join(err, os.RemoveAll(p.Folder))
+	if p.owns {
+		err = errors.Join(err, p.Folder.Remove())
 	}
 	return err
 }

@@ -3,47 +3,49 @@
 package backend
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 )
 
-// detach gives the child a process group of its own, and a file that it keeps open, if that is not nil.
+// detach gives the child a process group of its own, and a file that it keeps open.
 func detach(cmd *exec.Cmd, inherits *os.File) {
 	cmd.SysProcAttr = attributes()
-	if inherits != nil {
-		cmd.ExtraFiles = []*os.File{inherits}
-	}
+	cmd.ExtraFiles = []*os.File{inherits}
 }
 
-// markInUse locks the folder's mark, which gets its name only then: one that is not locked is in use no more.
+// markInUse makes the folder's mark and locks it. It fails if the folder is removed meanwhile.
 func markInUse(folder string) (*os.File, error) {
-	mark, err := os.CreateTemp(folder, "")
+	mark, err := os.OpenFile(filepath.Join(folder, inUse), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	err = syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		err = os.Rename(mark.Name(), filepath.Join(folder, inUse))
+		_, err = os.Lstat(mark.Name()) // who locked it before has removed it
 	}
 	return mark, err
 }
 
-// removeUnused removes the folder of a mark, unless it is in use or another user's.
-func removeUnused(path string) {
-	folder := filepath.Dir(path)
+// removeUnused removes a folder, unless it is in use or another user's. Without a mark it is removed if it is empty.
+func removeUnused(folder string) {
 	info, err := os.Lstat(folder)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 		return
 	}
-	mark, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	mark, err := os.OpenFile(filepath.Join(folder, inUse), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		_ = syscall.Rmdir(folder)
+	}
 	if err != nil {
 		return
 	}
 	defer mark.Close()
 	if syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-		_ = os.RemoveAll(folder) // what cannot be removed now stays for the next start
+		_ = removeFolder(folder) // what cannot be removed now stays for the next start
 	}
 }
 

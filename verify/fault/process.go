@@ -24,7 +24,7 @@ type process struct {
 }
 
 // startProcess starts this program in a folder, as a client.
-func startProcess(folder string) (*process, error) {
+func startProcess(folder *backend.Folder) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

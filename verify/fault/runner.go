@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -34,7 +33,9 @@ const (
 // concurrent use.
 type Runner struct {
 	redis  *backend.Server
-	folder string
+	folder *backend.Folder
+
+	playing sync.RWMutex // locked for reading while scenarios are played
 
 	mu     sync.Mutex
 	locks  map[lock.Need]*servers.Locks // what locks need
@@ -53,7 +54,7 @@ func StartRunner(ctx context.Context) (*Runner, error) {
 
 // newRunner returns a runner whose markets live on a server, which it closes.
 func newRunner(server *backend.Server) (*Runner, error) {
-	folder, err := os.MkdirTemp("", "marketsim-faults-")
+	folder, err := backend.MakeFolder("faults")
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
@@ -70,15 +71,18 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest) error {
 	return err
 }
 
-// Close ends the servers.
+// Close ends the servers. It waits for a Run that is under way, whose context has ended: each scenario ends the servers
+// and clients of its own.
 func (r *Runner) Close() error {
+	r.playing.Lock()
+	defer r.playing.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	errs := []error{r.redis.Close(), os.RemoveAll(r.folder)}
+	errs := []error{r.redis.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.folder.Remove())...)
 }
 
 // prefix returns a new setup's prefix.
@@ -175,6 +179,8 @@ func (r *Runner) run(
 	parallel int,
 	found func(verify.Finding),
 ) ([]verify.Finding, error) {
+	r.playing.RLock()
+	defer r.playing.RUnlock()
 	ctx, fail := context.WithCancelCause(asked)
 	defer fail(nil)
 	findings, stopped := make([]verify.Finding, len(cells)), false

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
@@ -42,18 +43,25 @@ func (Starter) Name() backend.Name { return backend.NameContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
-// engine cannot run the image.
+// engine cannot run the image. It first removes those of processes of this machine that were killed.
 //
 // It turns testcontainers' log off, which reports every step on stderr. The switch is process-wide, because
 // testcontainers reports which engine it found to its default logger, whatever logger a container is given.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
-	if err := findEngine(ctx); err != nil {
+	engine, err := findEngine(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer engine.Close()
+	maker, err := process("self")
+	if err == nil { // else this is not Linux, and none is found again
+		removeAbandoned(ctx, engine.Client, maker)
+	}
 	image := cmp.Or(s.Image, DefaultImage)
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+	limited, end := context.WithTimeout(ctx, startTimeout)
+	defer end()
+	starting, hooks := uncut(limited)
 	password := rand.Text()
 	c, err := redis.Run(starting, image,
 		// In a file, because the engine shows arguments and variables to all its users, and the machine the arguments.
@@ -61,13 +69,16 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 			Reader: strings.NewReader("requirepass " + password), ContainerFilePath: config, FileMode: 0o644,
 		}),
 		testcontainers.WithCmdArgs(config, "--save", "", "--appendonly", "no"),
+		testcontainers.WithLabels(map[string]string{makerLabel: maker}),
+		testcontainers.WithAdditionalLifecycleHooks(hooks),
 		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
 			loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 			c.PortBindings = network.PortMap{network.MustParsePort("6379/tcp"): {{HostIP: loopback}}}
 		}))
 	if err != nil {
 		// Mostly an image that is not here and cannot be pulled.
-		return nil, errors.Join(fmt.Errorf("%s in Docker is %w: %w", image, backend.ErrUnavailable, err), remove(c))
+		err = fmt.Errorf("%s in Docker is %w: %w", image, backend.ErrUnavailable, backend.OfContext(limited, err))
+		return nil, errors.Join(err, remove(c))
 	}
 	addr, err := c.PortEndpoint(starting, "6379/tcp", "")
 	if err != nil {
@@ -77,9 +88,30 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	return backend.NewServer(backend.NameContainer, target, image+" in Docker", func() error { return remove(c) }), nil
 }
 
+// uncut returns the context of a start that ends as ctx does, and hooks that keep it from ending between the request
+// for a container and the answer, which alone says what there is to be removed.
+func uncut(ctx context.Context) (context.Context, testcontainers.ContainerLifecycleHooks) {
+	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	before := func(context.Context, testcontainers.ContainerRequest) error {
+		if !stop() {
+			return context.Cause(ctx)
+		}
+		time.AfterFunc(startTimeout, cancel) // a hung engine never answers
+		return nil
+	}
+	after := func(context.Context, testcontainers.Container) error {
+		context.AfterFunc(ctx, cancel)
+		return ctx.Err()
+	}
+	return starting, testcontainers.ContainerLifecycleHooks{
+		PreCreates: []testcontainers.ContainerRequestHook{before}, PostCreates: []testcontainers.ContainerHook{after},
+	}
+}
+
 // findEngine returns within 3 seconds whether a Docker engine answers. It goes first because redis.Run would ask with
 // no time limit; testcontainers keeps what it finds.
-func findEngine(ctx context.Context) (err error) {
+func findEngine(ctx context.Context) (engine *testcontainers.DockerClient, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	// testcontainers panics when an engine that has answered once stops answering before the time is up.
@@ -88,14 +120,14 @@ func findEngine(ctx context.Context) (err error) {
 			err = fmt.Errorf("a Docker engine is %w: %v", backend.ErrUnavailable, r)
 		}
 	}()
-	_, err = testcontainers.NewDockerClientWithOpts(ctx)
+	engine, err = testcontainers.NewDockerClientWithOpts(ctx)
 	if err == nil { // it does not say that the time was up
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("a Docker engine is %w: %w", backend.ErrUnavailable, err)
+		return nil, fmt.Errorf("a Docker engine is %w: %w", backend.ErrUnavailable, err)
 	}
-	return nil
+	return engine, nil
 }
 
 // remove works after the run's context has ended, too.
@@ -105,8 +137,8 @@ func remove(c *redis.RedisContainer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	err := testcontainers.TerminateContainer(c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
-	if err != nil {
+	err := c.Terminate(ctx, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
+	if err != nil && !errdefs.IsNotFound(err) { // somebody else may have removed it
 		return fmt.Errorf("removing the Redis container: %w", err)
 	}
 	return nil
