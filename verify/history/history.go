@@ -14,8 +14,8 @@
 //	       "outcome":"applied"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
-// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the byte,
-// as a Recorder writes it. A number or a text that was changed into another one may pass.
+// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the
+// byte, as a Recorder writes it. A number or a text that was changed into another one may pass.
 //
 // [Check] judges five parts, each by itself:
 //
@@ -425,8 +425,8 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	return l.Final != nil, nil
 }
 
-// written reports whether a text is how the line is written. An encoder writes what is no UTF-8 as an escape sequence, and
-// what is read of that as it is.
+// written reports whether a text is how the line is written. An encoder writes what is no UTF-8 as an escape sequence,
+// and what is read of that as it is.
 func (l *line) written(text []byte) bool {
 	again, err := json.Marshal(l)
 	again = append(again, '\n')

@@ -165,8 +165,10 @@ func TestDamaged(t *testing.T) {
 		{"a large item", replace(`"item":1`, `"item":10000000001`), "line 2: no worker of such a row"},
 		{"a high price", replace(`"price":40`, `"price":1000000000001`), "line 4: no worker of such a row"},
 		{"a number that is none", replace(`"price":40`, `"price":1e99`), "line 4: it cannot be read"},
-		{"an unknown field", replace(`"end":20`, `"end":20,"enp":3`), `line 4: it cannot be read: the field "enp" is unknown`},
-		{"a field's name destroyed", replace(`"price"`, `"prize"`), `line 4: it cannot be read: the field "prize" is unknown`},
+		{"an unknown field", replace(`"end":20`, `"end":20,"enp":3`),
+			`line 4: it cannot be read: the field "enp" is unknown`},
+		{"a field's name destroyed", replace(`"price"`, `"prize"`),
+			`line 4: it cannot be read: the field "prize" is unknown`},
 		{"no start", replace(`"start":10,`, ``), "line 4: a field is missing"},
 		{"no price", replace(`"price":40,`, ``), "line 4: no worker of such a row"},
 		{"no buyer", replace(`"buyer":2,`, ``), "line 7: no worker of such a row"},
@@ -277,7 +279,8 @@ func TestReadIsBounded(t *testing.T) {
 	second, _, _ := bytes.Cut(rest, []byte("\n"))
 	ctx, cancel := context.WithCancel(t.Context())
 	from := io.MultiReader(bytes.NewReader(append(first, '\n')), calls(cancel), endless(string(second)+"\n"))
-	if _, err = read(ctx, from); !errors.Is(err, context.Canceled) {
+	_, err = read(ctx, from)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted while it reads: %v", err)
 	}
 }
