@@ -94,8 +94,8 @@ func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []
 	}
 	group(cmd, "Server", func(flags *pflag.FlagSet) {
 		f.server.addPrivate(flags)
-		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default marketsim:{<random>}:, "+
-			"for several markets without braces)")
+		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" "+
+			"(default marketsim:{<random>}:; several markets: no braces)")
 	})
 	group(cmd, "Output", f.addOutput)
 	for _, other := range []string{"rate", "stock"} {
