@@ -20,7 +20,9 @@ func TestReplicated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spec := range []string{"lua:replicas=1", "fine:set-px:replicas=1"} {
+	for _, spec := range []string{
+		"lua:replicas=1", "fine:set-px:replicas=1", "fine:set-px:after-unknown=kill:replicas=1",
+	} {
 		alone := newFixture(t, master)
 		err := parse(t, spec).CheckServer(t.Context(), alone.conn.Client, alone.keys)
 		if !errors.Is(err, backend.ErrUnavailable) {

@@ -252,7 +252,9 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 		}
 	}
 	if s.params.Text(unknownParam) == unknownKill {
-		return checkKill(ctx, rdb)
+		if err := checkKill(ctx, rdb); err != nil {
+			return err
+		}
 	}
 	if n := s.params.Count(replicasParam); n > 0 {
 		return checkReplicas(ctx, rdb, n)
