@@ -32,7 +32,7 @@ func Example_defaults() {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: silent.Addr().String(), MaxRetries: -1, ReadTimeout: time.Second, ContextTimeoutEnabled: enabled,
 		})
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // dialling takes less
 		start := time.Now()
 		_ = rdb.Get(ctx, "key").Err()
 		fmt.Printf("ContextTimeoutEnabled %v: the deadline ended the wait: %v\n", enabled, time.Since(start) < time.Second)

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -132,10 +133,11 @@ func (p parentProcess) kill(t *testing.T) {
 	}
 	_ = p.Wait() // it was killed, and says so
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		// The threads of a process that has ended may hold its files for a moment longer.
-		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.server))
+		// A process that is about to end holds its files for a moment longer, and so do its threads.
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.server))
 		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.server))
-		if len(files) == 0 && len(threads) <= 1 {
+		ended := len(stat) == 0 || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X "))
+		if ended && len(threads) <= 1 {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -251,7 +251,7 @@ func TestFindings(t *testing.T) {
 // compare plays cells and compares what they show with a table.
 func compare(t *testing.T, runner *Runner, table *verify.Faults, cells []cell) {
 	t.Helper()
-	found, err := runner.run(t.Context(), cells, 2*Parallel, nil)
+	found, err := runner.run(t.Context(), cells, 3*Parallel, nil)
 	if err != nil {
 		t.Error(err)
 	}

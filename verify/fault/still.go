@@ -17,11 +17,11 @@ type stillness struct {
 
 func watchStillness() stillness {
 	s := stillness{make(chan struct{}), make(chan time.Duration)}
+	last := time.Now() // before the goroutine begins, which a machine that stands still delays
 	go func() {
 		ticks := time.NewTicker(lookEvery)
 		defer ticks.Stop()
 		var longest time.Duration
-		last := time.Now()
 		for looks := true; looks; {
 			select {
 			case <-ticks.C:
