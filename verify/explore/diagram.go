@@ -27,7 +27,7 @@ func (r *Report) String() (text string) {
 
 // Bound is the sentence that belongs to each "nothing was found": how far was looked, and what was taken for granted.
 func (r *Report) Bound() string {
-	found, of, stopped := "nothing in", "", ""
+	found, of, lost, stopped := "nothing in", "", "", ""
 	switch {
 	case len(r.Found) > 0:
 		found = fmt.Sprintf("harm in %d of", r.Harmful)
@@ -37,14 +37,17 @@ func (r *Report) Bound() string {
 	if r.Faults > 0 {
 		of = " of these kinds (" + strings.Trim(fmt.Sprint(r.Bounds.Of), "[]") + ")"
 	}
+	if r.Lost > 0 {
+		lost = fmt.Sprintf(", except below %d points of %d, to which the clients did not come again", r.Lost, r.Points)
+	}
 	if r.Stopped != "" {
 		stopped = "; stopped by " + r.Stopped
 	}
 	late := 2 * max(r.Program.Lease, r.Program.Reply)
-	return fmt.Sprintf("%s %s, within %s and %s%s; "+
+	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
 		"a late request comes within %s after its client has given up; commands take no time; timers fire in order, "+
 		"also during a pause; pushes arrive at once; the server is miniredis%s",
-		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of,
+		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of, lost,
 		late, stopped)
 }
 

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
@@ -24,7 +25,9 @@ type asked struct {
 // keys are those that a request uses: true if it writes.
 type keys map[string]bool
 
-const everything = "*" // the key of what conflicts with each other request
+// everything is the key of what conflicts with each other request, and theTime of what looks at a clock or at how long
+// something lasts.
+const everything, theTime = "*", "the time"
 
 // of are the keys of a request that have been seen so far.
 func (l *learned) of(r *request) keys {
@@ -98,3 +101,48 @@ func anonymous(text string) string {
 	}
 	return token.ReplaceAllLiteralString(text, "~")
 }
+
+// asks are what clients have asked since something changed. While a lock is held, its waiters ask the same again and
+// again, some of them after delays that differ from run to run. Each of them asks twice by choice; what they ask after
+// that is executed without one, because nothing can come between that could not have come before.
+type asks struct {
+	replies map[asked]string
+	points  map[string]bool // at which a client was about to ask again
+	again   int             // how often one has asked without a choice
+}
+
+// asksAgain reports whether a client is about to ask at a point where it has asked before, with the same to choose
+// from, the same requests that wait, and the same at its server.
+func (s *search) asksAgain(w *world, options []choice) bool {
+	r := w.next(options[0].n)
+	if options[0].what != deliver || r == nil || r.rest {
+		return false
+	}
+	is := asked{r.client, r.String()}
+	if _, before := w.asks.replies[is]; !before || s.uses[is][theTime] {
+		return false
+	}
+	r.server.Do("TIME") // what has expired goes
+	point := fmt.Sprint(options, w.pending()) + r.server.redis.Dump()
+	if w.asks.points[point] {
+		return true
+	}
+	w.asks.points[point] = true
+	return false
+}
+
+// heard notes a reply, which may be the same as before, and forgets what was before where it is not.
+func (a *asks) heard(r *request) {
+	is, reply := asked{r.client, r.String()}, string(r.answer)
+	before, known := a.replies[is]
+	if known && before == reply {
+		return
+	}
+	if known || a.replies == nil {
+		a.replies = map[asked]string{}
+	}
+	a.replies[is], a.points = reply, map[string]bool{}
+}
+
+// changed forgets them, because what was chosen is not the delivery of a request.
+func (a *asks) changed() { a.replies, a.points = nil, nil }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -32,6 +33,9 @@ type Report struct {
 	Harmful             int     // of these
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
+	// Points is at how many points there was a choice, and Lost at how many of these one was given up, because the choices
+	// before it did not lead there again: chance in the clients.
+	Points, Lost int
 }
 
 // A Found is the shortest schedule to a harm.
@@ -47,7 +51,8 @@ type search struct {
 	Report // so far
 	t      *testing.T
 	learned
-	path       []node                 // of the schedule that is run
+	path       []node // of the schedule that is run
+	chance     chance
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
 	progress   atomic.Int64
@@ -58,8 +63,8 @@ type search struct {
 type node struct {
 	options []choice
 	at      int
-	clock   time.Duration
-	pending []string // what each client wants to send
+	pending []string // what each client wants to send, whatever numbers are in it
+	lost    bool     // one of its choices was given up
 }
 
 // Search goes through the schedules of a program. What it finds is no failure: see Report. An error says why nothing
@@ -89,8 +94,8 @@ func newSearch(t *testing.T, p Program, b Bounds) *search {
 // real socket does not end.
 func (s *search) guarded(run func() error) error {
 	s.t.Setenv("GODEBUG", "randseednop=0")
-	backend.QuietLogs()                // the search breaks connections all the time
-	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
+	backend.QuietLogs() // the search breaks connections all the time
+	defer withoutNames()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
 	done := make(chan error, 1)
@@ -120,6 +125,17 @@ func (s *search) guarded(run func() error) error {
 		"or has connected by itself and not by Session.Dial, so that nothing can be concluded", s.silence)
 }
 
+// withoutNames lets no name be looked up until it is told to: go-redis looks up the name of its address, whoever dials,
+// and a bubble would wait for somebody else's server.
+func withoutNames() (again func()) {
+	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no names are looked up while schedules are explored")
+	}}
+	return func() { net.DefaultResolver = before }
+}
+
 // run raises the bounds until a harm is found, or the last ones are reached.
 func (s *search) run() error {
 	b := s.Bounds
@@ -131,7 +147,10 @@ func (s *search) run() error {
 		for preemptions := range b.Preemptions + 1 {
 			s.Preemptions, s.Faults = preemptions, faults
 			for again := true; again; again = s.sum() && s.Stopped == "" {
-				if err := s.pass(); err != nil {
+				err := s.pass()
+				if errors.Is(err, errChance) && len(s.Found) > 0 { // what was found was seen
+					s.Stopped = err.Error()
+				} else if err != nil {
 					return err
 				}
 			}
@@ -181,28 +200,51 @@ func follow(steps []string) func(*world, []choice) (choice, error) {
 
 // pass goes through all schedules within the bounds of this pass.
 func (s *search) pass() error {
-	s.Schedules, s.Harmful, s.path = 0, 0, s.path[:0]
+	s.Schedules, s.Harmful, s.path, s.chance = 0, 0, s.path[:0], chance{}
 	for more := true; more; more = s.backtrack() {
 		if s.Schedules == s.Bounds.Schedules {
 			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
 			break
 		}
+		if err := s.comesThere(); err != nil {
+			return err
+		}
+	}
+	s.Points, s.Lost = s.chance.sum()
+	return s.chance.enough()
+}
+
+// comesThere runs the schedule of the path, up to three times if it does not come to the path's end: each is judged.
+func (s *search) comesThere() error {
+	for range tries {
+		s.chance.differs = ""
 		w, violations, err := s.schedule(s.choose)
 		if err != nil {
 			return err
 		}
-		s.Schedules++
-		s.Harmful += min(1, len(violations))
-		for _, v := range violations {
-			if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Harm == v.Harm }) {
-				s.Found = append(s.Found, Found{
-					Violation: v, Preemptions: w.preemptions, Faults: w.faults,
-					Token: written(s.Program, w.steps), Diagram: w.diagram([]verify.Violation{v}),
-				})
-			}
+		s.found(w, violations)
+		if len(w.steps) < len(s.path) && s.chance.differs == "" {
+			s.chance.differs = "the clients ended before that"
+		}
+		if s.chance.differs == "" {
+			s.Schedules++
+			s.Harmful += min(1, len(violations))
+			return nil
 		}
 	}
-	return nil
+	return s.chance.lose(s.path)
+}
+
+// found keeps the first schedule to each harm.
+func (s *search) found(w *world, violations []verify.Violation) {
+	for _, v := range violations {
+		if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Harm == v.Harm }) {
+			s.Found = append(s.Found, Found{
+				Violation: v, Preemptions: w.preemptions, Faults: w.faults,
+				Token: written(s.Program, w.steps), Diagram: w.diagram([]verify.Violation{v}),
+			})
+		}
+	}
 }
 
 // backtrack makes the next choice at the last point that has one left. It reports false where none is.
@@ -216,18 +258,25 @@ func (s *search) backtrack() bool {
 	return false
 }
 
-// choose is the next choice: of the path, and then the first.
-// Where the path has been before, the point must be the same.
+// choose is the next choice: of the path, and then the first. Where the path has been before, the point must be the
+// same, whenever it came; from one that is not the schedule goes on with the first choices.
 func (s *search) choose(w *world, options []choice) (choice, error) {
-	depth, clock, pending := len(w.steps), time.Since(w.begin), w.pending()
+	depth, pending := len(w.steps), w.pending()
+	for i, line := range pending {
+		pending[i] = number.ReplaceAllLiteralString(line, "0")
+	}
+	if s.chance.differs != "" {
+		return options[0], nil
+	}
 	if depth == len(s.path) {
-		s.path = append(s.path, node{options, 0, clock, pending})
+		s.path = append(s.path, node{options: options, pending: pending})
+		s.chance.met(depth)
 	}
 	n := &s.path[depth]
-	if n.clock != clock || !slices.Equal(n.options, options) || !slices.Equal(n.pending, pending) {
-		return choice{}, fmt.Errorf("the same choices do not lead to the same point, so that nothing can be concluded: "+
-			"step %d came at %s, where clients sent %q and the choices were %v, and now at %s with %q and %v",
-			depth+1, n.clock, n.pending, n.options, clock, pending, options)
+	if !slices.Equal(n.options, options) || !slices.Equal(n.pending, pending) {
+		s.chance.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
+			depth+1, n.pending, n.options, pending, options)
+		return options[0], nil
 	}
 	return n.options[n.at], nil
 }
@@ -246,6 +295,10 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 			s.redis = append(s.redis, embedded.Memory(s.scripts...))
 		}
 	}
+	// A client of go-redis that waits for its turn at a pool leaves a timer of its bubble in a sync.Pool, which would end
+	// the process in the next one. The second collection empties it.
+	runtime.GC()
+	runtime.GC()
 	synctest.Test(s.t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, 1)
 		//lint:ignore SA1019 libraries draw their delays and tokens from the source of the process
@@ -278,13 +331,17 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 			}
 			continue
 		}
+		if len(w.steps) == mostSteps || w.asks.again == mostAgain {
+			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, or for too long; "+
+				"the last are %q", len(w.steps)+w.asks.again, w.pending())
+		}
+		if s.asksAgain(w, options) {
+			w.askAgain(w.next(options[0].n))
+			continue
+		}
 		c, err := choose(w, options)
 		if err != nil {
 			return err
-		}
-		if len(w.steps) == mostSteps {
-			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, or for too long; "+
-				"the last are %q", mostSteps, w.pending())
 		}
 		r := w.request(c)
 		if r != nil && c.what == Split {

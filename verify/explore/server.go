@@ -148,6 +148,9 @@ func (s *Server) note(cmd string, args []string) {
 	if !known {
 		keys = []string{everything}
 	}
+	if slices.Contains([]string{"TIME", "TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}, strings.ToUpper(cmd)) {
+		s.world.uses.add(theTime, false)
+	}
 	for _, key := range keys {
 		s.world.uses.add(s.named(key), !s.redis.Server().IsReadOnlyCommand(cmd) && cmd != "WATCH")
 	}

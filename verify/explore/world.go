@@ -16,8 +16,8 @@ import (
 
 // tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant.
 // patience is how long nothing may happen before a client is taken for one that never ends, and mostSteps how much
-// may. nobody is no client.
-const tick, patience, mostSteps, nobody = time.Microsecond, time.Minute, 5000, -1
+// may, and mostAgain how often clients may ask again. nobody is no client.
+const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
 type world struct {
@@ -36,8 +36,9 @@ type world struct {
 	preemptions, faults int
 	events              []noted // what has happened
 	accepted            int     // connections
-	uses                keys    // of the request that is executed
-	lacks               string  // a command that the servers do not know
+	asks                asks
+	uses                keys   // of the request that is executed
+	lacks               string // a command that the servers do not know
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
@@ -213,6 +214,9 @@ func (w *world) do(c choice, r *request) {
 	if c.isFault() || c.what == wake || c.what == arrive {
 		w.last = now
 	}
+	if c.what != deliver {
+		w.asks.changed()
+	}
 	if c.what == arrive {
 		r.held = false
 		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
@@ -291,6 +295,9 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Unlock()
 	r.server.execute(r)
 	w.uses = nil
+	if how == deliver {
+		w.asks.heard(r)
+	}
 	then := map[Fault]string{
 		Lose:   "*executed, the reply is lost*",
 		Die:    "*executed, then the client dies*",
@@ -304,6 +311,16 @@ func (w *world) execute(r *request, how Fault) {
 	case Die:
 		w.kill(r.client)
 	}
+}
+
+// askAgain has a server execute what a client asks again, which nobody chooses.
+func (w *world) askAgain(r *request) {
+	w.asks.again++
+	r.waiting = r.waiting[1:]
+	r.answer = nil
+	r.server.execute(r)
+	w.asks.heard(r)
+	w.settle()
 }
 
 // kill ends a client: its connections break, and what it is told from now on nobody hears.

@@ -1,0 +1,70 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// tries is how often a schedule may miss the point that it has to come to, before its choice is given up.
+const tries = 3
+
+// number matches what may differ in a request that is sent again: a delay, a time, a number of somebody's choice.
+var number = regexp.MustCompile(`[0-9]+`)
+
+// A chance counts at which points of a pass a choice was given up, because clients did something else there than before:
+// they draw delays that nobody can seed, go through maps, or have goroutines side by side.
+type chance struct {
+	points, lost []int  // at each depth
+	differs      string // how the schedule that is run differs from its path; empty: it does not
+	example      string // how one did that was given up
+}
+
+// met counts a new point.
+func (c *chance) met(depth int) {
+	for len(c.points) <= depth {
+		c.points, c.lost = append(c.points, 0), append(c.lost, 0)
+	}
+	c.points[depth]++
+}
+
+// lose gives up the last choice of a path. An error says that this happens so often that it is no chance.
+func (c *chance) lose(path []node) error {
+	depth := len(path) - 1
+	c.example = fmt.Sprintf("at step %d of %d: %s", depth+1, len(path), c.differs)
+	if last := &path[depth]; !last.lost {
+		last.lost = true
+		c.lost[depth]++
+	}
+	if points, lost := c.sum(); lost > 100 && 2*lost > points {
+		return c.tooMany(lost, points)
+	}
+	return nil
+}
+
+// sum is how many points there were, and how many were lost.
+func (c *chance) sum() (points, lost int) {
+	for depth, n := range c.points {
+		points, lost = points+n, lost+c.lost[depth]
+	}
+	return points, lost
+}
+
+// enough returns an error where a choice was lost at more than a tenth of the points at one depth: what would have come
+// after each is most of what there is near the start, and little near the end.
+func (c *chance) enough() error {
+	for depth, n := range c.points {
+		if 10*c.lost[depth] > n {
+			return c.tooMany(c.lost[depth], n)
+		}
+	}
+	return nil
+}
+
+// errChance is what tooMany returns.
+var errChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
+
+func (c *chance) tooMany(lost, of int) error {
+	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; usually a client draws delays or numbers "+
+		"from math/rand/v2, goes through a map, or sends from several goroutines at once", errChance, lost, of, c.example)
+}
