@@ -47,6 +47,8 @@ type Program struct {
 	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
 	// by default.
 	Resends bool
+	// Observed says that Session.Seen is asked for: what each request has changed at the servers of the locks is noted.
+	Observed bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -61,8 +63,9 @@ type Trial struct {
 	Plain func() error
 }
 
-// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others that
-// have ended when Do returns. Do returns what it was told, for the diagram. Its context ends when the search kills it.
+// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others. Do
+// returns what it was told, for the diagram. Its context is the client's life: it ends when the search kills it, and
+// when the schedule is over. Its goroutines end with that.
 type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
@@ -72,6 +75,7 @@ type Client struct {
 type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
+	Together    int     // how many of both; 0: as many as there may be of each
 	Of          []Fault // which; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
 	Schedules   int     // the search stops after so many; 0: 1,000,000

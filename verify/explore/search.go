@@ -145,6 +145,9 @@ func (s *search) run() error {
 	}
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
+			if b.Together > 0 && preemptions+faults > b.Together {
+				continue
+			}
 			s.Preemptions, s.Faults = preemptions, faults
 			for again := true; again; again = s.sum() && s.Stopped == "" {
 				err := s.pass()
@@ -287,7 +290,8 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 	w = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
-			err = fmt.Errorf("a client left goroutines behind that never end, or never returns itself: %v", stuck)
+			err = fmt.Errorf("a client left goroutines behind that do not end with its life, the context that it has, "+
+				"or never returns itself (%v): %s", stuck, w.left())
 		}
 	}()
 	if s.redis == nil {

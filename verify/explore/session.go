@@ -75,3 +75,33 @@ func (s *Session) now() client {
 	defer s.world.mu.Unlock()
 	return *s.world.clients[s.client]
 }
+
+// Seen is what the servers of the locks have seen of a client so far, in a program that is Observed.
+type Seen struct {
+	Requests int       // that were executed
+	Changes  int       // of these, those that changed what is stored, or when it expires
+	Expires  time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
+	Faults   int       // that have happened so far, to whomever
+	Calm     time.Time // since when no fault is under way; zero: one is
+
+	// Since the last call of Waits:
+	Gap      time.Duration // the longest time between two of its requests
+	Changed  time.Time     // when it first changed something; zero: it has not
+	Later    bool          // it has sent something a tenth of a lease after that, or later
+	Listened bool          // it has subscribed, or has waited in a server
+}
+
+// Seen tells what has been seen of the client.
+func (s *Session) Seen() Seen {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.seen(s.client)
+}
+
+// Waits begins anew with what Seen tells since its last call.
+func (s *Session) Waits() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	o := &s.world.clients[s.client].observed
+	o.last, o.mark = time.Now(), mark{}
+}

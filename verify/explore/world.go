@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"testing"
@@ -54,6 +55,7 @@ type client struct {
 	pauses      int       // so far
 	readsClock  bool
 	clock       time.Duration // that its clock is ahead; below 0: behind
+	observed    observation
 }
 
 // alive reports whether a client has neither ended nor died.
@@ -77,13 +79,13 @@ func newWorld(t *testing.T, s *search) *world {
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})
-		go func() {
+		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
 			told := c.Do(ctx, &Session{T: t, world: w, client: i})
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.clients[i].told, w.clients[i].ended = told, true
 			wire.Signal(w.arrived)
-		}()
+		})
 		w.settle()
 	}
 	w.last = time.Now()
@@ -142,6 +144,9 @@ func (w *world) delayed(i int) (all []*request) {
 // ages notes who has given up waiting for a late request, and loses those that are too old to come.
 func (w *world) ages() {
 	now := time.Now()
+	for _, s := range w.servers {
+		s.expire()
+	}
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
 		if r.gaveUp.IsZero() && r.Broken() {
 			r.gaveUp = now
@@ -172,6 +177,13 @@ func (w *world) wait(leases time.Duration) bool {
 	for _, r := range w.late {
 		if lost := w.lostAt(r); !r.gaveUp.IsZero() && lost.Before(until) {
 			until = lost
+		}
+	}
+	for _, s := range w.servers {
+		for _, p := range s.parked {
+			if !p.until.IsZero() && p.until.Before(until) {
+				until = p.until
+			}
 		}
 	}
 	select {
@@ -293,7 +305,7 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf, r.answer = how != deliver && how != Split, nil
 	w.mu.Unlock()
-	r.server.execute(r)
+	w.observe(r, func() { r.server.execute(r) })
 	w.uses = nil
 	if how == deliver {
 		w.asks.heard(r)
@@ -318,7 +330,7 @@ func (w *world) askAgain(r *request) {
 	w.asks.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
-	r.server.execute(r)
+	w.observe(r, func() { r.server.execute(r) })
 	w.asks.heard(r)
 	w.settle()
 }
