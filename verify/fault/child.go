@@ -36,6 +36,7 @@ type clientConfig struct {
 	Clock     time.Duration // how far its wall clock is ahead
 	Tick      time.Duration // between two readings of it that differ; 0: they always may
 	Resend    bool          // its client sends a command again by itself, as go-redis does by default
+	Once      bool          // it tries for a lock once, and does not wait
 	Patience  time.Duration // how long it waits for a reply; 0: as every client of marketsim
 }
 
@@ -215,6 +216,9 @@ func (c *served) work(cmd command) event {
 func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
+	if config.Once {
+		catalogue.Locks = tried(catalogue.Locks)
+	}
 	spec, err := catalogue.Parse(config.Scheme)
 	if err != nil {
 		return err
@@ -251,6 +255,39 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 	}
 	c.Connection, err = strategies.Connect(ctx, spec, dial, env)
 	return err
+}
+
+// tried are locks that whoever acquires them only tries to take.
+func tried(kinds []lock.Kind) []lock.Kind {
+	kinds = slices.Clone(kinds)
+	for i, kind := range kinds {
+		kinds[i].New = func(env lock.Env) (lock.Locker, error) {
+			l, err := kind.New(env)
+			return trying{l}, err
+		}
+	}
+	return kinds
+}
+
+// trying is a Locker that does not wait.
+type trying struct{ lock.Locker }
+
+// Acquire implements lock.Locker: where the lock is held, the time-out is over at once.
+func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	lease, err := t.Try(ctx, name)
+	if errors.Is(err, lock.ErrHeld) {
+		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
+	}
+	return lease, err
+}
+
+// Close implements io.Closer.
+func (t trying) Close() error {
+	c, ok := t.Locker.(io.Closer)
+	if !ok {
+		return nil
+	}
+	return c.Close()
 }
 
 func (c *served) close() error { return errors.Join(c.Close(), c.process.Close()) }
