@@ -29,7 +29,7 @@ type client struct {
 	gaveUp  int        // how often it was made again
 	dead    bool
 
-	readsClock bool // it has
+	readsClock bool // it has, when that was wrong
 }
 
 // An operation is what a client did.
@@ -252,9 +252,9 @@ func (c *client) next(within time.Duration) (event, bool) {
 		case e.Error != "":
 			c.check(errors.New(e.Error))
 		case e.Done != nil:
-			c.op.done, c.op.outcome, c.readsClock = true, *e.Done, e.Clock
+			c.op.done, c.op.outcome = true, *e.Done
 		}
-		c.at = e.At
+		c.at, c.readsClock = e.At, e.Clock
 		return e, true
 	case <-late.C:
 	case <-c.setup.ctx.Done():

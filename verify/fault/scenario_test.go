@@ -208,6 +208,7 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"crash-holding", "setnx:write=pipeline", "setnx", "sold twice"},
 		{"crash-holding", "reentrant-local:reenter=set:entries=2", "reentrant-local:reenter=keepttl:entries=2",
 			verify.StuckForGood},
+		{"clock-set-back", "redlock:clock=wall", "redlock", "sold twice"},
 		{"lottery", "set-px", "setnx", "charged twice"}, // who draws no more
 		{"lost-leave", "reentrant:entries=2", "redisson:entries=2", "sold twice"},
 		{"lost-acquire", "redislock", "redislock:lost-reply=released", verify.StuckForTTL},
