@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,4 +212,94 @@ func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 		wants(t, "its release", first.lease.Release(t.Context()), lock.ErrLost)
 		wants(t, "the other's release", lease.Release(t.Context()), nil)
 	})
+}
+
+// The book: waiters that set the time-out at once set nearly the same. It moves by the time between the EXPIRE of the
+// first and of the last: little while they run, and as long as one is paused between its TTL and its EXPIRE.
+func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
+	const waiters, rounds, pause = 8, 20, 300 * time.Millisecond
+	b := newBench(t, testkit.Local(t))
+	var mu sync.Mutex
+	var sent []time.Time
+	var all []*worker
+	for range waiters {
+		w := b.worker("setnx-expire", setting{})
+		w.conn.AddHook(sees(func(cmd redis.Cmder) {
+			if cmd.Name() == "expire" {
+				mu.Lock()
+				defer mu.Unlock()
+				sent = append(sent, time.Now())
+			}
+		}))
+		all = append(all, w)
+	}
+	most, several := time.Duration(0), 0
+	for range rounds {
+		b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
+		sent = nil
+		var waiting sync.WaitGroup
+		for _, w := range all {
+			waiting.Go(func() {
+				_, err := w.Try(t.Context(), name)
+				wants(t, "Try of a dead holder's lock", err, lock.ErrHeld)
+			})
+		}
+		waiting.Wait()
+		slices.SortFunc(sent, time.Time.Compare)
+		most = max(most, sent[len(sent)-1].Sub(sent[0]))
+		if len(sent) > 1 {
+			several++
+		}
+	}
+	t.Logf("%d waiters that run: more than one set it in %d of %d rounds, and moved it by at most %s",
+		waiters, several, rounds, most)
+	if most > 2*time.Second { // a busy machine pauses them, too
+		t.Errorf("they moved it by %s", most)
+	}
+
+	b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
+	gate := step.Hold(step.Looked)
+	paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
+	_, err := all[0].Try(t.Context(), name)
+	wants(t, "Try of a dead holder's lock", err, lock.ErrHeld)
+	due := time.Now().Add(b.ttl())
+	time.Sleep(pause)
+	gate.Open()
+	wants(t, "the paused Try", (<-paused).err, lock.ErrHeld)
+	moved := time.Now().Add(b.ttl()).Sub(due)
+	t.Logf("one that is paused for %s before its EXPIRE moved it by %s", pause, moved.Round(time.Millisecond))
+	if moved < pause-10*time.Millisecond {
+		t.Errorf("the paused waiter moved the time-out by %s", moved)
+	}
+}
+
+// As the book's code is, and not its text: TTL answers 0 in the last half second, and `not ttl` takes that for none.
+func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
+	for _, c := range []struct {
+		repair           string
+		endures, endless bool // the lock of a dead holder under a waiter: with a TTL, and without one
+	}{{"unset", false, false}, {"redis-py-2", true, false}, {"redis-py-3", true, true}} {
+		t.Run(c.repair, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, testkit.Local(t))
+			params := param.Values{"ttl": "1s", "timeout": "3s", "poll": "5ms", "repair": c.repair}
+			w := b.worker("setnx-expire", setting{params: params})
+			if w.Promises().SurvivesCrash == c.endures {
+				t.Errorf("it promises %+v", w.Promises())
+			}
+			b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
+			_, err := w.Try(t.Context(), name)
+			wants(t, "Try", err, lock.ErrHeld)
+			if (b.ttl() == endless) != c.endless {
+				t.Errorf("a lock without a TTL has the TTL %s then", b.ttl())
+			}
+			b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", time.Second).Err())
+			began := time.Now()
+			_, err = w.Acquire(t.Context(), name)
+			t.Logf("a TTL of 1 s: after %s: %v", time.Since(began).Round(time.Millisecond), err)
+			if errors.Is(err, lock.ErrTimeout) != c.endures {
+				t.Errorf("Acquire: %v", err)
+			}
+		})
+	}
 }
