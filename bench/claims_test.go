@@ -29,7 +29,9 @@ func bookRows(t *testing.T) []result.Row {
 		if p.WaitMS.Below {
 			row.WaitMS.Mean -= 0.1
 		}
-		row.GivenUpMS.Max = 5000 // the book does not tell; without a long wait "no retries" could not fail
+		if p.Buyers == 1 && p.Listers == 1 {
+			row.GivenUpMS.Max = 5000 // the book does not tell; without a long wait "no retries" could not fail
+		}
 		row.WaitMS.P99, row.WaitMS.Max, row.WaitMS.Count = row.WaitMS.Mean, row.WaitMS.Mean, row.Bought
 		rows = append(rows, row)
 	}
@@ -155,6 +157,9 @@ func TestJudge(t *testing.T) {
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 1 }, result.Holds},
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 2 }, result.DoesNot},
 		{5, "fine 5x1", nothingBought, result.NotJudged},
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max = 4999 }, result.NotJudged}, // could not have failed
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.WaitMS.Max = 0, 5000 }, result.Holds},
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.Retries = 0, 1 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, result.DoesNot},
 		{5, "fine 5x5", func(r *result.Row) { r.Seconds = 1.6 }, result.Holds}, // each operation was followed to its end
@@ -266,39 +271,6 @@ func TestJudgeRounds(t *testing.T) {
 	})
 	if got := Judge(run)[4]; got.Verdict != result.DoesNot || *got.Low != 5 || *got.High != 5 {
 		t.Errorf("a worst mix in every round: %s: %s", got.Verdict, got.Measured)
-	}
-}
-
-// TestCouldNotFail: a retry is a time-out of 10 s. Where no order waited for half of that, "no retries" is not judged.
-func TestCouldNotFail(t *testing.T) {
-	for _, c := range []struct {
-		wait, givenUp float64 // the longest, in ms
-		retries       int64
-		want          result.Judgment
-	}{
-		{222, 0, 0, result.NotJudged}, // as stored
-		{4999, 4999, 0, result.NotJudged},
-		{5000, 0, 0, result.Holds},
-		{222, 5000, 0, result.Holds},
-		{222, 0, 1, result.Holds},
-		{222, 0, 2, result.DoesNot},
-	} {
-		run := rounds(t, 6, func(_ int, rows []result.Row) {
-			for i := range rows {
-				rows[i].GivenUpMS.Max, rows[i].Retries = 0, 0
-			}
-			for _, name := range []string{"coarse 5x5", "fine 5x5"} {
-				r := rowOf(t, rows, name)
-				r.WaitMS.Max, r.GivenUpMS.Max, r.Retries, r.WaitMS.Count = c.wait, c.givenUp, c.retries, 1000
-			}
-		})
-		for _, i := range []int{2, 4} {
-			got := Judge(run)[i]
-			why := strings.Contains(got.Measured, "no order waited for half of that")
-			if got.Verdict != c.want || why != (c.want == result.NotJudged) {
-				t.Errorf("claim %d with %+v: %s: %s", got.ID, c, got.Verdict, got.Measured)
-			}
-		}
 	}
 }
 

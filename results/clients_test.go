@@ -275,17 +275,16 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 		return rdb
 	}
 	follows, stays := open(0), open(-1)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	to, err := c.OtherMaster(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
 	move, err := c.BeginMove(ctx, key, to)
-	if err == nil {
-		err = move.Keys(ctx, key)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(err)
+	must(move.Keys(ctx, key))
 	for range 3 {
 		if err := stays.Incr(ctx, key).Err(); err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
 			t.Errorf("MaxRedirects -1, while the slot moves: %v; want ASK", err)
@@ -294,18 +293,13 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	if n, err := follows.Incr(ctx, key).Result(); n != 3 || err != nil {
 		t.Errorf("the default, while the slot moves: %d, %v; want 3", n, err)
 	}
-	if err := move.Keys(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := move.End(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(move.Keys(ctx))
+	must(move.End(ctx))
 	err = stays.Incr(ctx, key).Err()
 	tries, began := 1, time.Now()
-	for err != nil && strings.HasPrefix(err.Error(), "MOVED ") && time.Since(began) < time.Minute {
+	for ; err != nil && strings.HasPrefix(err.Error(), "MOVED ") && time.Since(began) < time.Minute; tries++ {
 		time.Sleep(10 * time.Millisecond)
 		err = stays.Incr(ctx, key).Err()
-		tries++
 	}
 	t.Logf("MaxRedirects -1, once the slot has moved: served at try %d, after %s", tries, time.Since(began))
 	if n, again := stays.Get(ctx, key).Int(); tries == 1 || err != nil || n != 4 || again != nil {

@@ -411,21 +411,18 @@ func TestIdempotencyRecordThatExpires(t *testing.T) {
 		t.Run(fmt.Sprint(c.lives, " ms"), func(t *testing.T) {
 			t.Parallel()
 			s := testkit.Local(t)
-			direct, keys := testkit.Dial(t, s), testkit.Keys(t)
-			record, coins := keys.Lock("record"), keys.Lock("coins")
-			direct.Set(t.Context(), coins, 100, 0)
-			if err := payOnce.Load(t.Context(), direct).Err(); err != nil {
-				t.Fatal(err)
-			}
+			direct := testkit.Dial(t, s)
+			direct.Set(t.Context(), "coins", 100, 0)
+			payOnce.Load(t.Context(), direct)
 			proxy := testkit.StartProxy(t, s)
 			target := proxy.Server().Target
 			rdb := redis.NewClient(&redis.Options{
-				Network: target.Network, Addr: target.Addr, Username: target.Username, Password: target.Password,
+				Network: target.Network, Addr: target.Addr, Password: target.Password,
 				MinRetryBackoff: again, MaxRetryBackoff: again,
 			})
 			defer rdb.Close()
 			proxy.LoseReply("evalsha")
-			left, err := payOnce.EvalSha(t.Context(), rdb, []string{record, coins}, c.lives, 10).Int()
+			left, err := payOnce.EvalSha(t.Context(), rdb, []string{"record", "coins"}, c.lives, 10).Int()
 			t.Logf("a record of %d ms, sent again after %s: %d coins paid, %v", c.lives, again, 100-left, err)
 			if err != nil || 100-left != c.paid {
 				t.Errorf("%d coins are left, %v; want %d paid", left, err, c.paid)
