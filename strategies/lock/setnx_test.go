@@ -225,6 +225,7 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 		observe := whenever(step.Looked, func() { sent <- time.Now() })
 		all = append(all, b.worker("setnx-expire", setting{steps: observe}))
 	}
+	var most time.Duration
 	for range 20 {
 		dies()
 		var waiting sync.WaitGroup
@@ -233,11 +234,9 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 		}
 		waiting.Wait()
 		first := <-sent
-		last := first
 		for range len(sent) {
-			last = <-sent
+			most = max(most, (<-sent).Sub(first))
 		}
-		t.Logf("%d waiters that run move it by %s", waiters, last.Sub(first))
 	}
 	dies()
 	gate := step.Hold(step.Looked)
@@ -248,9 +247,9 @@ func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
 	gate.Open()
 	wants(t, "the paused Try", (<-paused).err, lock.ErrHeld)
 	moved := time.Now().Add(b.ttl()).Sub(due)
-	t.Logf("one that is paused for %s moves it by %s", pause, moved)
-	if moved < pause-10*time.Millisecond {
-		t.Errorf("the paused waiter moved it by %s", moved)
+	t.Logf("%d that run moved it by %s at most; one that was paused for %s, by %s", waiters, most, pause, moved)
+	if most > time.Second || moved < pause-10*time.Millisecond {
+		t.Error("the first moved it by too much, or the other by too little")
 	}
 }
 
