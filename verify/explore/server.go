@@ -94,6 +94,8 @@ func (s *Server) run(r *request) {
 			if len(r.commands) == 1 {
 				s.world.uses.add(everything, true)
 			}
+		case "select":
+			r.selects = command
 		case "client":
 			if s.connections(r, command) {
 				continue
@@ -217,7 +219,8 @@ type conn struct {
 	held       bool     // a late request is on its way
 	watched    []string // keys
 	subscribed bool
-	queues     bool // between MULTI and EXEC
+	queues     bool     // between MULTI and EXEC
+	selects    []string // the command that has selected a database; nil: none has
 }
 
 // sent is told what the client has written at once.

@@ -34,12 +34,17 @@ func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.C
 // DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
 func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
 	return func(ctx context.Context) (*backend.Conn, error) {
-		return s.dial(ctx, s.ConnectLocks(n))
+		return s.dial(ctx, func(ctx context.Context) (net.Conn, error) {
+			return s.connect(ctx, s.world.locks(n).number)
+		})
 	}
 }
 
 // ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
 func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.world.foreign = true
 	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
 }
 

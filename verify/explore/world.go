@@ -40,6 +40,7 @@ type world struct {
 	asks                asks
 	uses                keys   // of the request that is executed
 	lacks               string // a command that the servers do not know
+	foreign             bool   // see search
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
@@ -107,15 +108,23 @@ func (w *world) rest(wait func()) {
 	synctest.Wait()
 }
 
-// next is the next request of a client that the server may get; nil: there is none. What follows a late request on its
-// connection waits behind it.
-func (w *world) next(i int) *request {
+// nexts are the next requests of a client that the server may get, one of each of its connections: they have no order.
+// What follows a late request on its connection waits behind it.
+func (w *world) nexts(i int) (all []*request) {
 	if c := w.clients[i]; c.paused.IsZero() && !c.died {
 		for _, conn := range c.conns {
 			if len(conn.waiting) > 0 && !conn.held {
-				return conn.waiting[0]
+				all = append(all, conn.waiting[0])
 			}
 		}
+	}
+	return all
+}
+
+// next is the first of them, over the connection that was opened first; nil: there is none.
+func (w *world) next(i int) *request {
+	if all := w.nexts(i); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }
@@ -202,7 +211,9 @@ func (w *world) wait(leases time.Duration) bool {
 // request is what a choice delivers; nil: nothing.
 func (w *world) request(c choice) *request {
 	switch c.what {
-	case deliver, Die, Lose, Late, Drop, Split, cutShort:
+	case deliver:
+		return w.nexts(c.n)[c.at]
+	case Die, Lose, Late, Drop, Split, cutShort:
 		return w.next(c.n)
 	case arrive:
 		return w.delayed(c.n)[c.at]
@@ -383,6 +394,15 @@ func (w *world) restart(old *Server, lacks int) {
 			resp3 := c.peer.Resp3
 			fresh.serve(c)
 			c.peer.Resp3 = resp3
+			if c.selects != nil {
+				w.mu.Lock()
+				wasDeaf := c.deaf
+				c.deaf = true // the client has not asked
+				w.mu.Unlock()
+				w.remembered.Dispatch(fresh.redis.Server(), c.peer, c.selects, false)
+				c.peer.Flush()
+				c.deaf = wasDeaf
+			}
 		}
 	}
 }
