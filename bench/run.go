@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	random "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,11 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -45,6 +50,31 @@ func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row,
 		err = fmt.Errorf("row %s: %w", p.Name(), err)
 	}
 	return row, err
+}
+
+// Measure is Run for a strategy of one's own, and needs no more than a mix such as 5 sellers and 5 buyers. What o lacks
+// has its default; the Subject is what open makes. Without o.Dial it starts a server: a private redis-server where one
+// is installed, else miniredis, whose numbers are not Redis's.
+func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
+	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
+	if o.Purchases == 0 {
+		o.Duration = cmp.Or(o.Duration, DefaultDuration)
+	}
+	if o.Keys == (market.Keys{}) {
+		o.Keys, err = market.NewKeys("marketsim:{" + random.Text() + "}:")
+		if err != nil {
+			return row, err
+		}
+	}
+	if o.Dial == nil {
+		server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
+		if err != nil {
+			return row, err
+		}
+		defer server.Close()
+		o.Dial = server.Dial
+	}
+	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, 1, o)
 }
 
 // drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and
