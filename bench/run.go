@@ -35,7 +35,7 @@ const (
 // An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
 // audit is not an error: it is in the row.
-func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row, error) {
+func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
 	}
@@ -44,7 +44,7 @@ func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row,
 		m.work(ctx)
 		return m.markets[0].unserved(m.window.failure)
 	})
-	row.Trial = max(trial, 1)
+	row.Trial = max(o.Trial, 1)
 	if err != nil {
 		row.Status = stored.Incomplete
 		err = fmt.Errorf("row %s: %w", p.Name(), err)
@@ -52,9 +52,9 @@ func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row,
 	return row, err
 }
 
-// Measure is Run for a strategy of one's own, and needs no more than a mix such as 5 sellers and 5 buyers. What o lacks
-// has its default; the Subject is what open makes. Without o.Dial it starts a server: a private redis-server where one
-// is installed, else miniredis, whose numbers are not Redis's.
+// Measure is Run for a purchase of one's own, under a mix such as 5 sellers and 5 buyers. The Subject of o is what open
+// makes, and what o lacks has its default. Without o.Dial it needs no server, because it starts one: a private
+// redis-server where one is installed, else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
 	if o.Purchases == 0 {
@@ -74,7 +74,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 		defer server.Close()
 		o.Dial = server.Dial
 	}
-	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, 1, o)
+	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }
 
 // drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and

@@ -49,7 +49,7 @@ type Receipt struct {
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
-// connection, as one process does in the book; its methods are not safe for concurrent use.
+// connections, as one process does in the book; its methods are not safe for concurrent use. An [Open] makes it.
 //
 // A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
 // means that the outcome is unknown. The Receipt is meaningful in all three cases.
@@ -74,9 +74,10 @@ type Worker struct {
 	Steps step.Observer // told of each step that the Purchaser wants to be observed and held at; may be nil
 }
 
-// An Open makes the Purchaser of one worker. Bench measures what it makes, and markettest checks and explores it. Its
-// context is the worker's life: it ends when the worker is done or dies, and what the Purchaser does in the background
-// ends with it. The closer, such as a client of the worker's, is closed after that; nil: there is nothing to close.
+// An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and
+// markettest.Explore goes through its schedules. The context is the worker's life: it ends when the worker is done or
+// dies, and what the Purchaser does in the background ends with it. The closer, such as a client of the worker's, is
+// closed after that; nil: there is nothing to close.
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
 // For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed. It is for whoever

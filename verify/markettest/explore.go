@@ -151,10 +151,10 @@ func (m Market) Program(subject string, open SessionOpener) explore.Program {
 // seed opens the market, but for the rest of the batch of items: see audit.
 func (m Market) seed(s *explore.Server, keys market.Keys) {
 	for id := range m.accounts() {
-		s.Do(words(market.Account(keys, market.UserID(id+1), m.Funds))...)
+		s.Do(words(market.AccountCommand(keys, market.UserID(id+1), m.Funds))...)
 	}
 	if listed := m.listed(); len(listed) > 0 {
-		_, enter := market.Offers(keys, listed...)
+		_, enter := market.OfferCommands(keys, listed...)
 		s.Do(words(enter)...)
 	}
 	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))

@@ -111,6 +111,32 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 	}
 }
 
+// What a purchaser does in the background ends with its worker's context, in each schedule and in each check.
+func TestBackgroundWorkEndsWithTheWorker(t *testing.T) {
+	opens := purchaseOver(t, redis.Options{MaxRetries: -1}, scripted)
+	open := func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+		p, closer, err := opens(ctx, w)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			<-ctx.Done()
+		}()
+		return p, both{waits(ended), closer}, err
+	}
+	bounds := explore.Bounds{Faults: 1, Of: []explore.Fault{explore.Die, explore.Drop}}
+	Markets()[0].Explore(t, t.Name(), inSession(open), bounds)
+	c := named(t, "purchase moves the item and the coins")
+	newSuite(testkit.Embedded(t), Factory{Open: open}).On(t, c, func(suite.Result) {})
+}
+
+// waits is a closer that waits until a goroutine has ended.
+type waits chan struct{}
+
+func (w waits) Close() error {
+	<-w
+	return nil
+}
+
 // A client that connects when it has to, and then over several connections, is held before each of its requests.
 func TestCheckHoldsAPool(t *testing.T) {
 	factory := Factory{Open: purchaseOver(t, redis.Options{}, watchApart)}
