@@ -29,6 +29,8 @@
 // count for itself and none can forget. Several connections count together where [CountInto] says so, and
 // under [Delaying] they are as slow as over a network.
 //
+// [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own.
+//
 // On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used,
 // because it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
 //
