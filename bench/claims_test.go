@@ -29,6 +29,9 @@ func bookRows(t *testing.T) []result.Row {
 		if p.WaitMS.Below {
 			row.WaitMS.Mean -= 0.1
 		}
+		if p.Buyers == 1 && p.Listers == 1 {
+			row.GivenUpMS.Max = 5000 // the book does not tell; without a long wait "no retries" could not fail
+		}
 		row.WaitMS.P99, row.WaitMS.Max, row.WaitMS.Count = row.WaitMS.Mean, row.WaitMS.Mean, row.Bought
 		rows = append(rows, row)
 	}
@@ -154,6 +157,9 @@ func TestJudge(t *testing.T) {
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 1 }, result.Holds},
 		{5, "fine 5x1", func(r *result.Row) { r.WaitMS.Count, r.Retries = 1000, 2 }, result.DoesNot},
 		{5, "fine 5x1", nothingBought, result.NotJudged},
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max = 4999 }, result.NotJudged}, // could not have failed
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.WaitMS.Max = 0, 5000 }, result.Holds},
+		{5, "fine 1x1", func(r *result.Row) { r.GivenUpMS.Max, r.Retries = 0, 1 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 60, 10 }, result.Holds},
 		{12, "fine 5x1", func(r *result.Row) { r.Listed, r.Bought = 61, 10 }, result.DoesNot},
 		{5, "fine 5x5", func(r *result.Row) { r.Seconds = 1.6 }, result.Holds}, // each operation was followed to its end

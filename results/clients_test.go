@@ -256,3 +256,53 @@ func goTold(err error) string {
 	}
 	return err.Error()
 }
+
+// A ClusterClient whose MaxRedirects is -1 follows nothing. While a key has moved and its slot not, each try is refused
+// with ASK; afterwards the first is refused with MOVED, and one is served when the client has read the slots anew. What
+// is refused was not executed.
+func TestClusterClientOnASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	ctx, c := t.Context(), testkit.Cluster(t)
+	const key = "{m}:n"
+	open := func(redirects int) *redis.ClusterClient {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: c.Addrs(), Password: c.Server().Target.Password, MaxRedirects: redirects,
+		})
+		t.Cleanup(func() { rdb.Close() })
+		if err := rdb.IncrBy(ctx, key, 1).Err(); err != nil { // it knows the slots from here on
+			t.Fatal(err)
+		}
+		return rdb
+	}
+	follows, stays := open(0), open(-1)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := c.OtherMaster(ctx, key)
+	must(err)
+	move, err := c.BeginMove(ctx, key, to)
+	must(err)
+	must(move.Keys(ctx, key))
+	for range 3 {
+		if err := stays.Incr(ctx, key).Err(); err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
+			t.Errorf("MaxRedirects -1, while the slot moves: %v; want ASK", err)
+		}
+	}
+	if n, err := follows.Incr(ctx, key).Result(); n != 3 || err != nil {
+		t.Errorf("the default, while the slot moves: %d, %v; want 3", n, err)
+	}
+	must(move.Keys(ctx))
+	must(move.End(ctx))
+	err = stays.Incr(ctx, key).Err()
+	tries, began := 1, time.Now()
+	for ; err != nil && strings.HasPrefix(err.Error(), "MOVED ") && time.Since(began) < time.Minute; tries++ {
+		time.Sleep(10 * time.Millisecond)
+		err = stays.Incr(ctx, key).Err()
+	}
+	t.Logf("MaxRedirects -1, once the slot has moved: served at try %d, after %s", tries, time.Since(began))
+	if n, again := stays.Get(ctx, key).Int(); tries == 1 || err != nil || n != 4 || again != nil {
+		t.Errorf("served at try %d: %v; then it is %d, %v; want one MOVED at least, and 4", tries, err, n, again)
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/stored"
@@ -62,6 +64,20 @@ func TestStored(t *testing.T) {
 			t.Errorf("%s has %d bytes, and 500,000 are enough", path, size)
 		}
 		draw(path, view.Run(run))
+		claims := run.Claims
+		if len(claims) == 0 {
+			continue
+		}
+		run.Claims = bench.Judge(run)
+		if *update {
+			var again bytes.Buffer
+			if err := run.Write(&again); err != nil {
+				t.Fatal(err)
+			}
+			rewrite(t, path, text(t, path), again.String())
+		} else if !reflect.DeepEqual(run.Claims, claims) {
+			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them", path)
+		}
 	}
 	faults := readFaults(t)
 	draw(faultsFolder, view.Faults(faults))
@@ -385,4 +401,20 @@ func readFaults(t *testing.T) *verify.Faults {
 		t.Fatal(err)
 	}
 	return faults
+}
+
+// TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or in ten thousand, comes at the
+// rates of the book's rows.
+func TestRareEvents(t *testing.T) {
+	rate, _ := result.MetricNamed("commands_per_second")
+	low, high := math.Inf(1), 0.0
+	for _, r := range readRun(t, "book-2026-11-23-redis-7.0.15").Rows {
+		low, high = min(low, rate.Of(&r)), max(high, rate.Of(&r))
+	}
+	says := fmt.Sprintf("every %.0f to %.0f s, and one in ten thousand %.0f to %.0f times a second",
+		1e6/high, 1e6/low, low/1e4, high/1e4)
+	t.Log(says)
+	if !strings.Contains(text(t, "../docs/faults.md"), says) {
+		t.Errorf("docs/faults.md does not say %q", says)
+	}
 }

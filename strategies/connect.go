@@ -11,6 +11,7 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/param"
 )
 
 // An Opener makes Purchasers. A Spec is one, and so is whatever is measured or tried that is not of this module.
@@ -19,6 +20,34 @@ type Opener interface {
 	String() string
 	// Open makes a Purchaser for one worker; the closer is never nil.
 	Open(Env) (market.Purchaser, io.Closer, error)
+}
+
+// resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
+// around each call of their client, so that a connection that is cut costs no command. go-redis does it by default, and
+// so do others (docs/clients.md). marketsim's clients otherwise send nothing twice.
+//
+// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock and is told no, so
+// that the client waits for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone
+// (resent). A DEL frees the next one's lock, and a release that compares tokens is told that the lock was lost
+// (lost-release). go-redis does not send a transaction again.
+//
+// Source: articles, whose wrapper catches the client's connection error and calls once more; redis.Options.MaxRetries.
+var resendParam = param.Choice("resend",
+	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
+		"command after a connection error does, and go-redis by default", "off", "on")
+
+// resends reports whether the clients of what o opens send a command again.
+func resends(o Opener) bool {
+	spec, ok := o.(Spec)
+	return ok && spec.params.Text(resendParam) == "on"
+}
+
+// again makes what opens connections open some that send a command again. Nil stays nil.
+func again[T any](dial func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if dial == nil {
+		return nil
+	}
+	return func(ctx context.Context) (T, error) { return dial(backend.SendingAgain(ctx)) }
 }
 
 // A Dialer opens one connection, as backend.Server.Dial and what backend.Server.Dialer returns do.
@@ -46,6 +75,13 @@ func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, 
 }
 
 func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
+	if resends(o) {
+		dial, env.Locks = again(dial), again(env.Locks)
+		env.Servers.Masters = slices.Clone(env.Servers.Masters)
+		for i, master := range env.Servers.Masters {
+			env.Servers.Masters[i] = again(master)
+		}
+	}
 	c.Conn, err = dial(ctx)
 	if err != nil {
 		return err

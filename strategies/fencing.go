@@ -83,7 +83,8 @@ func registers(v param.Values) bool {
 }
 
 // fencingVariants are the locks that number their holders, where the market compares the numbers and where it does
-// not, and one lock whose random tokens the market compares; and what a holder may do after a write of unknown outcome.
+// not, and one lock whose random tokens the market compares; what a holder may do after a write of unknown outcome; and
+// one lock whose client sends commands again.
 func fencingVariants(c Catalogue) []string {
 	var variants []string
 	for _, name := range c.FencedLocks() {
@@ -93,7 +94,7 @@ func fencingVariants(c Catalogue) []string {
 		"setnx:write="+writePipeline, "set-px:write="+writeFused,
 		"set-px:after-unknown="+unknownRelease, "set-px:after-unknown="+unknownKill,
 		"reentrant:entries=2", "reentrant-local:reenter=set:entries=2", "reentrant-local:reenter=keepttl:entries=2",
-		"redisson:entries=2")
+		"redisson:entries=2", "set-px:resend=on")
 }
 
 // checkFencing refuses fencing=on under a lock that does not number its holders, and what goes with scripts only or

@@ -68,7 +68,9 @@ var entriesParam = param.Choice("entries", "how often a holder enters its locks:
 // underLocks completes a strategy whose operations run under locks. Such strategies differ only in the names of their
 // locks.
 func underLocks(s Strategy, names LockNames) Strategy {
-	s.Params = []param.Param{fencingParam, writeParam, unknownParam, idempotentParam, entriesParam, replicasParam}
+	s.Params = []param.Param{
+		fencingParam, writeParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
+	}
 	s.Check = checkFencing
 	s.Lock, s.Locks = "setnx", names
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {

@@ -3,9 +3,11 @@ package strategies_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -391,5 +393,40 @@ func TestPipelineThatIsRefused(t *testing.T) {
 	g.unknown(err)
 	if v := g.audit(); v.ItemProblems != 1 {
 		g.Errorf("audit: %+v; want an item in two places", v)
+	}
+}
+
+// payOnce pays once for as long as the record of the payment lives: both are written by one script.
+var payOnce = redis.NewScript(`
+if redis.call('SET', KEYS[1], 'paid', 'NX', 'PX', ARGV[1]) then
+	redis.call('DECRBY', KEYS[2], ARGV[2])
+end
+return redis.call('GET', KEYS[2])`)
+
+// A record with an expiry: the library sends again 300 ms after it has lost a reply. That pays once if the record still
+// lives then, and twice, with no error, if it has expired: it has to live longer than the last copy may be late.
+func TestIdempotencyRecordThatExpires(t *testing.T) {
+	const again = 300 * time.Millisecond
+	for _, c := range []struct{ lives, paid int }{{lives: 60_000, paid: 10}, {lives: 50, paid: 20}} {
+		t.Run(fmt.Sprint(c.lives, " ms"), func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Local(t)
+			direct := testkit.Dial(t, s)
+			direct.Set(t.Context(), "coins", 100, 0)
+			payOnce.Load(t.Context(), direct)
+			proxy := testkit.StartProxy(t, s)
+			target := proxy.Server().Target
+			rdb := redis.NewClient(&redis.Options{
+				Network: target.Network, Addr: target.Addr, Password: target.Password,
+				MinRetryBackoff: again, MaxRetryBackoff: again,
+			})
+			defer rdb.Close()
+			proxy.LoseReply("evalsha")
+			left, err := payOnce.EvalSha(t.Context(), rdb, []string{"record", "coins"}, c.lives, 10).Int()
+			t.Logf("a record of %d ms, sent again after %s: %d coins paid, %v", c.lives, again, 100-left, err)
+			if err != nil || 100-left != c.paid {
+				t.Errorf("%d coins are left, %v; want %d paid", left, err, c.paid)
+			}
+		})
 	}
 }

@@ -1,15 +1,19 @@
 package strategies_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
 )
 
 // A purchase that a replica has is made; one that none has in time is of unknown outcome, and applied on the master.
@@ -48,6 +52,39 @@ func TestReplicated(t *testing.T) {
 		g.must(replica.Resume())
 		if err == nil || market.Refused(err) {
 			t.Errorf("%s with a replica that stands still: %v, want that the outcome is unknown", spec, err)
+		}
+	}
+}
+
+// With resend=on all clients of a worker send a command again: to the market, to its locks, and in the background.
+func TestResend(t *testing.T) {
+	t.Parallel()
+	server := testkit.Embedded(t)
+	keys := testkit.Keys(t)
+	for spec, want := range map[string]int{"fine:set-px": 0, "fine:set-px:resend=on": 3} {
+		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(server.Dial(ctx)) }
+		servers := lock.Servers{Masters: []func(context.Context) (*redis.Client, error){master}}
+		c, err := strategies.Connect(t.Context(), parse(t, spec), server.Dial,
+			strategies.Env{Keys: keys, Locks: server.Dial, Servers: servers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients := []*redis.Client{c.Conn.Client, c.Locks.Client}
+		for _, dial := range []func(context.Context) (*redis.Client, error){c.Env.Dial, c.Env.Servers.Masters[0]} {
+			rdb, err := dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rdb.Close()
+			clients = append(clients, rdb)
+		}
+		for i, rdb := range clients {
+			if n := rdb.Options().MaxRetries; n != want {
+				t.Errorf("%s: client %d sends a command again %d times, want %d", spec, i, n, want)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

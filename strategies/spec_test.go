@@ -53,8 +53,8 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"coarse:setxn", `unknown lock "setxn"; ` + known + `; did you mean "setnx"?`},
 		{"coarse:", `unknown lock ""; ` + known},
 		{"coarse::poll=1ms", `unknown lock ""; ` + known},
-		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, replicas, ` +
-			`lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
+		{"fine:pol=1ms", `unknown parameter "pol"; known: fencing, write, after-unknown, idempotent, entries, ` +
+			`replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout; did you mean "poll"?`},
 		{"unsafe:x=1", `unknown parameter "x": there are none here`},
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},

@@ -19,8 +19,10 @@ const (
 	// FreedAnothers is two holders after the release of somebody who did not hold the lock.
 	FreedAnothers Harm = "freed another's"
 	FenceRepeats  Harm = "fence did not grow" // a later holder got no larger fencing token
-	LockedOut     Harm = "kept out"           // a fresh client does not get in although nobody holds the lock
-	DoesNotEnd    Harm = "does not end"       // a client goes on for ever
+	// ReleasedNothing is a release that leaves the lock as it was: others wait until its lease has run out.
+	ReleasedNothing Harm = "released nothing"
+	LockedOut       Harm = "kept out"     // a client does not get in although nobody holds the lock
+	DoesNotEnd      Harm = "does not end" // a client goes on for ever
 	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
 	PurchasesGone Harm = "purchases gone"
 	ToldNo        Harm = "wrongly told no"  // a client was told no, and its operation was applied
@@ -38,7 +40,7 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, LockedOut, DoesNotEnd, PurchasesGone, ToldNo, ToldYes,
+		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd, PurchasesGone, ToldNo, ToldYes,
 		ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
 	}
 }

@@ -157,7 +157,7 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	write := view.Text
 	if format == asMarkdown {
 		write = view.Markdown
-	} else if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	} else if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd()))
 		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, max(width, view.Width)) }
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/market"
@@ -35,6 +39,8 @@ var (
 	errViolation = errors.New("violation")
 	// errInterrupted means that the user stopped the command.
 	errInterrupted = errors.New("interrupted")
+	// errUnread means that nobody reads what the program writes.
+	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
 // usageError is a mistake in the command line.
@@ -93,7 +99,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // is started by starting.
 //
 // A SIGHUP that nohup has the program ignore stays ignored. Whoever reads what the program says may end at the same
-// signal, as tee does: a line that nobody reads is lost then, and does not end the program before it has tidied up.
+// signal, as tee does: a line that nobody reads is lost then, and does not end the program before it has tidied up. Or
+// it may live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
@@ -106,8 +113,9 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	go func() {
 		for _, then := range []func(){
 			func() {
+				cancel() // before anything is written: nobody may read it
+				p.hurry()
 				fmt.Fprintln(p.stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
-				cancel()
 			},
 			func() {
 				fmt.Fprintln(p.stderr,
@@ -158,4 +166,70 @@ func (p *program) leave() {
 		_ = closer() // nobody reads an error any more
 	}
 	os.Exit(exitInterrupted)
+}
+
+// hurry has what is written from now on wait for its reader no longer than a moment.
+func (p *program) hurry() {
+	for _, w := range []io.Writer{p.stdout, p.stderr} {
+		if w, ok := w.(*patient); ok {
+			w.once.Do(func() { close(w.hurried) })
+		}
+	}
+}
+
+// moment is how long a reader may read nothing once the user has interrupted, before the rest is lost.
+const moment = 2 * time.Second
+
+// A patient writes to a pipe or a terminal whose reader may read nothing for as long as it likes. After a signal it may
+// not: a full pipe would keep the program from removing its market, and from ending.
+type patient struct {
+	to      *os.File
+	hurried chan struct{} // closed at the first signal
+	once    sync.Once
+	unread  atomic.Bool // a write was given up: nothing is written after a gap
+}
+
+func newPatient(to *os.File) *patient { return &patient{to: to, hurried: make(chan struct{})} }
+
+// Fd is what says whether it is a terminal, and how wide.
+func (p *patient) Fd() uintptr { return p.to.Fd() }
+
+// Write writes in pieces, so that a reader who is slow is told from one who has stopped.
+func (p *patient) Write(b []byte) (n int, err error) {
+	const piece = 4096
+	for part := range slices.Chunk(b, piece) {
+		one, err := p.write(bytes.Clone(part)) // which may be read after Write has returned
+		n += one
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (p *patient) write(b []byte) (int, error) {
+	if p.unread.Load() {
+		return 0, errUnread
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	written := make(chan result, 1)
+	go func() {
+		n, err := p.to.Write(b)
+		written <- result{n, err}
+	}()
+	select {
+	case r := <-written:
+		return r.n, r.err
+	case <-p.hurried:
+	}
+	select {
+	case r := <-written:
+		return r.n, r.err
+	case <-time.After(moment):
+		p.unread.Store(true)
+		return 0, errUnread
+	}
 }

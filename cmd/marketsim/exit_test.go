@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"testing"
+	"time"
 )
 
 func TestExitCode(t *testing.T) {
@@ -32,5 +35,29 @@ func TestExitCode(t *testing.T) {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%s: exit code %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// After a signal a reader who is slow gets everything, and one who has stopped holds nobody up.
+func TestPatient(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	const more = 300_000 // than a pipe holds
+	w := newPatient(write)
+	(&program{stdout: w, stderr: io.Discard}).hurry()
+	go func() {
+		time.Sleep(moment / 4)
+		_, _ = io.CopyN(io.Discard, read, more)
+	}()
+	if n, err := w.Write(make([]byte, more)); n != more || err != nil {
+		t.Errorf("a slow reader: %d written, %v", n, err)
+	}
+	_, err = w.Write(make([]byte, more))
+	if _, again := w.Write([]byte("more")); !isInterruption(err) || !isInterruption(again) {
+		t.Errorf("a reader who has stopped: %v, then %v", err, again)
 	}
 }

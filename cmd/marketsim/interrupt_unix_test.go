@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -51,30 +53,59 @@ func TestInterrupted(t *testing.T) {
 	marketsim(t, "report", dir).exits(t, exitFine).says(t, "interrupted")
 }
 
-// Ctrl-C ends the reader of the program's output, too, as it ends tee: the market is removed all the same.
+// Ctrl-C ends the reader of the program's output, too, as it ends tee; or the reader lives on and reads nothing, as
+// less does, and the pipe is full, so that each write waits. The market is removed all the same.
 func TestInterruptedInAPipe(t *testing.T) {
-	t.Parallel()
-	s := newExternal(t)
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	for name, stop := range map[string]func(t *testing.T, read, write *os.File){
+		"ended": func(_ *testing.T, read, _ *os.File) { read.Close() }, "full": fill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newExternal(t)
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, os.Args[0], "run", "--strategy", "watch", "--mix", "2x2", "--duration", "10m",
+				"--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
+			cmd.Env = append(os.Environ(), childEnv+"=1")
+			cmd.Stdout, cmd.Stderr = write, write
+			ownGroup(cmd)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.trading(t, "mine:")
+			stop(t, read, write)
+			_ = cmd.Process.Signal(syscall.SIGINT)
+			began := time.Now()
+			_ = cmd.Wait() // its last words, too, go where nobody reads them
+			t.Logf("it has ended after %s: %s", time.Since(began).Round(time.Millisecond), cmd.ProcessState)
+			if ctx.Err() != nil {
+				t.Error("it had to be killed")
+			}
+			s.holds(t)
+			read.Close() // which ends who has filled it
+		})
 	}
-	cmd := exec.Command(os.Args[0], "run", "--strategy", "watch", "--mix", "2x2", "--duration", "10m", "--warmup", "0s",
-		"--redis", s.url(""), "--prefix", "mine:")
-	cmd.Env = append(os.Environ(), childEnv+"=1")
-	cmd.Stdout, cmd.Stderr = write, write
-	ownGroup(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	write.Close()
-	s.trading(t, "mine:")
-	read.Close() // the reader has ended
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // its last words, too, go where nobody reads them
-	s.holds(t)
+}
+
+// fill writes to a pipe until it is full.
+func fill(t *testing.T, _, pipe *os.File) {
+	var written atomic.Int64
+	go func() {
+		var err error
+		for err == nil { // until its reader is gone
+			_, err = pipe.Write([]byte{'.'})
+			written.Add(1)
+		}
+	}()
+	eventually(t, "a full pipe", func() bool {
+		before := written.Load()
+		time.Sleep(300 * time.Millisecond)
+		return before > 0 && written.Load() == before
+	})
 }
 
 // A program that was stopped with its clients for longer than leases last accuses no lock.

@@ -43,9 +43,10 @@ import (
 func main() {
 	fault.ServeChild(catalogue.Full) // does not return in a process that was started to be a client in a scenario
 	backend.QuietLogs()
-	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stdout, stderr := newPatient(os.Stdout), newPatient(os.Stderr)
+	err := run(context.Background(), os.Args[1:], os.Stdin, stdout, stderr)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "marketsim: %v\n", err)
+		fmt.Fprintf(stderr, "marketsim: %v\n", err)
 	}
 	os.Exit(exitCode(err))
 }

@@ -32,7 +32,8 @@ import (
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
 // published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
-// longer, and its holder works on beside the next one; if it is set ahead, a lock that was granted is given back.
+// longer, and its holder works on beside the next one (scenario clock-set-back); if it is set ahead, a lock that was
+// granted is given back.
 //
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
@@ -47,10 +48,11 @@ func redlock() Kind {
 		Summary:  "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:   `redis.io, "Distributed Locks with Redis"`,
 		Promises: promises(nil), PromisesWith: promises,
-		Params: []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
-		Check:  checkNodeTimeout,
-		Needs:  NeedsMasters,
-		Renews: true,
+		Params:   []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
+		Check:    checkNodeTimeout,
+		Needs:    NeedsMasters,
+		Renews:   true,
+		Variants: []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
 		env := l.env
 		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {

@@ -75,6 +75,8 @@ func setNXExpireNaive() Kind {
 const (
 	byDel         = "del"
 	expireSeconds = "seconds"
+	redisPy2      = "redis-py-2"
+	redisPy3      = "redis-py-3"
 )
 
 var (
@@ -84,6 +86,10 @@ var (
 	expireParam = param.Choice("expire",
 		"EXPIRE or PEXPIRE, as ttl needs (exact), or EXPIRE in seconds rounded down, of which 0 deletes the lock",
 		"exact", expireSeconds)
+	repairParam = param.Choice("repair",
+		"a waiter sets the TTL where there is none (unset), or where the book's code does: where TTL is none or below "+
+			"half a second (redis-py-2), or only below half a second (redis-py-3)",
+		"unset", redisPy2, redisPy3)
 )
 
 // setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE for a TTL that is not whole seconds). A waiter who
@@ -99,14 +105,23 @@ var (
 // A rendering of the book in Java divides milliseconds by 1000 for EXPIRE (expire=seconds): with a TTL below one second
 // EXPIRE 0 deletes the lock that was just taken. It polls every second (poll=1s).
 //
+// That is the text of the book. Its code asks `not conn.ttl(lockname)`, and Redis rounds: TTL answers 0 in the last
+// half second of a lock. The redis-py of the book's day made None of both 0 and -1 (repair=redis-py-2): whoever polls
+// in that half second gives the lock its whole TTL again, and a dead holder's lock never expires while somebody
+// polls. Newer ones return -1, which is not false (repair=redis-py-3): then a lock without a TTL is not repaired.
+//
 // Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
 func setNXExpire() Kind {
+	promises := func(v param.Values) Promises {
+		survives := v.Text(repairParam) == repairParam.Default
+		return Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: survives, ClockIndependent: true}
+	}
 	return polling(Kind{
 		Name:     "setnx-expire",
 		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
-		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
-		Params:   []param.Param{TTLParam, expireParam, LostReplyParam, PollParam, TimeoutParam},
+		Promises: promises(nil), PromisesWith: promises,
+		Params: []param.Param{TTLParam, expireParam, repairParam, LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.bySetNX(func(ctx context.Context) (bool, error) {
 			taken, err := h.setNXThenExpire(ctx)
@@ -177,14 +192,25 @@ func (h *hold) expire(ctx context.Context) error {
 
 // repair sets the TTL that the holder did not set.
 func (h *hold) repair(ctx context.Context) error {
-	const endless = -1 // what TTL answers about a key without one
 	ttl, err := h.rdb.TTL(ctx, h.key).Result()
 	if err != nil {
 		return fmt.Errorf("read the TTL of %s: %w", h.key, err)
 	}
-	if ttl != endless {
+	if !h.unset(ttl) {
 		return nil
 	}
 	h.env.Steps.At(ctx, step.Looked)
 	return h.expire(ctx)
+}
+
+// unset says whether a waiter takes what TTL answered for a lock without an expiry.
+func (h *hold) unset(ttl time.Duration) bool {
+	const endless = -1 // what TTL answers about a key without one
+	switch h.env.Params.Text(repairParam) {
+	case redisPy2:
+		return ttl == endless || ttl == 0
+	case redisPy3:
+		return ttl == 0
+	}
+	return ttl == endless
 }

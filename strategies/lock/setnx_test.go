@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,4 +211,69 @@ func TestSetNXExpireLetsInTwoWhenOneIsPausedHalfway(t *testing.T) {
 		wants(t, "its release", first.lease.Release(t.Context()), lock.ErrLost)
 		wants(t, "the other's release", lease.Release(t.Context()), nil)
 	})
+}
+
+// The book: waiters that set the time-out at once set nearly the same. It moves by the time between the EXPIRE of the
+// first and of the last: little while they run, and as long as one is paused between its TTL and its EXPIRE.
+func TestSetNXExpireWaitersMoveTheTimeOut(t *testing.T) {
+	const waiters, pause = 8, 300 * time.Millisecond
+	b := newBench(t, testkit.Local(t))
+	dies := func() { b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err()) }
+	sent := make(chan time.Time, waiters)
+	var all []*worker
+	for range waiters {
+		observe := whenever(step.Looked, func() { sent <- time.Now() })
+		all = append(all, b.worker("setnx-expire", setting{steps: observe}))
+	}
+	var most time.Duration
+	for range 20 {
+		dies()
+		var waiting sync.WaitGroup
+		for _, w := range all {
+			waiting.Go(func() { _, _ = w.Try(t.Context(), name) })
+		}
+		waiting.Wait()
+		first := <-sent
+		for range len(sent) {
+			most = max(most, (<-sent).Sub(first))
+		}
+	}
+	dies()
+	gate := step.Hold(step.Looked)
+	paused := b.trying(b.worker("setnx-expire", setting{steps: gate.Observe}), gate)
+	_, _ = all[0].Try(t.Context(), name)
+	due := time.Now().Add(b.ttl())
+	time.Sleep(pause)
+	gate.Open()
+	wants(t, "the paused Try", (<-paused).err, lock.ErrHeld)
+	moved := time.Now().Add(b.ttl()).Sub(due)
+	t.Logf("%d that run moved it by %s at most; one that was paused for %s, by %s", waiters, most, pause, moved)
+	if most > time.Second || moved < pause-10*time.Millisecond {
+		t.Error("the first moved it by too much, or the other by too little")
+	}
+}
+
+// As the book's code is, and not its text: TTL answers 0 in the last half second, and `not ttl` takes that for none.
+func TestSetNXExpireAsPublishedNeverExpiresUnderAWaiter(t *testing.T) {
+	for repair, want := range map[string]struct{ endures, endless bool }{ // with a TTL, and without one
+		"unset": {}, "redis-py-2": {endures: true}, "redis-py-3": {true, true},
+	} {
+		t.Run(repair, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, testkit.Local(t))
+			w := b.worker("setnx-expire", setting{params: param.Values{"ttl": "1s", "timeout": "3s", "repair": repair}})
+			b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", 0).Err())
+			_, err := w.Try(t.Context(), name)
+			wants(t, "Try", err, lock.ErrHeld)
+			if (b.ttl() == endless) != want.endless || w.Promises().SurvivesCrash == want.endures {
+				t.Errorf("a lock without a TTL has the TTL %s then; promises: %+v", b.ttl(), w.Promises())
+			}
+			b.must(b.conn.Set(t.Context(), b.keys.Lock(name), "a dead holder's", time.Second).Err())
+			_, err = w.Acquire(t.Context(), name)
+			t.Logf("a TTL of 1 s, after 3 s at most: %v", err)
+			if errors.Is(err, lock.ErrTimeout) != want.endures {
+				t.Errorf("Acquire: %v", err)
+			}
+		})
+	}
 }

@@ -47,6 +47,8 @@ type Program struct {
 	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
 	// by default.
 	Resends bool
+	// Observed says that Session.Seen is asked for: what each request has changed at the servers of the locks is noted.
+	Observed bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -61,8 +63,9 @@ type Trial struct {
 	Plain func() error
 }
 
-// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others that
-// have ended when Do returns. Do returns what it was told, for the diagram. Its context ends when the search kills it.
+// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others. Do
+// returns what it was told, for the diagram. Its context is the client's life: it ends when the search kills it, and
+// when the schedule is over. Its goroutines end with that.
 type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
@@ -72,6 +75,7 @@ type Client struct {
 type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
+	Together    int     // how many of both; 0: as many as there may be of each
 	Of          []Fault // which; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
 	Schedules   int     // the search stops after so many; 0: 1,000,000
@@ -127,7 +131,7 @@ func (f Fault) strikes(lockServers int) bool {
 type choice struct {
 	what    Fault
 	n       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
-	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive: which one, from 0; see stayLate
+	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive, deliver: which one, from 0; see stayLate
 	preempt bool // another client could have gone on
 	aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }
@@ -143,7 +147,7 @@ func (c choice) String() string {
 	return text
 }
 
-const version = "x3" // of tokens: it changes when a token would mean another schedule
+const version = "x4" // of tokens: it changes when a token would mean another schedule
 
 // written is a schedule of a program as Replay takes it.
 func written(p Program, schedule []choice) string {

@@ -47,6 +47,11 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 		if !preempts || w.preemptions < s.Preemptions {
 			options = s.with(w, options, r, choice{what: deliver, n: i, preempt: preempts})
 		}
+		if !preempts && w.preemptions < s.Preemptions {
+			for at := range w.nexts(i)[1:] { // which is no other client, and counts as if it were
+				options = append(options, choice{what: deliver, n: i, at: 1 + at, preempt: true})
+			}
+		}
 	}
 	return options, false
 }

@@ -55,6 +55,7 @@ type search struct {
 	chance     chance
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
+	foreign    bool // clients have made connections with other options than backend.Dial's, so that they may wait for one
 	progress   atomic.Int64
 	silence    time.Duration // how long the search may stand still in real time
 }
@@ -145,6 +146,9 @@ func (s *search) run() error {
 	}
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
+			if b.Together > 0 && preemptions+faults > b.Together {
+				continue
+			}
 			s.Preemptions, s.Faults = preemptions, faults
 			for again := true; again; again = s.sum() && s.Stopped == "" {
 				err := s.pass()
@@ -287,7 +291,8 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 	w = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
-			err = fmt.Errorf("a client left goroutines behind that never end, or never returns itself: %v", stuck)
+			err = fmt.Errorf("a client left goroutines behind that do not end with its life, the context that it has, "+
+				"or never returns itself (%v): %s", stuck, w.left())
 		}
 	}()
 	if s.redis == nil {
@@ -295,10 +300,12 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 			s.redis = append(s.redis, embedded.Memory(s.scripts...))
 		}
 	}
-	// A client of go-redis that waits for its turn at a pool leaves a timer of its bubble in a sync.Pool, which would end
-	// the process in the next one. The second collection empties it.
-	runtime.GC()
-	runtime.GC()
+	if s.foreign {
+		// A client of go-redis that waits for its turn at a pool leaves a timer of its bubble in a sync.Pool, which would
+		// end the process in the next one. The second collection empties it; two take as long as a schedule.
+		runtime.GC()
+		runtime.GC()
+	}
 	synctest.Test(s.t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, 1)
 		//lint:ignore SA1019 libraries draw their delays and tokens from the source of the process
@@ -307,6 +314,7 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 		err = s.play(w, choose)
 		found = w.finish()
 	})
+	s.foreign = s.foreign || w.foreign
 	if len(w.scripts) > len(s.scripts) {
 		s.redis = nil
 	}

@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -236,9 +237,9 @@ func TestNothingIsConcluded(t *testing.T) {
 			}
 			defer conn.Close()
 			runs++
-			_ = conn.Set(ctx, "runs", runs, 0).Err()
+			_ = conn.Set(ctx, strings.Repeat("x", runs%19), "", 0).Err()
 			return ""
-		}), Bounds{Faults: 1}, "step 1 came at"},
+		}), Bounds{Faults: 1}, "do not lead to the same points"},
 		"never returns": {one(func(context.Context, *Session) string { select {} }), Bounds{}, "never returns"},
 		"leaves a goroutine": {one(func(context.Context, *Session) string {
 			go func() { select {} }()
@@ -257,8 +258,8 @@ func TestNothingIsConcluded(t *testing.T) {
 				return err.Error()
 			}
 			defer conn.Close()
-			return conn.BLPop(ctx, time.Second, "queue").Err().Error()
-		}), Bounds{}, "BLPOP, or waits in it"},
+			return conn.XRead(ctx, &redis.XReadArgs{Streams: []string{"queue", "$"}, Block: time.Second}).Err().Error()
+		}), Bounds{}, "XREAD, or waits in it"},
 		"unknown command": {one(func(ctx context.Context, s *Session) string {
 			conn, err := s.Dial(ctx)
 			if err != nil {
@@ -283,6 +284,93 @@ func TestNothingIsConcluded(t *testing.T) {
 				t.Errorf("the search ends with %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// A client that asks for an element waits in the server until there is one, or its time-out has come, and what its
+// connection has selected outlasts a server that starts anew.
+func TestWaitsInTheServer(t *testing.T) {
+	var told []string
+	client := func(name string, do func(context.Context, *redis.Client) string) Client {
+		return Client{Name: name, Do: func(ctx context.Context, s *Session) string {
+			conn, err := s.DialLocks(0)(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			defer conn.Close()
+			told = append(told, name+": "+do(ctx, conn.Client))
+			return ""
+		}}
+	}
+	p := Program{Name: "queue", Subject: "test", LockServers: 1, Begin: func(*Server) *Trial {
+		told = nil
+		pops := client("pops", func(ctx context.Context, c *redis.Client) string {
+			return fmt.Sprint(c.BLPop(ctx, time.Second, "queue"), c.BLPop(ctx, time.Second, "queue").Err())
+		})
+		pushes := client("pushes", func(ctx context.Context, c *redis.Client) string {
+			time.Sleep(500 * time.Millisecond)
+			return fmt.Sprint(c.RPush(ctx, "queue", "a").Val())
+		})
+		return &Trial{Clients: []Client{pops, pushes}, Judge: func(s *Server) []verify.Violation {
+			const want = "pushes: 1, pops: blpop queue 1: [queue a]redis: nil"
+			if all := strings.Join(told, ", "); all != want {
+				return []verify.Violation{{Harm: verify.Unexplained, Text: all}}
+			}
+			return nil
+		}}
+	}}
+	r, err := searched(t, p, Bounds{})
+	if err != nil || len(r.Found) > 0 {
+		t.Error(err, r)
+	}
+	p.Begin = func(*Server) *Trial {
+		sets := client("sets", func(ctx context.Context, c *redis.Client) string {
+			pipe := c.Conn() // one connection
+			defer pipe.Close()
+			_ = pipe.Select(ctx, 3).Err()
+			_ = pipe.Set(ctx, "first", "", 0).Err()
+			return fmt.Sprint(pipe.Set(ctx, "second", "", 0).Val())
+		})
+		return &Trial{Clients: []Client{sets}, Judge: func(s *Server) []verify.Violation {
+			if s.Locks(0).Do("EXISTS", "second") != ":0\r\n" {
+				return []verify.Violation{{Harm: verify.Unexplained, Text: "it is in the first database"}}
+			}
+			return nil
+		}}
+	}
+	r, err = searched(t, p, Bounds{Faults: 1, Of: []Fault{Empty}})
+	if err != nil || len(r.Found) > 0 || r.Schedules < 2 {
+		t.Error(err, r)
+	}
+}
+
+// A client that draws delays which nobody can seed is judged all the same, and the report says below how many points
+// something was not tried.
+func TestChance(t *testing.T) {
+	draws := func(often int) func(ctx context.Context, s *Session) string {
+		runs := 0
+		return func(ctx context.Context, s *Session) string {
+			conn, err := s.Dial(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			defer conn.Close()
+			for range 30 {
+				_ = conn.Incr(ctx, "same").Err()
+			}
+			runs++
+			if runs%often == 0 {
+				_ = conn.Incr(ctx, "now and then").Err()
+			}
+			return ""
+		}
+	}
+	r, err := searched(t, one(draws(50)), Bounds{Faults: 1})
+	if err != nil || len(r.Found) > 0 {
+		t.Error(err, r)
+	}
+	if bound := (&Report{Lost: 2, Points: 40}).Bound(); !strings.Contains(bound, "except below 2 points of 40") {
+		t.Error(bound)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ type Server struct {
 	number int                 // 0: the market's; from 1: one of the locks'
 	own    *conn               // over which the search itself asks
 	log    []embedded.Executed // for a replica
+
+	parking sync.Mutex // guards parked, also from the timers of those who are not the world's clients
+	parked  []*parked  // in the order in which they came
 
 	execute func(*request) // by miniredis: see run
 }
@@ -90,14 +94,20 @@ func (s *Server) run(r *request) {
 			if len(r.commands) == 1 {
 				s.world.uses.add(everything, true)
 			}
+		case "select":
+			r.selects = command
 		case "client":
 			if s.connections(r, command) {
 				continue
 			}
 		}
+		if s.parks(r, command) {
+			continue
+		}
 		s.world.remembered.Dispatch(s.redis.Server(), r.peer, command, !r.queues && !r.subscribed)
 	}
 	r.peer.Flush()
+	s.unpark()
 }
 
 // connections answers what miniredis does not know of its connections: CLIENT INFO, and CLIENT KILL ID of one, of which
@@ -141,7 +151,7 @@ func (w *world) disconnect(server *Server, id string) int {
 
 // note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
 func (s *Server) note(cmd string, args []string) {
-	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) {
+	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && blocksFor(cmd) == nil {
 		s.world.lacks = cmd
 	}
 	keys, known := wire.Keys(cmd, args)
@@ -209,7 +219,8 @@ type conn struct {
 	held       bool     // a late request is on its way
 	watched    []string // keys
 	subscribed bool
-	queues     bool // between MULTI and EXEC
+	queues     bool     // between MULTI and EXEC
+	selects    []string // the command that has selected a database; nil: none has
 }
 
 // sent is told what the client has written at once.

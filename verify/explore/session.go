@@ -34,12 +34,17 @@ func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.C
 // DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
 func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
 	return func(ctx context.Context) (*backend.Conn, error) {
-		return s.dial(ctx, s.ConnectLocks(n))
+		return s.dial(ctx, func(ctx context.Context) (net.Conn, error) {
+			return s.connect(ctx, s.world.locks(n).number)
+		})
 	}
 }
 
 // ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
 func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.world.foreign = true
 	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
 }
 
@@ -74,4 +79,34 @@ func (s *Session) now() client {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return *s.world.clients[s.client]
+}
+
+// Seen is what the servers of the locks have seen of a client so far, in a program that is Observed.
+type Seen struct {
+	Requests int       // that were executed
+	Changes  int       // of these, those that changed what is stored, or when it expires
+	Expires  time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
+	Faults   int       // that have happened so far, to whomever
+	Calm     time.Time // since when no fault is under way; zero: one is
+
+	// Since the last call of Waits:
+	Gap      time.Duration // the longest time between two of its requests
+	Changed  time.Time     // when it first changed something; zero: it has not
+	Later    bool          // it has sent something a tenth of a lease after that, or later
+	Listened bool          // it has subscribed, or has waited in a server
+}
+
+// Seen tells what has been seen of the client.
+func (s *Session) Seen() Seen {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.seen(s.client)
+}
+
+// Waits begins anew with what Seen tells since its last call.
+func (s *Session) Waits() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	o := &s.world.clients[s.client].observed
+	o.last, o.mark = time.Now(), mark{}
 }

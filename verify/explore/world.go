@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"testing"
@@ -39,6 +40,7 @@ type world struct {
 	asks                asks
 	uses                keys   // of the request that is executed
 	lacks               string // a command that the servers do not know
+	foreign             bool   // see search
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	arrived chan struct{} // holds one value when a request came, or a client ended
@@ -54,6 +56,7 @@ type client struct {
 	pauses      int       // so far
 	readsClock  bool
 	clock       time.Duration // that its clock is ahead; below 0: behind
+	observed    observation
 }
 
 // alive reports whether a client has neither ended nor died.
@@ -77,13 +80,13 @@ func newWorld(t *testing.T, s *search) *world {
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})
-		go func() {
+		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
 			told := c.Do(ctx, &Session{T: t, world: w, client: i})
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.clients[i].told, w.clients[i].ended = told, true
 			wire.Signal(w.arrived)
-		}()
+		})
 		w.settle()
 	}
 	w.last = time.Now()
@@ -105,15 +108,23 @@ func (w *world) rest(wait func()) {
 	synctest.Wait()
 }
 
-// next is the next request of a client that the server may get; nil: there is none. What follows a late request on its
-// connection waits behind it.
-func (w *world) next(i int) *request {
+// nexts are the next requests of a client that the server may get, one of each of its connections: they have no order.
+// What follows a late request on its connection waits behind it.
+func (w *world) nexts(i int) (all []*request) {
 	if c := w.clients[i]; c.paused.IsZero() && !c.died {
 		for _, conn := range c.conns {
 			if len(conn.waiting) > 0 && !conn.held {
-				return conn.waiting[0]
+				all = append(all, conn.waiting[0])
 			}
 		}
+	}
+	return all
+}
+
+// next is the first of them, over the connection that was opened first; nil: there is none.
+func (w *world) next(i int) *request {
+	if all := w.nexts(i); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }
@@ -142,6 +153,9 @@ func (w *world) delayed(i int) (all []*request) {
 // ages notes who has given up waiting for a late request, and loses those that are too old to come.
 func (w *world) ages() {
 	now := time.Now()
+	for _, s := range w.servers {
+		s.expire()
+	}
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool {
 		if r.gaveUp.IsZero() && r.Broken() {
 			r.gaveUp = now
@@ -174,6 +188,13 @@ func (w *world) wait(leases time.Duration) bool {
 			until = lost
 		}
 	}
+	for _, s := range w.servers {
+		for _, p := range s.parked {
+			if !p.until.IsZero() && p.until.Before(until) {
+				until = p.until
+			}
+		}
+	}
 	select {
 	case <-w.arrived: // which has been looked at already
 	default:
@@ -190,7 +211,9 @@ func (w *world) wait(leases time.Duration) bool {
 // request is what a choice delivers; nil: nothing.
 func (w *world) request(c choice) *request {
 	switch c.what {
-	case deliver, Die, Lose, Late, Drop, Split, cutShort:
+	case deliver:
+		return w.nexts(c.n)[c.at]
+	case Die, Lose, Late, Drop, Split, cutShort:
 		return w.next(c.n)
 	case arrive:
 		return w.delayed(c.n)[c.at]
@@ -293,7 +316,7 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf, r.answer = how != deliver && how != Split, nil
 	w.mu.Unlock()
-	r.server.execute(r)
+	w.observe(r, func() { r.server.execute(r) })
 	w.uses = nil
 	if how == deliver {
 		w.asks.heard(r)
@@ -318,7 +341,7 @@ func (w *world) askAgain(r *request) {
 	w.asks.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
-	r.server.execute(r)
+	w.observe(r, func() { r.server.execute(r) })
 	w.asks.heard(r)
 	w.settle()
 }
@@ -371,6 +394,15 @@ func (w *world) restart(old *Server, lacks int) {
 			resp3 := c.peer.Resp3
 			fresh.serve(c)
 			c.peer.Resp3 = resp3
+			if c.selects != nil {
+				w.mu.Lock()
+				wasDeaf := c.deaf
+				c.deaf = true // the client has not asked
+				w.mu.Unlock()
+				w.remembered.Dispatch(fresh.redis.Server(), c.peer, c.selects, false)
+				c.peer.Flush()
+				c.deaf = wasDeaf
+			}
 		}
 	}
 }

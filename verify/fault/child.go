@@ -34,8 +34,10 @@ type clientConfig struct {
 	ZooKeeper []string
 	Etcd      []string
 	Clock     time.Duration // how far its wall clock is ahead
+	Right     int64         // readings of that clock before it is set wrong
 	Tick      time.Duration // between two readings of it that differ; 0: they always may
 	Resend    bool          // its client sends a command again by itself, as go-redis does by default
+	Once      bool          // it tries for a lock once, and does not wait
 	Patience  time.Duration // how long it waits for a reply; 0: as every client of marketsim
 }
 
@@ -75,7 +77,7 @@ type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
-	Clock bool   // with Done: it has read its wall clock
+	Clock bool   // with At or Done: it has read its wall clock when that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
 }
@@ -128,8 +130,9 @@ func ServeChild(catalogue func() strategies.Catalogue) {
 type served struct {
 	*strategies.Connection
 	process lock.Process
+	right   int64                     // readings of its wall clock before that is set wrong
 	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
-	clock   atomic.Bool               // it has read its wall clock
+	clock   atomic.Int64              // readings of its wall clock
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -168,7 +171,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		case doFree:
 			c.gate.Load().Open()
 		default:
-			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
+			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at, Clock: c.misled()}) }, cmd.Hold...))
 			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}
@@ -184,6 +187,9 @@ func (c *served) report(e event) {
 	defer c.mu.Unlock()
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
+
+// misled reports whether it has read its wall clock when that was wrong.
+func (c *served) misled() bool { return c.clock.Load() > c.right }
 
 // work does an operation, and returns what to report of it.
 func (c *served) work(cmd command) event {
@@ -208,13 +214,17 @@ func (c *served) work(cmd command) event {
 	if err != nil {
 		o.Error = err.Error()
 	}
-	return event{Done: o, Clock: c.clock.Load()}
+	return event{Done: o, Clock: c.misled()}
 }
 
 // open connects and opens the Purchaser.
 func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err error) {
+	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
+	if config.Once {
+		catalogue.Locks = tried(catalogue.Locks)
+	}
 	spec, err := catalogue.Parse(config.Scheme)
 	if err != nil {
 		return err
@@ -238,8 +248,11 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 	env := strategies.Env{
 		Keys: keys, Process: &c.process, Steps: c.observe,
 		Now: func() time.Time {
-			c.clock.Store(true)
-			return time.Now().Add(config.Clock).Truncate(config.Tick)
+			now := time.Now().Truncate(config.Tick)
+			if c.clock.Add(1) <= c.right {
+				return now
+			}
+			return now.Add(config.Clock)
 		},
 		Servers: lock.Servers{Masters: masters, ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
 	}
@@ -251,6 +264,39 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 	}
 	c.Connection, err = strategies.Connect(ctx, spec, dial, env)
 	return err
+}
+
+// tried are locks that whoever acquires them only tries to take.
+func tried(kinds []lock.Kind) []lock.Kind {
+	kinds = slices.Clone(kinds)
+	for i, kind := range kinds {
+		kinds[i].New = func(env lock.Env) (lock.Locker, error) {
+			l, err := kind.New(env)
+			return trying{l}, err
+		}
+	}
+	return kinds
+}
+
+// trying is a Locker that does not wait.
+type trying struct{ lock.Locker }
+
+// Acquire implements lock.Locker: where the lock is held, the time-out is over at once.
+func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
+	lease, err := t.Try(ctx, name)
+	if errors.Is(err, lock.ErrHeld) {
+		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
+	}
+	return lease, err
+}
+
+// Close implements io.Closer.
+func (t trying) Close() error {
+	c, ok := t.Locker.(io.Closer)
+	if !ok {
+		return nil
+	}
+	return c.Close()
 }
 
 func (c *served) close() error { return errors.Join(c.Close(), c.process.Close()) }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // TestServeRefuses: a child reports what it cannot do, and ends.
@@ -48,5 +51,30 @@ func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	newServed(&told).observe(t.Context(), step.Acquired)
 	if told.Len() > 0 {
 		t.Errorf("it told %s", &told)
+	}
+}
+
+// TestOnce: a client that tries once gives up while another holds the lock, and takes one that is free.
+func TestOnce(t *testing.T) {
+	r := startRunner(t)
+	for _, name := range []string{"coarse:set-px+watchdog", "coarse:zookeeper"} {
+		f, err := r.runCell(t.Context(), cell{custom(func(s *setup) observed {
+			s.config.Once = true
+			a, b := s.client("A"), s.client("B")
+			start := time.Now()
+			a.buyUntil(s.item(0), step.BeforeWrite)
+			b.buy(s.item(1))
+			held := b.ends().Reason
+			s.checkInTime(start)
+			a.finish()
+			b.buy(s.item(2))
+			return observed{harm: verify.NoHarm, why: held + ", then " + b.ends().String()}
+		}), scheme(t, name)})
+		if f.Verdict == verify.Unavailable {
+			testkit.Require(t, "zookeeper", f.Why)
+		}
+		if err != nil || f.Why != "contended, then applied" {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
 	}
 }

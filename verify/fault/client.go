@@ -29,7 +29,7 @@ type client struct {
 	gaveUp  int        // how often it was made again
 	dead    bool
 
-	readsClock bool // it has
+	readsClock bool // it has, when that was wrong
 }
 
 // An operation is what a client did.
@@ -218,13 +218,15 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 const contended = "contended"
 
 // getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
-// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
+// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on: after a
+// pause, because a client that does not wait for locks gives up at once.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {
 		case ok && e.At == step.Waiting:
 			c.goOn()
 		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
+			c.setup.wait(pollEvery)
 			n, began := c.gaveUp, c.op.began
 			c.begin(c.op.order, c.sent)
 			c.gaveUp, c.op.began = n+1, began
@@ -250,9 +252,9 @@ func (c *client) next(within time.Duration) (event, bool) {
 		case e.Error != "":
 			c.check(errors.New(e.Error))
 		case e.Done != nil:
-			c.op.done, c.op.outcome, c.readsClock = true, *e.Done, e.Clock
+			c.op.done, c.op.outcome = true, *e.Done
 		}
-		c.at = e.At
+		c.at, c.readsClock = e.At, e.Clock
 		return e, true
 	case <-late.C:
 	case <-c.setup.ctx.Done():

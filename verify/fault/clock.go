@@ -18,6 +18,11 @@ func clocks() []Scenario {
 		Name: "clock-behind", Title: "one client's clock is 30 s behind",
 		Promise: "clock-independent", Applies: needsLock,
 		run: func(s *setup) observed { return skewed(s, -clockError) },
+	}, {
+		Name:    "clock-set-back",
+		Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
+		Promise: "clock-independent", Applies: needsLock,
+		run: func(s *setup) observed { return setBack(s, clockError) },
 	}}
 }
 
@@ -51,4 +56,24 @@ func entersBeside(s *setup, holder, other *client, item int) bool {
 	holder.finish()
 	other.finish()
 	return in
+}
+
+// setBack sets the clock of a client back when it has read it once to take its lock, so that it misjudges how long that
+// took. The client then works on past the end of its lease, and another comes.
+func setBack(s *setup, by time.Duration) observed {
+	b := s.client("B")
+	s.config.Clock, s.config.Right = -by, 1
+	a := s.client("A")
+	a.buyUntil(s.item(0), step.Read)
+	if !a.readsClock { // whatever happens then is not the clock's doing
+		cannot("it does not read the clock once more when that has been set back, to know how long its lock is valid")
+	}
+	s.strikes(true, "")
+	b.buy(s.item(0))
+	in := b.getsIn(3 * s.ttl)
+	first := a.finish()
+	if !in {
+		return s.saw(verify.NotAsked, "nobody else gets in before the holder is done")
+	}
+	return s.tookOver(first, b, verify.NotAsked)
 }

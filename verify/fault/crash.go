@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
@@ -20,6 +21,12 @@ func crashes() []Scenario {
 	}, {
 		Name: "crash-waiting", Title: "two wait for the lock, and the first in line dies; then the holder releases",
 		Promise: "survives a crash", Applies: needsLock, run: crashWaiting,
+	}, {
+		Name:  "lottery",
+		Title: "instances try once each for the lock of the day's draw, the winner dies in the draw, and one comes late",
+		Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() },
+			"it takes its lock and reads in one request, and does not just try"),
+		run: lottery,
 	}}
 }
 
@@ -100,6 +107,53 @@ func crashWaiting(s *setup) observed {
 		fail(errLate)
 	}
 	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
+}
+
+// lottery is a draw a day by several instances of a service any of which may run it. Only the lock is to see to it that
+// there is one: a draw is a purchase for the account of the lottery, and each instance would buy a prize of its own. On
+// one day the winner dies before it has written, on the next one after that.
+func lottery(s *setup) observed {
+	if s.scheme.Strategy().Name == locksUnder { // whose locks are of one prize each
+		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)
+	}
+	s.config.Once = true
+	kept, draws := s.draw(0, step.BeforeWrite)
+	if kept == verify.NeverIn { // and so it would be on the next day
+		return s.saw(kept, "the winner died before it had drawn, and nobody draws any more")
+	}
+	again, twice := s.draw(1, step.Written)
+	o := s.saw(last(verify.KeptOuts(), kept, again), "there is one draw a day")
+	switch {
+	case o.harm != verify.NoHarm:
+	case draws > 1:
+		o.harm, o.why = verify.ChargedTwice, "an instance draws beside the winner"
+	case twice > 1:
+		o.harm = verify.ChargedTwice
+		o.why = "the winner had drawn when it died, and one that comes after a lease draws again"
+	}
+	return o
+}
+
+// draw is one day. It says how long an instance is kept out that comes when the winner has died at a step, and how many
+// draws there were.
+func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
+	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
+	loser.account, late.account = winner.account, winner.account
+	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
+	start := time.Now()
+	winner.buyUntil(prizes[0], dies)
+	loser.buy(prizes[1])
+	loser.ends() // it does not wait
+	winner.kill()
+	late.buy(prizes[2])
+	kept = s.keptOut(late, start)
+	after := s.snapshot()
+	for _, prize := range prizes {
+		if ownerOf(after, prize) == winner.account {
+			draws++
+		}
+	}
+	return kept, draws
 }
 
 // entry says how the next one gets in after a holder.

@@ -208,8 +208,11 @@ func TestScenariosTellSchemesApart(t *testing.T) {
 		{"crash-holding", "setnx:write=pipeline", "setnx", "sold twice"},
 		{"crash-holding", "reentrant-local:reenter=set:entries=2", "reentrant-local:reenter=keepttl:entries=2",
 			verify.StuckForGood},
+		{"clock-set-back", "redlock:clock=wall", "redlock", "sold twice"},
+		{"lottery", "set-px", "setnx", "charged twice"}, // who draws no more
 		{"lost-leave", "reentrant:entries=2", "redisson:entries=2", "sold twice"},
 		{"lost-acquire", "redislock", "redislock:lost-reply=released", verify.StuckForTTL},
+		{"lost-acquire", "set-px:resend=on", "set-px", verify.StuckForTTL},
 		{"lost-acquire", "redisson", "redisson:lost-reply=released", verify.StuckForTTL},
 		{"pause-before-read", "redisson", "set-px+watchdog", "sold twice"}, // whose watchdog tells nobody
 		{"oom", "redisson", "set-px", verify.StuckForTTL},

@@ -14,14 +14,15 @@ import (
 )
 
 // A Lock takes a lock for one client, and returns how to unlock it. It waits for a lock that is held until ctx ends, or
-// returns an error, and is then called again. name is the lock's own key, or the beginning of all its keys. unlock may
-// return anything where the lock was no longer held.
+// returns an error, and is then called again. ctx has ended when unlock is called. name is the lock's own key, or the
+// beginning of all its keys. unlock may be called again, and may return anything where the lock was no longer held.
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks
-// expire w.TTL after they were taken or renewed. What else w has may be ignored. Whatever must be closed, Open
-// closes with t.Cleanup.
-type Open func(t testing.TB, w Worker) Lock
+// expire w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
+// goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The closer
+// is closed after that, and may be nil.
+type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of one's own. It needs no server, because it starts one: a private redis-server
 // where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and
@@ -32,10 +33,24 @@ func Check(t *testing.T, open Open) Report {
 }
 
 func (open Open) factory(server backend.Target) Factory {
-	return Factory{plain: true, Open: func(t testing.TB, w Worker) lock.Locker {
-		w.dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, server, w.proxies) }
-		return &plain{lock: open(t, w), w: w}
-	}}
+	return Factory{
+		plain: true,
+		Open: func(t testing.TB, w Worker) lock.Locker {
+			w.dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, server, w.proxies) }
+			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
+			l, closer, err := open(life, w)
+			t.Cleanup(func() {
+				end()
+				if closer != nil {
+					_ = closer.Close() // the check may have crashed it
+				}
+			})
+			if err != nil {
+				t.Fatalf("opening the lock: %v", err)
+			}
+			return &plain{lock: l, w: w, end: end}
+		},
+	}
 }
 
 // dial connects to a server through proxies, and says the password if it wants one.
@@ -59,6 +74,7 @@ func dial(ctx context.Context, target backend.Target, through *suite.Proxies) (n
 type plain struct {
 	lock Lock
 	w    Worker
+	end  context.CancelFunc // ends the client's life
 }
 
 // tryFor is how long a Try takes of a lock that is held: the Lock may wait, and cannot be asked whether it does.

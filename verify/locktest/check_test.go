@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,13 +22,12 @@ import (
 
 // own makes the client of a lock that is taken and released by two functions, which report nothing.
 func own(take, free func(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error) Open {
-	return func(t testing.TB, w Worker) Lock {
+	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
-		t.Cleanup(func() { _ = rdb.Close() })
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			token := rand.Text()
 			return func(ctx context.Context) error { return free(ctx, rdb, name, token, w) }, take(ctx, rdb, name, token, w)
-		}
+		}, rdb, nil
 	}
 }
 

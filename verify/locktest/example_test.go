@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -19,9 +20,8 @@ func Example() {
 }
 
 func TestRedislock(t *testing.T) {
-	open := func(t testing.TB, w locktest.Worker) locktest.Lock {
+	open := func(_ context.Context, w locktest.Worker) (locktest.Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
-		t.Cleanup(func() { rdb.Close() })
 		client := redislock.New(rdb)
 		return func(ctx context.Context, name string) (func(context.Context) error, error) {
 			l, err := client.Obtain(ctx, name, w.TTL,
@@ -30,7 +30,7 @@ func TestRedislock(t *testing.T) {
 				return nil, err
 			}
 			return l.Release, nil
-		}
+		}, rdb, nil
 	}
 	locktest.Check(t, open)
 	locktest.Explore(t, open, explore.Bounds{Preemptions: 1, Faults: 1})

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -12,54 +13,97 @@ import (
 )
 
 // lease is how long the locks last that are explored, and patient how long a client waits for one.
-const lease, patient = explore.Lease, 4 * time.Second
+const lease, patient = explore.Lease, 10 * time.Second
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
-// one locks twice, the other once, and who is inside makes a request. It needs no server, and its test must not be
-// parallel. The test fails where two are inside, where a release frees another's lock, and where a fresh client is
-// kept out ([verify.TwoHolders], [verify.FreedAnothers], [verify.LockedOut]), with the shortest schedule to it. That
-// a client which pauses inside outlives its lease ([verify.Outlived]) is logged only: no lock that expires prevents
-// it. A server that forgets its locks is explored where b.Of names that fault.
-func Explore(t *testing.T, open Open, b explore.Bounds) {
-	t.Helper()
-	r := explored(t, open, b)
-	for _, f := range r.Found {
-		say := t.Errorf
-		if f.Harm == verify.Outlived {
-			say = t.Logf
-		}
-		say("%s, with %d preemptions and %d faults\n\n%s", f.Harm, f.Preemptions, f.Faults, f.Diagram)
-	}
-	t.Log(r.Bound())
+// A work is what a program has clients do inside: a lease that has to be renewed meanwhile, or that runs out before its
+// client releases it, needs no fault to show what is wrong with it.
+type work struct {
+	program string
+	lasts   time.Duration
+	meet    bool // one begins to take the lock at the moment at which the other is about to release it
 }
 
-func explored(t *testing.T, open Open, b explore.Bounds) *explore.Report {
+var works = []work{
+	{program: "lock"},
+	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
+	{program: "lock-work-of-1.5-leases", lasts: lease * 3 / 2},
+	{program: "lock-work-of-3-leases", lasts: 3 * lease},
+}
+
+// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
+// one locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and
+// for 3. It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
+//
+//   - where two are inside ([verify.TwoHolders]), also because a client renews its lease, and loses it all the same,
+//   - where a release frees another's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
+//   - where a client that waits is kept out ([verify.LockedOut]) although nobody is inside and nothing strikes: for two
+//     leases and its longest wait between two tries, or for half a lease if it waits for a message; and where a fresh
+//     client does not get in within two leases of the end.
+//
+// That a client which pauses inside, or works for longer than a lease that nobody renews, outlives its lease
+// ([verify.Outlived]) is logged only: no lock that expires prevents it. A server that forgets its locks is explored
+// where b.Of names that fault.
+func Explore(t *testing.T, open Open, b explore.Bounds) {
+	t.Helper()
+	for _, r := range explored(t, open, b) {
+		for _, f := range r.Found {
+			say := t.Errorf
+			if f.Harm == verify.Outlived {
+				say = t.Logf
+			}
+			say("%s: %s, with %d preemptions and %d faults\n\n%s",
+				r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
+		}
+		t.Logf("%s: %s", r.Program.Name, r.Bound())
+	}
+}
+
+// explored are the reports of the programs.
+func explored(t *testing.T, open Open, b explore.Bounds) (all []*explore.Report) {
 	t.Helper()
 	b.Goes = true
 	if b.Of == nil {
 		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
 	}
-	r, err := explore.Search(t, explore.Program{
-		Name: "lock", Subject: t.Name(), LockServers: 1,
+	for i, work := range works {
+		if i > 0 && b.Together == 0 {
+			b.Together = max(1, b.Preemptions, b.Faults)
+		}
+		r, err := searched(t, open, b, work)
+		if err != nil {
+			t.Fatalf("%s: %v", work.program, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// searched goes through the schedules of one program.
+func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
+	return explore.Search(t, explore.Program{
+		Name: w.program, Subject: t.Name(), LockServers: 1, Observed: true,
 		Begin: func(*explore.Server) *explore.Trial {
-			run := &exploring{open: open, inside: map[string]stay{}}
-			clients := []explore.Client{run.locks("Alice", 2), run.locks("Bob", 1)}
+			run := &exploring{
+				open: open, work: w, began: time.Now(),
+				inside: map[string]*stay{}, taking: map[string]*explore.Session{},
+			}
+			clients := []explore.Client{run.locks(0, "Alice", 2), run.locks(1, "Bob", 1)}
 			return &explore.Trial{Clients: clients, Judge: run.judge, Plain: run.plain}
 		},
 	}, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // exploring is one schedule.
 type exploring struct {
-	open Open
+	open  Open
+	work  work
+	began time.Time
 
 	mu       sync.Mutex
-	inside   map[string]stay
-	released string // who has released since somebody entered last; empty: nobody
+	inside   map[string]*stay
+	taking   map[string]*explore.Session // those that call the lock
+	free     time.Time                   // since when nobody is inside
+	released string                      // who has released since somebody entered last; empty: nobody
 	entered  int
 	found    []verify.Violation
 	err      error // why a client did not lock
@@ -68,40 +112,70 @@ type exploring struct {
 // A stay is that of a client inside.
 type stay struct {
 	*explore.Session
-	until time.Time // when its lease runs out
+	asked time.Time // when it began to take the lock, or later
+}
+
+// until is when its lease runs out: as the servers say, or for locks that keep times themselves as they were told.
+func (s *stay) until() time.Time {
+	if at := s.Seen().Expires; !at.IsZero() {
+		return at.Add(-time.Millisecond)
+	}
+	return s.asked.Add(lease)
 }
 
 // locks is a client that locks and unlocks so many times.
-func (e *exploring) locks(name string, times int) explore.Client {
+func (e *exploring) locks(number int, name string, times int) explore.Client {
 	return explore.Client{Name: name, Do: func(ctx context.Context, s *explore.Session) string {
-		return e.client(ctx, s, name, times)
+		return e.client(ctx, s, Worker{Name: name, Number: number}, times)
 	}}
 }
 
 // client is what it does. Inside it makes a request, so that another client may come before it.
-func (e *exploring) client(ctx context.Context, s *explore.Session, name string, times int) string {
+func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, times int) string {
 	work, err := s.Dial(ctx)
 	if err != nil {
 		return err.Error()
 	}
 	defer work.Close()
-	lock := e.open(s.T, Worker{TTL: lease, Timeout: patient, dial: s.ConnectLocks(0)})
+	w.TTL, w.Timeout, w.dial = lease, patient, s.ConnectLocks(0)
+	lock, closer, err := e.open(ctx, w)
+	if closer != nil {
+		s.T.Cleanup(func() { _ = closer.Close() })
+	}
+	if err != nil {
+		e.noted(func() { e.err = err })
+		return "could not open its lock: " + err.Error()
+	}
+	if e.work.meet && w.Number > 0 {
+		_ = work.Incr(ctx, "work").Err() // so that it is the one that goes on
+		e.works(ctx)
+	}
 	for n := range times {
-		unlock, until, err := e.lock(ctx, s, lock)
+		unlock, asked, err := e.lock(ctx, s, lock, w.Name)
 		if err != nil {
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
 		}
-		e.enter(name, stay{s, until})
+		e.enter(w.Name, &stay{s, asked})
 		_ = work.Incr(ctx, "work").Err()
-		e.noted(func() { delete(e.inside, name) })
-		err = unlock(ctx)
-		e.noted(func() { e.released = name })
-		if err != nil {
+		e.works(ctx)
+		if err := e.unlock(ctx, s, w.Name, unlock); err != nil {
 			return fmt.Sprintf("has locked %d times, and could not unlock: %v", n+1, err)
 		}
 	}
 	return fmt.Sprintf("has locked %d times", times)
+}
+
+// works lets the time of the work pass, or where clients meet what is left of it.
+func (e *exploring) works(ctx context.Context) {
+	left := e.work.lasts
+	if e.work.meet {
+		left = time.Until(e.began.Add(e.work.lasts))
+	}
+	select {
+	case <-time.After(left):
+	case <-ctx.Done():
+	}
 }
 
 // noted writes what all clients share.
@@ -111,30 +185,68 @@ func (e *exploring) noted(write func()) {
 	write()
 }
 
-// lock calls a Lock until it takes the lock, and returns until when that lasts at least.
-func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock) (
-	unlock func(context.Context) error, until time.Time, err error) {
+// lock calls a Lock until it takes the lock, and returns when it began to, or later.
+func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, name string) (
+	unlock func(context.Context) error, asked time.Time, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()
+	began, gap := time.Now(), lease/3
 	for {
 		asked, pauses := time.Now(), s.Pauses()
+		s.Waits()
+		e.noted(func() { e.taking[name] = s })
 		unlock, err = lock(bounded, "lock")
+		gap = max(gap, s.Seen().Gap)
+		e.waited(s, name, began, gap)
 		if err == nil {
 			if s.Pauses() == pauses { // else it may have been taken before the pause
 				asked = time.Now()
 			}
-			return unlock, asked.Add(lease), nil
+			return unlock, asked, nil
 		}
 		select {
 		case <-time.After(lease / 3):
 		case <-bounded.Done():
-			return nil, until, err
+			return nil, asked, err
 		}
 	}
 }
 
+// waited judges how long a client has waited, since it began to, while nobody was inside and nothing struck, and with
+// how much time between two tries. One that is still taking the lock, and has changed something, may be inside already.
+func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	seen, until := s.Seen(), time.Now()
+	if !seen.Changed.IsZero() {
+		until = seen.Changed
+	}
+	delete(e.taking, name)
+	for _, other := range e.taking {
+		if !other.Seen().Changed.IsZero() {
+			return
+		}
+	}
+	if len(e.inside) > 0 || seen.Calm.IsZero() || s.Died() {
+		return
+	}
+	for _, since := range []time.Time{e.free, seen.Calm} {
+		if since.After(began) {
+			began = since
+		}
+	}
+	limit := 2*lease + gap
+	if seen.Faults == 0 && seen.Listened {
+		limit = lease / 2
+	}
+	if long := until.Sub(began); long > limit {
+		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
+			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
+	}
+}
+
 // enter notes that a client is inside, and who alive is there, too.
-func (e *exploring) enter(name string, s stay) {
+func (e *exploring) enter(name string, s *stay) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.Died() {
@@ -142,10 +254,12 @@ func (e *exploring) enter(name string, s stay) {
 	}
 	for other, there := range e.inside {
 		harm, how := verify.TwoHolders, " and within its lease"
-		switch {
+		switch over := !time.Now().Before(there.until()); {
 		case there.Died():
 			continue
-		case !time.Now().Before(there.until):
+		case over && there.Seen().Later && there.Seen().Faults == 0: // it has renewed its lease, or has tried to
+			how = ", which has sent more since it took the lock, so that its lease should last"
+		case over:
 			harm, how = verify.Outlived, ", whose lease has run out"
 		case e.released != "" && e.released != other:
 			harm, how = verify.FreedAnothers, how+", after a release by "+e.released
@@ -156,20 +270,56 @@ func (e *exploring) enter(name string, s stay) {
 	e.entered++
 }
 
-// judge has a fresh client take the lock.
+// unlock has a client leave, and then unlock. Where nothing has struck, and its lease has not run out, that changes
+// something at the server.
+func (e *exploring) unlock(ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
+	var was *stay
+	e.noted(func() {
+		was = e.inside[name]
+		delete(e.inside, name)
+		if len(e.inside) == 0 {
+			e.free = time.Now()
+		}
+	})
+	before := s.Seen()
+	err := unlock(ctx)
+	e.noted(func() {
+		e.released = name
+		after := s.Seen()
+		if was != nil && after.Faults == 0 && after.Changes == before.Changes && time.Now().Before(was.until()) {
+			e.found = append(e.found, verify.Violation{Harm: verify.ReleasedNothing, Text: fmt.Sprintf(
+				"the release of %s has changed nothing, and answers %v", name, err)})
+		}
+	})
+	return err
+}
+
+// judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*lease)
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	ctx, cancel := context.WithTimeout(life, 2*lease)
 	defer cancel()
-	lock := e.open(s.T, Worker{TTL: lease, Timeout: 2 * lease, dial: s.Locks(0).Connect})
-	_, err := lock(ctx, "lock")
-	for ; err != nil && ctx.Err() == nil; _, err = lock(ctx, "lock") {
+	dial := func(ctx context.Context) (net.Conn, error) { return s.Locks(0).Connect(ctx) }
+	lock, closer, err := e.open(life, Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: dial})
+	if closer != nil {
+		defer closer.Close()
+	}
+	var unlock func(context.Context) error
+	for err == nil {
+		unlock, err = lock(ctx, "lock")
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		err = nil
 		time.Sleep(lease / 10)
 	}
-	if err != nil {
-		why := "a fresh client does not get in within two leases: " + err.Error()
-		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
+	if err == nil {
+		err = unlock(life)
+		return e.found
 	}
-	return e.found
+	why := "a fresh client does not get in within two leases: " + err.Error()
+	return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
 }
 
 // plain says why nobody entered.

@@ -77,6 +77,8 @@ type Worker struct {
 	Timeout time.Duration    // how long an acquisition may take
 	Steps   step.Observer    // may be nil
 	Now     func() time.Time // the worker's wall clock; nil means the true one
+	Name    string           // of the client, and its number among those of a test: under Explore
+	Number  int
 
 	proxies *suite.Proxies
 	dial    func(ctx context.Context) (net.Conn, error) // to the server of Check; nil: the author's Open knows the server

@@ -1,0 +1,217 @@
+package locktest
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	mathrand "math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+var renewed = redis.NewScript(
+	`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end return 0`)
+
+// A watched lock has a goroutine of its own that runs a script while the lock is held.
+type watched struct {
+	options redis.Options
+	renewal *redis.Script
+	every   time.Duration
+	leaks   bool // its renewal goes on after a take whose outcome it does not know
+}
+
+func (k watched) open(life context.Context, w Worker) (Lock, io.Closer, error) {
+	k.options.Dialer = w.Dial
+	rdb := redis.NewClient(&k.options)
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		token := rand.Text()
+		taken, err := rdb.SetNX(ctx, name, token, w.TTL).Result()
+		if err == nil && !taken {
+			return nil, errHeld
+		}
+		if err != nil && !k.leaks {
+			return nil, err
+		}
+		holds, stop := context.WithCancel(life)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for holds.Err() == nil {
+				_ = k.renewal.Run(holds, rdb, []string{name}, token, w.TTL.Milliseconds()).Err()
+				select {
+				case <-holds.Done():
+				case <-time.After(k.every):
+				}
+			}
+		}()
+		if err != nil {
+			stop = func() {} // nobody calls it: the flaw
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			stop()
+			<-done
+			return compareAndDelete(ctx, rdb, name, token, w)
+		}, nil
+	}, rdb, nil
+}
+
+// told waits for a message of who releases. looks says that it looks once more when it has subscribed.
+func told(looks bool) Open {
+	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			token := rand.Text()
+			unlock := func(ctx context.Context) error {
+				if err := compareAndDelete(ctx, rdb, name, token, w); err != nil {
+					return err
+				}
+				return rdb.Publish(ctx, name+":free", "").Err()
+			}
+			if err := setPX(ctx, rdb, name, token, w); err != errHeld {
+				return unlock, err
+			}
+			messages := rdb.Subscribe(ctx, name+":free")
+			defer messages.Close()
+			if _, err := messages.Receive(ctx); err != nil {
+				return nil, err
+			}
+			if looks {
+				if err := setPX(ctx, rdb, name, token, w); err != errHeld {
+					return unlock, err
+				}
+			}
+			_, _ = messages.ReceiveTimeout(ctx, w.TTL)
+			return nil, errHeld
+		}, rdb, nil
+	}
+}
+
+// popped waits for an element that who releases pushes. late says that a waiter may come too late for it.
+func popped(late bool) Open {
+	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			token, signal := rand.Text(), name+":signal"
+			err := setPX(ctx, rdb, name, token, w)
+			if err == errHeld {
+				_ = rdb.BLPop(ctx, time.Second, signal).Err()
+			}
+			return func(ctx context.Context) error {
+				err := compareAndDelete(ctx, rdb, name, token, w)
+				if err == nil {
+					err = rdb.LPush(ctx, signal, 1).Err()
+				}
+				if err == nil && late {
+					err = rdb.Del(ctx, signal).Err()
+				}
+				return err
+			}, err
+		}, rdb, nil
+	}
+}
+
+// jittered waits with delays that no seed makes the same again.
+func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
+	rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, Addr: "redis.example.internal:6379"})
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		for {
+			token := rand.Text()
+			err := setPX(ctx, rdb, name, token, w)
+			if err != errHeld {
+				return func(ctx context.Context) error { return compareAndDelete(ctx, rdb, name, token, w) }, err
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(20*time.Millisecond + mathrand.N(20*time.Millisecond)):
+			}
+		}
+	}, rdb, nil
+}
+
+// unlockInVain releases under the context of the take, which has ended.
+func unlockInVain(_ context.Context, w Worker) (Lock, io.Closer, error) {
+	rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+	return func(ctx context.Context, name string) (func(context.Context) error, error) {
+		token := rand.Text()
+		return func(context.Context) error {
+			_ = compareAndDelete(ctx, rdb, name, token, w)
+			return nil
+		}, setPX(ctx, rdb, name, token, w)
+	}, rdb, nil
+}
+
+// Locks as people ship them: goroutines of their own, pools of one connection, delays that are drawn, addresses with
+// names, messages and lists that are waited for. What is wrong with one is found, with the fewest preemptions and
+// faults, and nothing where nothing is.
+func TestExploreWhatPeopleShip(t *testing.T) {
+	none := explore.Bounds{Preemptions: 1, Faults: 1}
+	adds := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then
+		return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]) + ARGV[2]) end return 0`)
+	looks := redis.NewScript(`return redis.call("get", KEYS[1])`)
+	often, small := lease/3, redis.Options{PoolSize: 1}
+	once := redis.Options{MaxRetries: -1}
+	for name, test := range map[string]struct {
+		open Open
+		harm verify.Harm // NoHarm: none
+		at   explore.Bounds
+	}{
+		"watchdog":               {watched{renewal: renewed, every: often}.open, verify.NoHarm, none},
+		"watchdog, pool of one":  {watched{small, renewed, often, false}.open, verify.NoHarm, none},
+		"watchdog adds up":       {watched{renewal: adds, every: often}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"watchdog looks only":    {watched{renewal: looks, every: often}.open, verify.TwoHolders, explore.Bounds{}},
+		"watchdog leaks":         {watched{once, renewed, often, true}.open, verify.LockedOut, explore.Bounds{Faults: 1}},
+		"message, looks again":   {told(true), verify.NoHarm, none},
+		"message":                {told(false), verify.LockedOut, explore.Bounds{Preemptions: 1}},
+		"list":                   {popped(false), verify.NoHarm, none},
+		"list that is deleted":   {popped(true), verify.LockedOut, explore.Bounds{Preemptions: 1}},
+		"jitter and a name":      {jittered, verify.NoHarm, none},
+		"unlock under ended ctx": {unlockInVain, verify.ReleasedNothing, explore.Bounds{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bounds := test.at
+			bounds.Together = 1
+			fewest := explore.Bounds{Preemptions: 9, Faults: 9}
+			var all string
+			for _, r := range explored(t, test.open, bounds) {
+				for _, f := range r.Found {
+					if f.Harm == test.harm && f.Preemptions+f.Faults < fewest.Preemptions+fewest.Faults {
+						fewest.Preemptions, fewest.Faults = f.Preemptions, f.Faults
+					}
+					if f.Harm != test.harm && f.Harm != verify.Outlived {
+						t.Errorf("found %s\n%s", f.Harm, f.Diagram)
+					}
+				}
+				all += r.Bound() + "\n"
+			}
+			if test.harm == verify.NoHarm {
+				return
+			}
+			if fewest.Preemptions != test.at.Preemptions || fewest.Faults != test.at.Faults {
+				t.Errorf("%s is found with %d preemptions and %d faults, want %d and %d\n%s", test.harm,
+					fewest.Preemptions, fewest.Faults, test.at.Preemptions, test.at.Faults, all)
+			}
+		})
+	}
+}
+
+// A goroutine that does not end with its client's life is named, with its stack.
+func TestExploreNamesWhatIsLeft(t *testing.T) {
+	open := func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
+		go neverEnds()
+		return own(setPX, compareAndDelete)(ctx, w)
+	}
+	_, err := searched(t, open, explore.Bounds{}, works[0])
+	if err == nil || !strings.Contains(err.Error(), "Alice") || !strings.Contains(err.Error(), "locktest.neverEnds") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func neverEnds() { select {} }
