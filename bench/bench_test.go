@@ -44,7 +44,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.StopTimer()
 	b.ResetTimer()
 	p := result.Point{Strategy: spec.String(), Mix: mix}
-	row, err := bench.Run(b.Context(), p, 1, bench.Options{
+	row, err := bench.Run(b.Context(), p, bench.Options{
 		Subject: &timed{Spec: spec, b: b, opening: mix.Sellers + mix.Buyers}, Purchases: int64(b.N), Seed: bench.DefaultSeed,
 		Keys: testkit.Keys(b), Dial: server.Dial, Private: server.Name != backend.NameURL,
 	})

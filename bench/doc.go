@@ -1,10 +1,10 @@
 // Package bench measures: it loads a market with sellers and buyers and records what each operation cost.
 //
 // [Run] measures one row: a result.Point (a strategy under a mix of sellers and buyers, and in what their market
-// differs from the usual one), as [Options] say. A seller mints items in batches and lists each; a buyer looks at
-// listings and orders each at the price it saw. Minting and looking at listings are not measured. Each worker owns
-// its connection, its Purchaser, its sums and histograms (a tally) and its ledger, so that workers share no lock, and
-// nothing is printed or allocated by the driver between two operations.
+// differs from the usual one), as [Options] say; [Measure] needs less of them. A seller mints items in batches and
+// lists each; a buyer looks at listings and orders each at the price it saw. Minting and looking at listings are not
+// measured. Each worker owns its connection, its Purchaser, its sums and histograms (a tally) and its ledger, so that
+// workers share no lock, and nothing is printed or allocated by the driver between two operations.
 //
 // # What is counted when
 //

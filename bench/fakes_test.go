@@ -22,7 +22,7 @@ type plan struct {
 	Options
 }
 
-func (c plan) run(ctx context.Context) (result.Row, error) { return Run(ctx, c.Point, 1, c.Options) }
+func (c plan) run(ctx context.Context) (result.Row, error) { return Run(ctx, c.Point, c.Options) }
 
 // config is a row of 1x1 on s, to be changed by a test.
 func config(t testing.TB, s *backend.Server, subject Subject) plan {

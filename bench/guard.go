@@ -63,7 +63,7 @@ func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() erro
 			_ = conn.Ping(ctx).Err() // any answer is one
 			return nil
 		}
-		missing, err := market.Missing(ctx, conn.Client, m.Keys, opening(m.point))
+		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
 		if err != nil {
 			return nil // who cannot look knows nothing
 		}

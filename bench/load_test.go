@@ -114,6 +114,13 @@ func TestRTT(t *testing.T) {
 			t.Errorf("a purchase took %v ms, a listing %v, in %v round trips",
 				row.WaitMS.P50, row.ListMS.P50, row.Market.RoundTrips)
 		}
+		own := c
+		own.of(strategies.Own("own", spec(t, "lua").OpenFor))
+		row, err = own.run(t.Context())
+		if err != nil || row.WaitMS.P50 < rtt || row.ListMS.P50 < rtt {
+			t.Errorf("over connections of one's own a purchase took %v ms, a listing %v: %v",
+				row.WaitMS.P50, row.ListMS.P50, err)
+		}
 
 		defer connected(t, c).close()
 		env := envs[len(envs)-1]

@@ -121,7 +121,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 		return fmt.Errorf("%w: it was started again during the row, or another server took its place: "+
 			"what was not on disk, or not replicated, is gone", ErrKeysLost)
 	}
-	missing, err := market.Missing(ctx, conn.Client, m.Keys, opening(m.point))
+	missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
 	if err != nil || missing == "" {
 		return err
 	}

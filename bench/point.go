@@ -52,7 +52,7 @@ const (
 	MaxRate = 1_000_000
 )
 
-// A Subject makes the Purchasers to be measured. A strategies.Spec is one.
+// A Subject makes the Purchasers to be measured. A strategies.Spec is one, and so is what strategies.Own returns.
 type Subject interface {
 	strategies.Opener
 	// LockKeys enumerates the keys, besides the market's own, that a run may have left.
@@ -67,6 +67,7 @@ type Subject interface {
 // Options are how rows are measured.
 type Options struct {
 	Subject  Subject       // what Point.Strategy names
+	Trial    int           // its number among the rows of its point, from 1; 0 is 1
 	Duration time.Duration // measured time
 	Warmup   time.Duration // before that, not counted
 	// Purchases, if not zero, ends a row after so many purchases instead of after Duration. It goes without warm-up.

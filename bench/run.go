@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	random "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,11 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/market/backend/embedded"
 	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -30,7 +35,7 @@ const (
 // An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
 // was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
 // audit is not an error: it is in the row.
-func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row, error) {
+func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)
 	}
@@ -39,12 +44,37 @@ func Run(ctx context.Context, p result.Point, trial int, o Options) (result.Row,
 		m.work(ctx)
 		return m.markets[0].unserved(m.window.failure)
 	})
-	row.Trial = max(trial, 1)
+	row.Trial = max(o.Trial, 1)
 	if err != nil {
 		row.Status = stored.Incomplete
 		err = fmt.Errorf("row %s: %w", p.Name(), err)
 	}
 	return row, err
+}
+
+// Measure is Run for a purchase of one's own, under a mix such as 5 sellers and 5 buyers. The Subject of o is what open
+// makes, and what o lacks has its default. Without o.Dial it needs no server, because it starts one: a private
+// redis-server where one is installed, else miniredis, whose numbers are not Redis's.
+func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
+	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
+	if o.Purchases == 0 {
+		o.Duration = cmp.Or(o.Duration, DefaultDuration)
+	}
+	if o.Keys == (market.Keys{}) {
+		o.Keys, err = market.NewKeys("marketsim:{" + random.Text() + "}:")
+		if err != nil {
+			return row, err
+		}
+	}
+	if o.Dial == nil {
+		server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
+		if err != nil {
+			return row, err
+		}
+		defer server.Close()
+		o.Dial = server.Dial
+	}
+	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }
 
 // drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and

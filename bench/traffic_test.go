@@ -17,6 +17,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify/history"
@@ -33,8 +34,8 @@ func connected(t testing.TB, c plan) *measurement {
 	return m
 }
 
-// TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver counts neither more nor less. A
-// seller lists, and when it has ended a buyer buys.
+// TestRoundTrips: what a purchase costs when nobody is in the way, and that the driver counts neither more nor less,
+// also of a strategy of one's own. A seller lists, and when it has ended a buyer buys.
 //
 //   - watch: WATCH; ZSCORE; HGET; MULTI, HINCRBY, HINCRBY, SADD, ZREM, EXEC, which ends the watch.
 //   - unsafe: ZSCORE; HGET; HGET; HSET; HSET; SADD; ZREM.
@@ -50,15 +51,18 @@ func TestRoundTrips(t *testing.T) {
 			"fine":        {RoundTrips: 6, Commands: 16},
 			"fine-wallet": {RoundTrips: 10, Commands: 22},
 		} {
-			c := config(t, s, spec(t, name))
-			c.Purchases = 30
-			row := inTurn(t, c)
-			if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
-				t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
-					name, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
-			}
-			if row.Market.RoundTrips != 30*want.RoundTrips || row.Market.Commands != 30*want.Commands || row.LockServers != nil {
-				t.Errorf("%s: %+v for 30 purchases, want %+v for each", name, row.Market, want)
+			for _, subject := range []Subject{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
+				c := config(t, s, subject)
+				c.Purchases = 30
+				row := inTurn(t, c)
+				if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {
+					t.Errorf("%s: bought %d, polls %d, retries %d, %d refused; want 30 and nobody in the way",
+						subject, row.Bought, row.Polls, row.Retries, row.GivenUpMS.Count)
+				}
+				got, want := row.Market, result.Traffic{RoundTrips: 30 * want.RoundTrips, Commands: 30 * want.Commands}
+				if got.RoundTrips != want.RoundTrips || got.Commands != want.Commands || row.LockServers != nil {
+					t.Errorf("%s: %+v for 30 purchases, want %+v", subject, got, want)
+				}
 			}
 		}
 	})

@@ -2,7 +2,12 @@ package market
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
 	"time"
+
+	"github.com/marketsim/marketsim/market/step"
 )
 
 // UserID names an account. Accounts of a run are numbered 1, 2, 3, ... without gaps.
@@ -44,7 +49,7 @@ type Receipt struct {
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
-// connection, as one process does in the book; its methods are not safe for concurrent use.
+// connections, as one process does in the book; its methods are not safe for concurrent use. An [Open] makes it.
 //
 // A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
 // means that the outcome is unknown. The Receipt is meaningful in all three cases.
@@ -58,6 +63,46 @@ type Purchaser interface {
 	// it gave up in time.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
+
+// A Worker is what one Purchaser is made with.
+type Worker struct {
+	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
+	// libraries take it as their dialer, with any other options, and need neither address nor password. Each may open as
+	// many connections as it likes. Whoever tests the Purchaser holds them, and whoever measures it counts on them.
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	Keys  Keys
+	Steps step.Observer // told of each step that the Purchaser wants to be observed and held at; may be nil
+}
+
+// An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and
+// markettest.Explore goes through its schedules. The context is the worker's life: it ends when the worker is done or
+// dies, and what the Purchaser does in the background ends with it. The closer, such as a client of the worker's, is
+// closed after that; nil: there is nothing to close.
+type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
+
+// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed. It is for whoever
+// calls an Open.
+func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
+	ctx, end := context.WithCancel(ctx)
+	purchaser, closer, err := open(ctx, w)
+	life := ending(func() error {
+		end()
+		if closer == nil {
+			return nil
+		}
+		return closer.Close()
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, life.Close())
+	}
+	return purchaser, life, nil
+}
+
+// ending is an io.Closer.
+type ending func() error
+
+// Close implements io.Closer.
+func (e ending) Close() error { return e() }
 
 // A Sighting is what a browser saw of one item, in several reads.
 type Sighting struct {

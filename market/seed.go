@@ -57,7 +57,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	for first := 1; first <= o.Accounts; first += chunk {
 		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for id := first; id < first+chunk && id <= o.Accounts; id++ {
-				p.Do(ctx, Account(keys, UserID(id), o.Funds)...)
+				p.Do(ctx, AccountCommand(keys, UserID(id), o.Funds)...)
 			}
 			return nil
 		})
@@ -88,14 +88,14 @@ func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	return nil
 }
 
-// Account is the command that makes the account of a user with so many coins.
-func Account(keys Keys, id UserID, funds int64) []any {
+// AccountCommand is the command that makes the account of a user with so many coins.
+func AccountCommand(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(strconv.FormatInt(int64(id), 10)), "funds", funds}
 }
 
-// Offers are the commands that move a seller's items from the inventory to the market, all at once in a transaction:
+// OfferCommands are those that move a seller's items from the inventory to the market, all at once in a transaction:
 // what a market begins with, not what is measured. There is at least one listing, and all are of one seller.
-func Offers(keys Keys, listings ...Listing) (leave, enter []any) {
+func OfferCommands(keys Keys, listings ...Listing) (leave, enter []any) {
 	leave = append(leave, "srem", keys.Inventory(listings[0].Seller))
 	enter = append(enter, "zadd", keys.Market())
 	for _, l := range listings {
@@ -105,9 +105,9 @@ func Offers(keys Keys, listings ...Listing) (leave, enter []any) {
 	return leave, enter
 }
 
-// Offer sends the commands of Offers in a transaction.
+// Offer sends the commands of OfferCommands in a transaction.
 func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listing) error {
-	leave, enter := Offers(keys, listings...)
+	leave, enter := OfferCommands(keys, listings...)
 	_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.Do(ctx, leave...)
 		p.Do(ctx, enter...)
@@ -137,9 +137,9 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	return nil
 }
 
-// Missing names a key that Seed made, that only Remove deletes, and that is gone or has lost what Seed wrote; empty
+// MissingKey names a key that Seed made, that only Remove deletes, and that is gone or has lost what Seed wrote; empty
 // when there is none. An error means that the market could not be read.
-func Missing(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
+func MissingKey(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
 	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
 	if err != nil || !there {
 		return keys.Run(), looked(keys.Run(), err)

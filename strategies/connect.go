@@ -96,7 +96,7 @@ func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (
 		c.closers = append(c.closers, c.Locks)
 	}
 	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
-	env.Dial = env.client(dial)
+	env.Dial, env.connect = env.client(dial), c.Conn.Connect
 	c.Env = env
 	purchaser, closer, err := o.Open(env)
 	if err != nil {

@@ -164,11 +164,11 @@ func find(what, name string, known []string) (int, error) {
 	if i := slices.Index(known, name); i >= 0 {
 		return i, nil
 	}
-	return 0, errors.New(Unknown(what, name, known))
+	return 0, errors.New(UnknownName(what, name, known))
 }
 
-// Unknown is the message for a name that is not known: it lists the known names and suggests the nearest.
-func Unknown(what, name string, known []string) string {
+// UnknownName is the message for a name that is not known: it lists the known names and suggests the nearest.
+func UnknownName(what, name string, known []string) string {
 	if len(known) == 0 {
 		return fmt.Sprintf("unknown %s %q: there are none here", what, name)
 	}

@@ -10,6 +10,7 @@ package strategies
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,6 +59,8 @@ type Env struct {
 	Params param.Values
 	Steps  step.Observer      // may be nil
 	Holds  func(lock.Holding) // called for each lock that was held, after its release; may be nil
+
+	connect func(context.Context) (net.Conn, error) // opens one more for a client of another module; nil: nothing does
 
 	// For locks only.
 	// Locks connects to a Redis of the locks' own; nil: they live at the market's.

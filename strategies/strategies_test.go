@@ -70,18 +70,7 @@ func everyStrategy() (names []string) {
 // factory makes purchasers of a spec for the suite.
 func factory(spec strategies.Spec) markettest.Factory {
 	return markettest.Factory{
-		Open: func(t testing.TB, w markettest.Worker) market.Purchaser {
-			p, closer, err := spec.Open(strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := closer.Close(); err != nil {
-					t.Errorf("closing %s: %v", spec, err)
-				}
-			})
-			return p
-		},
+		Open:           spec.OpenFor,
 		LockKeys:       spec.LockKeys,
 		Lasting:        lasts,
 		Unprotected:    !spec.Strategy().Protects.Items,

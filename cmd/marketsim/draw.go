@@ -67,7 +67,7 @@ func (o *output) addFolder(flags *pflag.FlagSet, file string) {
 // prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
-		return usageError{fmt.Errorf("--format: %s", strategies.Unknown("format", o.format, o.formats))}
+		return usageError{fmt.Errorf("--format: %s", strategies.UnknownName("format", o.format, o.formats))}
 	}
 	if o.dir == "" {
 		return nil

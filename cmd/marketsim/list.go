@@ -128,7 +128,7 @@ func told(all []entry, name string) (docs []*view.Doc, err error) {
 		}
 	}
 	if len(docs) == 0 {
-		err = usageError{errors.New(strategies.Unknown("name", name, names))}
+		err = usageError{errors.New(strategies.UnknownName("name", name, names))}
 	}
 	return docs, err
 }

@@ -201,7 +201,8 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			o := on.optionsOf(plan, point)
 			o.History = plan.historyOf(i, trial)
 			o.Seed += uint64(trial - 1) // prices are drawn anew, and are the same for all rows of a round
-			row, err := bench.Run(ctx, point, trial, o)
+			o.Trial = trial
+			row, err := bench.Run(ctx, point, o)
 			if len(plan.config.Axes) > 0 { // which makes many rows: with these the file would be three times as large
 				row.Course = nil
 				row.Histogram = ""

@@ -97,7 +97,7 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	if len(names) == 0 {
 		return usageError{errors.New("there are no numbers in it that could be drawn")}
 	}
-	return usageError{errors.New("--figure: " + strategies.Unknown("figure", f.figure, names))}
+	return usageError{errors.New("--figure: " + strategies.UnknownName("figure", f.figure, names))}
 }
 
 // load reads stored results from files and folders.

@@ -29,6 +29,8 @@
 // count for itself and none can forget. Several connections count together where [CountInto] says so, and
 // under [Delaying] they are as slow as over a network.
 //
+// [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own.
+//
 // On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used,
 // because it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
 //
@@ -157,6 +159,33 @@ func dial(ctx context.Context, d *dialer) (*Conn, error) {
 	return &Conn{Client: client, Stats: d.meter.Stats, meter: d.meter, dialer: d}, nil
 }
 
+// Connect makes a connection to t for the client of another module: whatever that does over it, it has logged in.
+func Connect(ctx context.Context, t Target) (net.Conn, error) { return logIn(ctx, &dialer{target: t}) }
+
+// Connect makes one more connection to c's server, as the function [Connect] does. It counts where c counts, with the
+// commands by which a client introduces itself, and is as late as c.
+func (c *Conn) Connect(ctx context.Context) (net.Conn, error) {
+	is := c.dialer
+	ctx = Delaying(CountInto(ctx, c.Stats), is.delay)
+	return logIn(ctx, &dialer{cluster: is.cluster, slot: is.slot, over: is.over, target: is.tried()})
+}
+
+// logIn makes one connection that outlives the client which logs in over it. From then on it counts.
+func logIn(ctx context.Context, d *dialer) (net.Conn, error) {
+	d.handsOver = true
+	client, err := dial(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return d.handedOver, errors.Join(client.Close(), d.handedOver.SetDeadline(time.Time{}))
+}
+
+// lasting is a connection that its client does not close.
+type lasting struct{ net.Conn }
+
+// Close implements net.Conn.
+func (lasting) Close() error { return nil }
+
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
 // other output although the command's error says the same. The switch is go-redis's own and process-wide, so
 // only a main function or a test may call this.
@@ -175,7 +204,9 @@ type dialer struct {
 	// retries is how often a command is sent again whose reply did not come; 0: never.
 	retries int
 
-	first atomic.Pointer[net.Conn]
+	first      atomic.Pointer[net.Conn]
+	handsOver  bool     // the first connection outlives the client
+	handedOver net.Conn // that connection
 
 	watching atomic.Bool // a WATCH is in force, which belongs to its connection
 
@@ -210,6 +241,9 @@ func (d *dialer) options(t Target) *redis.Options {
 	if d.meter.shared {
 		o.PipelinePoolSize = 1
 	}
+	if d.handsOver { // the other module's client may not say which version of the protocol it speaks
+		o.Protocol = 2
+	}
 	return o
 }
 
@@ -217,6 +251,10 @@ func (d *dialer) options(t Target) *redis.Options {
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	d.meter.live.Store(false)
 	if first := d.first.Swap(nil); first != nil {
+		if d.handsOver {
+			d.handedOver = *first
+			return lasting{*first}, nil
+		}
 		return *first, nil
 	}
 	return d.reach(ctx)

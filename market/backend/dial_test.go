@@ -121,6 +121,34 @@ func TestDialPassword(t *testing.T) {
 	dialFails(t, stranger, backend.ErrAuth, "as user nobody")
 }
 
+// A client of another module needs nothing but its dialer, whatever its options.
+func TestConnect(t *testing.T) {
+	testkit.Each(t, func(t *testing.T, s *backend.Server) {
+		target := s.Target
+		target.DB = 3
+		conn := testkit.Dial(t, backend.NewServer(s.Name, target, "database 3", nil))
+		for name, connect := range map[string]func(context.Context) (net.Conn, error){
+			"to a server": func(ctx context.Context) (net.Conn, error) { return backend.Connect(ctx, target) },
+			"once more":   conn.Connect,
+		} {
+			for _, protocol := range []int{2, 3} {
+				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
+				rdb := redis.NewClient(&redis.Options{Protocol: protocol, Dialer: dial})
+				err := rdb.Set(t.Context(), name, protocol, 0).Err()
+				if err != nil || conn.GetDel(t.Context(), name).Val() == "" {
+					t.Errorf("%s, RESP%d: %v", name, protocol, err)
+				}
+				rdb.Close()
+			}
+		}
+		target.Password = "wrong"
+		_, err := backend.Connect(t.Context(), target)
+		if !errors.Is(err, backend.ErrAuth) {
+			t.Errorf("with a wrong password: %v", err)
+		}
+	})
+}
+
 func TestDialTooManyClients(t *testing.T) {
 	s := testkit.Local(t)
 	testkit.Dial(t, s).ConfigSet(t.Context(), "maxclients", "1")

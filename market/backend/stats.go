@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/wire"
 )
 
 // Counts is what a connection has carried. A round trip is a wait for the network: a write that follows a read,
@@ -132,11 +134,12 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// countingConn counts bytes and round trips, and what is written outside a command: a subscription writes each of its
-// own at once.
+// countingConn counts bytes and round trips, and commands that counter does not see: those of a subscription, and those
+// of a client of another module.
 type countingConn struct {
 	net.Conn
 	*dialer
+	part string // of a command that was written in part
 }
 
 // Close implements net.Conn.
@@ -157,7 +160,9 @@ func (c *countingConn) Write(p []byte) (int, error) {
 			sent.RoundTrips = 1
 		}
 		if !c.meter.shared && c.meter.calls.Load() == 0 {
-			sent.Commands = 1
+			var commands [][]string
+			commands, c.part = wire.Commands(c.part + string(p))
+			sent.Commands = int64(len(commands))
 		}
 		c.meter.Count(sent)
 	}
@@ -185,7 +190,7 @@ type countingSyscallConn struct {
 
 // count wraps conn so that the dialer's meter sees what passes, and the dialer knows until when it is used.
 func count(conn net.Conn, d *dialer) net.Conn {
-	counting := &countingConn{conn, d}
+	counting := &countingConn{Conn: conn, dialer: d}
 	d.mu.Lock()
 	d.open[counting] = struct{}{}
 	d.mu.Unlock()

@@ -61,7 +61,7 @@ func parse(c strategies.Catalogue, text string, m markettest.Market) (strategies
 }
 
 // openSpec makes the Purchasers of a spec, whose locks may have servers of their own.
-func openSpec(spec strategies.Spec, lockServers int) markettest.Open {
+func openSpec(spec strategies.Spec, lockServers int) markettest.SessionOpener {
 	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
 		env := strategies.Env{Keys: keys, Now: s.Now}
 		if lockServers == 1 {

@@ -87,7 +87,7 @@ func Named(names ...string) ([]Scenario, error) {
 	for i, name := range names {
 		at := slices.Index(known, name)
 		if at < 0 {
-			return nil, fmt.Errorf("%w: %s", ErrScenario, strategies.Unknown("scenario", name, known))
+			return nil, fmt.Errorf("%w: %s", ErrScenario, strategies.UnknownName("scenario", name, known))
 		}
 		if !slices.Contains(names[:i], name) {
 			chosen = append(chosen, all[at])

@@ -106,7 +106,7 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 		known = append(known, k.Name)
 	}
 	return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
-		strategies.Unknown("lock or strategy", head, known))
+		strategies.UnknownName("lock or strategy", head, known))
 }
 
 // checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if

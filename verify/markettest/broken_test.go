@@ -3,6 +3,7 @@ package markettest
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -13,29 +14,40 @@ import (
 )
 
 // opened makes a Factory of a strategy spec, changed by spoil where it is not nil.
-func opened(t testing.TB, text string, spoil func(Worker, market.Purchaser) market.Purchaser) Factory {
+func opened(t testing.TB, text string, spoil func(spoiler, market.Purchaser) market.Purchaser) Factory {
 	t.Helper()
 	spec, err := strategies.Builtin().Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Factory{SharedAccounts: true, Open: func(t testing.TB, w Worker) market.Purchaser {
-		p, closer, err := spec.Open(strategies.Env{Redis: w.Conn.Client, Dial: w.Dial, Keys: w.Keys, Steps: w.Steps})
+	if spoil == nil {
+		return Factory{SharedAccounts: true, Open: spec.OpenFor}
+	}
+	return Factory{SharedAccounts: true, Open: func(ctx context.Context, w market.Worker) (
+		market.Purchaser, io.Closer, error) {
+		p, closer, err := spec.OpenFor(ctx, w)
 		if err != nil {
-			t.Fatal(err)
+			return nil, nil, err
 		}
-		t.Cleanup(func() { _ = closer.Close() })
-		if spoil != nil {
-			p = spoil(w, p)
-		}
-		return p
+		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
+		return spoil(spoiler{rdb, w.Keys}, p), both{closer, rdb}, nil
 	}}
+}
+
+type both [2]io.Closer
+
+func (b both) Close() error { return errors.Join(b[0].Close(), b[1].Close()) }
+
+// spoiler is what a worker spoils with.
+type spoiler struct {
+	Conn *redis.Client
+	Keys market.Keys
 }
 
 // spoiled is a Purchaser that does, before or after what the good one does, something it should not.
 type spoiled struct {
 	market.Purchaser
-	Worker
+	spoiler
 	list     func(s *spoiled, ctx context.Context, l market.Listing) error
 	purchase func(s *spoiled, ctx context.Context, o market.Order) error
 	receipt  func(*market.Receipt) // changes that of a purchase
@@ -71,11 +83,11 @@ func (s *spoiled) goodPurchase(ctx context.Context, o market.Order) error {
 }
 
 // afterPurchase spoils a purchase that was applied.
-func afterPurchase(harm func(ctx context.Context, w Worker, o market.Order) redis.Cmder) spoiled {
+func afterPurchase(harm func(ctx context.Context, w spoiler, o market.Order) redis.Cmder) spoiled {
 	return spoiled{purchase: func(s *spoiled, ctx context.Context, o market.Order) error {
 		err := s.goodPurchase(ctx, o)
 		if err == nil {
-			harm(context.WithoutCancel(ctx), s.Worker, o)
+			harm(context.WithoutCancel(ctx), s.spoiler, o)
 		}
 		return err
 	}}

@@ -33,6 +33,7 @@ func (f *fixture) meet(
 		both, waiting := orders(), step.Hold(step.Waiting)
 		waiting.Open()
 		first, second := f.held(), f.worker(waiting.Observe)
+		first.connects(both[0])
 		if !h.Arm(first.proxies) {
 			return false
 		}

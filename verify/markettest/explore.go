@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -20,32 +19,31 @@ import (
 )
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in
-// each of Markets. It needs no server, and its test must not be parallel. The test fails where the audit finds
-// something, with the shortest schedule to it.
-func Explore(t *testing.T, open func(testing.TB, Worker) market.Purchaser, b explore.Bounds) {
+// each of Markets whose locks have no servers of their own. It needs no server, and its test must not be parallel. The
+// test fails where the audit finds something, with the shortest schedule to it.
+func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	t.Helper()
 	for _, m := range Markets() {
 		if m.LockServers > 0 { // as one-item, for who knows of servers of the locks
 			continue
 		}
-		m.Resends = false // what a client sends again is its author's choice
-		t.Run(m.Name, func(t *testing.T) {
-			opens := func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
-				conn, err := s.Dial(ctx)
-				if err != nil {
-					return nil, nil, err
-				}
-				more := func(ctx context.Context) (*redis.Client, error) { return backend.Client(s.Dial(ctx)) }
-				return open(s.T, Worker{Conn: conn, Dial: more, Keys: keys}), conn, nil
-			}
-			m.Explore(t, t.Name(), opens, b)
-		})
+		m.Resends = false // which is about connections of Session.Dial
+		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), inSession(open), b) })
+	}
+}
+
+// inSession makes Purchasers in a market whose locks have no servers of their own.
+func inSession(open market.Open) SessionOpener {
+	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
+		connect := s.ConnectLocks(0) // to the only server
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
+		return open.For(ctx, market.Worker{Dial: dial, Keys: keys})
 	}
 }
 
 // Explore goes through every schedule of this market's program:
 // of three clients with one preemption and one fault at most.
-func (m Market) Explore(t *testing.T, subject string, open Open, b explore.Bounds) {
+func (m Market) Explore(t *testing.T, subject string, open SessionOpener, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
 		b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
@@ -124,11 +122,12 @@ func Markets() []Market {
 	return all
 }
 
-// Open makes the Purchaser of one client in one schedule. The closer may be nil.
-type Open func(context.Context, *explore.Session, market.Keys) (market.Purchaser, io.Closer, error)
+// A SessionOpener makes the Purchaser of one client in one schedule. It is for locks that have servers of their own or
+// read the client's clock; for others a market.Open does. The closer may be nil.
+type SessionOpener func(context.Context, *explore.Session, market.Keys) (market.Purchaser, io.Closer, error)
 
 // Program makes the program of purchasers that open makes.
-func (m Market) Program(subject string, open Open) explore.Program {
+func (m Market) Program(subject string, open SessionOpener) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
 	judged := map[string][]verify.Violation{}
 	return explore.Program{
@@ -152,10 +151,10 @@ func (m Market) Program(subject string, open Open) explore.Program {
 // seed opens the market, but for the rest of the batch of items: see audit.
 func (m Market) seed(s *explore.Server, keys market.Keys) {
 	for id := range m.accounts() {
-		s.Do(words(market.Account(keys, market.UserID(id+1), m.Funds))...)
+		s.Do(words(market.AccountCommand(keys, market.UserID(id+1), m.Funds))...)
 	}
 	if listed := m.listed(); len(listed) > 0 {
-		_, enter := market.Offers(keys, listed...)
+		_, enter := market.OfferCommands(keys, listed...)
 		s.Do(words(enter)...)
 	}
 	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
@@ -206,7 +205,7 @@ type trader struct {
 }
 
 // do makes the client's purchaser, and trades for as long as it is told yes.
-func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open Open) string {
+func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open SessionOpener) string {
 	purchaser, closer, err := open(ctx, s, keys)
 	if closer != nil {
 		defer closer.Close()

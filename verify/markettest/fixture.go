@@ -3,14 +3,15 @@ package markettest
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
@@ -40,35 +41,15 @@ func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixt
 	if err != nil {
 		s.Fatal(err)
 	}
-	f := &fixture{Fixture: s, server: server, factory: factory, keys: keys}
-	f.conn = f.dial(nil)
+	conn, err := server.Dialer(keys.Prefix())(s.Ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
+	f := &fixture{Fixture: s, server: server, factory: factory, keys: keys, conn: conn}
 	f.seed(opening)
 	f.Cleanup(f.close)
 	return f
-}
-
-// connect connects to the market's server, one of several of a cluster.
-func (f *fixture) connect(ctx context.Context, proxies *suite.Proxies) (*backend.Conn, error) {
-	if proxies == nil {
-		return f.server.Dialer(f.keys.Prefix())(ctx)
-	}
-	target := f.server.Master(f.keys.Prefix())
-	var err error
-	target.Addr, err = proxies.Through(target.Addr)
-	if err != nil {
-		return nil, err
-	}
-	return backend.Dial(ctx, target)
-}
-
-func (f *fixture) dial(proxies *suite.Proxies) *backend.Conn {
-	f.Helper()
-	conn, err := f.connect(f.Ctx, proxies)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
-	return conn
 }
 
 // seed makes the market.
@@ -197,7 +178,7 @@ func (f *fixture) matches(want market.Snapshot) {
 	}
 }
 
-// worker opens a Purchaser with a connection and a ledger of its own.
+// worker opens a Purchaser with connections and a ledger of its own.
 func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil) }
 
 // held opens a worker that can be held.
@@ -205,23 +186,84 @@ func (f *fixture) held() *worker { return f.open(nil, f.NewProxies()) }
 
 func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.Helper()
-	w := &worker{fixture: f, conn: f.dial(proxies), proxies: proxies, ledger: new(market.Ledger)}
+	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}
 	f.ledgers = append(f.ledgers, w.ledger)
-	w.purchaser = f.factory.Open(f, Worker{
-		Conn: w.conn, Keys: f.keys, Steps: steps,
-		Dial: func(ctx context.Context) (*redis.Client, error) { return backend.Client(f.connect(ctx, proxies)) },
+	purchaser, closer, err := f.factory.Open.For(f.Ctx, market.Worker{Dial: w.dial, Keys: f.keys, Steps: steps})
+	if err != nil {
+		f.Fatalf("open the purchaser of a worker: %v", err)
+	}
+	f.Cleanup(func() {
+		if err := closer.Close(); err != nil {
+			f.Errorf("closing the purchaser of a worker: %v", err)
+		}
 	})
+	w.purchaser = purchaser
 	return w
 }
 
 // worker is a Purchaser whose ledger is kept.
 type worker struct {
 	fixture   *fixture
-	conn      *backend.Conn
 	purchaser market.Purchaser
+	mu        sync.Mutex
+	conns     []*workerConn
 	proxies   *suite.Proxies // nil: it cannot be held
 	ledger    *market.Ledger
 	receipt   market.Receipt // of its last operation
+}
+
+// dial is the Dial of a market.Worker.
+func (w *worker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	target := w.fixture.server.Master(w.fixture.keys.Prefix())
+	addr, err := w.proxies.Through(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	target.Addr = addr
+	conn, err := backend.Connect(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	c := &workerConn{Conn: conn}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, c)
+	return c, nil
+}
+
+// connects makes an order in vain, of an item of a batch that nobody lists: clients connect when they have to, and only
+// a worker who is connected can be held.
+func (w *worker) connects(o market.Order) {
+	o.Item += market.BatchSize - 1
+	_ = w.purchase(w.fixture.Ctx, o)
+}
+
+// A workerConn is a connection of a worker, which knows whether a WATCH is in force on it.
+type workerConn struct {
+	net.Conn
+	part    string // of a command that was written in part
+	watches atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c *workerConn) Write(p []byte) (int, error) {
+	commands, part := wire.Commands(c.part + string(p))
+	c.part = part
+	for _, words := range commands {
+		switch words[0] {
+		case "watch":
+			c.watches.Store(true)
+		case "unwatch", "exec", "discard", "reset":
+			c.watches.Store(false)
+		}
+	}
+	return c.Conn.Write(p)
+}
+
+// Close implements net.Conn.
+func (c *workerConn) Close() error {
+	c.watches.Store(false)
+	return c.Conn.Close()
 }
 
 func (w *worker) list(ctx context.Context, l market.Listing) error {
@@ -260,37 +302,16 @@ func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
 }
 
-// leftNothing checks that the worker holds no lock and watches no key: writes by others to everything in the market
-// do not abort its next transaction.
+// leftNothing checks that the worker holds no lock and watches no key: writes by others do not abort its next
+// transaction.
 func (w *worker) leftNothing(after string) {
 	f := w.fixture
 	f.Helper()
 	f.onlyTheMarket()
-	f.touch()
-	_, err := w.conn.TxPipelined(f.Ctx, func(p redis.Pipeliner) error { return p.Ping(f.Ctx).Err() })
-	if errors.Is(err, redis.TxFailedErr) {
-		f.Errorf("%s left a WATCH behind on the worker's connection", after)
-	} else if err != nil {
-		f.Errorf("the worker's connection is not usable after %s: %v", after, err)
-	}
-}
-
-// touch writes to every key of the market without changing it.
-func (f *fixture) touch() {
-	f.Helper()
-	_, err := f.conn.Pipelined(f.Ctx, func(p redis.Pipeliner) error {
-		p.ZAdd(f.Ctx, f.keys.Market(), redis.Z{Member: "touch"})
-		p.ZRem(f.Ctx, f.keys.Market(), "touch")
-		for id := market.UserID(1); id <= market.UserID(f.opening.Accounts); id++ {
-			p.HSet(f.Ctx, f.keys.User(id), "touch", "")
-			p.HDel(f.Ctx, f.keys.User(id), "touch")
-			p.SAdd(f.Ctx, f.keys.Inventory(id), "touch")
-			p.SRem(f.Ctx, f.keys.Inventory(id), "touch")
-		}
-		return nil
-	})
-	if err != nil {
-		f.Fatal(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slices.ContainsFunc(w.conns, func(c *workerConn) bool { return c.watches.Load() }) {
+		f.Errorf("%s left a WATCH behind on a connection of the worker's", after)
 	}
 }
 

@@ -1,31 +1,29 @@
-// Package markettest is the conformance suite for a market.Purchaser. A few lines run it:
+// Package markettest tests a market.Purchaser: Check and Run are its conformance suite, and Explore goes through its
+// schedules. A few lines run them:
 //
-//	markettest.Check(t, func(t testing.TB, w markettest.Worker) market.Purchaser {
-//		return mine.New(w.Conn.Client, w.Keys)
-//	})
+//	open := func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+//		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial, MaxRetries: -1})
+//		return mine.New(rdb, w.Keys), rdb, nil
+//	}
+//	markettest.Check(t, open)
+//	markettest.Explore(t, open, explore.Bounds{Preemptions: 1, Faults: 1})
 //
 // Each test trades in a market of its own, audits it when the workers are done, removes it, and checks that nothing
 // is left under its prefix. Workers that meet are held at their connections, before each of their requests.
 package markettest
 
 import (
-	"context"
 	"iter"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // A Factory makes the Purchasers to be tested, and says what they promise.
 type Factory struct {
-	// Open makes the Purchaser of one worker. The suite closes the worker's connection; Open registers with t.Cleanup
-	// whatever else must be closed.
-	Open func(t testing.TB, w Worker) market.Purchaser
+	Open market.Open
 
 	// LockKeys enumerates the keys that locks may have left in a market, as market.Remove wants them. Nil means
 	// none.
@@ -43,20 +41,12 @@ type Factory struct {
 	SharedAccounts bool
 }
 
-// A Worker is what one Purchaser works with.
-type Worker struct {
-	Conn  *backend.Conn                                // the worker's own, made with the server's Dial
-	Dial  func(context.Context) (*redis.Client, error) // opens one more
-	Keys  market.Keys
-	Steps step.Observer // may be nil
-}
-
 type check = suite.Check[*fixture]
 
 // Check is a first answer about a purchase of one's own, which it takes to be safe for workers at the same time who
 // spend from one account. It needs no server, because it starts one: a private redis-server where one is installed,
 // else miniredis. Purchasers with locks need [Run], and its Factory.
-func Check(t *testing.T, open func(t testing.TB, w Worker) market.Purchaser) {
+func Check(t *testing.T, open market.Open) {
 	t.Helper()
 	Run(t, suite.Server(t), Factory{Open: open, SharedAccounts: true})
 }

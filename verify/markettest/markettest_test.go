@@ -31,9 +31,9 @@ func TestSoundPurchaserPasses(t *testing.T) {
 
 // A lock that is left after a write of unknown outcome, until its lease ends, is no flaw.
 func TestLeftToItsLease(t *testing.T) {
-	factory := opened(t, "watch", func(w Worker, p market.Purchaser) market.Purchaser {
+	factory := opened(t, "watch", func(w spoiler, p market.Purchaser) market.Purchaser {
 		leaves := afterCancellation(100 * time.Millisecond)
-		leaves.Purchaser, leaves.Worker = p, w
+		leaves.Purchaser, leaves.spoiler = p, w
 		return &leaves
 	})
 	c := named(t, "cancellation at any step keeps the market whole")
@@ -45,9 +45,9 @@ func TestBrokenPurchaserIsCaught(t *testing.T) {
 	for _, b := range broken {
 		for _, name := range b.by {
 			t.Run(b.name+"/"+name, func(t *testing.T) {
-				factory := opened(t, b.spec, func(w Worker, p market.Purchaser) market.Purchaser {
+				factory := opened(t, b.spec, func(w spoiler, p market.Purchaser) market.Purchaser {
 					spoiled := b.spoiled
-					spoiled.Purchaser, spoiled.Worker = p, w
+					spoiled.Purchaser, spoiled.spoiler = p, w
 					return &spoiled
 				})
 				c := named(t, name)
@@ -103,19 +103,19 @@ var broken = []struct {
 		spoiled: spoiled{receipt: func(r *market.Receipt) { r.Thrown += r.LockHold + r.LockWait }},
 	}, {
 		name: "loses a coin", spec: "watch", by: purchases,
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, o market.Order) redis.Cmder {
 			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
 		}),
 	},
 	{
 		name: "loses the item", spec: "watch", by: purchases,
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, o market.Order) redis.Cmder {
 			return w.Conn.SRem(ctx, w.Keys.Inventory(o.Buyer), int64(o.Item))
 		}),
 	},
 	{
 		name: "forgets ZREM", spec: "watch", by: purchases,
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, o market.Order) redis.Cmder {
 			return w.Conn.ZAdd(ctx, w.Keys.Market(),
 				redis.Z{Score: float64(o.Price), Member: market.Member(o.Item, o.Seller)})
 		}),
@@ -173,7 +173,7 @@ var broken = []struct {
 	{
 		name: "leaves a lock", spec: "watch", by: []string{"operations leave no lock and no WATCH behind", purchases[0]},
 		says: "lock:left was left behind",
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, _ market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, _ market.Order) redis.Cmder {
 			return w.Conn.Set(ctx, w.Keys.Lock("left"), 1, 0)
 		}),
 	},
@@ -185,7 +185,7 @@ var broken = []struct {
 	{
 		name: "leaves a WATCH", spec: "watch", by: []string{"operations leave no lock and no WATCH behind"},
 		says: "left a WATCH behind",
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, _ market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, _ market.Order) redis.Cmder {
 			return w.Conn.Do(ctx, "watch", w.Keys.Market())
 		}),
 	},
@@ -220,7 +220,7 @@ var broken = []struct {
 	{
 		name: "loses coins in a crowd", spec: "watch", by: []string{"many trade at the same time"},
 		says: "audit: account of user",
-		spoiled: afterPurchase(func(ctx context.Context, w Worker, o market.Order) redis.Cmder {
+		spoiled: afterPurchase(func(ctx context.Context, w spoiler, o market.Order) redis.Cmder {
 			return w.Conn.HIncrBy(ctx, w.Keys.User(o.Seller), "funds", -1)
 		}),
 	},
