@@ -40,8 +40,8 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd, PurchasesGone, ToldNo, ToldYes,
-		ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
+		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd, PurchasesGone,
+		ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
 	}
 }
 

@@ -12,8 +12,8 @@ const tries = 3
 // number matches what may differ in a request that is sent again: a delay, a time, a number of somebody's choice.
 var number = regexp.MustCompile(`[0-9]+`)
 
-// A chance counts at which points of a pass a choice was given up, because clients did something else there than before:
-// they draw delays that nobody can seed, go through maps, or have goroutines side by side.
+// A chance counts at which points of a pass a choice was given up, because clients did something else there than
+// before: they draw delays that nobody can seed, go through maps, or have goroutines side by side.
 type chance struct {
 	points, lost []int  // at each depth
 	differs      string // how the schedule that is run differs from its path; empty: it does not

@@ -131,7 +131,7 @@ func (f Fault) strikes(lockServers int) bool {
 type choice struct {
 	what    Fault
 	n       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
-	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive, deliver: which one, from 0; see stayLate
+	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive, deliver: which one; see stayLate
 	preempt bool // another client could have gone on
 	aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }

@@ -31,7 +31,8 @@ func blocksFor(command string) func(args []string) []string {
 	return nil
 }
 
-// parks reports whether a command has to wait, and lets it: not inside a transaction, and not where a key holds something.
+// parks reports whether a command has to wait, and lets it: not inside a transaction, and not where a key holds
+// something.
 func (s *Server) parks(r *request, command []string) bool {
 	find := blocksFor(command[0])
 	if find == nil || r.queues || len(command) < 3 {

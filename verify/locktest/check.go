@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,21 +21,54 @@ type Lock func(ctx context.Context, name string) (unlock func(ctx context.Contex
 
 // An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks
 // expire w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
-// goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The closer
-// is closed after that, and may be nil.
+// goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The
+// closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of one's own. It needs no server, because it starts one: a private redis-server
 // where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and
-// that it outlives a holder that crashed. [Run] checks more, and wants more.
+// that it outlives a holder that crashed. It finds out how short a lease the lock can have, and whether it renews one,
+// and logs both. [Run] checks more, and wants more.
 func Check(t *testing.T, open Open) Report {
 	t.Helper()
-	return Run(t, open.factory(suite.Server(t).Target))
+	factory := open.factory(suite.Server(t).Target)
+	factory.learn(t)
+	return Run(t, factory)
+}
+
+// plainTTL is how long a lock of [Check] lasts where it must not run out, and plainPatience how long nothing may
+// happen: such a lock may look for one that is held as seldom as a fraction of its lease. plainEnd is how long it may go on
+// when its context has ended, because client libraries may wait for a reply all the same.
+const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
+
+// learn finds the shortest lease that a Lock can have, and whether it renews it.
+func (factory *Factory) learn(t *testing.T) {
+	t.Helper()
+	for _, factory.TTL = range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		holder := factory.Open(t, Worker{TTL: factory.TTL, Timeout: plainPatience})
+		other := factory.Open(t, Worker{TTL: factory.TTL, Timeout: plainPatience})
+		name := newName()
+		lease, err := holder.Acquire(ctx, name)
+		cancel()
+		if err != nil {
+			t.Logf("a lease of %s cannot be had: %v", factory.TTL, err)
+			continue
+		}
+		if next, err := other.(*plain).within(t.Context(), 2*factory.TTL, name, lock.ErrHeld); err == nil {
+			_ = next.Release(t.Context())
+		} else {
+			factory.Renewing = true
+		}
+		_ = lease.Release(t.Context())
+		t.Logf("leases of %s are checked; while their holder lives they are renewed: %v", factory.TTL, factory.Renewing)
+		return
+	}
 }
 
 func (open Open) factory(server backend.Target) Factory {
 	return Factory{
-		plain: true,
+		plain: true, Patience: plainPatience, Parallel: true,
 		Open: func(t testing.TB, w Worker) lock.Locker {
 			w.dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, server, w.proxies) }
 			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -95,19 +129,24 @@ func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
 }
 
-// within takes the lock, and returns late where it has not after some time.
+// within takes the lock, and returns late where it has not after some time. Errors have the last words of the lock.
 func (p *plain) within(ctx context.Context, limit time.Duration, name string, late error) (*lock.Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var last error // that is not only about the context
 	for {
 		unlock, err := p.lock(bounded, name)
-		switch {
-		case err == nil:
+		if err == nil {
 			return &lock.Lease{Release: unlock}, nil
+		}
+		if last == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			last = err
+		}
+		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("%w: the last that the lock said is: %w", ctx.Err(), last)
 		case bounded.Err() != nil:
-			return nil, fmt.Errorf("%w: %w", late, err)
+			return nil, fmt.Errorf("%w: the last that the lock said is: %w", late, last)
 		}
 		time.Sleep(time.Millisecond)
 	}

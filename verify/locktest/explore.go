@@ -272,7 +272,8 @@ func (e *exploring) enter(name string, s *stay) {
 
 // unlock has a client leave, and then unlock. Where nothing has struck, and its lease has not run out, that changes
 // something at the server.
-func (e *exploring) unlock(ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
+func (e *exploring) unlock(
+	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay
 	e.noted(func() {
 		was = e.inside[name]
@@ -301,22 +302,22 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	ctx, cancel := context.WithTimeout(life, 2*lease)
 	defer cancel()
 	dial := func(ctx context.Context) (net.Conn, error) { return s.Locks(0).Connect(ctx) }
-	lock, closer, err := e.open(life, Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: dial})
+	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: dial}
+	lock, closer, err := e.open(life, fresh)
 	if closer != nil {
 		defer closer.Close()
 	}
-	var unlock func(context.Context) error
 	for err == nil {
+		var unlock func(context.Context) error
 		unlock, err = lock(ctx, "lock")
-		if err == nil || ctx.Err() != nil {
-			break
+		if err == nil {
+			_ = unlock(life) // or what it has started goes on
+			return e.found
 		}
-		err = nil
-		time.Sleep(lease / 10)
-	}
-	if err == nil {
-		err = unlock(life)
-		return e.found
+		if ctx.Err() == nil {
+			err = nil
+			time.Sleep(lease / 10)
+		}
 	}
 	why := "a fresh client does not get in within two leases: " + err.Error()
 	return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})

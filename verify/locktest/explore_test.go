@@ -2,12 +2,20 @@ package locktest
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
+
+// without leaves a lock out that takes long to explore, where not everything is asked for.
+func without(t *testing.T, long bool) {
+	if long && os.Getenv("MARKETSIM_EXPLORE") == "" {
+		t.Skip("takes long: explored with MARKETSIM_EXPLORE=two")
+	}
+}
 
 // Each flaw is found that a lock has, and no other.
 func TestExplore(t *testing.T) {
@@ -29,6 +37,7 @@ func TestExplore(t *testing.T) {
 		"lagging replica": {own(setPX, compareAndDelete), []explore.Fault{explore.Behind}, all},
 	} {
 		t.Run(name, func(t *testing.T) {
+			without(t, !slices.Contains([]string{"GET, then DEL", "no expiry, late", "starts empty"}, name))
 			found := map[verify.Harm]bool{}
 			all := explored(t, test.open, explore.Bounds{Preemptions: 1, Faults: 1, Of: test.of})
 			for _, r := range all {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -21,6 +22,7 @@ type fixture struct {
 	factory  Factory
 	promises lock.Promises
 	name     string // of the lock
+	promise  bool   // the check belongs to a promise
 	proxied  bool   // workers that are opened from now on connect through proxies, if they ask
 }
 
@@ -39,7 +41,11 @@ const longTTL, longTimeout = 10 * time.Minute, 10 * time.Minute
 // open makes a Locker, and closes it after the check.
 func (f *fixture) open(w Worker) *locker {
 	f.Helper()
-	w.TTL, w.Timeout = cmp.Or(w.TTL, longTTL), cmp.Or(w.Timeout, longTimeout)
+	long := longTTL
+	if f.factory.plain {
+		long = plainTTL
+	}
+	w.TTL, w.Timeout = cmp.Or(w.TTL, long), cmp.Or(w.Timeout, longTimeout)
 	if f.proxied {
 		w.proxies = f.NewProxies()
 	}
@@ -62,6 +68,9 @@ func (f *fixture) acquire(l lock.Locker) *lock.Lease {
 	ctx, cancel := context.WithTimeout(f.Ctx, f.Patience)
 	defer cancel()
 	lease, err := l.Acquire(ctx, f.name)
+	if f.factory.plain && f.promise && ctx.Err() != nil {
+		f.Unchecked(fmt.Sprintf("nobody got in within %s: %v", f.Patience, err))
+	}
 	if err != nil {
 		f.Fatalf("acquiring a free lock: %v", err)
 	}
@@ -169,6 +178,9 @@ func (f *fixture) takeAway() *lock.Lease {
 // crash ends a worker as kill -9 does. It ends the check if the worker cannot crash.
 func (f *fixture) crash(l *locker) {
 	f.Helper()
+	if p, is := l.Locker.(*plain); is {
+		p.end()
+	}
 	if f.factory.Crash != nil {
 		f.factory.Crash(f.TB, l.Locker)
 	} else if !l.proxies.Each((*wire.Proxy).Disconnect) {

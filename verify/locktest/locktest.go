@@ -128,8 +128,8 @@ func newSuite(factory Factory, promises lock.Promises) suite.Suite[*fixture] {
 		Made: func(promise string) bool {
 			return slices.Contains(promises.List(), lock.Promise{Name: promise, Made: true})
 		},
-		Open: func(f *suite.Fixture, _ check) *fixture {
-			return &fixture{Fixture: f, factory: factory, promises: promises, name: newName()}
+		Open: func(f *suite.Fixture, c check) *fixture {
+			return &fixture{Fixture: f, factory: factory, promises: promises, name: newName(), promise: c.Promise != ""}
 		},
 	}
 }
