@@ -27,7 +27,8 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 			"entries, replicas, resend, lost-reply, poll, backoff, cap, jitter, tries, timeout"},
 		{"fine:set-px:release=xyz", `parameter release: "xyz" is not one of script, watch, delex, delifeq`},
 		{"fine:set-px:renew=1s", `unknown parameter "renew"; known: fencing, write, after-unknown, idempotent, ` +
-			"entries, replicas, resend, ttl, expiry, get, release, renew-by, lost-reply, poll, backoff, cap, jitter, tries, timeout"},
+			"entries, replicas, resend, ttl, expiry, get, release, renew-by, lost-reply, poll, backoff, cap, jitter, tries, " +
+			"timeout"},
 		{"fine:reentrant-local:renewals=5", `parameter renewals: "5" is not one of 0, 1, 2, 3, 4`},
 		{"fine:reentrant-local:renew=1s", "renew=1s is of no use without renewals: add renewals=4"},
 		{"fine:reentrant-local:renew-by=xx", "renew-by=xx is of no use without renewals: add renewals=4"},

@@ -80,6 +80,8 @@ type event struct {
 	Clock bool   // with At or Done: it has read its wall clock when that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
+
+	Stood time.Duration // the longest time so far for which its process stood still
 }
 
 // Outcome is what a client's operation returned.
@@ -134,6 +136,8 @@ type served struct {
 	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
 	clock   atomic.Int64              // readings of its wall clock
 
+	still stillness
+
 	mu  sync.Mutex
 	out *json.Encoder
 }
@@ -148,6 +152,8 @@ func newServed(out io.Writer) *served {
 func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
 	c := newServed(out)
+	c.still = watchStillness(5 * lookEvery) // there are many clients
+	defer c.still.end()
 	var config clientConfig
 	if err := lines.Decode(&config); err != nil {
 		return fmt.Errorf("read the client's configuration: %w", err)
@@ -185,6 +191,9 @@ func (c *served) observe(ctx context.Context, at step.Name) {
 func (c *served) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.still.ask != nil { // it serves
+		e.Stood = c.still.soFar()
+	}
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 

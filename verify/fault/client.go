@@ -28,6 +28,8 @@ type client struct {
 	sent    command    // what began it
 	gaveUp  int        // how often it was made again
 	dead    bool
+	paused  bool          // it was, by its scenario
+	stood   time.Duration // the longest time for which its process stood still before that
 
 	readsClock bool // it has, when that was wrong
 }
@@ -255,6 +257,7 @@ func (c *client) next(within time.Duration) (event, bool) {
 			c.op.done, c.op.outcome = true, *e.Done
 		}
 		c.at, c.readsClock = e.At, e.Clock
+		c.looks(e)
 		return e, true
 	case <-late.C:
 	case <-c.setup.ctx.Done():
@@ -263,8 +266,16 @@ func (c *client) next(within time.Duration) (event, bool) {
 	return event{}, false
 }
 
+// looks notes for how long the client's process stood still by itself.
+func (c *client) looks(e event) {
+	if !c.paused {
+		c.stood = max(c.stood, e.Stood)
+	}
+}
+
 // pause stops its process, as a long garbage collection or a sleeping laptop does.
 func (c *client) pause() {
+	c.paused = true
 	c.check(c.process.Pause())
 	c.setup.strikes(true, "")
 }
@@ -289,6 +300,7 @@ func (c *client) end() (err error) {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
 	for e := range c.events { // what it said before it died counts
+		c.looks(e)
 		if e.Done != nil {
 			c.op.done, c.op.outcome = true, *e.Done
 		}

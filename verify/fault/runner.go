@@ -270,14 +270,18 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
 		s := &setup{runner: r, ctx: ctx, scheme: c.scheme, ttl: cmp.Or(c.scenario.Lease, TTL)}
-		watch := watchStillness()
+		watch := watchStillness(lookEvery)
 		err = s.attempt(c.scenario.OnCluster, func() {
 			o = c.scenario.run(s)
 			if o.harm == verify.NoHarm && !s.struck {
 				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
 			}
 		})
-		if stood := watch.end(); stood > s.ttl/4 { // whatever was seen, and whatever failed
+		stood := watch.end()
+		for _, client := range s.clients { // one of them may have been stopped alone
+			stood = max(stood, client.stood)
+		}
+		if stood > s.ttl/4 { // whatever was seen, and whatever failed
 			err = stoodStill(stood)
 		}
 		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver

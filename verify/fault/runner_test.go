@@ -94,7 +94,7 @@ func TestLateRunsAreRepeated(t *testing.T) {
 // TestStoodStill: where the program was stopped for longer than the times of a scenario allow, nothing is said of the
 // scheme.
 func TestStoodStill(t *testing.T) {
-	watch := watchStillness()
+	watch := watchStillness(lookEvery)
 	if stood := watch.end(); stood > time.Second {
 		t.Errorf("it stood still for %s", stood)
 	}
@@ -113,6 +113,31 @@ func TestStoodStill(t *testing.T) {
 		named := strings.HasPrefix(f.Why, "the machine stood still for ")
 		if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
 			t.Errorf("stopped %d times: %+v, %v; want %s", c.times, f, err, c.want)
+		}
+	}
+}
+
+// TestClientStoodStill is the same where somebody else has stopped a client alone. A pause of the scenario is none.
+func TestClientStoodStill(t *testing.T) {
+	for _, stops := range []func(c *client){
+		func(c *client) { c.check(c.process.Pause()); c.setup.wait(TTL * 3 / 10); c.check(c.process.Resume()) },
+		func(c *client) { c.pause(); c.setup.wait(TTL * 3 / 10); c.resume() },
+	} {
+		var paused bool
+		f, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
+			c := s.client("a client")
+			stops(c)
+			c.buy(1)
+			c.finish()
+			paused = c.paused
+			return observed{harm: verify.SoldTwice, why: "seen"}
+		}), scheme(t, "watch")})
+		want := verify.Verdict("sold twice")
+		if !paused {
+			want = verify.Unavailable
+		}
+		if err != nil || f.Verdict != want {
+			t.Errorf("paused %v: %+v, %v; want %s", paused, f, err, want)
 		}
 	}
 }

@@ -11,34 +11,43 @@ const lookEvery = 5 * time.Millisecond
 // A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
 // paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
 type stillness struct {
-	stop    chan struct{}
+	ask     chan bool // whether that was the last look
 	longest chan time.Duration
 }
 
-func watchStillness() stillness {
-	s := stillness{make(chan struct{}), make(chan time.Duration)}
+func watchStillness(every time.Duration) stillness {
+	s := stillness{make(chan bool), make(chan time.Duration)}
 	last := time.Now() // before the goroutine begins, which a machine that stands still delays
 	go func() {
-		ticks := time.NewTicker(lookEvery)
+		ticks := time.NewTicker(every)
 		defer ticks.Stop()
 		var longest time.Duration
-		for looks := true; looks; {
+		for ends := false; !ends; {
+			asked := false
 			select {
 			case <-ticks.C:
-			case <-s.stop:
-				looks = false
+			case ends = <-s.ask:
+				asked = true
 			}
 			now := time.Now()
-			longest, last = max(longest, now.Sub(last)-lookEvery), now
+			longest, last = max(longest, now.Sub(last)-every), now
+			if asked {
+				s.longest <- longest
+			}
 		}
-		s.longest <- longest
 	}()
 	return s
 }
 
-// end ends the watch, and returns the longest time that passed between two looks.
+// soFar is the longest time that passed between two looks.
+func (s stillness) soFar() time.Duration {
+	s.ask <- false
+	return <-s.longest
+}
+
+// end is soFar, and ends the watch.
 func (s stillness) end() time.Duration {
-	close(s.stop)
+	s.ask <- true
 	return <-s.longest
 }
 

@@ -37,8 +37,8 @@ func Check(t *testing.T, open Open) Report {
 }
 
 // plainTTL is how long a lock of [Check] lasts where it must not run out, and plainPatience how long nothing may
-// happen: such a lock may look for one that is held as seldom as a fraction of its lease. plainEnd is how long it may go on
-// when its context has ended, because client libraries may wait for a reply all the same.
+// happen: such a lock may look for one that is held as seldom as a fraction of its lease. plainEnd is how long it may
+// go on when its context has ended, because client libraries may wait for a reply all the same.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
 // learn finds the shortest lease that a Lock can have, and whether it renews it.
