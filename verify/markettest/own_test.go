@@ -145,7 +145,8 @@ func (w waits) Close() error {
 func TestCheckHoldsAPool(t *testing.T) {
 	factory := Factory{Open: purchaseOver(t, redis.Options{}, watchApart)}
 	c := named(t, "one of many orders of an item is applied")
-	failed, said := try(t, func(t testing.TB) { newSuite(testkit.Local(t), factory).On(t, c, func(suite.Result) {}) })
+	server := testkit.Local(t)
+	failed, said := try(t, func(t testing.TB) { newSuite(server, factory).On(t, c, func(suite.Result) {}) })
 	if !failed || !strings.Contains(said, "held between its request") {
 		t.Errorf("it should fail with two orders that were applied; failed: %t, said:\n%s", failed, said)
 	}
