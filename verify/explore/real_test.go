@@ -92,6 +92,11 @@ func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err 
 // played plays one schedule, and reports whether it did harm.
 func (s *search) played(chosen func(*world, []choice) (choice, error)) (one PlayedSchedule, harm bool, err error) {
 	one = PlayedSchedule{program: s.Program, scripts: s.scripts}
+	s.again = func(w *world, r *request) { // which a real server has to be asked as well
+		is := step{choice: choice{what: deliver, n: r.client}, at: time.Since(w.begin), line: r.String()}
+		one.steps = append(one.steps, is)
+	}
+	defer func() { s.again = nil }()
 	w, harms, err := s.schedule(func(w *world, options []choice) (choice, error) {
 		c, err := chosen(w, options)
 		is := step{choice: c, at: time.Since(w.begin)}

@@ -55,7 +55,8 @@ type search struct {
 	chance     chance
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
-	foreign    bool // clients have made connections with other options than backend.Dial's, so that they may wait for one
+	foreign    bool                   // clients have made connections with other options than backend.Dial's, so that they may wait for one
+	again      func(*world, *request) // is told what is asked again, and not chosen; nil: nobody is
 	progress   atomic.Int64
 	silence    time.Duration // how long the search may stand still in real time
 }
@@ -344,7 +345,11 @@ func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) e
 				"the last are %q", len(w.steps)+w.asks.again, w.pending())
 		}
 		if s.asksAgain(w, options) {
-			w.askAgain(w.next(options[0].n))
+			again := w.next(options[0].n)
+			if s.again != nil {
+				s.again(w, again)
+			}
+			w.askAgain(again, s.again != nil)
 			continue
 		}
 		c, err := choose(w, options)

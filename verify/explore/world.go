@@ -336,13 +336,16 @@ func (w *world) execute(r *request, how Fault) {
 	}
 }
 
-// askAgain has a server execute what a client asks again, which nobody chooses.
-func (w *world) askAgain(r *request) {
+// askAgain has a server execute what a client asks again, which nobody chooses, and which few want to see.
+func (w *world) askAgain(r *request, drawn bool) {
 	w.asks.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
 	w.observe(r, func() { r.server.execute(r) })
 	w.asks.heard(r)
+	if drawn {
+		w.draw(verify.Event{}, r)
+	}
 	w.settle()
 }
 
