@@ -55,7 +55,7 @@ type search struct {
 	chance     chance
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
-	foreign    bool                   // clients have made connections with other options than backend.Dial's, so that they may wait for one
+	foreign    bool                   // clients make their own connections, and may wait for one of a pool
 	again      func(*world, *request) // is told what is asked again, and not chosen; nil: nobody is
 	progress   atomic.Int64
 	silence    time.Duration // how long the search may stand still in real time
