@@ -46,7 +46,7 @@ func (r *Report) Bound() string {
 	late := 2 * max(r.Program.Lease, r.Program.Reply)
 	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
 		"a late request comes within %s after its client has given up; commands take no time; timers fire in order, "+
-		"also during a pause; pushes arrive at once; the server is miniredis%s",
+		"also during a pause; pushes arrive at once; what is asked again is struck twice at most; the server is miniredis%s",
 		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of, lost,
 		late, stopped)
 }
