@@ -69,9 +69,13 @@ type Worker struct {
 	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
 	// libraries take it as their dialer, with any other options, and need neither address nor password. Each may open as
 	// many connections as it likes. Whoever tests the Purchaser holds them, and whoever measures it counts on them.
-	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
-	Keys  Keys
-	Steps step.Observer // told of each step that the Purchaser wants to be observed and held at; may be nil
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// LockServers are addresses of servers that locks have of their own, to which Dial connects where it is given one of
+	// them; empty: locks live in the market's server.
+	LockServers []string
+	Keys        Keys
+	Steps       step.Observer    // told of each step that the Purchaser wants to be observed and held at; may be nil
+	Now         func() time.Time // the worker's wall clock; nil: the true one
 }
 
 // An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and

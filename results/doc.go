@@ -7,8 +7,7 @@
 //
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults
 // lacks, keeps those that this machine cannot play, explores the schemes that are not stored, and writes what README.md
-// and docs/ show. 'go test ./verify/explore -run Catalogue -timeout 60m -update -anew all' explores every one again.
-// 'go test ./results -update' does only the last, but for what is explored.
+// and docs/ show. 'go test ./results -update' does only the last.
 package results
 
 import _ "embed"
@@ -21,5 +20,6 @@ import _ "embed"
 var Features string
 
 //go:generate go run ../cmd/marketsim faults --add faults
-//go:generate go test ../verify/explore -run ^Test(Catalogue|Redlock)$ -timeout 60m -update
+//go:generate go run ../cmd/marketsim explore --add explored
+//go:generate go test ../verify/explore -run ^TestRedlock$ -timeout 60m -update
 //go:generate go test . -update

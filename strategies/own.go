@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -23,11 +25,25 @@ func Own(name string, open market.Open) Spec {
 	}}}
 }
 
-// OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a market.Open.
+// OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a market.Open. A lock takes the one
+// server of locks that the worker has, or all of several as its masters.
 func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
-	connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "", "") }
-	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.DialOver(ctx, connect) }
-	c, err := Connect(ctx, s, dial, Env{Keys: w.Keys, Steps: w.Steps})
+	to := func(addr string) Dialer {
+		connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) }
+		return func(asked context.Context) (*backend.Conn, error) {
+			return backend.DialOver(backend.Inherit(asked, ctx), connect)
+		}
+	}
+	env := Env{Keys: w.Keys, Steps: w.Steps, Now: w.Now}
+	if len(w.LockServers) == 1 {
+		env.Locks = to(w.LockServers[0])
+	}
+	for _, addr := range w.LockServers {
+		dial := to(addr)
+		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) }
+		env.Servers.Masters = append(env.Servers.Masters, master)
+	}
+	c, err := Connect(ctx, s, to(""), env)
 	if err != nil {
 		return nil, nil, err
 	}

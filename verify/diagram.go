@@ -10,17 +10,20 @@ import (
 
 // A Diagram is one schedule as people read it: time downwards, a column a client and one for the server.
 type Diagram struct {
-	Clients []string
-	Events  []Event
-	End     []string // what each client was told, and what is wrong
+	Clients []string `json:"clients"`
+	Events  []Event  `json:"events"`
+	End     []string `json:"end"` // what each client was told, and then what is wrong
 }
+
+// TimeGoesOn is the Reply of an event in which nothing happens but that.
+const TimeGoesOn = "*time goes on*"
 
 // An Event is one command of a client and the reply to it, or a fault, which stands between asterisks.
 type Event struct {
-	At     time.Duration // since the schedule began
-	Client int           // -1: it happens to the server
-	Does   string
-	Reply  string // or what happens to the server
+	At     time.Duration `json:"at_ns"`  // since the schedule began
+	Client int           `json:"client"` // from 0; -1: it happens to the server
+	Does   string        `json:"does,omitempty"`
+	Reply  string        `json:"reply,omitempty"` // or what happens to the server
 }
 
 // String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.

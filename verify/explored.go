@@ -5,45 +5,159 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// An Explored is what the search of schedules found of a scheme in a program, as it is stored.
-type Explored struct {
-	Scheme      string
-	Program     string
-	Why         string   `json:",omitempty"` // it was not explored
-	Of          []string `json:",omitempty"` // the faults that could happen; empty: every kind
-	Preemptions int      // of the shortest harm, or the last bounds
-	Faults      int
-	Schedules   int    `json:",omitempty"` // with these bounds
-	Harmful     int    `json:",omitempty"` // how many of them do harm
-	Harm        Harm   `json:",omitempty"` // of the shortest; empty: nothing was found
-	Shows       string `json:",omitempty"` // what shows it, in words
-	Token       string `json:",omitempty"` // plays the shortest again
+// Assumed is what a search of schedules takes for granted, and a real network does not.
+const Assumed = "commands take no time; timers fire in order, also during a pause; pushes arrive at once; " +
+	"the server is miniredis"
+
+// ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
+const ExploredSchema = 1
+
+// Explorations are what searches of schedules found, as they are stored. They hold no times and no addresses: the same
+// marketsim finds the same again, byte by byte.
+type Explorations struct {
+	Schema   int        `json:"schema"`
+	Version  string     `json:"version"`  // marketsim's
+	Searches []Explored `json:"searches"` // scheme by scheme
 }
 
-// WriteExplored stores what was found.
-func WriteExplored(w io.Writer, all []Explored) error {
+// An Explored is what one search found of a scheme in a program.
+type Explored struct {
+	Scheme      string   `json:"scheme"`
+	Program     string   `json:"program,omitempty"`
+	Why         string   `json:"not_explored,omitempty"` // it was not explored
+	Of          []string `json:"of,omitempty"`           // the faults that could happen; empty: every kind
+	Preemptions int      `json:"preemptions"`            // of the shortest harm, or the last bounds
+	Faults      int      `json:"faults"`
+	Schedules   int      `json:"schedules,omitempty"` // with these bounds
+	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
+	// Points is at how many points there was a choice, and Lost at how many of these one was given up, because the clients
+	// did not come there again. Both are 0 where Lost is.
+	Points  int    `json:"points,omitempty"`
+	Lost    int    `json:"lost,omitempty"`
+	Stopped string `json:"stopped_by,omitempty"`     // why the search ended before its bounds
+	Harm    Harm   `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
+	Shows   string `json:"shows,omitempty"`          // what shows it, in words
+	Broken  string `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
+	Token   string `json:"token,omitempty"`          // plays the shortest again
+	// Diagram is the shortest schedule: of the first harm of each scheme.
+	Diagram *Diagram `json:"diagram,omitempty"`
+}
+
+// Found is what was found, in a cell of a table.
+func (e Explored) Found() string {
+	switch {
+	case e.Why != "":
+		return "not explored: " + e.Why
+	case e.Harm != "":
+		return e.Harm.String() + ": " + e.Shows
+	case e.Preemptions == 0 && e.Stopped == "":
+		return "not searched"
+	}
+	found := "nothing"
+	if e.Lost > 0 {
+		found += fmt.Sprintf(", except below %d points of %d", e.Lost, e.Points)
+	}
+	if e.Stopped != "" {
+		found += "; stopped by " + e.Stopped
+	}
+	return found
+}
+
+// Shortest notes the shortest schedule that does harm, with its bounds and its token.
+func (e *Explored) Shortest(v Violation, preemptions, faults int, token string) {
+	e.Harm, e.Shows, e.Preemptions, e.Faults, e.Token = v.Harm, v.Text, preemptions, faults, token
+}
+
+// Broken are the searches whose harm breaks a promise of the scheme.
+func (r *Explorations) Broken() []Explored {
+	return slices.DeleteFunc(slices.Clone(r.Searches), func(e Explored) bool { return e.Broken == "" })
+}
+
+// Write stores what was found as indented JSON.
+func (r *Explorations) Write(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "\t")
-	if err := enc.Encode(all); err != nil {
+	if err := enc.Encode(r); err != nil {
 		return fmt.Errorf("write what was explored: %w", err)
 	}
 	return nil
 }
 
-// ReadExplored reads what WriteExplored stored. It refuses an unknown harm.
-func ReadExplored(r io.Reader) ([]Explored, error) {
-	var all []Explored
-	if err := stored.Decode(r, &all, "go generate ./results"); err != nil {
+// ReadExplored reads what Write stored. It refuses what Write would not have stored: another schema, an unknown harm,
+// a search without a scheme, and a diagram with an event of nobody.
+func ReadExplored(r io.Reader) (*Explorations, error) {
+	var res Explorations
+	err := stored.Decode(r, &res, "marketsim explore --out")
+	if err == nil || res.Schema != 0 && res.Schema != ExploredSchema { // whose fields may have been others
+		err = res.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read what was explored: %w", err)
 	}
-	for _, e := range all {
-		if e.Harm != "" && !slices.Contains(Harms(), e.Harm) {
-			return nil, fmt.Errorf("read what was explored: unknown harm %q of %s", string(e.Harm), e.Scheme)
+	return &res, nil
+}
+
+func (r *Explorations) check() error {
+	if r.Schema != ExploredSchema {
+		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, ExploredSchema)
+	}
+	for _, e := range r.Searches {
+		switch {
+		case e.Scheme == "":
+			return fmt.Errorf("a search of the program %q is of no scheme", e.Program)
+		case e.Harm != "" && !slices.Contains(Harms(), e.Harm):
+			return fmt.Errorf("unknown harm %q of %s", string(e.Harm), e.Scheme)
+		case e.Harm != "" && e.Token == "":
+			return fmt.Errorf("the harm %q of %s has no token", string(e.Harm), e.Scheme)
+		}
+		if e.Diagram == nil {
+			continue
+		}
+		for _, event := range e.Diagram.Events {
+			if event.Client < -1 || event.Client >= len(e.Diagram.Clients) {
+				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients",
+					e.Scheme, event.Client, len(e.Diagram.Clients))
+			}
 		}
 	}
-	return all, nil
+	return nil
+}
+
+// Replace puts searches in the place of those of the same schemes, and sorts all as schemes are named, the others last.
+func (r *Explorations) Replace(found []Explored, schemes []string) {
+	again := func(e Explored) bool {
+		return slices.ContainsFunc(found, func(f Explored) bool { return f.Scheme == e.Scheme })
+	}
+	r.Searches = append(slices.DeleteFunc(r.Searches, again), found...)
+	place := func(e Explored) int {
+		if i := slices.Index(schemes, e.Scheme); i >= 0 {
+			return i
+		}
+		return len(schemes)
+	}
+	slices.SortStableFunc(r.Searches, func(a, b Explored) int { return place(a) - place(b) })
+}
+
+// Brief is a diagram with one event for each request, without attempts that are repeated and without time that passes.
+// Of a transaction it shows the names of the commands.
+func (d Diagram) Brief() Diagram {
+	var events []Event
+	for _, e := range d.Events {
+		last := len(events) - 1
+		switch {
+		case e.Client < 0 && e.Reply == TimeGoesOn:
+		case last >= 0 && e.Client >= 0 && events[last].At == e.At && events[last].Client == e.Client:
+			name, _, _ := strings.Cut(e.Does, " ")
+			events[last].Does, events[last].Reply = strings.TrimSpace(events[last].Does)+" "+name, e.Reply
+		case last >= 0 && events[last].Client == e.Client && events[last].Does == e.Does && events[last].Reply == e.Reply:
+		default:
+			events = append(events, e)
+		}
+	}
+	return Diagram{Clients: d.Clients, Events: events, End: d.End}
 }

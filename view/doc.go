@@ -1,5 +1,5 @@
-// Package view turns stored results into something to read. [Run], [Several] and [Faults] make a [Doc] of what is
-// stored and of nothing else, so that it can be drawn again years later and without Redis; [Text], [Terminal],
+// Package view turns stored results into something to read. [Run], [Several], [Faults] and [Explored] make a [Doc] of
+// what is stored and of nothing else, so that it can be drawn again years later and without Redis; [Text], [Terminal],
 // [Markdown] and [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
 //
 // The tables of a run are made from the one list of [result.Metrics]: a new number needs no line here. What stored
@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/marketsim/marketsim/verify"
 )
 
 // A Doc is a report before it is drawn.
@@ -29,6 +31,8 @@ type Block struct {
 	Note    []string
 	Table   *Table
 	Figure  *Figure
+	// Schedule is drawn in place of its Table where a picture can be.
+	Schedule *verify.Diagram
 }
 
 // A Table is a table in words. Its first column names its rows: where it is cut in several, each has it.

@@ -20,7 +20,7 @@ func HTML(w io.Writer, docs ...*Doc) error {
 		parts = append(parts, d.each(printable))
 	}
 	layout, err := template.New("page.gohtml").Funcs(template.FuncMap{
-		"inline": inline, "class": class, "inc": func(i int) int { return i + 1 },
+		"inline": inline, "sequence": inlineSequence, "class": class, "inc": func(i int) int { return i + 1 },
 		"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
 	}).ParseFS(files, "page.gohtml", "page.css")
 	if err != nil {
@@ -39,6 +39,13 @@ func inline(f *Figure) (template.HTML, error) {
 	var b bytes.Buffer
 	err := SVG(&b, *f)
 	return template.HTML(b.String()), err
+}
+
+// inlineSequence is a schedule as it is inserted.
+func inlineSequence(b Block) (template.HTML, error) {
+	var text bytes.Buffer
+	err := Sequence(&text, b.Heading, *b.Schedule)
+	return template.HTML(text.String()), err
 }
 
 // class is how a cell of a table is drawn: numbers to the right, long texts in lines, verdicts in color.

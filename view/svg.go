@@ -41,6 +41,7 @@ type mark struct {
 type text struct {
 	Class, Anchor, Text string
 	X, Y                float64
+	Full                string // of a text that was cut; empty: it was not
 }
 
 // figureTemplate draws with the reader's font and colours, dark ones where the reader prefers them.
@@ -59,11 +60,19 @@ var figureTemplate = template.Must(template.New("svg").Parse(
 .figure .c4 { stroke: #b8860b; fill: #b8860b; } .figure .c5 { stroke: #56b4e9; fill: #56b4e9; }
 .figure .c6 { stroke: #7f7f7f; fill: #7f7f7f; } .figure .c7 { stroke: #8c564b; fill: #8c564b; }
 .figure path.line { fill: none; } .figure text.key { stroke: none; }
-@media (prefers-color-scheme: dark) { .figure { color: #ddd; background: #181818; } }
+.figure .code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 11px; }
+.figure .quiet { opacity: .7; } .figure .life { stroke-opacity: .4; } .figure text.line0 { fill: none; }
+.figure .paused { stroke-width: 7; stroke-opacity: .25; } .figure .fault { stroke: #b3470b; fill: #b3470b; }
+.figure text.fault { stroke: none; } .figure .harm { fill: #9b0d22; font-weight: 600; }
+@media (prefers-color-scheme: dark) {
+.figure { color: #ddd; background: #181818; } .figure .harm { fill: #ffa3ab; }
+.figure .fault { stroke: #ffb38a; fill: #ffb38a; }
+}
 </style>
 {{range .Paths}}<path class="{{.Class}}" d="{{.D}}"/>
 {{end}}{{range .Marks}}<circle class="{{.Class}}" cx="{{.X}}" cy="{{.Y}}" r="4"/>
-{{end}}{{range .Texts}}<text class="{{.Class}}" text-anchor="{{.Anchor}}" x="{{.X}}" y="{{.Y}}">{{.Text}}</text>
+{{end}}{{range .Texts}}<text class="{{.Class}}" text-anchor="{{.Anchor}}" x="{{.X}}" y="{{.Y}}">{{.Text}}` +
+		`{{with .Full}}<title>{{.}}</title>{{end}}</text>
 {{end}}</svg>
 `))
 
@@ -88,7 +97,7 @@ func (f Figure) drawing() *drawing {
 }
 
 func (d *drawing) write(class, anchor, words string, x, y float64) {
-	d.Texts = append(d.Texts, text{class, anchor, printable(words), round1(x), round1(y)})
+	d.Texts = append(d.Texts, text{Class: class, Anchor: anchor, Text: printable(words), X: round1(x), Y: round1(y)})
 }
 
 func (d *drawing) stroke(class string, points ...float64) {

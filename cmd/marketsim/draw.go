@@ -21,8 +21,9 @@ import (
 
 // The names of stored results in their folder.
 const (
-	runFile    = "run.json"
-	faultsFile = "faults.json"
+	runFile      = "run.json"
+	faultsFile   = "faults.json"
+	exploredFile = "explored.json"
 )
 
 // The formats of what a command prints. Those that lists of names and verdicts have come first.
@@ -81,7 +82,7 @@ func (o output) prepare() error {
 	return nil
 }
 
-// A drawing is a stored result as it is drawn: of a run, or of fault scenarios.
+// A drawing is a stored result as it is drawn: of a run, of fault scenarios, or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
 // save stores a result as it is now.
@@ -117,12 +118,14 @@ func draw(w io.Writer, format string, all ...named) error {
 			runs = append(runs, view.Named{Name: one.name, Run: d})
 		case *verify.Faults:
 			docs = append(docs, view.Faults(d))
+		case *verify.Explorations:
+			docs = append(docs, view.Explored(d))
 		}
 	}
 	switch format {
 	case asCSV, asGobench:
 		if len(docs) > 0 {
-			return usageError{fmt.Errorf("--format %s is of runs: the findings of scenarios are drawn as %s", format,
+			return usageError{fmt.Errorf("--format %s is of runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))}
 		}
 		if format == asCSV {

@@ -116,7 +116,8 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 		Example: `  marketsim reproduce                            the book's three tables, measured here (2 minutes)
   marketsim list                                 what can be measured
   marketsim run --strategy watch,fine --mix 5x5  measure some of it
-  marketsim faults --lock set-px                 what a lock loses when its holder fails`,
+  marketsim faults --lock set-px                 what a lock loses when its holder fails
+  marketsim explore fine:set-px                  the shortest schedule in which it does`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
@@ -124,8 +125,8 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	}
 	root.SetUsageFunc(usage)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newList(p),
-		newReport(p), newClean(p))
+	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newExplore(p),
+		newList(p), newReport(p), newClean(p))
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
 		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 where there is no such command

@@ -31,8 +31,8 @@ func newReport(p *program) *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report DIR|FILE...",
-		Short: "Draw stored runs and faults again, without Redis",
-		Long: "Draw what is stored: of a folder its run.json or faults.json or, if it has neither, " +
+		Short: "Draw stored runs, faults and schedules again, without Redis",
+		Long: "Draw what is stored: of a folder its run.json, faults.json or explored.json or, if it has none, " +
 			"all that is stored below it. Several\n" +
 			"runs stand side by side. The ending of -o decides the form: .html is one page with figures, " +
 			"which needs no network, and .svg\n" +
@@ -83,6 +83,9 @@ func (f reportFlags) report(p *program, paths []string) error {
 
 // drawFigure draws the figure that is named.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
+	if r, ok := all[0].drawing.(*verify.Explorations); ok && len(all) == 1 {
+		return f.drawSchedule(w, r)
+	}
 	run, ok := all[0].drawing.(*result.Run)
 	if !ok || len(all) > 1 {
 		return usageError{errors.New("--figure is of one run: name one")}
@@ -98,6 +101,29 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 		return usageError{errors.New("there are no numbers in it that could be drawn")}
 	}
 	return usageError{errors.New("--figure: " + strategies.UnknownName("figure", f.figure, names))}
+}
+
+// drawSchedule draws the shortest schedule to a harm of the scheme that is named, or of the only one.
+func (f reportFlags) drawSchedule(w io.Writer, r *verify.Explorations) error {
+	var names []string
+	for _, e := range r.Searches {
+		if e.Diagram != nil {
+			names = append(names, e.Scheme)
+		}
+	}
+	if len(names) == 0 {
+		return usageError{errors.New("no search of it has found a harm whose schedule could be drawn")}
+	}
+	name := f.figure
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	for _, e := range r.Searches {
+		if e.Diagram != nil && e.Scheme == name {
+			return view.Sequence(w, view.ScheduleTitle(e), *e.Diagram)
+		}
+	}
+	return usageError{errors.New("--figure: " + strategies.UnknownName("scheme with a schedule", f.figure, names))}
 }
 
 // load reads stored results from files and folders.
@@ -118,30 +144,31 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the result of a folder, which is run.json before
-// faults.json. A folder that has neither stands for all that is stored below it.
+// resultFiles are the files that a path stands for: itself, or the result of a folder. A folder without one stands for
+// all that is stored below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
-	for _, name := range []string{runFile, faultsFile} {
+	names := []string{runFile, faultsFile, exploredFile}
+	for _, name := range names {
 		if file := filepath.Join(path, name); exists(file) {
 			return []string{file}, nil
 		}
 	}
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && slices.Contains([]string{runFile, faultsFile}, entry.Name()) {
+		if err == nil && entry.Type().IsRegular() && slices.Contains(names, entry.Name()) {
 			files = append(files, file)
 		}
 		return err
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s holds no %s or %s, and nothing below it does", path, runFile, faultsFile)
+		err = fmt.Errorf("%s holds no %s, and nothing below it does", path, strings.Join(names, " or "))
 	}
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings. A path may
+// loadFile reads a stored result, whose kind its content tells: a run has rows, faults have findings. A path may
 // be that of its folder.
 func loadFile(path string) (named, error) {
 	info, err := os.Stat(path)
@@ -158,9 +185,13 @@ func loadFile(path string) (named, error) {
 		return named{}, err
 	}
 	var d drawing
-	if bytes.Contains(content, []byte(`"findings"`)) && !bytes.Contains(content, []byte(`"rows"`)) {
+	has := func(field string) bool { return bytes.Contains(content, []byte(`"`+field+`"`)) }
+	switch {
+	case has("searches") && !has("rows"):
+		d, err = verify.ReadExplored(bytes.NewReader(content))
+	case has("findings") && !has("rows"):
 		d, err = verify.ReadFaults(bytes.NewReader(content))
-	} else {
+	default:
 		d, err = result.ReadRun(bytes.NewReader(content))
 	}
 	if err != nil {

@@ -301,6 +301,17 @@ func SendingAgain(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey("again"), 3)
 }
 
+// Inherit returns ctx with what another context tells Dial of replies and commands that are sent again, for connections
+// that are made in the background of what was opened under that one.
+func Inherit(ctx, from context.Context) context.Context {
+	for _, key := range []contextKey{"reply", "again"} {
+		if value := from.Value(key); value != nil {
+			ctx = context.WithValue(ctx, key, value)
+		}
+	}
+	return ctx
+}
+
 // Pipelining returns a context under which [Dial] makes a client that all workers of a process share: the one exception
 // to its rules, which the package comment explains. Such a client counts for itself whatever [CountInto] says.
 func Pipelining(ctx context.Context) context.Context {

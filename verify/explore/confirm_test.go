@@ -37,11 +37,11 @@ func TestRealRedis(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := parse(catalogue.Full(), scheme.Spec.String(), one)
+		spec, err := one.Spec(catalogue.Full(), scheme.Spec.String())
 		if err != nil || drifts(name) { // its lock needs other servers, or time is the server's
 			continue
 		}
-		p := one.Program(spec.String(), openSpec(spec, 0))
+		p := one.ProgramOf(spec)
 		all, err := explore.Played(t, p, schedules,
 			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
 		if err == nil {
@@ -102,10 +102,10 @@ func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.Pla
 	t.Helper()
 	markets := markettest.Markets()
 	i := slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == "one-item-long-leases" })
-	spec, err := parse(catalogue.Full(), scheme.Spec.String(), markets[i])
+	spec, err := markets[i].Spec(catalogue.Full(), scheme.Spec.String())
 	if err != nil {
 		return nil, err
 	}
-	p := markets[i].Program(spec.String(), openSpec(spec, 0))
+	p := markets[i].ProgramOf(spec)
 	return explore.Played(t, p, schedules, explore.Late)
 }

@@ -19,7 +19,7 @@ import (
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
-		text += fmt.Sprintf("%s: harm with %s and %s\n\n%s\nPlay it again: -replay %s\n\n",
+		text += fmt.Sprintf("%s: harm with %s and %s\n\n%s\nIts token: %s\n\n",
 			of, several(f.Preemptions, "preemption"), several(f.Faults, "fault"), f.Diagram, f.Token)
 	}
 	return text + of + ": " + r.Bound()
@@ -45,10 +45,9 @@ func (r *Report) Bound() string {
 	}
 	late := 2 * max(r.Program.Lease, r.Program.Reply)
 	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
-		"a late request comes within %s after its client has given up; commands take no time; timers fire in order, "+
-		"also during a pause; pushes arrive at once; what is asked again is struck twice at most; the server is miniredis%s",
+		"a late request comes within %s after its client has given up; %s%s",
 		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of, lost,
-		late, stopped)
+		late, verify.Assumed, stopped)
 }
 
 // several is a number of things.

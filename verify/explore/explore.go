@@ -2,12 +2,12 @@
 // or loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest
 // schedule that loses it, and says otherwise how far nothing was found.
 //
-//	go test ./verify/explore -run Explore -v -args -spec fine:redsync -faults 1 -preemptions 2
+//	marketsim explore fine:redsync --faults 1 --preemptions 2
 //
 // The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory
-// (miniredis), and hold each request until the search delivers it ([conn]). Time is that of package synctest: it
+// (miniredis), and hold each request until the search delivers it (server.go). Time is that of package synctest: it
 // stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, each
-// time with another choice ([search]). The bounds are raised step by step, preemptions before faults: of the harm that
+// time with another choice (search.go). The bounds are raised step by step, preemptions before faults: of the harm that
 // is found first none has fewer faults, or as many and fewer preemptions. What the clients do is a [Program]:
 // markettest and locktest have those of orders and of locks.
 //
@@ -26,10 +26,12 @@ import (
 )
 
 // Lease is how long the locks of explored programs last, and Reply how long clients wait for a reply, unless a Program
-// says otherwise.
+// says otherwise. lockServers begins the addresses of servers of locks, which are of a network for documentation:
+// nothing answers a client that connects by itself.
 const (
-	Lease = time.Second
-	Reply = 5 * time.Second
+	Lease       = time.Second
+	Reply       = 5 * time.Second
+	lockServers = "192.0.2."
 )
 
 // A Program is what a few clients do at the same time, from a certain state of a server.
@@ -40,6 +42,9 @@ type Program struct {
 	// LockServers is how many servers the locks have of their own (Session.ConnectLocks), the only ones that Empty,
 	// Behind and ServerClock strike. 0: the locks live in the market's server.
 	LockServers int
+	// Masters says that each address to which clients connect is a server of the locks of its own: the first schedule
+	// tells how many there are.
+	Masters bool
 	// Lease is how long the locks last: a pause takes one to two of it. 0: the constant.
 	Lease time.Duration
 	// Reply is how long clients wait for a reply, over connections of Session.Dial: 0: the constant.
@@ -47,6 +52,8 @@ type Program struct {
 	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
 	// by default.
 	Resends bool
+	// Pools says that the clients are of any library, and may wait for a connection of their pool.
+	Pools bool
 	// Observed says that Session.Seen is asked for: what each request has changed at the servers of the locks is noted.
 	Observed bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.

@@ -1,29 +1,12 @@
 package explore_test
 
 import (
-	"cmp"
-	"errors"
-	"flag"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
-)
-
-// What -args may hold after go test ./verify/explore -run 'Explore$' -v.
-var (
-	spec        = flag.String("spec", "watch", "strategy and lock to explore, such as fine:redsync")
-	program     = flag.String("program", "", "names of programs, with commas between; empty: all")
-	preemptions = flag.Int("preemptions", 2,
-		"how often a client that could go on has to wait, at most (1 with three clients)")
-	faults    = flag.Int("faults", 1, "how many faults happen, at most (1 with three clients)")
-	of        = flag.String("of", "", "which faults, with commas between; empty: all")
-	schedules = flag.Int("schedules", 0, "after how many schedules a search stops; 0: a million")
-	replay    = flag.String("replay", "", "token of a schedule to play again")
 )
 
 // programOf makes a program for a spec.
@@ -34,57 +17,11 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	if i < 0 {
 		t.Fatalf("there is no program %q", name)
 	}
-	spec, err := parse(catalogue.Full(), text, markets[i])
+	spec, err := markets[i].Spec(catalogue.Full(), text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return markets[i].Program(spec.String(), openSpec(spec, markets[i].LockServers)), markets[i]
-}
-
-// TestExplore explores what the flags say, and fails where that does harm, and where no program is for the spec.
-func TestExplore(t *testing.T) {
-	if *replay != "" {
-		subject, name, _, err := explore.ParseToken(*replay)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, _ := programOf(t, subject, name)
-		d, err := explore.Replay(t, p, *replay)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s\n%s", *replay, d)
-		return
-	}
-	known, explored := explore.Faults(), 0
-	var elsewhere error
-	for _, m := range markettest.Markets() {
-		if *program != "" && !slices.Contains(strings.Split(*program, ","), m.Name) {
-			continue
-		}
-		is, err := parse(catalogue.Full(), *spec, m)
-		if errors.Is(err, errElsewhere) {
-			elsewhere = err
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		explored++
-		t.Run(m.Name, func(t *testing.T) {
-			b := explore.Bounds{Preemptions: *preemptions, Faults: *faults, Schedules: *schedules}
-			for name := range strings.FieldsFuncSeq(*of, func(r rune) bool { return r == ',' }) {
-				if !slices.Contains(known, explore.Fault(name)) {
-					t.Fatalf("there is no fault %q: there are %q", name, known)
-				}
-				b.Of = append(b.Of, explore.Fault(name))
-			}
-			m.Explore(t, is.String(), openSpec(is, m.LockServers), b)
-		})
-	}
-	if explored == 0 {
-		t.Fatalf("nothing is explored: %v", cmp.Or(elsewhere, fmt.Errorf("there is no program %q", *program)))
-	}
+	return markets[i].ProgramOf(spec), markets[i]
 }
 
 // wants are what a search finds of a spec in a program: the fewest preemptions and faults; -1: nothing.

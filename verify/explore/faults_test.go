@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ func TestLateHoldsItsConnection(t *testing.T) {
 	}
 	p := Program{Name: "two", Subject: "letters", Begin: func(*Server) *Trial {
 		do := func(ctx context.Context, s *Session) string {
-			conn, err := s.connect(ctx, 0)
+			conn, err := s.Connect(ctx, "", "")
 			if err != nil {
 				return err.Error()
 			}
@@ -148,8 +147,7 @@ func TestClientsSendAgain(t *testing.T) {
 	for fault, want := range map[Fault]string{Lose: "AA", Drop: "A"} {
 		p := Program{Name: "again", Subject: "go-redis", Begin: func(*Server) *Trial {
 			do := func(ctx context.Context, s *Session) string {
-				dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return s.connect(ctx, 0) }
-				rdb := redis.NewClient(&redis.Options{Dialer: dial, MaxRetries: 1, DisableIdentity: true})
+				rdb := redis.NewClient(&redis.Options{Dialer: s.Connect, MaxRetries: 1, DisableIdentity: true})
 				defer rdb.Close()
 				return rdb.Append(ctx, "shared", "A").String()
 			}
@@ -208,7 +206,7 @@ func reads(expiry time.Duration, servers int) Program {
 		gone := false
 		do := func(name string) Client {
 			return Client{name, func(ctx context.Context, s *Session) string {
-				conn, err := backend.DialOver(ctx, s.ConnectLocks(servers-1))
+				conn, err := dialLocks(ctx, s, servers-1)
 				if err != nil {
 					return err.Error()
 				}
@@ -239,7 +237,7 @@ func TestFaultsAreNotReduced(t *testing.T) {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
-		d, err := Replay(t, reads(expiry, servers), r.Found[0].Token)
+		d, err := Replay(t.Context(), reads(expiry, servers), r.Found[0].Token)
 		if err != nil || !strings.Contains(d.String(), "Harm: gone: what was set is gone") {
 			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, d)
 		}
@@ -255,7 +253,7 @@ func TestSeveralServers(t *testing.T) {
 	p := Program{Name: "apart", Subject: "own", LockServers: 2, Begin: func(*Server) *Trial {
 		do := func(n int) Client {
 			return Client{"ABC"[n : n+1], func(ctx context.Context, s *Session) string {
-				conn, err := backend.DialOver(ctx, s.ConnectLocks(n))
+				conn, err := dialLocks(ctx, s, n)
 				if err != nil {
 					return err.Error()
 				}

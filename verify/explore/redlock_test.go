@@ -1,11 +1,11 @@
 package explore_test
 
 import (
-	"fmt"
+	"bytes"
+	"flag"
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
@@ -17,9 +17,10 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
+var update = flag.Bool("update", false, "with -run '^TestRedlock$': store what is found in results/explored")
+
 const (
 	redlockStored = "../../results/explored/redlock.json"
-	redlockPage   = "../../docs/redlock.md"
 	threeMasters  = "three-masters"
 )
 
@@ -61,11 +62,17 @@ func (l looked) search(t *testing.T) verify.Explored {
 	}
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
 	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Of: l.of, Once: len(l.of) == l.faults}
-	r, err := explore.Search(t, p, bounds)
+	r, err := explore.Search(t.Context(), p, bounds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := exploredAs(l.scheme, r)
+	e := verify.Explored{
+		Scheme: l.scheme, Program: p.Name, Preemptions: r.Preemptions, Faults: r.Faults,
+		Schedules: r.Schedules, Harmful: r.Harmful,
+	}
+	if len(r.Found) > 0 {
+		e.Shortest(r.Found[0].Violation, r.Found[0].Preemptions, r.Found[0].Faults, r.Found[0].Token)
+	}
 	for _, f := range l.of {
 		e.Of = append(e.Of, string(f))
 	}
@@ -108,33 +115,20 @@ func TestRedlock(t *testing.T) {
 	if *update {
 		write(t, redlockStored, all)
 	}
-	inPage(t, redlockPage, "redlock", redlockTable(all))
-	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
-		i := slices.IndexFunc(all, func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of })
-		if i >= 0 && all[i].Token != "" {
-			inPage(t, redlockPage, of, played(t, all[i]))
-		}
-	}
 }
 
-// redlockTable is what is stored, as the page shows it.
-func redlockTable(all []verify.Explored) string {
-	var b strings.Builder
-	b.WriteString("| scheme | faults | found | preemptions | faults | schedules |\n|---|---|---|---|---|---|\n")
-	for _, e := range all {
-		of, found, schedules := "each", "nothing", fmt.Sprint(e.Schedules)
-		switch {
-		case len(e.Of) == 1 && e.Faults == 2:
-			of = e.Of[0] + " twice"
-		case len(e.Of) > 0:
-			of = strings.Join(e.Of, " and ")
-		}
-		if e.Harm != "" {
-			found, schedules = fmt.Sprintf("**%s**", e.Harm), fmt.Sprintf("%d of %d", e.Harmful, e.Schedules)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s |\n", e.Scheme, of, found, e.Preemptions, e.Faults, schedules)
+// write stores what was found.
+func write(t *testing.T, path string, all []verify.Explored) {
+	t.Helper()
+	var text bytes.Buffer
+	res := verify.Explorations{Schema: verify.ExploredSchema, Version: "(devel)", Searches: all}
+	err := res.Write(&text)
+	if err == nil {
+		err = os.WriteFile(path, text.Bytes(), 0o600)
 	}
-	return b.String()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Each harm that is stored is done on real servers, too: a master that starts empty is one that is emptied, and a clock
@@ -178,7 +172,7 @@ func TestRedlockOnRealServers(t *testing.T) {
 func TestMastersAreForRedlock(t *testing.T) {
 	for _, m := range markettest.Markets() {
 		for spec, needs := range map[string]bool{"fine:redlock": true, "fine:set-px": false, "lua": false} {
-			_, err := parse(catalogue.Full(), spec, m)
+			_, err := m.Spec(catalogue.Full(), spec)
 			if applies := err == nil; applies != (needs == (m.LockServers > 1)) {
 				t.Errorf("%s in %s: %v", spec, m.Name, err)
 			}

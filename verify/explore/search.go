@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand"
-	"net"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 
@@ -42,6 +39,7 @@ type Report struct {
 type Found struct {
 	verify.Violation
 	Preemptions, Faults int
+	Struck              []Fault // what has happened, in order
 	Token               string
 	Diagram             verify.Diagram
 }
@@ -49,13 +47,13 @@ type Found struct {
 // A search runs a program again and again.
 type search struct {
 	Report // so far
-	t      *testing.T
+	ctx    context.Context
 	learned
 	path       []node // of the schedule that is run
 	chance     chance
+	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
-	foreign    bool                   // clients make their own connections, and may wait for one of a pool
 	again      func(*world, *request) // is told what is asked again, and not chosen; nil: nobody is
 	progress   atomic.Int64
 	silence    time.Duration // how long the search may stand still in real time
@@ -69,43 +67,57 @@ type node struct {
 	lost    bool     // one of its choices was given up
 }
 
-// Search goes through the schedules of a program. What it finds is no failure: see Report. An error says why nothing
-// can be concluded. Its test must not be parallel, because what is random in the process is fixed meanwhile.
-func Search(t *testing.T, p Program, b Bounds) (*Report, error) {
-	s := newSearch(t, p, b)
+// Search goes through the schedules of a program until the context ends. What it finds is no failure: see Report. An
+// error says why nothing can be concluded. It works in any program, of tests or not, and nothing else may go on beside
+// it: what is random in the process is fixed meanwhile.
+func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
+	s := newSearch(ctx, p, b)
 	return &s.Report, s.guarded(s.run)
 }
 
-func newSearch(t *testing.T, p Program, b Bounds) *search {
+func newSearch(ctx context.Context, p Program, b Bounds) *search {
 	b.Schedules = cmp.Or(b.Schedules, 1_000_000)
 	p.Lease, p.Reply = cmp.Or(p.Lease, Lease), cmp.Or(p.Reply, Reply)
 	if b.Of == nil {
 		b.Of = Faults()
 	}
-	b.Of = slices.DeleteFunc(slices.Clone(b.Of), func(f Fault) bool { return !f.strikes(p.LockServers) })
-	return &search{
+	s := &search{
 		Report:  Report{Program: p, Bounds: b},
-		t:       t,
+		ctx:     ctx,
 		learned: learned{uses: map[asked]keys{}},
 		silence: 20 * time.Second,
 	}
+	for n := range p.LockServers {
+		s.addrs = append(s.addrs, fmt.Sprintf("%s%d:6379", lockServers, n+1))
+	}
+	return s
+}
+
+// meets takes over the servers to which the first schedule has connected.
+func (s *search) meets(w *world) {
+	s.scripts, s.redis = w.scripts, nil
+	s.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
+	s.Program.LockServers = len(s.addrs)
+	s.Bounds.Of = slices.DeleteFunc(slices.Clone(s.Bounds.Of), func(f Fault) bool {
+		return !f.strikes(s.Program.LockServers)
+	})
 }
 
 // guarded runs the first schedule once, for the scripts that clients send, and to tell of a program that does
 // nothing, and then what runs more. It returns an error where that stands still: a bubble where somebody waits for a
 // real socket does not end.
 func (s *search) guarded(run func() error) error {
-	s.t.Setenv("GODEBUG", "randseednop=0")
 	backend.QuietLogs() // the search breaks connections all the time
+	defer withoutChance()()
 	defer withoutNames()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("a schedule has failed the test")
+		err := errors.New("a client has ended the goroutine that searches")
 		defer func() { done <- err }() // also where it ends this goroutine
 		w, _, failed := s.schedule(func(_ *world, options []choice) (choice, error) { return options[0], nil })
-		s.scripts = w.scripts
+		s.meets(w)
 		if failed == nil && w.trial.Plain != nil {
 			failed = w.trial.Plain()
 		}
@@ -125,17 +137,6 @@ func (s *search) guarded(run func() error) error {
 	s.progress.Store(math.MinInt64)
 	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, "+
 		"or has connected by itself and not by Session.Dial, so that nothing can be concluded", s.silence)
-}
-
-// withoutNames lets no name be looked up until it is told to: go-redis looks up the name of its address, whoever dials,
-// and a bubble would wait for somebody else's server.
-func withoutNames() (again func()) {
-	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
-	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no names are looked up while schedules are explored")
-	}}
-	return func() { net.DefaultResolver = before }
 }
 
 // run raises the bounds until a harm is found, or the last ones are reached.
@@ -167,28 +168,30 @@ func (s *search) run() error {
 	return nil
 }
 
-// Replay plays the schedule of a token that a report of the same program has printed.
-// An error says which step cannot be chosen.
-func Replay(t *testing.T, p Program, text string) (d verify.Diagram, err error) {
-	t.Helper()
+// Replay plays the schedule of a token that a report of the same program has printed. Its harm is empty where it does
+// none. An error says which step cannot be chosen.
+func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	subject, name, steps, err := ParseToken(text)
 	if err == nil && (subject != p.Subject || name != p.Name) {
 		err = fmt.Errorf("the token is of %s, %s, and this is %s, %s", subject, name, p.Subject, p.Name)
 	}
 	if err != nil {
-		return d, err
+		return f, err
 	}
-	s := newSearch(t, p, Bounds{Unreduced: true})
+	s := newSearch(ctx, p, Bounds{Unreduced: true})
 	s.Preemptions, s.Faults = len(steps), len(steps)
 	err = s.guarded(func() error {
 		w, harms, err := s.schedule(follow(steps))
 		if err == nil && len(w.steps) < len(steps) {
 			err = fmt.Errorf("step %d of the token did not come: the clients had ended", len(w.steps)+1)
 		}
-		d = w.diagram(harms)
+		f = Found{Preemptions: w.preemptions, Faults: w.faults, Struck: w.struck(), Token: text, Diagram: w.diagram(harms)}
+		if len(harms) > 0 {
+			f.Violation = verify.Worst(harms)
+		}
 		return err
 	})
-	return d, err
+	return f, err
 }
 
 // follow chooses the steps of a token.
@@ -209,6 +212,10 @@ func (s *search) pass() error {
 	for more := true; more; more = s.backtrack() {
 		if s.Schedules == s.Bounds.Schedules {
 			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
+			break
+		}
+		if s.ctx.Err() != nil {
+			s.Stopped = "an interruption"
 			break
 		}
 		if err := s.comesThere(); err != nil {
@@ -245,7 +252,7 @@ func (s *search) found(w *world, violations []verify.Violation) {
 	for _, v := range violations {
 		if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Harm == v.Harm }) {
 			s.Found = append(s.Found, Found{
-				Violation: v, Preemptions: w.preemptions, Faults: w.faults,
+				Violation: v, Preemptions: w.preemptions, Faults: w.faults, Struck: w.struck(),
 				Token: written(s.Program, w.steps), Diagram: w.diagram([]verify.Violation{v}),
 			})
 		}
@@ -301,21 +308,19 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 			s.redis = append(s.redis, embedded.Memory(s.scripts...))
 		}
 	}
-	if s.foreign {
+	if s.Program.Pools {
 		// A client of go-redis that waits for its turn at a pool leaves a timer of its bubble in a sync.Pool, which would
 		// end the process in the next one. The second collection empties it; two take as long as a schedule.
 		runtime.GC()
 		runtime.GC()
 	}
-	synctest.Test(s.t, func(t *testing.T) {
-		cryptotest.SetGlobalRandom(t, 1)
-		//lint:ignore SA1019 libraries draw their delays and tokens from the source of the process
-		rand.Seed(1)
-		w = newWorld(t, s)
+	// The test is a new one, so that this works in any program: it has no name and no output, and needs none.
+	synctest.Test(new(testing.T), func(*testing.T) {
+		seed()
+		w = newWorld(s)
 		err = s.play(w, choose)
 		found = w.finish()
 	})
-	s.foreign = s.foreign || w.foreign
 	if len(w.scripts) > len(s.scripts) {
 		s.redis = nil
 	}

@@ -58,10 +58,16 @@ func pushesBy(times int, shared bool, never string, push push) Program {
 	}}
 }
 
+// dialLocks opens a connection to a server of the locks, from 0.
+func dialLocks(ctx context.Context, s *Session, n int) (*backend.Conn, error) {
+	connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", s.LockServers()[n]) }
+	return backend.DialOver(s.Context(ctx), connect)
+}
+
 // searched runs a search, and returns why it concludes nothing.
 func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 	t.Helper()
-	s := newSearch(t, p, b)
+	s := newSearch(t.Context(), p, b)
 	s.silence = 2 * time.Second
 	return &s.Report, s.guarded(s.run)
 }
@@ -69,7 +75,7 @@ func searched(t *testing.T, p Program, b Bounds) (*Report, error) {
 // Run is Search for whom it is a failure where nothing can be concluded.
 func Run(t *testing.T, p Program, b Bounds) *Report {
 	t.Helper()
-	r, err := Search(t, p, b)
+	r, err := Search(t.Context(), p, b)
 	if err != nil {
 		t.Fatalf("explore %s, %s: %v", p.Subject, p.Name, err)
 	}
@@ -188,7 +194,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		}}
 	}}
 	var tokens []string
-	s, source := newSearch(t, p, Bounds{Preemptions: 2, Faults: 1, Goes: true}), rand.New(rand.NewPCG(1, 2))
+	s, source := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Goes: true}), rand.New(rand.NewPCG(1, 2))
 	if err := s.guarded(func() error {
 		err := s.run() // it has learned then
 		for len(tokens) < 200 && err == nil {
@@ -203,7 +209,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, token := range tokens {
-		if _, err := Replay(t, p, token); err != nil {
+		if _, err := Replay(t.Context(), p, token); err != nil {
 			t.Fatalf("token %s: %v", token, err)
 		}
 	}
@@ -295,7 +301,7 @@ func TestWaitsInTheServer(t *testing.T) {
 	var told []string
 	client := func(name string, do func(context.Context, *redis.Client) string) Client {
 		return Client{Name: name, Do: func(ctx context.Context, s *Session) string {
-			conn, err := s.DialLocks(0)(ctx)
+			conn, err := dialLocks(ctx, s, 0)
 			if err != nil {
 				return err.Error()
 			}
@@ -334,7 +340,7 @@ func TestWaitsInTheServer(t *testing.T) {
 			return fmt.Sprint(pipe.Set(ctx, "second", "", 0).Val())
 		})
 		return &Trial{Clients: []Client{sets}, Judge: func(s *Server) []verify.Violation {
-			if s.Locks(0).Do("EXISTS", "second") != ":0\r\n" {
+			if s.world.locks(0).Do("EXISTS", "second") != ":0\r\n" {
 				return []verify.Violation{{Harm: verify.Unexplained, Text: "it is in the first database"}}
 			}
 			return nil

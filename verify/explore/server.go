@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -20,7 +19,6 @@ import (
 
 // A Server is a miniredis without a listener and without goroutines: it executes in the goroutine that asks.
 type Server struct {
-	T      *testing.T // that of the schedule: what the judge opens is cleaned up after it
 	redis  *miniredis.Miniredis
 	world  *world
 	number int                 // 0: the market's; from 1: one of the locks'
@@ -34,8 +32,8 @@ type Server struct {
 }
 
 // newServer makes a server of a miniredis that may have served another schedule: to start one takes long.
-func newServer(t *testing.T, w *world, m *miniredis.Miniredis, number int) *Server {
-	s := &Server{T: t, world: w, redis: m, number: number}
+func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
+	s := &Server{world: w, redis: m, number: number}
 	s.execute = s.run
 	m.FlushAll() // which leaves the scripts
 	m.Ctx, m.CtxCancel = context.WithCancel(context.Background())
@@ -67,11 +65,12 @@ func (s *Server) Do(command ...string) string {
 	return string(s.own.answer)
 }
 
-// Locks is a server of the locks, from 0: this one, unless they have their own.
-func (s *Server) Locks(n int) *Server { return s.world.locks(n) }
-
-// Connect opens a connection of the search itself, whose requests do not wait.
-func (s *Server) Connect(context.Context) (net.Conn, error) { return s.accept(nobody), nil }
+// Connect opens a connection of the search itself, as Session.Connect does for a client. Its requests do not wait.
+func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.world.at(addr).accept(nobody), nil
+}
 
 // run executes a request, and sends the replies.
 func (s *Server) run(r *request) {

@@ -3,8 +3,8 @@ package explore
 import (
 	"context"
 	"net"
+	"slices"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/marketsim/marketsim/market/backend"
@@ -12,50 +12,47 @@ import (
 
 // A Session is what a client works with in one schedule.
 type Session struct {
-	T      *testing.T // its cleanups run when the schedule has ended
 	world  *world
 	client int
 }
 
-// Dial opens one more connection of the client to the server,
-// on which every request waits until the search lets it come.
+// Cleanup has f called when the schedule has ended.
+func (s *Session) Cleanup(f func()) { s.world.cleanup(f) }
+
+// Dial opens one more connection of the client to the server, on which every request waits until the search lets it
+// come, for marketsim's own client.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
-	return s.dial(ctx, func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, 0) })
+	return backend.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 }
 
-func (s *Session) dial(ctx context.Context, connect func(context.Context) (net.Conn, error)) (*backend.Conn, error) {
+// Context returns ctx with what the program says of replies and of commands that are sent again, for connections of
+// marketsim's own client.
+func (s *Session) Context(ctx context.Context) context.Context {
 	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
 	if s.world.program.Resends {
 		ctx = backend.SendingAgain(ctx)
 	}
-	return backend.DialOver(ctx, connect)
+	return ctx
 }
 
-// DialLocks is Dial to a server of the locks, from 0 (Program.LockServers).
-func (s *Session) DialLocks(n int) func(context.Context) (*backend.Conn, error) {
-	return func(ctx context.Context) (*backend.Conn, error) {
-		return s.dial(ctx, func(ctx context.Context) (net.Conn, error) {
-			return s.connect(ctx, s.world.locks(n).number)
-		})
-	}
-}
-
-// ConnectLocks connects to a server of the locks, from 0 (Program.LockServers), for any client library, as Dial does.
-func (s *Session) ConnectLocks(n int) func(context.Context) (net.Conn, error) {
+// LockServers are the addresses of the servers that the locks have of their own: see Connect.
+func (s *Session) LockServers() []string {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	s.world.foreign = true
-	return func(ctx context.Context) (net.Conn, error) { return s.connect(ctx, s.world.locks(n).number) }
+	return slices.Clone(s.world.addrs)
 }
 
-func (s *Session) connect(ctx context.Context, server int) (net.Conn, error) {
+// Connect is Dial for any client library, which takes it as its dialer: to the server of the locks that is at an
+// address of LockServers, and else to the market's.
+func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
+	server := s.world.at(addr)
 	client := s.world.clients[s.client]
 	if ctx.Err() != nil || client.died {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Err: syscall.ECONNREFUSED}
 	}
-	c := s.world.servers[server].accept(s.client)
+	c := server.accept(s.client)
 	client.conns = append(client.conns, c)
 	return c, nil
 }

@@ -6,7 +6,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"sync"
-	"testing"
 	"testing/synctest"
 	"time"
 
@@ -28,6 +27,7 @@ type world struct {
 	remembered *embedded.Scripts
 	begin      time.Time
 	servers    []*Server // the market's, and then those of the locks, if they have any
+	addrs      []string  // of the latter
 	clients    []*client
 	late       []*request // delayed, in the order in which they were sent
 	running    int        // the client that was chosen last; nobody: there was none
@@ -40,9 +40,9 @@ type world struct {
 	asks                asks
 	uses                keys   // of the request that is executed
 	lacks               string // a command that the servers do not know
-	foreign             bool   // see search
 
 	mu      sync.Mutex    // guards what goroutines of clients see, too
+	after   []func()      // is called, the last first, when the schedule has ended
 	arrived chan struct{} // holds one value when a request came, or a client ended
 }
 
@@ -64,24 +64,25 @@ func (c *client) alive() bool { return !c.ended && !c.died }
 
 // newWorld makes servers of what was started, and starts the clients,
 // one after the other. Each waits at its first request.
-func newWorld(t *testing.T, s *search) *world {
+func newWorld(s *search) *world {
 	w := &world{
 		program:    s.Program,
 		scripts:    slices.Clone(s.scripts),
 		remembered: &s.remembered,
+		addrs:      slices.Clone(s.addrs),
 		begin:      time.Now(),
 		running:    nobody,
 		arrived:    make(chan struct{}, 1),
 	}
 	for n, redis := range s.redis {
-		w.servers = append(w.servers, newServer(t, w, redis, n))
+		w.servers = append(w.servers, newServer(w, redis, n))
 	}
 	w.trial = w.program.Begin(w.servers[0])
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})
 		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
-			told := c.Do(ctx, &Session{T: t, world: w, client: i})
+			told := c.Do(ctx, &Session{world: w, client: i})
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.clients[i].told, w.clients[i].ended = told, true
@@ -91,6 +92,25 @@ func newWorld(t *testing.T, s *search) *world {
 	}
 	w.last = time.Now()
 	return w
+}
+
+// cleanup has f called when the schedule has ended.
+func (w *world) cleanup(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.after = append(w.after, f)
+}
+
+// at is the server at an address: the market's, unless it is of one of the locks'. The world is locked.
+func (w *world) at(addr string) *Server {
+	n := 1 + slices.Index(w.addrs, addr)
+	if n == 0 && w.program.Masters && addr != "" {
+		w.addrs = append(w.addrs, addr)
+		w.program.LockServers = len(w.addrs)
+		n = len(w.servers)
+		w.servers = append(w.servers, newServer(w, embedded.Memory(w.scripts...), n))
+	}
+	return w.servers[n]
 }
 
 // locks is a server of the locks, from 0: the market's, unless they have their own.
@@ -270,7 +290,7 @@ func (w *world) do(c choice, r *request) {
 		w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
 		server.redis.FastForward(2 * w.program.Lease)
 	case timePass:
-		w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
+		w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
 		for again := w.wait(2); again && c.preempt && w.next(c.n) == nil && w.clients[c.n].alive(); {
 			again = w.wait(2)
 		}
@@ -282,6 +302,16 @@ func (w *world) do(c choice, r *request) {
 		w.execute(r, c.what)
 	}
 	w.settle()
+}
+
+// struck are the faults that have happened so far.
+func (w *world) struck() (faults []Fault) {
+	for _, c := range w.steps {
+		if c.isFault() {
+			faults = append(faults, c.what)
+		}
+	}
+	return faults
 }
 
 // sendLate has a request be on its way until its client has given up.
@@ -372,7 +402,7 @@ func (w *world) know(script string) {
 // not sent yet goes to the new one, because clients look whether an idle connection is still open; one of which the
 // server knew something, a WATCH or a subscription, breaks.
 func (w *world) restart(old *Server, lacks int) {
-	fresh := newServer(old.T, w, embedded.Memory(w.scripts...), old.number)
+	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
 	if lacks == 0 {
 		w.drawServer(old, "*starts anew, empty*")
 	} else {
@@ -426,6 +456,9 @@ func (w *world) finish() (found []verify.Violation) {
 		}
 	}
 	found = append(found, w.trial.Judge(w.servers[0])...)
+	for _, f := range slices.Backward(w.after) {
+		f()
+	}
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
 }

@@ -86,7 +86,7 @@ func (open Open) factory(server backend.Target) Factory {
 	return Factory{
 		plain: true, Patience: plainPatience, Parallel: true,
 		Open: func(t testing.TB, w Worker) lock.Locker {
-			w.dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, server, w.proxies) }
+			w.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, server, w.proxies) }
 			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 			l, closer, err := open(life, w)
 			t.Cleanup(func() {

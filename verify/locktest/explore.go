@@ -3,7 +3,6 @@ package locktest
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -80,8 +79,8 @@ func explored(t *testing.T, open Open, b explore.Bounds) (all []*explore.Report)
 
 // searched goes through the schedules of one program.
 func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
-	return explore.Search(t, explore.Program{
-		Name: w.program, Subject: t.Name(), LockServers: 1, Observed: true,
+	return explore.Search(t.Context(), explore.Program{
+		Name: w.program, Subject: t.Name(), Masters: true, Pools: true, Observed: true,
 		Begin: func(*explore.Server) *explore.Trial {
 			run := &exploring{
 				open: open, work: w, began: time.Now(),
@@ -137,10 +136,10 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		return err.Error()
 	}
 	defer work.Close()
-	w.TTL, w.Timeout, w.dial = lease, patient, s.ConnectLocks(0)
+	w.TTL, w.Timeout, w.dial = lease, patient, s.Connect
 	lock, closer, err := e.open(ctx, w)
 	if closer != nil {
-		s.T.Cleanup(func() { _ = closer.Close() })
+		s.Cleanup(func() { _ = closer.Close() })
 	}
 	if err != nil {
 		e.noted(func() { e.err = err })
@@ -301,8 +300,7 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	defer end()
 	ctx, cancel := context.WithTimeout(life, 2*lease)
 	defer cancel()
-	dial := func(ctx context.Context) (net.Conn, error) { return s.Locks(0).Connect(ctx) }
-	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: dial}
+	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: s.Connect}
 	lock, closer, err := e.open(life, fresh)
 	if closer != nil {
 		defer closer.Close()

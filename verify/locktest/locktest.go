@@ -81,7 +81,7 @@ type Worker struct {
 	Number  int
 
 	proxies *suite.Proxies
-	dial    func(ctx context.Context) (net.Conn, error) // to the server of Check; nil: the author's Open knows the server
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: to where Open says
 }
 
 // Through returns the address, host:port, at which the worker reaches the server at addr. Only a worker that connects
@@ -96,10 +96,11 @@ func (w Worker) Through(t testing.TB, addr string) string {
 }
 
 // Dial connects the worker to the server at addr as Through says. Under [Check] it connects to the package's server,
-// whatever the address, and has said the password. It is what client libraries take as a dialer.
+// whatever the address, and has said the password; under [Explore] each address is a server of its own, so that a lock
+// may have several masters. It is what client libraries take as a dialer.
 func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.dial != nil {
-		return w.dial(ctx)
+		return w.dial(ctx, network, addr)
 	}
 	through, err := w.proxies.Through(addr)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -28,27 +27,18 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 			continue
 		}
 		m.Resends = false // which is about connections of Session.Dial
-		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), inSession(open), b) })
-	}
-}
-
-// inSession makes Purchasers in a market whose locks have no servers of their own.
-func inSession(open market.Open) SessionOpener {
-	return func(ctx context.Context, s *explore.Session, keys market.Keys) (market.Purchaser, io.Closer, error) {
-		connect := s.ConnectLocks(0) // to the only server
-		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) }
-		return open.For(ctx, market.Worker{Dial: dial, Keys: keys})
+		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
 	}
 }
 
 // Explore goes through every schedule of this market's program:
 // of three clients with one preemption and one fault at most.
-func (m Market) Explore(t *testing.T, subject string, open SessionOpener, b explore.Bounds) {
+func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
 		b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
 	}
-	switch r, err := explore.Search(t, m.Program(subject, open), b); {
+	switch r, err := explore.Search(t.Context(), m.Program(subject, open), b); {
 	case err != nil:
 		t.Fatal(err)
 	case len(r.Found) > 0:
@@ -122,17 +112,13 @@ func Markets() []Market {
 	return all
 }
 
-// A SessionOpener makes the Purchaser of one client in one schedule. It is for locks that have servers of their own or
-// read the client's clock; for others a market.Open does. The closer may be nil.
-type SessionOpener func(context.Context, *explore.Session, market.Keys) (market.Purchaser, io.Closer, error)
-
 // Program makes the program of purchasers that open makes.
-func (m Market) Program(subject string, open SessionOpener) explore.Program {
+func (m Market) Program(subject string, open market.Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix
 	judged := map[string][]verify.Violation{}
 	return explore.Program{
 		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
-		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
+		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends, Pools: true,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.seed(s, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
@@ -205,8 +191,10 @@ type trader struct {
 }
 
 // do makes the client's purchaser, and trades for as long as it is told yes.
-func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open SessionOpener) string {
-	purchaser, closer, err := open(ctx, s, keys)
+func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open market.Open) string {
+	ctx = s.Context(ctx)
+	w := market.Worker{Dial: s.Connect, LockServers: s.LockServers(), Keys: keys, Now: s.Now}
+	purchaser, closer, err := open.For(ctx, w)
 	if closer != nil {
 		defer closer.Close()
 	}
@@ -318,7 +306,8 @@ func (r *trading) audit(s *explore.Server) (result market.AuditResult, err error
 	for _, c := range r.traders {
 		ledgers = append(ledgers, &c.ledger)
 	}
-	conn, err := backend.DialOver(context.Background(), s.Connect)
+	connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
+	conn, err := backend.DialOver(context.Background(), connect)
 	if err != nil {
 		return result, err
 	}

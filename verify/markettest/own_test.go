@@ -93,8 +93,9 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 		{"a client that does not", redis.Options{MaxRetries: -1}, scripted, 1, 1, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			program := Markets()[0].Program(t.Name(), inSession(purchaseOver(t, c.options, c.buy)))
-			r, err := explore.Search(t, program, explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Lose}})
+			program := Markets()[0].Program(t.Name(), purchaseOver(t, c.options, c.buy))
+			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Lose}}
+			r, err := explore.Search(t.Context(), program, bounds)
 			switch {
 			case err != nil:
 				if c.says == "" || !strings.Contains(err.Error(), c.says) {
@@ -128,7 +129,7 @@ func TestBackgroundWorkEndsWithTheWorker(t *testing.T) {
 		return p, both{waits(ended), closer}, err
 	}
 	bounds := explore.Bounds{Faults: 1, Of: []explore.Fault{explore.Die, explore.Drop}}
-	Markets()[0].Explore(t, t.Name(), inSession(open), bounds)
+	Markets()[0].Explore(t, t.Name(), open, bounds)
 	c := named(t, "purchase moves the item and the coins")
 	newSuite(testkit.Embedded(t), Factory{Open: open}).On(t, c, func(suite.Result) {})
 }

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/fault"
+	"github.com/marketsim/marketsim/verify/markettest"
+)
+
+// TestExplore: a harm is found without a server, drawn, stored, drawn again in each form, and played again.
+func TestExplore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mine")
+	marketsim(t, "explore", "fine:set-px", "watch", "--preemptions", "1", "--out", dir).exits(t, 0).says(t,
+		"fine:set-px in one-item: sold twice", "*pauses*", "SET lock:1 token-2 nx px 1000",
+		"Harm: sold twice: item 1 is in two places", "explore --replay x4/fine:set-px", "nothing")
+	marketsim(t, "explore", "watch", "--out", dir).exits(t, 2).says(t, "is there already")
+	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
+	marketsim(t, "report", dir, "--format", "markdown").exits(t, 0).says(t,
+		"## fine:set-px in one-item: sold twice", "| 2µs")
+	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is of runs")
+	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "set-px.svg")
+	marketsim(t, "report", dir, "-o", page).exits(t, 0)
+	marketsim(t, "report", dir, "-o", picture).exits(t, 0)
+	marketsim(t, "report", dir, "--figure", "watch").exits(t, 2).says(t, `unknown scheme with a schedule "watch"`)
+	for path, wants := range map[string][]string{
+		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
+		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s does not hold %q", path, want)
+			}
+		}
+	}
+	res, err := verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := res.Searches[0].Token
+	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
+	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
+		"step 3 of the token cannot be chosen")
+	marketsim(t, "explore", "--replay", strings.Replace(token, "one-item", "elsewhere", 1)).exits(t, 2).says(t,
+		`"elsewhere" is no program`)
+}
+
+// TestExploreUsage: what cannot be explored is refused before anything is.
+func TestExploreUsage(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"", "which SPEC is explored?"},
+		{"wtach", "unknown lock or strategy \"wtach\"; did you mean"},
+		{"set-px:ttl=2s", "leave it out"},
+		{"watch --of pauses", "there is no fault \"pauses\""},
+		{"watch --program one-itme", "unknown program \"one-itme\"; did you mean"},
+		{"watch --preemptions -1", "are 0 at least"},
+		{"watch --replay x4/a/b/c", "leave SPEC out"},
+		{"--replay x3/watch/one-item/d1", "no token of a schedule in version"},
+		{"watch --format csv", "unknown format \"csv\""},
+		{"watch --add a --out b", "were all set"},
+	} {
+		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
+	}
+	marketsim(t, "explore", "etcd").exits(t, 0).says(t, "not explored: ", "etcd")
+}
+
+// TestExploreIsInterrupted: what was explored until then is told.
+func TestExploreIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	marketsimUntil(ctx, "explore", "watch").exits(t, 130).says(t, "stopped by an interruption")
+}
+
+// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a
+// process a core, and compares what it finds with what is stored; by default it explores three schemes.
+func TestCatalogue(t *testing.T) {
+	stored, err := readExplored("../../results/explored")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
+	for _, name := range names {
+		if !slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == name }) {
+			t.Errorf("%s has not been explored: go generate ./results", name)
+		}
+	}
+	if how == "" {
+		names = []string{"set-px", "watch", "fenced:fencing=on"}
+	}
+	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
+	chosen, err := f.chosen(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range chosen {
+		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, func(m markettest.Market) bool {
+			return len(m.Traders) > 2 && how != "all" // it takes long
+		})
+	}
+	t.Setenv(childEnv, "1")
+	found, err := f.inProcesses(t.Context(), &program{stderr: io.Discard}, chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		if !slices.ContainsFunc(stored.Searches, func(s verify.Explored) bool { return reflect.DeepEqual(s, e) }) {
+			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)
+		}
+	}
+}

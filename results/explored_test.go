@@ -1,0 +1,144 @@
+package results
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
+	"github.com/marketsim/marketsim/view"
+)
+
+// readExplored reads searches that are stored.
+func readExplored(t *testing.T, path string) []verify.Explored {
+	t.Helper()
+	res, err := verify.ReadExplored(strings.NewReader(text(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Searches
+}
+
+// TestExploredInPages: what pages show of searches is what is stored. With -update it is written there.
+func TestExploredInPages(t *testing.T) {
+	all, masters := readExplored(t, "explored/explored.json"), readExplored(t, "explored/redlock.json")
+	late := func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
+	inPage(t, "../docs/explored.md", "table", exploredTable(t, all))
+	inPage(t, "../docs/explored.md", "after-unknown", afterUnknown(all))
+	inPage(t, "../docs/explored.md", "late", replayed(t, all, late))
+	inPage(t, "../docs/faults.md", "schemes", schemes(all))
+	inPage(t, "../docs/redlock.md", "redlock", exploredTable(t, masters))
+	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
+		is := func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of }
+		inPage(t, "../docs/redlock.md", of, replayed(t, masters, is))
+	}
+	i := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Scheme == "set-px" && e.Diagram != nil })
+	var picture bytes.Buffer
+	if err := view.Sequence(&picture, view.ScheduleTitle(all[i]), *all[i].Diagram); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, "../docs/pictures/set-px.svg", text(t, "../docs/pictures/set-px.svg"), picture.String())
+}
+
+// inPage compares a part of a page, between its markers, with what it should be, or replaces it with -update.
+func inPage(t *testing.T, page, name, want string) {
+	t.Helper()
+	is := text(t, page)
+	begin, end := "<!-- explored: "+name+" -->\n", "<!-- end -->"
+	before, rest, ok := strings.Cut(is, begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Errorf("%s has no part %q", page, name)
+		return
+	}
+	rewrite(t, page, is, before+begin+want+end+after)
+}
+
+// replayed is the diagram of a stored harm, which its token plays again.
+func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool) string {
+	t.Helper()
+	i := slices.IndexFunc(all, is)
+	if i < 0 || all[i].Token == "" {
+		t.Error("a harm that a page shows is not stored")
+		return ""
+	}
+	subject, name, _, err := explore.ParseToken(all[i].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	markets := markettest.Markets()
+	m := markets[slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == name })]
+	spec, err := m.Spec(catalogue.Full(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := explore.Replay(t.Context(), m.ProgramOf(spec), all[i].Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Diagram.String()
+}
+
+// exploredTable is what is stored, as a page shows it.
+func exploredTable(t *testing.T, all []verify.Explored) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := view.ExploredTable(all).Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// afterUnknown says what is found of the ways to go on after a write of unknown outcome.
+func afterUnknown(all []verify.Explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | what the holder does | found |\n|:--|:--|:--|\n")
+	for _, way := range [][2]string{
+		{"set-px:after-unknown=release", `releases, as a "finally" does`},
+		{"set-px", "leaves the lock to its lease of 4 s: the write may be later still"},
+		{"set-px:after-unknown=kill", "has the server close the old connection, reads, and releases"},
+		{"setnx", "releases, because the lock never expires"},
+	} {
+		is := func(e verify.Explored) bool { return e.Scheme == way[0] && e.Program == "one-item-long-leases" }
+		e, found := all[slices.IndexFunc(all, is)], ""
+		if e.Harm == "" {
+			found = fmt.Sprintf("nothing in %d", e.Schedules)
+		} else {
+			found = fmt.Sprintf("%s in %d of %d", e.Harm, e.Harmful, e.Schedules)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", way[0], way[1], found)
+	}
+	return b.String()
+}
+
+// schemes is a line for each scheme: the harms with the programs that show them, or how far nothing was found.
+func schemes(all []verify.Explored) string {
+	var b strings.Builder
+	b.WriteString("| scheme | harm | nothing |\n|:--|:--|:--|\n")
+	for i, e := range all {
+		if i > 0 && all[i-1].Scheme == e.Scheme {
+			continue
+		}
+		var harms, nothing []string
+		for _, e := range all[i:] {
+			bounds := fmt.Sprintf("(%d, %d)", e.Preemptions, e.Faults)
+			switch {
+			case e.Scheme != all[i].Scheme || e.Why != "" || e.Harm == "" && e.Preemptions == 0:
+			case e.Harm != "":
+				harms = append(harms, e.Program+" "+bounds)
+			default:
+				nothing = append(nothing, fmt.Sprintf("%s %s: %d", e.Program, bounds, e.Schedules))
+			}
+		}
+		if e.Why != "" {
+			nothing = []string{e.Found()}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Scheme, strings.Join(harms, ", "), strings.Join(nothing, ", "))
+	}
+	return b.String()
+}
