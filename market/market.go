@@ -59,8 +59,8 @@ type Purchaser interface {
 	List(ctx context.Context, l Listing) (Receipt, error)
 
 	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns
-	// ErrNotListed, ErrPriceChanged or ErrInsufficientFunds when the order cannot be met, and ErrContended when
-	// it gave up in time.
+	// the first of ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met, and
+	// ErrContended when it gave up in time.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 

@@ -240,7 +240,7 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 		b.Preemptions = min(b.Preemptions, 1)
 	}
 	for _, kind := range f.of {
-		b.Of = append(b.Of, explore.Fault(kind))
+		b.Kinds = append(b.Kinds, explore.Fault(kind))
 	}
 	return b
 }

@@ -35,7 +35,7 @@ func (r *Report) Bound() string {
 		found = "not searched, because without a preemption no client comes between two requests of another: nothing in"
 	}
 	if r.Faults > 0 {
-		of = " of these kinds (" + strings.Trim(fmt.Sprint(r.Bounds.Of), "[]") + ")"
+		of = " of these kinds (" + strings.Trim(fmt.Sprint(r.Bounds.Kinds), "[]") + ")"
 	}
 	if r.Lost > 0 {
 		lost = fmt.Sprintf(", except below %d points of %d, to which the clients did not come again", r.Lost, r.Points)

@@ -65,9 +65,9 @@ type Trial struct {
 	Clients []Client
 	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
 	Judge func(*Server) []verify.Violation
-	// Plain says why the first schedule, in which nothing strikes,
-	// shows nothing of what clients are there for. Nil: it does.
-	Plain func() error
+	// Vacuous returns why the first schedule, in which nothing strikes, shows nothing of what clients are there for: then
+	// a search that finds nothing would mean nothing. A nil error: it does. A nil function: it always does.
+	Vacuous func() error
 }
 
 // A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others. Do
@@ -82,11 +82,11 @@ type Client struct {
 type Bounds struct {
 	Preemptions int     // how often a client that could go on has to wait for another one
 	Faults      int     // how many faults happen
-	Together    int     // how many of both; 0: as many as there may be of each
-	Of          []Fault // which; nil: all that the program allows
+	Total       int     // of preemptions and faults together; 0: as many as there may be of each
+	Kinds       []Fault // which faults; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
 	Schedules   int     // the search stops after so many; 0: 1,000,000
-	Goes        bool    // the search goes on after a harm, to the last bound
+	Exhaustive  bool    // the search goes on after a harm, to the last bound
 	Unreduced   bool    // requests that conflict with no other client's are chosen among, too
 }
 

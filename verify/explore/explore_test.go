@@ -60,7 +60,7 @@ var wants = []struct {
 func TestReduction(t *testing.T) {
 	for _, text := range []string{"unsafe", "claim", "watch-item", "lua", "fine:set-px", "fine:set-ex-compare"} {
 		p, _ := programOf(t, text, "one-item")
-		b := explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Pause, explore.Die}}
+		b := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
 		reduced := explore.Run(t, p, b)
 		b.Unreduced = true
 		whole := explore.Run(t, p, b)
@@ -75,7 +75,7 @@ func TestReduction(t *testing.T) {
 // A replica that lags behind a server with subscribers ends with its schedule.
 func TestBehindSubscriptions(t *testing.T) {
 	p, _ := programOf(t, "fine:redisson", "locks-apart")
-	r := explore.Run(t, p, explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Behind}, Goes: true})
+	r := explore.Run(t, p, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Behind}, Exhaustive: true})
 	if r.Preemptions != 1 || len(r.Found) == 0 {
 		t.Error(r)
 	}

@@ -36,7 +36,7 @@ func late(never string) Program {
 // what others did, and never; two of them in any order.
 func TestLate(t *testing.T) {
 	for never, faults := range map[string]int{"BaAb": 1, "BabA": 1, "BbaA": 2, "BbAa": 2, "BabAA": -1} {
-		r := Run(t, late(never), Bounds{Preemptions: 1, Faults: 2, Of: []Fault{Late}})
+		r := Run(t, late(never), Bounds{Preemptions: 1, Faults: 2, Kinds: []Fault{Late}})
 		switch {
 		case faults < 0 && len(r.Found) > 0, faults > 0 && len(r.Found) == 0:
 			t.Errorf("%s: %s", never, r)
@@ -49,7 +49,7 @@ func TestLate(t *testing.T) {
 // A late request stays late while all others wait, which is a preemption: A's second letter comes before any of B.
 func TestStaysLate(t *testing.T) {
 	for preemptions, want := range []int{0, 1} {
-		r := Run(t, late("\naAb"), Bounds{Preemptions: preemptions, Faults: 1, Of: []Fault{Late}})
+		r := Run(t, late("\naAb"), Bounds{Preemptions: preemptions, Faults: 1, Kinds: []Fault{Late}})
 		if len(r.Found) != want {
 			t.Errorf("with %d preemptions: %s", preemptions, r)
 		}
@@ -82,7 +82,7 @@ func TestLateHoldsItsConnection(t *testing.T) {
 		}
 		return &Trial{Clients: []Client{{"A", do}}, Judge: overtaken}
 	}}
-	if r := Run(t, p, Bounds{Faults: 1, Of: []Fault{Late}}); len(r.Found) > 0 || r.Schedules < 3 {
+	if r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{Late}}); len(r.Found) > 0 || r.Schedules < 3 {
 		t.Error(r)
 	}
 }
@@ -108,7 +108,7 @@ func pipelined(never string) Program {
 // Between two commands of a pipeline another's may come, or a cut: each division is a fault.
 func TestSplit(t *testing.T) {
 	for never, faults := range map[string]int{"1x23": 1, "12x3": 1, "1x2y3": 2, "132": -1} {
-		r := Run(t, pipelined(never), Bounds{Preemptions: 3, Faults: 2, Of: []Fault{Split}})
+		r := Run(t, pipelined(never), Bounds{Preemptions: 3, Faults: 2, Kinds: []Fault{Split}})
 		switch {
 		case faults < 0 && len(r.Found) > 0, faults > 0 && len(r.Found) == 0:
 			t.Errorf("%s: %s", never, r)
@@ -128,7 +128,7 @@ func TestSplit(t *testing.T) {
 		}
 		return trial
 	}
-	if r := Run(t, cut, Bounds{Faults: 1, Of: []Fault{Split}}); len(r.Found) != 1 || r.Found[0].Preemptions != 0 {
+	if r := Run(t, cut, Bounds{Faults: 1, Kinds: []Fault{Split}}); len(r.Found) != 1 || r.Found[0].Preemptions != 0 {
 		t.Errorf("a pipeline that is cut in the middle: %s", r)
 	}
 }
@@ -158,7 +158,7 @@ func TestClientsSendAgain(t *testing.T) {
 				return nil
 			}}
 		}}
-		r := Run(t, p, Bounds{Faults: 1, Of: []Fault{fault}, Goes: true})
+		r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{fault}, Exhaustive: true})
 		if len(r.Found) != 1 || fault == Lose && r.Found[0].Faults != 1 {
 			t.Errorf("%s: %s", fault, r)
 		}
@@ -193,7 +193,7 @@ func TestClockSteps(t *testing.T) {
 				return nil
 			}}
 		}}
-		if r := Run(t, p, Bounds{Faults: 1, Of: []Fault{Clock}}); len(r.Found) != found {
+		if r := Run(t, p, Bounds{Faults: 1, Kinds: []Fault{Clock}}); len(r.Found) != found {
 			t.Errorf("read: %t: %s", reads, r)
 		}
 	}
@@ -232,7 +232,7 @@ func TestFaultsAreNotReduced(t *testing.T) {
 		if fault == ServerClock {
 			servers = 3
 		}
-		r := Run(t, reads(expiry, servers), Bounds{Faults: 1, Of: []Fault{fault}})
+		r := Run(t, reads(expiry, servers), Bounds{Faults: 1, Kinds: []Fault{fault}})
 		if len(r.Found) != 1 || r.Found[0].Harm != "gone" {
 			t.Errorf("%s: %s", fault, r)
 			continue
@@ -246,7 +246,7 @@ func TestFaultsAreNotReduced(t *testing.T) {
 
 // What happens to one of several servers happens to no other: not a start without data, nor a conflict of keys.
 func TestSeveralServers(t *testing.T) {
-	all := Bounds{Preemptions: 1, Faults: 1, Of: []Fault{Empty}, Goes: true}
+	all := Bounds{Preemptions: 1, Faults: 1, Kinds: []Fault{Empty}, Exhaustive: true}
 	if r := Run(t, reads(0, 3), all); len(r.Found) != 1 || !strings.Contains(r.Found[0].Token, "empty3") {
 		t.Errorf("want harm where the third starts empty, and none elsewhere: %s", r)
 	}
@@ -270,7 +270,7 @@ func TestSeveralServers(t *testing.T) {
 
 // Each kind of fault happens once.
 func TestOnce(t *testing.T) {
-	twice := Bounds{Faults: 2, Of: []Fault{Drop}, Goes: true}
+	twice := Bounds{Faults: 2, Kinds: []Fault{Drop}, Exhaustive: true}
 	once := twice
 	once.Once = true
 	two, one := Run(t, pushes(3, true, ""), twice), Run(t, pushes(3, true, ""), once)

@@ -45,6 +45,8 @@ func (w *world) observe(r *request, execute func()) {
 		execute()
 		return
 	}
+	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
+	defer w.seeing.Unlock()
 	before := stockOf(r.server.redis)
 	execute()
 	after := stockOf(r.server.redis)

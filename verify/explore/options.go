@@ -82,7 +82,7 @@ func (s *search) serverFaults(w *world) (options []choice) {
 // happens reports whether one more fault may happen, of a kind.
 func (s *search) happens(w *world, fault Fault) bool {
 	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c choice) bool { return c.what == fault })
-	return w.faults < s.Faults && slices.Contains(s.Bounds.Of, fault) && !again
+	return w.faults < s.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
 // with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:

@@ -39,7 +39,7 @@ type PlayedSchedule struct {
 // Played plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
 // that a seeded source chooses.
 func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
-	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Of: of})
+	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Kinds: of})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 		}
 		schedules, chosen = 1, follow(steps)
 	}
-	s := newSearch(t.Context(), p, Bounds{Of: of, Unreduced: true})
+	s := newSearch(t.Context(), p, Bounds{Kinds: of, Unreduced: true})
 	err = s.guarded(func() error {
 		s.Preemptions, s.Faults = 3, 1
 		for len(all) < schedules {

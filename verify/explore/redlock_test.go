@@ -61,7 +61,7 @@ func (l looked) search(t *testing.T) verify.Explored {
 		t.Fatal(err)
 	}
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
-	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Of: l.of, Once: len(l.of) == l.faults}
+	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
 	r, err := explore.Search(t.Context(), p, bounds)
 	if err != nil {
 		t.Fatal(err)

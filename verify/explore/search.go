@@ -78,8 +78,8 @@ func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
 func newSearch(ctx context.Context, p Program, b Bounds) *search {
 	b.Schedules = cmp.Or(b.Schedules, 1_000_000)
 	p.Lease, p.Reply = cmp.Or(p.Lease, Lease), cmp.Or(p.Reply, Reply)
-	if b.Of == nil {
-		b.Of = Faults()
+	if b.Kinds == nil {
+		b.Kinds = Faults()
 	}
 	s := &search{
 		Report:  Report{Program: p, Bounds: b},
@@ -98,7 +98,7 @@ func (s *search) meets(w *world) {
 	s.scripts, s.redis = w.scripts, nil
 	s.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
 	s.Program.LockServers = len(s.addrs)
-	s.Bounds.Of = slices.DeleteFunc(slices.Clone(s.Bounds.Of), func(f Fault) bool {
+	s.Bounds.Kinds = slices.DeleteFunc(slices.Clone(s.Bounds.Kinds), func(f Fault) bool {
 		return !f.strikes(s.Program.LockServers)
 	})
 }
@@ -118,8 +118,8 @@ func (s *search) guarded(run func() error) error {
 		defer func() { done <- err }() // also where it ends this goroutine
 		w, _, failed := s.schedule(func(_ *world, options []choice) (choice, error) { return options[0], nil })
 		s.meets(w)
-		if failed == nil && w.trial.Plain != nil {
-			failed = w.trial.Plain()
+		if failed == nil && w.trial.Vacuous != nil {
+			failed = w.trial.Vacuous()
 		}
 		if failed == nil {
 			failed = run()
@@ -148,7 +148,7 @@ func (s *search) run() error {
 	}
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
-			if b.Together > 0 && preemptions+faults > b.Together {
+			if b.Total > 0 && preemptions+faults > b.Total {
 				continue
 			}
 			s.Preemptions, s.Faults = preemptions, faults
@@ -160,7 +160,7 @@ func (s *search) run() error {
 					return err
 				}
 			}
-			if s.Stopped != "" || len(s.Found) > 0 && !b.Goes {
+			if s.Stopped != "" || len(s.Found) > 0 && !b.Exhaustive {
 				return nil
 			}
 		}

@@ -194,7 +194,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		}}
 	}}
 	var tokens []string
-	s, source := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Goes: true}), rand.New(rand.NewPCG(1, 2))
+	s, source := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true}), rand.New(rand.NewPCG(1, 2))
 	if err := s.guarded(func() error {
 		err := s.run() // it has learned then
 		for len(tokens) < 200 && err == nil {
@@ -281,7 +281,7 @@ func TestNothingIsConcluded(t *testing.T) {
 			begin := p.Begin
 			p.Begin = func(s *Server) *Trial {
 				trial := begin(s)
-				trial.Plain = func() error { return errors.New("nothing was traded") }
+				trial.Vacuous = func() error { return errors.New("nothing was traded") }
 				return trial
 			}
 			return p
@@ -346,7 +346,7 @@ func TestWaitsInTheServer(t *testing.T) {
 			return nil
 		}}
 	}
-	r, err = searched(t, p, Bounds{Faults: 1, Of: []Fault{Empty}})
+	r, err = searched(t, p, Bounds{Faults: 1, Kinds: []Fault{Empty}})
 	if err != nil || len(r.Found) > 0 || r.Schedules < 2 {
 		t.Error(err, r)
 	}

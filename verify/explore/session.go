@@ -95,6 +95,8 @@ type Seen struct {
 
 // Seen tells what has been seen of the client.
 func (s *Session) Seen() Seen {
+	s.world.seeing.Lock()
+	defer s.world.seeing.Unlock()
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.world.seen(s.client)
@@ -102,6 +104,8 @@ func (s *Session) Seen() Seen {
 
 // Waits begins anew with what Seen tells since its last call.
 func (s *Session) Waits() {
+	s.world.seeing.Lock()
+	defer s.world.seeing.Unlock()
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	o := &s.world.clients[s.client].observed

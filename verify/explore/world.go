@@ -41,6 +41,7 @@ type world struct {
 	uses                keys   // of the request that is executed
 	lacks               string // a command that the servers do not know
 
+	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
 	after   []func()      // is called, the last first, when the schedule has ended
 	arrived chan struct{} // holds one value when a request came, or a client ended

@@ -20,6 +20,7 @@ type work struct {
 	program string
 	lasts   time.Duration
 	meet    bool // one begins to take the lock at the moment at which the other is about to release it
+	shared  bool // two readers of different leases come with a writer
 }
 
 var works = []work{
@@ -27,6 +28,13 @@ var works = []work{
 	{program: "lock-met-at-release", lasts: lease / 2, meet: true},
 	{program: "lock-work-of-1.5-leases", lasts: lease * 3 / 2},
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
+}
+
+// sharedWorks are those of a lock that readers share: the one with the longer lease is still inside when that of the
+// other has run out.
+var sharedWorks = []work{
+	{program: "readers", shared: true},
+	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
 // Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
@@ -41,10 +49,25 @@ var works = []work{
 //
 // That a client which pauses inside, or works for longer than a lease that nobody renews, outlives its lease
 // ([verify.Outlived]) is logged only: no lock that expires prevents it. A server that forgets its locks is explored
-// where b.Of names that fault.
+// where b.Kinds names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
-	for _, r := range explored(t, open, b) {
+	report(t, explored(t, works, open, b))
+}
+
+// ExploreShared is Explore of a lock that readers share: open takes it as a reader where Worker.Shared says so. One
+// reader's leases last twice as long as those of the other and of the writer. Within b it has one preemption and one
+// fault at most, because these are three clients.
+func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
+	t.Helper()
+	b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
+	report(t, explored(t, sharedWorks, open, b))
+}
+
+// report fails the test with what was found, but for what no lock that expires prevents.
+func report(t *testing.T, all []*explore.Report) {
+	t.Helper()
+	for _, r := range all {
 		for _, f := range r.Found {
 			say := t.Errorf
 			if f.Harm == verify.Outlived {
@@ -57,16 +80,16 @@ func Explore(t *testing.T, open Open, b explore.Bounds) {
 	}
 }
 
-// explored are the reports of the programs.
-func explored(t *testing.T, open Open, b explore.Bounds) (all []*explore.Report) {
+// explored are the reports of some programs.
+func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*explore.Report) {
 	t.Helper()
-	b.Goes = true
-	if b.Of == nil {
-		b.Of = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
+	b.Exhaustive = true
+	if b.Kinds == nil {
+		b.Kinds = []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late, explore.Drop, explore.Split}
 	}
 	for i, work := range works {
-		if i > 0 && b.Together == 0 {
-			b.Together = max(1, b.Preemptions, b.Faults)
+		if i > 0 && b.Total == 0 {
+			b.Total = max(1, b.Preemptions, b.Faults)
 		}
 		r, err := searched(t, open, b, work)
 		if err != nil {
@@ -86,8 +109,14 @@ func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Repor
 				open: open, work: w, began: time.Now(),
 				inside: map[string]*stay{}, taking: map[string]*explore.Session{},
 			}
-			clients := []explore.Client{run.locks(0, "Alice", 2), run.locks(1, "Bob", 1)}
-			return &explore.Trial{Clients: clients, Judge: run.judge, Plain: run.plain}
+			alice, bob := Worker{Name: "Alice", TTL: lease}, Worker{Name: "Bob", Number: 1, TTL: lease}
+			clients := []explore.Client{run.locks(alice, 2), run.locks(bob, 1)}
+			if w.shared {
+				alice.Shared, bob.Shared, bob.TTL = true, true, 2*lease
+				writer := Worker{Name: "Writer", Number: 2, TTL: lease}
+				clients = []explore.Client{run.locks(alice, 1), run.locks(bob, 1), run.locks(writer, 1)}
+			}
+			return &explore.Trial{Clients: clients, Judge: run.judge, Vacuous: run.plain}
 		},
 	}, b)
 }
@@ -111,21 +140,24 @@ type exploring struct {
 // A stay is that of a client inside.
 type stay struct {
 	*explore.Session
+	Worker
 	asked time.Time // when it began to take the lock, or later
 }
 
-// until is when its lease runs out: as the servers say, or for locks that keep times themselves as they were told.
+// until is when its lease runs out, to a millisecond: as the servers say, or for locks that keep times themselves as
+// they were told.
 func (s *stay) until() time.Time {
-	if at := s.Seen().Expires; !at.IsZero() {
-		return at.Add(-time.Millisecond)
+	at := s.Seen().Expires
+	if at.IsZero() {
+		at = s.asked.Add(s.TTL)
 	}
-	return s.asked.Add(lease)
+	return at.Add(-time.Millisecond)
 }
 
 // locks is a client that locks and unlocks so many times.
-func (e *exploring) locks(number int, name string, times int) explore.Client {
-	return explore.Client{Name: name, Do: func(ctx context.Context, s *explore.Session) string {
-		return e.client(ctx, s, Worker{Name: name, Number: number}, times)
+func (e *exploring) locks(w Worker, times int) explore.Client {
+	return explore.Client{Name: w.Name, Do: func(ctx context.Context, s *explore.Session) string {
+		return e.client(ctx, s, w, times)
 	}}
 }
 
@@ -136,7 +168,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		return err.Error()
 	}
 	defer work.Close()
-	w.TTL, w.Timeout, w.dial = lease, patient, s.Connect
+	w.Timeout, w.dial = patient, s.Connect
 	lock, closer, err := e.open(ctx, w)
 	if closer != nil {
 		s.Cleanup(func() { _ = closer.Close() })
@@ -155,7 +187,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
 		}
-		e.enter(w.Name, &stay{s, asked})
+		e.enter(w.Name, &stay{s, w, asked})
 		_ = work.Incr(ctx, "work").Err()
 		e.works(ctx)
 		if err := e.unlock(ctx, s, w.Name, unlock); err != nil {
@@ -234,7 +266,7 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 			began = since
 		}
 	}
-	limit := 2*lease + gap
+	limit := 2*e.longest() + gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
 	}
@@ -242,6 +274,14 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
 			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
 	}
+}
+
+// longest is how long the longest lease of the clients is.
+func (e *exploring) longest() time.Duration {
+	if e.work.shared {
+		return 2 * lease
+	}
+	return lease
 }
 
 // enter notes that a client is inside, and who alive is there, too.
@@ -254,7 +294,7 @@ func (e *exploring) enter(name string, s *stay) {
 	for other, there := range e.inside {
 		harm, how := verify.TwoHolders, " and within its lease"
 		switch over := !time.Now().Before(there.until()); {
-		case there.Died():
+		case there.Died() || there.Shared && s.Shared:
 			continue
 		case over && there.Seen().Later && there.Seen().Faults == 0: // it has renewed its lease, or has tried to
 			how = ", which has sent more since it took the lock, so that its lease should last"
@@ -298,9 +338,9 @@ func (e *exploring) unlock(
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	ctx, cancel := context.WithTimeout(life, 2*lease)
+	ctx, cancel := context.WithTimeout(life, 2*e.longest())
 	defer cancel()
-	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 2, dial: s.Connect}
+	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}
 	lock, closer, err := e.open(life, fresh)
 	if closer != nil {
 		defer closer.Close()

@@ -79,6 +79,7 @@ type Worker struct {
 	Now     func() time.Time // the worker's wall clock; nil means the true one
 	Name    string           // of the client, and its number among those of a test: under Explore
 	Number  int
+	Shared  bool // it is to take the lock as a reader: under ExploreShared
 
 	proxies *suite.Proxies
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: to where Open says

@@ -122,7 +122,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.seed(s, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
-			trial := &explore.Trial{Judge: run.judge, Plain: run.plain}
+			trial := &explore.Trial{Judge: run.judge, Vacuous: run.plain}
 			for _, t := range m.Traders {
 				c := &trader{Trader: t}
 				run.traders = append(run.traders, c)

@@ -94,7 +94,7 @@ func TestExploreFindsWhatAClientDoes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			program := Markets()[0].Program(t.Name(), purchaseOver(t, c.options, c.buy))
-			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Of: []explore.Fault{explore.Lose}}
+			bounds := explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}}
 			r, err := explore.Search(t.Context(), program, bounds)
 			switch {
 			case err != nil:
@@ -128,7 +128,7 @@ func TestBackgroundWorkEndsWithTheWorker(t *testing.T) {
 		}()
 		return p, both{waits(ended), closer}, err
 	}
-	bounds := explore.Bounds{Faults: 1, Of: []explore.Fault{explore.Die, explore.Drop}}
+	bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Die, explore.Drop}}
 	Markets()[0].Explore(t, t.Name(), open, bounds)
 	c := named(t, "purchase moves the item and the coins")
 	newSuite(testkit.Embedded(t), Factory{Open: open}).On(t, c, func(suite.Result) {})
