@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,35 +47,22 @@ func overMasters(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, clients, nil
 }
 
-// Each address is a master of its own, all of which redsync asks at once, in any order. What Redlock does is found of
-// it, too: with one fault only that a lease is outlived, and two holders where a master starts empty and another one
-// was not reached: issue 186 of go-redsync/redsync.
+// Each address is a master of its own, all of which redsync asks at once, in any order. As with Redlock no single fault
+// does more than that a lease is outlived (results/explored/redlock.json). With MARKETSIM_EXPLORE a preemption is added.
 func TestExploreMasters(t *testing.T) {
-	const empty, drop = explore.Empty, explore.Drop
-	for _, c := range []struct {
-		bounds explore.Bounds
-		harm   verify.Harm
-	}{
-		{explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die, drop, empty}}, verify.Outlived},
-		{explore.Bounds{Preemptions: 1, Faults: 2, Kinds: []explore.Fault{empty, drop}, Once: true}, verify.TwoHolders},
-	} {
-		if os.Getenv("MARKETSIM_EXPLORE") != "" {
-			c.bounds.Preemptions = 1
-		}
-		c.bounds.Exhaustive = c.bounds.Preemptions == 0
-		began := time.Now()
-		r, err := searched(t, overMasters, c.bounds, works[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Log(time.Since(began), r.Bound())
-		for _, f := range r.Found {
-			if f.Harm != c.harm && f.Harm != verify.Outlived {
-				t.Errorf("%s", r)
-			}
-		}
-		if !slices.ContainsFunc(r.Found, func(f explore.Found) bool { return f.Harm == c.harm }) {
-			t.Errorf("%s was not found: %s", c.harm, r.Bound())
-		}
+	bounds := explore.Bounds{
+		Faults: 1, Exhaustive: true,
+		Kinds: []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Empty, explore.ServerClock},
 	}
+	if os.Getenv("MARKETSIM_EXPLORE") != "" {
+		bounds.Preemptions = 1
+	}
+	r, err := searched(t, overMasters, bounds, works[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Found) != 1 || r.Found[0].Harm != verify.Outlived || !strings.Contains(r.Found[0].Diagram.String(), "master 3: ") {
+		t.Error(r)
+	}
+	t.Log(r.Bound())
 }
