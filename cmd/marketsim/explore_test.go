@@ -21,7 +21,7 @@ func TestExplore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mine")
 	marketsim(t, "explore", "fine:set-px", "watch", "--preemptions", "1", "--out", dir).exits(t, 0).says(t,
 		"fine:set-px in one-item: sold twice", "*pauses*", "SET lock:1 token-2 nx px 1000",
-		"Harm: sold twice: item 1 is in two places", "explore --replay x4/fine:set-px", "nothing")
+		"Harm: sold twice: item 1 is in two places", "marketsim explore --replay", "x4/fine:set-px:ttl=1s", "nothing")
 	marketsim(t, "explore", "watch", "--out", dir).exits(t, 2).says(t, "is there already")
 	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
 	marketsim(t, "report", dir, "--format", "markdown").exits(t, 0).says(t,
@@ -61,10 +61,10 @@ func TestExplore(t *testing.T) {
 func TestExploreUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "which SPEC is explored?"},
-		{"wtach", "unknown lock or strategy \"wtach\"; did you mean"},
+		{"wtach", "unknown lock or strategy \"wtach\"; known: watch"},
 		{"set-px:ttl=2s", "leave it out"},
 		{"watch --of pauses", "there is no fault \"pauses\""},
-		{"watch --program one-itme", "unknown program \"one-itme\"; did you mean"},
+		{"watch --program one-itme", "did you mean \"one-item\"?"},
 		{"watch --preemptions -1", "are 0 at least"},
 		{"watch --replay x4/a/b/c", "leave SPEC out"},
 		{"--replay x3/watch/one-item/d1", "no token of a schedule in version"},
