@@ -72,7 +72,7 @@ func who(g result.Group) string {
 // counts is what was measured, with the counts scaled to the book's time, and how far the interval of each reaches.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
-		m, _ := result.MetricNamed(name)
+		m := result.MetricNamed(name)
 		if name == "listed" || name == "bought" || name == "retries" {
 			of := m.Of
 			m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }

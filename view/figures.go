@@ -51,9 +51,7 @@ type Curve struct {
 // Figures are those that a run has something for.
 func Figures(run *result.Run) []Figure {
 	var all []Figure
-	for _, f := range []Figure{
-		throughput(run), swept(run), latencies(run), rates(run),
-	} {
+	for _, f := range []Figure{throughput(run), swept(run), latencies(run), rates(run)} {
 		f.Panels = slices.DeleteFunc(f.Panels, func(p Panel) bool { return len(p.Dots)+len(p.Lines) == 0 })
 		if len(f.Panels) > 0 {
 			all = append(all, f)
@@ -95,22 +93,22 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 
 // panel is the figure's panel with a title, which is added if there is none.
 func (f *Figure) panel(title string) *Panel {
-	i := slices.IndexFunc(f.Panels, func(p Panel) bool { return p.Title == title })
+	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
+}
+
+// oneOf is the first element that is, or a new one at the end.
+func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
+	i := slices.IndexFunc(*all, is)
 	if i < 0 {
-		i = len(f.Panels)
-		f.Panels = append(f.Panels, Panel{Title: title})
+		i = len(*all)
+		*all = append(*all, fresh)
 	}
-	return &f.Panels[i]
+	return &(*all)[i]
 }
 
 // add adds a point to a strategy's line.
 func (p *Panel) add(strategy string, x, y float64) {
-	i := slices.IndexFunc(p.Lines, func(l Curve) bool { return l.Label == strategy })
-	if i < 0 {
-		i = len(p.Lines)
-		p.Lines = append(p.Lines, Curve{Label: strategy})
-	}
-	line := &p.Lines[i]
+	line := oneOf(&p.Lines, Curve{Label: strategy}, func(l Curve) bool { return l.Label == strategy })
 	line.X = append(line.X, x)
 	line.Y = append(line.Y, y)
 }
@@ -161,7 +159,7 @@ func latencies(run *result.Run) Figure {
 			name string
 			one  float64
 		}{{"p50", 2}, {"p90", 10}, {"p99", 100}, {"p999", 1000}} {
-			m, _ := result.MetricNamed("wait_ms_" + part.name)
+			m := result.MetricNamed("wait_ms_" + part.name)
 			if v := compare.Median(g.Values(m)).Center; v > 0 && float64(g.Rows[0].WaitMS.Count) >= part.one {
 				f.panel(g.Place()).add(g.Strategy, part.one, v)
 			}
@@ -184,8 +182,8 @@ func rates(run *result.Run) Figure {
 			Mark:  run.Manifest.Config.SLOMS,
 		},
 	}
-	reached, _ := result.MetricNamed("reached_per_second")
-	p99, _ := result.MetricNamed("wait_ms_p99")
+	reached := result.MetricNamed("reached_per_second")
+	p99 := result.MetricNamed("wait_ms_p99")
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.panel("").add(g.Strategy, compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)

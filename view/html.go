@@ -59,12 +59,3 @@ func (t *Table) Headings() []string { return t.headings }
 
 // Rows are those of a table, each with a cell for each heading.
 func (t *Table) Rows() [][]string { return t.rows }
-
-// Numeric says of each column whether it holds numbers.
-func (t *Table) Numeric() []bool {
-	all := make([]bool, len(t.headings))
-	for i := range all {
-		all[i] = t.numeric(i)
-	}
-	return all
-}

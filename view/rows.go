@@ -172,15 +172,11 @@ type remark struct {
 }
 
 // remarks collects them, each once.
-type remarks struct{ all []*remark }
+type remarks []remark
 
 func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {
-	i := slices.IndexFunc(s.all, func(r *remark) bool { return r.code == code && r.text == text })
-	if i < 0 {
-		i = len(s.all)
-		s.all = append(s.all, &remark{code: code, text: text, least: value, most: value, times: map[string]int{}})
-	}
-	r := s.all[i]
+	fresh := remark{code: code, text: text, least: value, most: value, times: map[string]int{}}
+	r := oneOf((*[]remark)(s), fresh, func(r remark) bool { return r.code == code && r.text == text })
 	r.least, r.most = min(r.least, value), max(r.most, value)
 	if r.last == row {
 		return
@@ -198,7 +194,7 @@ func notes(run *result.Run) (texts []string) {
 	for i := range run.Rows {
 		s.row(&run.Rows[i])
 	}
-	for _, r := range s.all {
+	for _, r := range s {
 		var names []string
 		for _, name := range r.rows {
 			if run.Manifest.Config.Trials > 1 {

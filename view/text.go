@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -241,42 +242,29 @@ func emphasized(s string) string {
 	return s
 }
 
-// escape keeps text from being read as markup. An < is left alone where it cannot open a tag, as in <200.
-func escape(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		tag := c == '<' && i+1 < len(s) && opensTag(s[i+1])
-		if tag || strings.IndexByte("\\`*[]|", c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
+// markup is what Markdown gives a meaning, and noTag an escaped < that cannot open a tag, as in <200.
+var (
+	markup = regexp.MustCompile("[\\\\`*\\[\\]|<]")
+	noTag  = regexp.MustCompile(`\\<([0-9 ]|$)`)
+)
 
-// opensTag reports whether a < before this byte may open a tag.
-func opensTag(after byte) bool {
-	digit := '0' <= after && after <= '9'
-	return !digit && after != ' '
+// escape keeps text from being read as markup.
+func escape(s string) string {
+	return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1")
 }
 
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
 
-// numeric reports whether a column holds numbers, and besides them nothing but none.
-func (t *Table) numeric(i int) bool {
-	found := false
-	for _, text := range column(t, i) {
-		if text == none || text == "" {
-			continue
-		}
-		if !number.MatchString(text) {
-			return false
-		}
-		found = true
+// Numeric says of each column whether it holds numbers, and besides them nothing but none.
+func (t *Table) Numeric() []bool {
+	all := make([]bool, len(t.headings))
+	for i := range all {
+		texts := slices.DeleteFunc(column(t, i), func(s string) bool { return s == none || s == "" })
+		words := slices.ContainsFunc(texts, func(s string) bool { return !number.MatchString(s) })
+		all[i] = len(texts) > 0 && !words
 	}
-	return found
+	return all
 }
 
 // render draws a table with one of tablewriter's renderers. All columns are padded alike: with a padding per column,

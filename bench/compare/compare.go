@@ -204,6 +204,5 @@ func word(low, high, margin float64) Verdict {
 
 // Rate is the median of a group's purchases/s.
 func Rate(g result.Group) Interval {
-	perSecond, _ := result.MetricNamed("purchases_per_second")
-	return Median(g.Values(perSecond))
+	return Median(g.Values(result.MetricNamed("purchases_per_second")))
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -85,10 +86,7 @@ func operations() []Metric {
 		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
 		latency("lock_wait_ms", func(r *Row) *Latency { return &r.LockWaitMS }, shown{"mean": {"lock wait", Details}}),
 		[]Metric{{"lock_hold_ms_mean", "lock held", Milliseconds, Details, func(r *Row) float64 {
-			if r.LockHoldMS == 0 {
-				return nan
-			}
-			return r.LockHoldMS
+			return cmp.Or(r.LockHoldMS, nan)
 		}}},
 		latency("browse_ms", func(r *Row) *Latency { return &r.BrowseMS }, shown{"mean": {"browse avg", Details}}),
 	)
@@ -133,14 +131,10 @@ func openLoop() []Metric {
 	)
 }
 
-// MetricNamed is the Metric of a name, and whether there is one.
-func MetricNamed(name string) (Metric, bool) {
+// MetricNamed is the Metric of a name, one of those of Metrics.
+func MetricNamed(name string) Metric {
 	all := Metrics()
-	i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return Metric{}, false
-	}
-	return all[i], true
+	return all[slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })]
 }
 
 // shown are the parts of a distribution that a table shows: the heading and the table, by the part's name.
