@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,7 @@ type rowMarket struct {
 func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	sites := o.sites()
 	for i, site := range sites {
-		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: newBell()}
+		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 		m.Keys, m.Dial = site.Keys, site.Dial
 		part := &m.point
 		for _, number := range []*int{

@@ -95,7 +95,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 		m.check(ctx, err)
 	case len(orders) > 0:
 	case m.point.Hot > 0 && !m.window.stopped.Load(): // or nobody would ring any more
-		w.market.relisted.wait(heard)
+		w.market.relisted.await(heard)
 	default:
 		time.Sleep(pause)
 	}
@@ -142,31 +142,24 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 
 // A bell wakes the buyers of a hot market who found nothing listed, when something is. Were they to look again and
 // again, 64 buyers of one item would keep the server busier than those who buy; so they all come for the same item at
-// once. Ringing and waiting allocate nothing. Make one with newBell.
+// once. Ringing and waiting allocate nothing.
 type bell struct {
 	times atomic.Int64
-	mu    sync.Mutex
-	rung  sync.Cond
-}
-
-func newBell() *bell {
-	b := new(bell)
-	b.rung.L = &b.mu
-	return b
+	*sync.Cond
 }
 
 func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.L.Lock()
+	defer b.L.Unlock()
 	b.times.Add(1)
-	b.rung.Broadcast()
+	b.Broadcast()
 }
 
-// wait waits until it has rung more often than was heard.
-func (b *bell) wait(heard int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// await waits until it has rung more often than was heard.
+func (b *bell) await(heard int64) {
+	b.L.Lock()
+	defer b.L.Unlock()
 	for b.times.Load() == heard {
-		b.rung.Wait()
+		b.Wait()
 	}
 }

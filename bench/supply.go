@@ -91,9 +91,6 @@ func listings(p result.Point, markets int) int {
 	return listingsEach * p.Mix.Buyers
 }
 
-// hotOwners is how many accounts open a hot market with items of their own.
-func hotOwners(p result.Point) int { return min(p.Hot, wallets(p)) }
-
 // share is how many of so many items the i-th of so many owners has, from 0.
 func share(items, owners, i int) int {
 	each := items / owners
@@ -108,8 +105,9 @@ func share(items, owners, i int) int {
 // it: a million items would take a strategy longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
+	hot := min(m.point.Hot, wallets(m.point)) // items, each of another account as long as there are some
 	for _, w := range workers {
-		if w.role == seller || w.role == buyer && len(owners) < hotOwners(m.point) {
+		if w.role == seller || w.role == buyer && len(owners) < hot {
 			owners = append(owners, w)
 		}
 	}

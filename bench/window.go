@@ -21,7 +21,8 @@ type window struct {
 	stopped atomic.Bool   // no worker begins an operation any more
 	done    chan struct{} // closed then
 
-	mu      sync.Mutex // for what follows
+	ending, stopping, failing sync.Once
+
 	status  stored.Status
 	failure error // the first operation that failed because of the environment
 }
@@ -58,33 +59,24 @@ func (w *window) seconds() float64 { return max(0, time.Duration(w.until.Load())
 
 // end ends the measured time now, unless it is over.
 func (w *window) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.over:
-	default:
+	w.ending.Do(func() {
 		w.until.Store(min(w.until.Load(), w.at(time.Now())))
 		close(w.over)
-	}
+	})
 }
 
 // stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
 func (w *window) stop(status stored.Status) {
 	w.end()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.stopped.Swap(true) {
+	w.stopping.Do(func() {
+		w.stopped.Store(true)
 		w.status = status
 		close(w.done)
-	}
+	})
 }
 
 // fail stops the row because the environment failed.
 func (w *window) fail(err error) {
-	w.mu.Lock()
-	if w.failure == nil {
-		w.failure = err
-	}
-	w.mu.Unlock()
+	w.failing.Do(func() { w.failure = err })
 	w.stop(stored.Incomplete)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
@@ -51,22 +52,13 @@ func BookTable(run *result.Run) *Table {
 		if i < 0 {
 			t.Add(load, pub.Locking, "not measured")
 		} else {
-			t.Add(append([]string{load, pub.Locking, who(groups[i])}, counts(groups[i], run)...)...)
+			who := strings.TrimSuffix("measured; "+string(groups[i].Problem()), "; ")
+			t.Add(append([]string{load, pub.Locking, who}, counts(groups[i], run)...)...)
 		}
 		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
 			quotient(pub.Retries, pub.Bought), printed(pub.WaitMS)+" ms")
 	}
 	return t
-}
-
-// who says that a line was measured, and what is wrong with it.
-func who(g result.Group) string {
-	for i := range g.Rows {
-		if problem := g.Rows[i].Problem(); problem != "" {
-			return "measured; " + string(problem)
-		}
-	}
-	return "measured"
 }
 
 // counts is what was measured, with the counts scaled to the book's time, and how far the interval of each reaches.

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -241,11 +240,7 @@ func (s *remarks) row(r *result.Row) {
 // failed are the rows that must not be judged, the first problem of each group: "fine 5x5 failed its audit".
 func failed(run *result.Run) (texts []string) {
 	for _, g := range run.Groups() {
-		var problem result.Problem
-		for i := range g.Rows {
-			problem = cmp.Or(problem, g.Rows[i].Problem())
-		}
-		if problem != "" {
+		if problem := g.Problem(); problem != "" {
 			texts = append(texts, g.Name()+" "+string(problem))
 		}
 	}

@@ -32,8 +32,8 @@ func Text(w io.Writer, d *Doc) error {
 // Terminal draws a document as Text does, for a terminal of so many columns, with verdicts in green and red unless the
 // environment variable NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
-	green, red := color.New(color.FgGreen), color.New(color.FgRed)
-	for _, c := range []*color.Color{green, red} {
+	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
+	for _, c := range colors {
 		if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
 			c.EnableColor()
 		} else {
@@ -41,11 +41,8 @@ func Terminal(w io.Writer, d *Doc, width int) error {
 		}
 	}
 	return drawText(w, d, width, func(s string) string {
-		switch toneOf(s) {
-		case good:
-			return green.Sprint(s)
-		case bad:
-			return red.Sprint(s)
+		if c := colors[toneOf(s)]; c != nil {
+			return c.Sprint(s)
 		}
 		return s
 	})

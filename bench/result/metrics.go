@@ -72,7 +72,12 @@ func operations() []Metric {
 			{"jain", "Jain's index", Number, Details, (*Row).Jain},
 			{"gone", "gone", Number, Details, func(r *Row) float64 { return float64(r.Refused["not_listed"]) }},
 			{"contended", "contended", Number, Details, func(r *Row) float64 { return float64(r.Refused["contended"]) }},
-			{"refused", "refused", Number, "", func(r *Row) float64 { return float64(r.refusedInAll()) }},
+			{"refused", "refused", Number, "", func(r *Row) (all float64) {
+				for _, n := range r.Refused {
+					all += float64(n)
+				}
+				return all
+			}},
 			{"unknown", "unknown", Number, "", func(r *Row) float64 { return float64(r.Unknown) }},
 			{"cut", "cut", Number, "", func(r *Row) float64 { return float64(r.Cut) }},
 			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return float64(r.ListRetries) }},
@@ -217,11 +222,4 @@ func ratio(a, b float64) float64 {
 		return nan
 	}
 	return a / b
-}
-
-func (r *Row) refusedInAll() (n int64) {
-	for _, k := range r.Refused {
-		n += k
-	}
-	return n
 }

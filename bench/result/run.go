@@ -86,6 +86,14 @@ type Group struct {
 	Rows []Row
 }
 
+// Problem is the first that one of its rows has; empty: none.
+func (g Group) Problem() (problem Problem) {
+	for i := range g.Rows {
+		problem = cmp.Or(problem, g.Rows[i].Problem())
+	}
+	return problem
+}
+
 // Values are those of a Metric in the group's rows.
 func (g Group) Values(m Metric) []float64 {
 	all := make([]float64, len(g.Rows))

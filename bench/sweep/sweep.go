@@ -66,8 +66,7 @@ func (p *Point) judge() {
 		beaten := slices.ContainsFunc(p.Comparisons, func(c compare.Comparison) bool {
 			return c.A == g.Strategy && c.Verdict == compare.Slower || c.B == g.Strategy && c.Verdict == compare.Faster
 		})
-		unfit := slices.ContainsFunc(g.Rows, func(r result.Row) bool { return r.Problem() != "" })
-		if !beaten && !unfit {
+		if !beaten && g.Problem() == "" {
 			p.Best = append(p.Best, g.Strategy)
 		}
 	}
