@@ -162,10 +162,17 @@ func (p *program) leave() {
 	if p.over {
 		return
 	}
-	for _, closer := range slices.Backward(p.closers) {
-		_ = closer() // nobody reads an error any more
-	}
+	_ = p.close() // nobody reads an error any more
 	os.Exit(exitInterrupted)
+}
+
+// close closes what was started, the last first.
+func (p *program) close() error {
+	var errs []error
+	for _, closer := range slices.Backward(p.closers) {
+		errs = append(errs, closer())
+	}
+	return errors.Join(errs...)
 }
 
 // hurry has what is written from now on wait for its reader no longer than a moment.

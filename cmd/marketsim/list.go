@@ -36,7 +36,7 @@ func newList(p *program) *cobra.Command {
 				return err
 			}
 			all := entries(catalogue.Full())
-			docs := []*view.Doc{overview(all)}
+			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
 			case (locks || scenarios) && len(args) > 0:
 				err = usageError{errors.New("give either a name, or --locks or --scenarios")}
@@ -134,17 +134,17 @@ func told(all []entry, name string) (docs []*view.Doc, err error) {
 }
 
 // overview is the strategies with a line each, and the names of the locks.
-func overview(all []entry) *view.Doc {
+func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how")
+	for _, s := range c.Strategies {
+		t.Add(s.Name, s.Summary)
+	}
 	var good, wrong []string
-	for _, e := range all {
-		switch {
-		case e.kind == "strategy":
-			t.Add(e.name, e.summary)
-		case e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG"):
-			wrong = append(wrong, e.name)
-		case e.kind == "lock":
-			good = append(good, e.name)
+	for _, k := range c.Locks {
+		if strings.HasPrefix(k.Summary, "WRONG") {
+			wrong = append(wrong, k.Name)
+		} else {
+			good = append(good, k.Name)
 		}
 	}
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{

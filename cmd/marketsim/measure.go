@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	defer stop()
 	fmt.Fprintln(p.stderr, plan.ahead())
 	on := &running{options: plan.options}
-	defer func() { err = errors.Join(err, on.close()) }()
+	defer func() { err = errors.Join(err, p.close()) }()
 	err = on.start(ctx, p, plan)
 	if err == nil {
 		err = on.ready(ctx, p, plan)
@@ -126,17 +127,6 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	return err
 }
 
-func (on *running) close() error {
-	var errs []error
-	if on.market != nil {
-		errs = append(errs, on.market.Close())
-	}
-	if on.locks != nil {
-		errs = append(errs, on.locks.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // optionsOf are those of a point's row on the servers.
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	o := on.options
@@ -157,15 +147,12 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		occupied := market.Occupied(ctx, conn.Client, site.Keys)
-		closed := conn.Close()
-		switch {
-		case errors.Is(occupied, market.ErrOccupied):
-			return fmt.Errorf("%w (%s)", occupied, plan.server.clean(plan.config.Prefix))
-		case occupied != nil:
-			return occupied
-		case closed != nil:
-			return closed
+		err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
+		if errors.Is(err, market.ErrOccupied) {
+			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if !plan.options.Private {

@@ -29,16 +29,14 @@ import (
 type rowFlags struct {
 	strategies, mixes, rates []string
 	load                     result.Load
-	hold, rtt, slo           time.Duration
+	hold, rtt                time.Duration
 
-	duration, warmup time.Duration
-	trials           int
-	seed             uint64
-	margin, history  string
+	options bench.Options
+	trials  int
+	margin  string
 
 	server serverFlags
 	prefix string
-	keep   bool
 	out    output
 }
 
@@ -66,20 +64,15 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 // addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many
 // as verdicts on all pairs take, and those have a margin.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
-	flags.DurationVar(&f.duration, "duration", duration, "measured `time` of a row")
-	flags.DurationVar(&f.warmup, "warmup", warmup, "`time` before that, not counted")
+	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
+	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
 	usage := "`rounds`, 1 or a multiple of 3 from 6: each has every row once, in a new order"
 	if trials == 0 {
 		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as many as verdicts on all pairs take)"
 		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
-	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
-}
-
-func (f *rowFlags) addOutput(flags *pflag.FlagSet) {
-	f.out.add(flags, runFormats)
-	f.out.addFolder(flags, runFile)
+	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
 // measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of
@@ -97,7 +90,10 @@ func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []
 		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" "+
 			"(default marketsim:{<random>}:; several markets: no braces)")
 	})
-	group(cmd, "Output", f.addOutput)
+	group(cmd, "Output", func(flags *pflag.FlagSet) {
+		f.out.add(flags, runFormats)
+		f.out.addFolder(flags, runFile)
+	})
 	for _, other := range []string{"rate", "stock"} {
 		if cmd.Flags().Lookup("hot") != nil && cmd.Flags().Lookup(other) != nil {
 			cmd.MarkFlagsMutuallyExclusive("hot", other)
@@ -188,7 +184,7 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 
 // parseRates reads --rate. Without it there is one, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
-	if len(f.rates) == 0 && f.slo != 0 {
+	if len(f.rates) == 0 && f.options.SLO != 0 {
 		return nil, usageError{errors.New("--slo is about orders at a rate: give --rate, too")}
 	}
 	if len(f.rates) == 0 {
@@ -226,32 +222,25 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 		config: result.Config{
 			Points:          points,
 			Trials:          f.trials,
-			DurationSeconds: f.duration.Seconds(),
-			WarmupSeconds:   f.warmup.Seconds(),
-			SLOMS:           inMS(f.slo),
+			DurationSeconds: f.options.Duration.Seconds(),
+			WarmupSeconds:   f.options.Warmup.Seconds(),
+			SLOMS:           inMS(f.options.SLO),
 			Prefix:          keys.Prefix(),
 		},
-		specs: specs,
-		options: bench.Options{
-			Duration: f.duration,
-			Warmup:   f.warmup,
-			SLO:      f.slo,
-			Seed:     f.seed,
-			Keys:     keys,
-			Keep:     f.keep,
-			Private:  server.target == nil,
-			History:  f.history,
-		},
-		server: server,
-		out:    f.out,
-		drawn:  f.prefix == "",
+		specs:   specs,
+		options: f.options,
+		server:  server,
+		out:     f.out,
+		drawn:   f.prefix == "",
 	}
+	p.options.Keys = keys
+	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
 	if f.trials != 1 && !inRounds {
 		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
 			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)}
 	}
-	if f.keep && (len(points)*f.trials != 1 || server.target == nil) {
+	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
 		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: " +
 			"give --redis URL, and one strategy, one mix and one trial")}
 	}

@@ -133,7 +133,7 @@ func TestComparedRounds(t *testing.T) {
 		}
 		f, cmd := planOf(t, func(f *rowFlags, cmd *cobra.Command) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
-			f.addOutput(cmd.Flags())
+			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
 		names, err := subjects(slices.Repeat([]string{"fine"}, c.strategies))
 		if err != nil {

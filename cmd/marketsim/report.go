@@ -141,13 +141,8 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings. A path may
-// be that of its folder.
+// loadFile reads a stored result, whose kind its content tells: a run has rows, and faults have findings.
 func loadFile(path string) (named, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		path = filepath.Join(path, runFile)
-	}
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {
 		return named{}, err
