@@ -23,7 +23,7 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 	if len(run.Claims) > 0 {
 		blocks = append(blocks, Block{
 			Heading: "Claims",
-			Table:   ClaimTable(run.Claims),
+			Table:   claimTable(run.Claims),
 			Note:    []string{"The tolerances were set beforehand."},
 		})
 	}
@@ -52,7 +52,7 @@ func BookTable(run *result.Run) *Table {
 		if i < 0 {
 			t.Add(load, pub.Locking, "not measured")
 		} else {
-			who := strings.TrimSuffix("measured; "+string(groups[i].Problem()), "; ")
+			who := strings.TrimSuffix("measured; "+groups[i].Problem(), "; ")
 			t.Add(append([]string{load, pub.Locking, who}, counts(groups[i], run)...)...)
 		}
 		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
@@ -110,8 +110,8 @@ func bound(is bool, sign string) string {
 	return ""
 }
 
-// ClaimTable is the claims of what is reproduced, with how each was judged.
-func ClaimTable(claims []result.Claim) *Table {
+// claimTable is the claims of what is reproduced, with how each was judged.
+func claimTable(claims []result.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if")
 	for _, c := range claims {
 		interval := ""

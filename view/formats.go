@@ -104,7 +104,7 @@ func Gobench(w io.Writer, run *result.Run) error {
 	})
 	for i := range run.Rows {
 		r := &run.Rows[i]
-		problem := string(r.Problem())
+		problem := r.Problem()
 		if problem == "" && r.Made() == 0 {
 			problem = "bought nothing"
 		}

@@ -241,7 +241,7 @@ func (s *remarks) row(r *result.Row) {
 func failed(run *result.Run) (texts []string) {
 	for _, g := range run.Groups() {
 		if problem := g.Problem(); problem != "" {
-			texts = append(texts, g.Name()+" "+string(problem))
+			texts = append(texts, g.Name()+" "+problem)
 		}
 	}
 	return texts

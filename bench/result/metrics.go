@@ -63,7 +63,7 @@ func operations() []Metric {
 				"max": {"longest", Details}}),
 		[]Metric{
 			{"given_up_share", "given up", Share, Main, func(r *Row) float64 {
-				return ratio(float64(r.ContendedOrders()), float64(r.Ended()))
+				return ratio(float64(r.ContendedOrders()), float64(r.WaitMS.Count+r.GivenUpMS.Count))
 			}},
 			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
 				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Made()))

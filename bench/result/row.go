@@ -161,27 +161,17 @@ func (r *Row) Warned(code Code) bool {
 }
 
 // Problem says in a code why the numbers of a row must not be judged; empty: they may be.
-func (r *Row) Problem() Problem {
+func (r *Row) Problem() string {
 	switch {
 	case r.Status != stored.Complete:
-		return NotComplete
+		return "not complete"
 	case !r.Audit.Done:
-		return NotAudited
+		return "was not audited"
 	case !r.Audit.OK:
-		return FailedAudit
+		return "failed its audit"
 	}
 	return ""
 }
-
-// Problem is why the numbers of a row must not be judged.
-type Problem string
-
-// The problems of a row.
-const (
-	NotComplete Problem = "not complete"
-	NotAudited  Problem = "was not audited"
-	FailedAudit Problem = "failed its audit"
-)
 
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
 func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
@@ -223,9 +213,6 @@ func (r *Row) Jain() float64 {
 	}
 	return ratio(sum*sum, float64(len(r.PerBuyer))*squares)
 }
-
-// Ended is how many orders that began in the measured time ended, bought or not.
-func (r *Row) Ended() int64 { return r.WaitMS.Count + r.GivenUpMS.Count }
 
 // ContendedOrders is how many orders that began in the measured time gave up under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }

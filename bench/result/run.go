@@ -87,7 +87,7 @@ type Group struct {
 }
 
 // Problem is the first that one of its rows has; empty: none.
-func (g Group) Problem() (problem Problem) {
+func (g Group) Problem() (problem string) {
 	for i := range g.Rows {
 		problem = cmp.Or(problem, g.Rows[i].Problem())
 	}

@@ -74,20 +74,13 @@ func (p *Point) judge() {
 		return
 	}
 	byRate := func(a, b result.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
-	if c, found := p.Between(slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy); found {
-		p.Loss = &c
-	}
-}
-
-// Between is the comparison of two strategies at a point, with a as A, and whether there is one.
-func (p *Point) Between(a, b string) (compare.Comparison, bool) {
+	slowest, fastest := slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy
 	for _, c := range p.Comparisons {
-		switch {
-		case c.A == a && c.B == b:
-			return c, true
-		case c.A == b && c.B == a:
-			return c.Reversed(), true
+		if c.A == fastest && c.B == slowest {
+			c = c.Reversed()
+		}
+		if c.A == slowest && c.B == fastest {
+			p.Loss = &c
 		}
 	}
-	return compare.Comparison{}, false
 }

@@ -33,7 +33,10 @@ type rowFlags struct {
 
 	options bench.Options
 	trials  int
-	margin  string
+	margin  string // not empty: it compares
+
+	axes       []result.Axis // of a sweep
+	reproduces []string      // tables of the book
 
 	server serverFlags
 	prefix string
@@ -75,12 +78,18 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of
-// what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
-func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []string) (*plan, error)) *cobra.Command {
+// measures makes cmd a command that measures the points that asked returns: it adds the flags of servers and of what
+// comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+func (f *rowFlags) measures(
+	p *program, cmd *cobra.Command, asked func(args []string) ([]result.Point, error),
+) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		plan, err := planned(args)
-		if plan == nil || err != nil {
+		points, err := asked(args)
+		if err != nil {
+			return err
+		}
+		plan, err := f.plan(cmd, points)
+		if err != nil {
 			return err
 		}
 		return p.measure(cmd.Context(), plan)
@@ -203,6 +212,12 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 
 // plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
+	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
+	if f.margin != "" {
+		if err := f.compares(cmd, &config); err != nil {
+			return nil, err
+		}
+	}
 	keys, err := f.keys(points)
 	if err != nil {
 		return nil, err
@@ -218,15 +233,13 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 			return nil, err
 		}
 	}
+	config.Trials = f.trials
+	config.DurationSeconds = f.options.Duration.Seconds()
+	config.WarmupSeconds = f.options.Warmup.Seconds()
+	config.SLOMS = inMS(f.options.SLO)
+	config.Prefix = keys.Prefix()
 	p := &plan{
-		config: result.Config{
-			Points:          points,
-			Trials:          f.trials,
-			DurationSeconds: f.options.Duration.Seconds(),
-			WarmupSeconds:   f.options.Warmup.Seconds(),
-			SLOMS:           inMS(f.options.SLO),
-			Prefix:          keys.Prefix(),
-		},
+		config:  config,
 		specs:   specs,
 		options: f.options,
 		server:  server,
@@ -301,28 +314,23 @@ func (f *rowFlags) parseMargin() (float64, error) {
 	return percent / 100, nil
 }
 
-// comparing makes the plan one that compares its strategies at each place: it sets the margin, and the rounds where
-// they were not given, and refuses too few for verdicts on all pairs.
-func (f *rowFlags) comparing(cmd *cobra.Command, points []result.Point, axes []result.Axis) (*plan, error) {
+// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	margin, err := f.parseMargin()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	asked := result.Config{Points: points, Axes: axes}
-	pairs := len(compare.Pairs(asked)) * len(asked.Places())
+	config.Margin = &margin
+	pairs := len(compare.Pairs(*config)) * len(config.Places())
 	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
 	switch {
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)
 	case f.trials < fewest:
-		return nil, usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
+		return usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
 			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
 	}
-	p, err := f.plan(cmd, points)
-	if err == nil {
-		p.config.Margin, p.config.Axes = &margin, axes
-	}
-	return p, err
+	return nil
 }
 
 // ahead says how many rows there are, and how long they take besides being stocked, audited and removed.

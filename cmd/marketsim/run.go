@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 func newRun(p *program) *cobra.Command {
@@ -35,15 +36,11 @@ Without --rate a buyer orders as soon as its last order is done; with it, orders
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
 	})
 	_ = cmd.MarkFlagRequired("strategy")
-	return f.measures(p, cmd, func([]string) (*plan, error) {
+	return f.measures(p, cmd, func([]string) ([]result.Point, error) {
 		names, err := subjects(f.strategies)
 		if err != nil {
 			return nil, err
 		}
-		points, err := f.points(cmd, names)
-		if err != nil {
-			return nil, err
-		}
-		return f.plan(cmd, points)
+		return f.points(cmd, names)
 	})
 }
