@@ -93,11 +93,7 @@ func listings(p result.Point, markets int) int {
 
 // share is how many of so many items the i-th of so many owners has, from 0.
 func share(items, owners, i int) int {
-	each := items / owners
-	if i < items%owners {
-		each++
-	}
-	return each
+	return (items + owners - 1 - i) / owners
 }
 
 // stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or,

@@ -151,21 +151,14 @@ type shown map[string]struct {
 // latency makes the Metrics of a distribution: mean, percentiles, maximum and count.
 func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	var all []Metric
-	for _, part := range []struct {
-		name string
-		pick func(*Latency) float64
-	}{
-		{"mean", func(l *Latency) float64 { return l.Mean }}, {"p50", func(l *Latency) float64 { return l.P50 }},
-		{"p90", func(l *Latency) float64 { return l.P90 }}, {"p99", func(l *Latency) float64 { return l.P99 }},
-		{"p999", func(l *Latency) float64 { return l.P999 }}, {"max", func(l *Latency) float64 { return l.Max }},
-	} {
-		all = append(all, Metric{name + "_" + part.name, in[part.name].heading, Milliseconds, in[part.name].table,
-			func(r *Row) float64 {
-				if l := of(r); l.Count != 0 {
-					return part.pick(l)
-				}
+	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {
+		all = append(all, Metric{name + "_" + part, in[part].heading, Milliseconds, in[part].table, func(r *Row) float64 {
+			l := of(r)
+			if l.Count == 0 {
 				return nan
-			}})
+			}
+			return [...]float64{l.Mean, l.P50, l.P90, l.P99, l.P999, l.Max}[i]
+		}})
 	}
 	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -292,12 +291,11 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
 	}
-	var id [4]byte
-	rand.Read(id[:])
+	form := "marketsim:{%08x}:"
 	if slices.ContainsFunc(points, func(p result.Point) bool { return p.Markets > 1 }) {
-		return market.NewKeys("marketsim:" + hex.EncodeToString(id[:]) + ":")
+		form = "marketsim:%08x:"
 	}
-	return market.NewKeys("marketsim:{" + hex.EncodeToString(id[:]) + "}:")
+	return market.NewKeys(fmt.Sprintf(form, rand.Uint32()))
 }
 
 // drawnPrefix matches those prefixes and no other program's.
