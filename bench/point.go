@@ -124,7 +124,7 @@ func (e *PointError) Unwrap() error { return ErrPoint }
 
 // Validate returns a *PointError, which wraps ErrPoint, for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
-	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfWorkers(p), rulesOfItems(p), o.rulesOfMarkets(p)) {
+	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfLoad(p), o.rulesOfMarkets(p)) {
 		if r.broken {
 			return &PointError{r.field, r.why}
 		}
@@ -164,7 +164,7 @@ func outside(ms float64, most time.Duration, field string) rule {
 	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
 }
 
-func (o Options) rulesOfWorkers(p result.Point) []rule {
+func (o Options) rulesOfLoad(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	return []rule{
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
@@ -180,11 +180,6 @@ func (o Options) rulesOfWorkers(p result.Point) []rule {
 		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
 		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds",
 			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
-	}
-}
-
-func rulesOfItems(p result.Point) []rule {
-	return []rule{
 		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
 		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
 		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: what circulates is all that there is"},
@@ -225,11 +220,8 @@ func (o Options) limit(p result.Point) time.Duration {
 	return longest + hold(p) + trips*rtt(p) + more
 }
 
-// hold is how long each operation does other work between its reads and its write.
 func hold(p result.Point) time.Duration { return milliseconds(p.HoldMS) }
-
-// rtt is by how much each reply to a worker is delayed.
-func rtt(p result.Point) time.Duration { return milliseconds(p.RTTMS) }
+func rtt(p result.Point) time.Duration  { return milliseconds(p.RTTMS) }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 

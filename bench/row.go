@@ -30,7 +30,8 @@ const (
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	t.keepCourse(m.length())
-	r := result.Row{Point: m.point, Status: m.window.status, Seconds: m.window.seconds(), PerBuyer: []int64{}}
+	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
+	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
 	var present, busy time.Duration
 	for _, w := range m.all() {
 		t.add(w.tally)

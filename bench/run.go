@@ -209,15 +209,14 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 }
 
 // close closes what the workers have open.
-func (m *measurement) close() error {
-	var errs []error
+func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
-		errs = append(errs, w.close())
+		err = errors.Join(err, w.close())
 	}
 	for _, in := range m.markets {
-		errs = append(errs, in.process.Close())
+		err = errors.Join(err, in.process.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -37,10 +38,7 @@ func newWindow() *window {
 // begin fixes when the window begins and, unless length is 0, when it ends. No worker works yet.
 func (w *window) begin(warmup, length time.Duration) {
 	w.from, w.length = time.Now().Add(warmup), length
-	w.until.Store(forever)
-	if length > 0 {
-		w.until.Store(int64(length))
-	}
+	w.until.Store(cmp.Or(int64(length), forever))
 }
 
 // at is a time as the window tells it.
@@ -53,9 +51,6 @@ func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
 func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
 }
-
-// seconds is how long it was.
-func (w *window) seconds() float64 { return max(0, time.Duration(w.until.Load()).Seconds()) }
 
 // end ends the measured time now, unless it is over.
 func (w *window) end() {

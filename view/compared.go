@@ -28,8 +28,7 @@ func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("a", "verdict", "b", "at", "ratio", "interval", "a/s", "b/s", "rounds", "because")
 	for _, c := range all {
 		verdict := string(c.Verdict)
-		switch c.Verdict {
-		case compare.Faster, compare.Slower:
+		if c.Verdict == compare.Faster || c.Verdict == compare.Slower {
 			verdict += " than"
 		}
 		t.Add(c.A, verdict, c.B, c.Place, ratio(c.Ratio), interval(c), Number(c.PerSecondA, result.PerSecond),

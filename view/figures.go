@@ -51,7 +51,11 @@ type Curve struct {
 // Figures are those that a run has something for.
 func Figures(run *result.Run) []Figure {
 	var all []Figure
-	for _, f := range []Figure{throughput(run), swept(run), latencies(run), rates(run)} {
+	figures := []Figure{throughput(run), latencies(run), rates(run)}
+	if len(run.Manifest.Config.Axes) > 0 {
+		figures = []Figure{swept(run), rates(run)}
+	}
+	for _, f := range figures {
 		f.Panels = slices.DeleteFunc(f.Panels, func(p Panel) bool { return len(p.Dots)+len(p.Lines) == 0 })
 		if len(f.Panels) > 0 {
 			all = append(all, f)
@@ -70,9 +74,6 @@ func throughput(run *result.Run) Figure {
 		Title: "Purchases a second",
 		Note:  medians,
 		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
-	}
-	if len(run.Manifest.Config.Axes) > 0 {
-		return f // see the sweep
 	}
 	for _, g := range measured(run) {
 		if p := f.panel(g.Place()); g.Rate == 0 {
@@ -122,9 +123,6 @@ func swept(run *result.Run) Figure {
 		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
 	}
 	axes := run.Manifest.Config.Axes
-	if len(axes) == 0 {
-		return f
-	}
 	f.X = Scale{Label: string(axes[0].Name), Log: axes[0].Values[0] > 0}
 	if !axes[0].Name.Whole() {
 		f.X.Unit = result.Milliseconds
@@ -150,9 +148,6 @@ func latencies(run *result.Run) Figure {
 			"one of 1,000 than the last.",
 		X: Scale{Label: "1 of so many waits longer", Log: true},
 		Y: Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
-	}
-	if len(run.Manifest.Config.Axes) > 0 {
-		return f
 	}
 	for _, g := range measured(run) {
 		for _, part := range []struct {

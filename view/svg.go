@@ -94,10 +94,7 @@ func (d *drawing) write(class, anchor, words string, x, y float64) {
 func (d *drawing) stroke(class string, points ...float64) {
 	var b strings.Builder
 	for i := 0; i+1 < len(points); i += 2 {
-		verb := byte('L')
-		if i == 0 {
-			verb = 'M'
-		}
+		verb := "ML"[min(i, 1)] // moves to the first point, and goes on by lines
 		fmt.Fprintf(&b, "%c%v %v", verb, round1(points[i]), round1(points[i+1]))
 	}
 	d.Paths = append(d.Paths, path{class, b.String()})

@@ -19,10 +19,7 @@ func (p Point) Name() string { return p.Strategy + " " + p.Place() }
 
 // Place is the name without the strategy: strategies are compared in the same place.
 func (p Point) Place() string {
-	if load := p.Load.String(); load != "" {
-		return p.Mix.String() + " " + load
-	}
-	return p.Mix.String()
+	return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ")
 }
 
 // A Mix is how many sellers and buyers there are.

@@ -267,9 +267,7 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 	if info, err := cpu.Info(); err == nil && len(info) > 0 {
 		m.CPU = info[0].ModelName
 	}
-	if kernel, err := host.KernelVersion(); err == nil {
-		m.Kernel = kernel
-	}
+	m.Kernel, _ = host.KernelVersion()
 	info, err := on.market.Info(ctx)
 	m.Backend = string(on.market.Name)
 	m.Server = info.Product

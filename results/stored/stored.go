@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -26,11 +27,10 @@ const (
 
 // Check refuses what is no status.
 func (s Status) Check() error {
-	switch s {
-	case Complete, Incomplete, Interrupted:
-		return nil
+	if !slices.Contains([]Status{Complete, Incomplete, Interrupted}, s) {
+		return fmt.Errorf("unknown status %q", string(s))
 	}
-	return fmt.Errorf("unknown status %q", string(s))
+	return nil
 }
 
 // MaxBytes is how many bytes a stored result has at most.
