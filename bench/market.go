@@ -33,10 +33,9 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // user's server they would stay for good.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the
-// load. Each method uses a connection of its own. A row has one, or several at [Options.Sites], such as one on
-// each master of a Redis Cluster: seller i and buyer i work in market i modulo their number, and never in
-// another. What is measured is the row as a whole.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load,
+// each method over a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of
+// a Redis Cluster: seller i and buyer i work in market i modulo their number. What is measured is the row as a whole.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -129,8 +128,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot is served at now and has left the master that it was on, which goes on:
-// nothing is lost by that.
+// moved reports whether the market's slot, served at now, has left its master, which goes on: nothing is lost.
 func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	if m.cluster == nil || now == m.home.Addr {
 		return false

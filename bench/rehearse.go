@@ -19,10 +19,9 @@ import (
 // rehearsalFunds is more than the purchases of a rehearsal cost.
 const rehearsalFunds = 10 * maxPrice
 
-// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p
-// will do: seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command
-// that the subject needs is tried, whatever it is, before the load starts. Removing is tried first, so that a
-// user who may not remove leaves nothing behind.
+// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do:
+// seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject
+// needs is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
 func Rehearse(ctx context.Context, p result.Point, o Options) error {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,

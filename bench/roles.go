@@ -105,8 +105,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 // spends notes that the worker did something else than operations from start until now.
 func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
 
-// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so, but in a hot
-// market, where they earn as well.
+// broke reports whether the account cannot pay the lowest price. It stays so, but in a hot market, where buyers earn.
 func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	defer w.spends(time.Now())
 	funds, err := w.supply.funds(ctx, w.account)
@@ -120,10 +119,9 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and
-// nobody else sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is
-// not listed is lost to trade. It leaves one alone that is not its own any more, of which the audit will tell,
-// and does not begin when the row has stopped.
+// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and nobody
+// else sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is not listed is
+// lost to trade. It leaves one alone that is not its own any more, of which the audit will tell.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a
-	// lock then waits in vain.
+	// failedGrace is how long operations may go on after the environment failed: who waits for a lock may wait in vain.
 	failedGrace = time.Second
 	// endLooks is how often a row looks whether its loaded end is over.
 	endLooks = time.Millisecond
@@ -77,8 +76,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }
 
-// drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and
-// audits and removes the market.
+// drive does all of a row but its load: it seeds, connects, calls load, closes the workers, audits and removes.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
@@ -167,8 +165,7 @@ func (m *measurement) in(market *rowMarket) []*worker {
 	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
 }
 
-// prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error
-// nothing stays open, but keys may be there.
+// prepare seeds and stocks the markets, and connects the workers. On an error nothing stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
 	for _, in := range m.markets { // what the first holds says where the others are, so it is there before them
 		in.ours, err = in.seed(ctx)
@@ -219,8 +216,7 @@ func (m *measurement) close() (err error) {
 	return err
 }
 
-// work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every
-// worker has ended.
+// work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
 func (m *measurement) work(ctx context.Context) {
 	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not their limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))

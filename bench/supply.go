@@ -18,9 +18,8 @@ const (
 	// each buyer when a row begins, unless the point says otherwise.
 	glanceSize   = 64
 	listingsEach = 64
-	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless
-	// the point says otherwise, and leastGlance how many a buyer looks at in one go where so many buy that
-	// more would be gone before it comes to them.
+	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless the point
+	// says otherwise; leastGlance how many a buyer looks at where more would be gone before it comes to them.
 	openStock   = 1_000
 	leastGlance = 4
 )

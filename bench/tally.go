@@ -157,8 +157,7 @@ func (t traffic) add(b traffic) traffic {
 	return traffic{t.market.Add(b.market), t.lockServers.Add(b.lockServers)}
 }
 
-// A span is when an operation was made. It began when it was asked for: at its start or, in an open loop,
-// when it was due.
+// A span is when an operation was made. It was asked for at its start or, in an open loop, when it was due.
 type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it began in the window.

@@ -32,8 +32,7 @@ const (
 	othersBusy    = 0.05
 )
 
-// A meter reads what one server of a row has used, and a guard asks over it. It has a connection of its
-// own, so that it costs the workers nothing.
+// A meter reads what a server of a row has used. Its connection, which a guard shares, costs the workers nothing.
 type meter struct {
 	conn *backend.Conn // nil: it cannot be asked
 	node string
@@ -82,8 +81,7 @@ func (m *measurement) closeMeters() {
 	}
 }
 
-// used is the processor time of the server's main thread. miniredis does not tell, and a user may not
-// be allowed to ask.
+// used is the processor time of the server's main thread, which miniredis does not tell, nor others to every user.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -120,8 +118,7 @@ func (m *measurement) read() reading {
 	return r
 }
 
-// addUsage adds to a row what was used between the two ends of its window, and warns where that makes
-// its numbers another's.
+// addUsage adds to a row what was used in its window, and warns where that makes its numbers another's.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	seconds := m.last.at.Sub(m.first.at).Seconds()
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {

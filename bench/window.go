@@ -11,8 +11,7 @@ import (
 )
 
 // A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
-// length, or earlier: at an interrupt, a failure, or when no buyer is left. The load goes on after it,
-// see [measurement.work].
+// length, or earlier: at an interrupt, a failure, or when no buyer is left. After it see [measurement.work].
 type window struct {
 	from   time.Time     // the end of the warm-up
 	length time.Duration // 0: it is over when no buyer is left

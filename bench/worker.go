@@ -180,8 +180,7 @@ func (w *worker) mint(ctx context.Context, from supply) error {
 	return err
 }
 
-// browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good
-// until the next call.
+// browse returns some listings as orders, in random order. It is not measured. The slice is good until the next call.
 func (w *worker) browse(ctx context.Context) ([]market.Order, error) {
 	var err error
 	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)

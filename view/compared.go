@@ -22,8 +22,7 @@ func comparisonBlocks(run *result.Run) []Block {
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: the verdict in a word, the ratio with its interval, and if
-// nothing is decided why.
+// ComparisonTable is what is known about each pair: verdict, ratio and interval, and if nothing is decided why.
 func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("a", "verdict", "b", "at", "ratio", "interval", "a/s", "b/s", "rounds", "because")
 	for _, c := range all {

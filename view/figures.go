@@ -66,8 +66,7 @@ func Figures(run *result.Run) []Figure {
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
 
-// throughput shows the median of each group, place by place. Those of an open loop are as fast as they
-// were asked to be.
+// throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked.
 func throughput(run *result.Run) Figure {
 	f := Figure{
 		Name:  "throughput",

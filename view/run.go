@@ -30,8 +30,7 @@ func Run(run *result.Run) *Doc {
 	return d
 }
 
-// Several is the report of runs side by side: where each was made, and a table of their rows, the same ones
-// below each other.
+// Several is the report of runs side by side: where each was made, and one table, the same rows below each other.
 func Several(runs []Named) *Doc {
 	d := &Doc{Title: "Runs side by side"}
 	metrics := metricsOf(result.Main)

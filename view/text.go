@@ -93,8 +93,7 @@ func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
 	return err
 }
 
-// fitted breaks the longer texts of a table into lines until it fits, and where that is not enough cuts it in several
-// with its first column each.
+// fitted breaks longer texts into lines until the table fits, else cuts it in several, which all have its first column.
 func fitted(t *Table, width int) (parts []*Table) {
 	const shortest = 14 // of the lines of a cell
 	for limit := 60; limit > shortest; limit -= 2 {
@@ -115,8 +114,8 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns))
 }
 
-// broken has the texts broken at spaces into lines of so many characters, unless a word is longer, and headings as
-// short as they can be.
+// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings into short
+// ones.
 func (t *Table) broken(limit int) *Table {
 	shown := t.each(func(s string) string {
 		if utf8.RuneCountInString(s) <= limit {
@@ -164,8 +163,7 @@ func column(t *Table, i int) (cells []string) {
 // trailing are the spaces at the end of a line, before the end of a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
-// text draws a table without borders, columns two spaces apart, so that it looks the same in any terminal,
-// mail or code block.
+// text draws a table without borders, columns two spaces apart: it looks the same in any terminal or mail.
 func (t *Table) text(b *bytes.Buffer, paint func(string) string) error {
 	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
 	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
@@ -264,8 +262,7 @@ func (t *Table) Numeric() []bool {
 	return all
 }
 
-// render draws a table with one of tablewriter's renderers. All columns are padded alike: with a padding per column,
-// tablewriter 1.1.5 cuts cells off.
+// render draws a table by tablewriter. All columns are padded alike: else tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(string) string) error {
 	align := make([]tw.Align, len(t.headings))
 	for i, number := range t.Numeric() {

@@ -109,8 +109,7 @@ var unitOf = map[result.Code]result.Unit{
 	result.NoReply:      result.Milliseconds,
 }
 
-// warned are the words of a code for rows that have it with values from least to most. A code of a later
-// marketsim has none.
+// warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.
 func warned(code result.Code, least, most float64) string {
 	words := cmp.Or(warnings[code], "warning "+string(code))
 	value := Number(least, unitOf[code])

@@ -42,8 +42,7 @@ const (
 
 var nan = math.NaN()
 
-// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end, so that scripts that count
-// columns keep working.
+// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end: scripts may count columns.
 func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
 
 // operations are what was done, and how long it took.

@@ -50,9 +50,8 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Load is in what a row differs from the usual market: new items that sellers list all the time, about 64 listings
-// a buyer up at the start, and buyers who each have an account, never run out of coins, and do one order after the
-// other. The zero value is that market.
+// A Load is in what a row differs from the usual market, its zero value: sellers list new items all the time, about 64
+// listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
 type Load struct {
 	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
 	Wallets  int   `json:"wallets,omitempty"`  // all buyers spend from so many accounts; 0: each from its own

@@ -8,8 +8,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// A Row is one measurement of a Point. What ended in the measured time and what began in it are never mixed: package
-// bench says what is counted when.
+// A Row is one measurement of a Point. What ended in the measured time is never mixed with what began in it: see bench.
 type Row struct {
 	Point
 	Trial   int           `json:"trial"` // from 1
@@ -38,8 +37,7 @@ type Row struct {
 	ListRetries int64   `json:"list_retries"`
 	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
 	ListPolls   int64   `json:"list_polls"`
-	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are, of these, listings and looks
-	// that gave up under contention.
+	// Refused are operations certainly not applied, by market.Reason; ContendedBeside those contended that are no orders.
 	Refused         map[string]int64 `json:"refused"`
 	ContendedBeside int64            `json:"contended_beside,omitempty"`
 	// Unknown are operations whose outcome the client does not know.
@@ -203,8 +201,7 @@ func (r *Row) Steadiness() float64 {
 // EnoughPurchases is how many a row needs before its halves and tails say something.
 const EnoughPurchases = 250
 
-// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 when all buyers bought the same, 1/n when one
-// of n bought everything.
+// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought the same, 1/n if one of n did.
 func (r *Row) Jain() float64 {
 	var sum, squares float64
 	for _, n := range r.PerBuyer {

@@ -42,8 +42,7 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output is where a result goes: to stdout in a format, and as JSON into a folder if there is one. Its flags mean
-// the same in every command.
+// An output is where a result goes: to stdout in a format, and as JSON into a folder, by the same flags everywhere.
 type output struct {
 	format    string
 	formats   []string // that the command has

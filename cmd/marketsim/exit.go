@@ -34,8 +34,7 @@ const (
 var (
 	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
 	errUsage = errors.New("usage")
-	// errViolation means that an audit found coins or items wrong, that a history has no order, or that a lock broke its
-	// promise.
+	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
 	errViolation = errors.New("violation")
 	// errInterrupted means that the user stopped the command.
 	errInterrupted = errors.New("interrupted")
@@ -49,8 +48,7 @@ type usageError struct{ error }
 // Unwrap makes it an errUsage without showing that word.
 func (e usageError) Unwrap() []error { return []error{errUsage, e.error} }
 
-// exitCode maps what run returned to the program's exit code. A failure of the environment is any error that is none
-// of the others.
+// exitCode maps what run returned to the program's exit code. What is nothing else is a failure of the environment.
 func exitCode(err error) int {
 	switch {
 	case err == nil:

@@ -61,8 +61,7 @@ func newFaults(p *program) *cobra.Command {
 	return cmd
 }
 
-// chosen is what was asked for, or everything. Scenarios of a cluster run, where nobody says with what, with
-// a few strategies.
+// chosen is what was asked for, or everything; of a cluster's scenarios, where nobody says with what, a few strategies.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
@@ -130,8 +129,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs what a result misses on private servers, which are gone when it returns, and stores in
-// it what it finds.
+// findFaults runs what a result misses on private servers, which are gone when it returns, and stores what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {

@@ -135,8 +135,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 	}}}}
 }
 
-// promises shows which lock makes which promise. Of ZooKeeper and etcd those about the loss of a node
-// take three servers.
+// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node take three servers.
 func promises(kinds []lock.Kind) *view.Table {
 	headings := []string{"lock"}
 	for _, p := range (lock.Promises{}).List() {

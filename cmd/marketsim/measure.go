@@ -171,8 +171,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures round after round until a row fails or the user stops it, and stores the result after each row.
-// Wrong is what audits found.
+// rounds measures until a row fails or the user stops it, and stores the result after each. Wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	ended := func(status stored.Status, err error) (error, error) {

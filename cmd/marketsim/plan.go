@@ -120,8 +120,7 @@ type plan struct {
 	drawn   bool // the prefix was drawn at random, so that nobody else uses it
 }
 
-// subjects reads strategies. Their names are the canonical forms; one that is there again, to be compared with
-// itself, is marked.
+// subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
 func subjects(texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {

@@ -48,8 +48,7 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. The embedded one always can, so that a cluster is
-// started only for who asks for it.
+// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for.
 func starters() []backend.Starter {
 	return []backend.Starter{
 		backend.Local{}, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}, embedded.Starter{}, servers.ClusterStarter{},
@@ -113,8 +112,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	return s, nil
 }
 
-// again is the clean command for the same server. The password is not in it: where it was in the URL, it has to be in
-// REDIS_PASSWORD.
+// again is the clean command for the same server, without the password: one from the URL has to be in REDIS_PASSWORD.
 func (f serverFlags) again(from string, target backend.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
