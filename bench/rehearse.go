@@ -64,27 +64,24 @@ type refusals struct{ end context.CancelCauseFunc }
 func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (r refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		r.note(err)
-		return err
-	}
+	return func(ctx context.Context, cmd redis.Cmder) error { return r.note(next(ctx, cmd)) }
 }
 
 func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
-			r.note(cmd.Err())
+			_ = r.note(cmd.Err())
 		}
 		return err
 	}
 }
 
-func (r refusals) note(err error) {
+func (r refusals) note(err error) error {
 	if _, denied := backend.Denied(err); denied {
 		r.end(err) // the first one counts
 	}
+	return err
 }
 
 // removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It

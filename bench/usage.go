@@ -61,15 +61,13 @@ func (m *measurement) openMeters(ctx context.Context) {
 		if in.cluster != nil { // and stay there
 			dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, in.home) }
 		}
-		var err error
-		of.conn, err = dial(ctx)
+		conn, err := dial(ctx)
 		if err != nil {
-			of.conn = nil
 			continue
 		}
+		of.conn = conn
 		host, _, _ := net.SplitHostPort(of.conn.Options().Addr)
-		ip := net.ParseIP(host)
-		of.here = of.conn.Options().Network == "unix" || host == "localhost" || ip != nil && ip.IsLoopback()
+		of.here = of.conn.Options().Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
 	}
 }
 

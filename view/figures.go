@@ -190,15 +190,9 @@ func rates(run *result.Run) Figure {
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0): // it has no place
-			continue
-		case s.Log && v <= 0: // a logarithmic scale is without 0
-			continue
-		case v == 0 && len(values) == 0: // there is no value, and no mark
-			continue
+		if s.drawable(v) && (v != 0 || len(values) > 0) { // or there is no value, and no mark
+			low, high = min(low, v), max(high, v)
 		}
-		low, high = min(low, v), max(high, v)
 	}
 	if low > high {
 		low, high = 1, 10
@@ -207,6 +201,12 @@ func (s Scale) span(values []float64) (low, high float64) {
 		return low / 1.1, high * 1.1
 	}
 	return min(0, low), max(high*1.05, low+1e-9)
+}
+
+// drawable reports whether a value has a place on the scale. A logarithmic one is without 0.
+func (s Scale) drawable(v float64) bool {
+	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+	return finite && (v > 0 || !s.Log)
 }
 
 // ticks are some round values between low and high.

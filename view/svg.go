@@ -187,12 +187,6 @@ func (f Figure) drawDots(d *drawing) {
 	}
 }
 
-// drawable reports whether a value has a place on the ruler.
-func (r ruler) drawable(v float64) bool {
-	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
-	return finite && (v > 0 || !r.Log)
-}
-
 // drawLines draws panels below each other, each with its lines and their names at the right.
 func (f Figure) drawLines(d *drawing) {
 	longest, xs, ys := 0, []float64{}, []float64{}

@@ -219,8 +219,7 @@ func (r *Run) check() error {
 		trial int
 	}
 	seen := map[measured]bool{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
+	for i, row := range r.Rows {
 		at := measured{row.Point, row.Trial}
 		if err := row.check(); err != nil {
 			return fmt.Errorf("row %d: %w", i+1, err)

@@ -216,23 +216,21 @@ func (p *patient) write(b []byte) (int, error) {
 	if p.unread.Load() {
 		return 0, errUnread
 	}
-	type result struct {
-		n   int
-		err error
-	}
-	written := make(chan result, 1)
+	var n int
+	var err error
+	written := make(chan struct{})
 	go func() {
-		n, err := p.to.Write(b)
-		written <- result{n, err}
+		n, err = p.to.Write(b)
+		close(written)
 	}()
 	select {
-	case r := <-written:
-		return r.n, r.err
+	case <-written:
+		return n, err
 	case <-p.hurried:
 	}
 	select {
-	case r := <-written:
-		return r.n, r.err
+	case <-written:
+		return n, err
 	case <-time.After(moment):
 		p.unread.Store(true)
 		return 0, errUnread
