@@ -167,7 +167,6 @@ func grows(of string, said claim) claim {
 	return said
 }
 
-// noRetries is the claim that purchases of a strategy need no retries.
 func noRetries(strategy, published string) claim {
 	retries := result.MetricNamed("retries_per_purchase").Of
 	return claim{
@@ -188,7 +187,6 @@ func noRetries(strategy, published string) claim {
 	}
 }
 
-// listedToBought is the claim that sellers and buyers of a strategy come to their turn alike.
 func listedToBought(strategy, published string) claim {
 	return claim{
 		text:      strategy + ": listed to bought is close to listers to buyers",
@@ -251,7 +249,6 @@ func Judge(run *result.Run) []result.Claim {
 	return judged
 }
 
-// judge fills in what the complete rounds say.
 func (c claim) judge(run *result.Run, out *result.Claim) {
 	rounds, planned := run.CompleteRounds(), run.Manifest.Config.Trials
 	if len(rounds) == 0 {

@@ -76,7 +76,6 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	return all
 }
 
-// connect opens a connection for a worker.
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
 	conn, err := m.Dial(delayed(ctx, m.point))
 	if err == nil && conn.Shared() {
@@ -238,7 +237,6 @@ func (m *rowMarket) judge(
 	return v, 0, m.lost(ctx, conn)
 }
 
-// createHistory opens the row's history; nil without one.
 func (m *rowMarket) createHistory() (*history.Writer, error) {
 	if m.History == "" {
 		return nil, nil

@@ -92,7 +92,6 @@ type stock struct {
 // enough reports whether sellers have nothing to do.
 func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
 
-// An openBuyer is a buyer of an open loop.
 type openBuyer struct {
 	m      *measurement
 	w      *worker
@@ -193,7 +192,6 @@ func (b *openBuyer) glance(ctx context.Context) bool {
 	return len(b.offers) > 0
 }
 
-// report says what became of the orders of a row.
 func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	if o == nil {
 		return nil

@@ -225,10 +225,8 @@ func rtt(p result.Point) time.Duration  { return milliseconds(p.RTTMS) }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// funds are the coins of each account at the start.
 func funds(p result.Point) int64 { return cmp.Or(p.Funds, DefaultFunds) }
 
-// wallets is how many accounts the buyers spend from.
 func wallets(p result.Point) int { return cmp.Or(p.Wallets, p.Mix.Buyers) }
 
 // opening is a market when a row begins: the sellers' accounts first, then the buyers'.

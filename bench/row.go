@@ -49,7 +49,6 @@ func (m *measurement) row() result.Row {
 	return r
 }
 
-// fill copies what was counted into the row.
 func (m *measurement) fill(r *result.Row, t *tally) {
 	n := &t.count
 	r.Listed, r.Bought = n[listed], n[bought]
@@ -97,7 +96,6 @@ func carried(c backend.Counts) *result.Traffic {
 	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
 }
 
-// warn notes what a reader of the row must know.
 func (m *measurement) warn(r *result.Row, t *tally) {
 	switch n := int(t.count[broke]); {
 	case n == len(m.buyers):

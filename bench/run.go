@@ -157,10 +157,8 @@ func (o Options) length() time.Duration {
 	return o.Duration
 }
 
-// all are the sellers, the buyers and the browsers.
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
 
-// in are those who work in a market.
 func (m *measurement) in(market *rowMarket) []*worker {
 	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
 }
@@ -205,7 +203,6 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes what the workers have open.
 func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
 		err = errors.Join(err, w.close())

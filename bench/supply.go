@@ -34,7 +34,6 @@ type supply interface {
 	funds(ctx context.Context, account market.UserID) (int64, error)
 }
 
-// redisSupply is the supply of a market in Redis.
 type redisSupply struct {
 	rdb  *redis.Client
 	keys market.Keys
@@ -128,7 +127,6 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	return nil
 }
 
-// listMany lists so many of the worker's next items.
 func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
 	listings := make([]market.Listing, count)
 	for i := range listings {

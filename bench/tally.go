@@ -109,7 +109,6 @@ type tally struct {
 // courseIntervals is in how many intervals the course of a row is kept.
 const courseIntervals = 20
 
-// newTally returns a tally with histograms of these kinds.
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
 	for _, k := range of {
@@ -126,7 +125,6 @@ func (t *tally) keepCourse(length time.Duration) {
 	}
 }
 
-// add adds what another worker of the row counted.
 func (t *tally) add(b *tally) {
 	for c, n := range b.count {
 		t.count[c] += n
@@ -247,5 +245,4 @@ func (t *tally) beside(err error) {
 	}
 }
 
-// spent notes a time in which the worker did something.
 func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }

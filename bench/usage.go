@@ -95,7 +95,6 @@ func (m *meter) used() float64 {
 	return user + sys
 }
 
-// read reads what has been used until now.
 func (m *measurement) read() reading {
 	r := reading{at: time.Now(), client: -1, machine: -1, stolen: -1}
 	for _, of := range m.meters {

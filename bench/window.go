@@ -43,7 +43,6 @@ func (w *window) begin(warmup, length time.Duration) {
 // at is a time as the window tells it.
 func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
-// holds reports whether a time is in the window.
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
 
 // clip is the part of a time from start to end that is in the window.
@@ -51,7 +50,6 @@ func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
 }
 
-// end ends the measured time now, unless it is over.
 func (w *window) end() {
 	w.ending.Do(func() {
 		w.until.Store(min(w.until.Load(), w.at(time.Now())))
@@ -69,7 +67,6 @@ func (w *window) stop(status stored.Status) {
 	})
 }
 
-// fail stops the row because the environment failed.
 func (w *window) fail(err error) {
 	w.failing.Do(func() { w.failure = err })
 	w.stop(stored.Incomplete)

@@ -83,7 +83,6 @@ func scale(r *result.Row) float64 {
 	return reference.BookSeconds / r.Seconds
 }
 
-// scaling says that counts were scaled, if they were.
 func scaling(run *result.Run) []string {
 	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
 		return nil
@@ -110,7 +109,6 @@ func bound(is bool, sign string) string {
 	return ""
 }
 
-// claimTable is the claims of what is reproduced, with how each was judged.
 func claimTable(claims []result.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if")
 	for _, c := range claims {

@@ -106,7 +106,6 @@ func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
 	return &(*all)[i]
 }
 
-// add adds a point to a strategy's line.
 func (p *Panel) add(strategy string, x, y float64) {
 	line := oneOf(&p.Lines, Curve{Label: strategy}, func(l Curve) bool { return l.Label == strategy })
 	line.X = append(line.X, x)
@@ -235,7 +234,6 @@ func (s Scale) ticks(low, high float64) (all []float64) {
 	return all
 }
 
-// say writes a tick.
 func (s Scale) say(v float64) string {
 	if s.Unit == result.Number || s.Unit == result.PerSecond {
 		if v >= 10_000 {

@@ -57,7 +57,6 @@ func reach(i compare.Interval) string {
 	return fmt.Sprintf(" ±%.0f%%", 100*(i.High-i.Low)/2/math.Abs(i.Center))
 }
 
-// metricsOf are those that a table shows.
 func metricsOf(which result.Table) []result.Metric {
 	return slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != which })
 }
@@ -96,7 +95,6 @@ var headed = []struct {
 	},
 }
 
-// rowBlocks are the tables of all rows.
 func rowBlocks(run *result.Run) (blocks []Block) {
 	groups, planned := measured(run), run.Manifest.Config.Trials
 	for _, h := range headed {
@@ -210,7 +208,6 @@ func notes(run *result.Run) (texts []string) {
 	return texts
 }
 
-// row adds what there is to say about a row.
 func (s *remarks) row(r *result.Row) {
 	say := func(is bool, text string) {
 		if is {

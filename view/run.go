@@ -63,7 +63,6 @@ func Several(runs []Named) *Doc {
 	return d
 }
 
-// title says what a run is about.
 func title(run *result.Run) string {
 	c := run.Manifest.Config
 	strategies := listed(c.Strategies())

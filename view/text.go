@@ -21,7 +21,6 @@ import (
 // Only what cannot be broken, such as a long name, exceeds it.
 const Width = 100
 
-// gap stands between two columns.
 const gap = "  "
 
 // Text draws a document as plain text. Figures are left out.
@@ -229,7 +228,6 @@ func (t *Table) Markdown(w io.Writer) error {
 	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(s string) string { return s })
 }
 
-// emphasized has what is bad in bold.
 func emphasized(s string) string {
 	if toneOf(s) == bad {
 		return "**" + s + "**"

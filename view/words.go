@@ -66,7 +66,6 @@ func count[T int | int64](n T, thing string) string {
 	return humanize.Comma(int64(n)) + " " + english.PluralWord(int(n), thing, "")
 }
 
-// known is a text of the manifest, or that it is not known.
 func known(s string) string { return cmp.Or(s, "unknown") }
 
 // listed is "a, b and c", of many names the first ones.

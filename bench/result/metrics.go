@@ -177,7 +177,6 @@ func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	}
 }
 
-// open makes a Metric that only rows of an open loop have.
 func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 	return []Metric{{name, heading, unit, OpenLoop,
 		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}

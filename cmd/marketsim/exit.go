@@ -42,7 +42,6 @@ var (
 	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
-// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 // Unwrap makes it an errUsage without showing that word.

@@ -17,7 +17,6 @@ import (
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
-// faultFlags are those of the command faults.
 type faultFlags struct {
 	scenarios, locks []string
 	add              string // the folder whose table is completed; empty: none
@@ -184,7 +183,6 @@ func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 	return fmt.Errorf("incomplete: %s\n%w", found, failure)
 }
 
-// promisesBroken names the locks that broke a promise.
 func promisesBroken(res *verify.Faults) error {
 	var errs []error
 	for _, f := range res.Broken() {

@@ -166,7 +166,6 @@ func features() view.Block {
 	}}
 }
 
-// scenarioTable is what 'marketsim faults' runs, and which promise of a lock says that it survives.
 func scenarioTable() *view.Table {
 	t := view.NewTable("scenario", "what happens", "promise", "needs")
 	for _, sc := range everyScenario() {

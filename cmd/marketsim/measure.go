@@ -70,7 +70,6 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	return errors.Join(wrong, failure, finished)
 }
 
-// running is the servers of a plan.
 type running struct {
 	locks   *servers.Locks
 	market  *backend.Server
@@ -212,7 +211,6 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	return wrong, nil
 }
 
-// violated is an error if the audit found a row wrong.
 func violated(row result.Row, trials int) error {
 	if !row.Audit.Done || row.Audit.OK {
 		return nil

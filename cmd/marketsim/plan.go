@@ -138,7 +138,6 @@ func subjects(texts []string) (names []string, err error) {
 	return names, nil
 }
 
-// points are all strategies under all mixes at all rates.
 func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Point, err error) {
 	mixes, err := f.parseMixes(cmd)
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// reportFlags are those of the command report.
 type reportFlags struct {
 	out          output
 	file, figure string
@@ -81,7 +80,6 @@ func (f reportFlags) report(p *program, paths []string) error {
 	return nil
 }
 
-// drawFigure draws the figure that is named.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	run, ok := all[0].drawing.(*result.Run)
 	if !ok || len(all) > 1 {
@@ -100,7 +98,6 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	return usageError{errors.New("--figure: " + strategies.UnknownName("figure", f.figure, names))}
 }
 
-// load reads stored results from files and folders.
 func load(paths []string) (all []named, err error) {
 	for _, path := range paths {
 		files, err := resultFiles(path)

@@ -26,7 +26,6 @@ type serverFlags struct {
 	redlock, zookeeper, etcd  []string
 }
 
-// add adds the flags of the user's server.
 func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "redis", "",
 		"`URL` of your server or of a node of your cluster: redis://, rediss://, unix:// (default $REDIS_URL)")
@@ -55,7 +54,6 @@ func starters() []backend.Starter {
 	}
 }
 
-// private are the names of the backends that marketsim starts.
 func private() (names []string) {
 	for _, s := range starters() {
 		names = append(names, string(s.Name()))
@@ -63,7 +61,6 @@ func private() (names []string) {
 	return names
 }
 
-// A serverPlan is the servers that were asked for.
 type serverPlan struct {
 	choice backend.Name    // empty: the first that works
 	target *backend.Target // the user's server; nil: a private one
@@ -140,7 +137,6 @@ func (f serverFlags) again(from string, target backend.Target) string {
 // clean is the command that removes what is left under a prefix on the user's server, to be pasted.
 func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + quote(prefix) }
 
-// masters parses --redlock.
 func (f serverFlags) masters() (targets []backend.Target, err error) {
 	for _, url := range f.redlock {
 		t, err := backend.ParseURL(url)
