@@ -307,8 +307,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs, in a round, and the name of one that was not steady, if any. The
-// error says why one of them must not be judged.
+// values are those of the rows that the claim needs in a round; unsteady names one. An error says why not to judge.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

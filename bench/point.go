@@ -34,11 +34,9 @@ const (
 	MaxWorkers = 1_000                // beyond it one process does not measure Redis, but itself
 	MaxFunds   = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
 	MaxHot     = 1_000_000
-	// LeastHotFunds is what each account opens with at least where items circulate: all accounts together then always hold
-	// enough for somebody to pay for any item.
+	// LeastHotFunds is what each account has at least where items circulate: so somebody can always pay for any item.
 	LeastHotFunds = maxPrice
-	// MaxStock is the largest number of items that are listed before a row begins: with their ledgers and the audit of
-	// them this process takes 130 MB, as measured.
+	// MaxStock is how many items may be listed before a row begins: their ledgers and audit take 130 MB, as measured.
 	MaxStock = 1_000_000
 	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
 	MinWait = 100 * time.Microsecond
@@ -83,8 +81,7 @@ type Options struct {
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
-	// Private says that the server holds nothing else and ends with the run: it does not matter if keys cannot be
-	// removed, and those that nobody declared are looked for.
+	// Private says that the server ends with the run: keys may stay, and those that nobody declared are looked for.
 	Private bool
 	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
 	History string
@@ -201,8 +198,7 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 	}
 }
 
-// limit is how long an operation may take to end by itself, generously: the subject's time-outs, one for each lock,
-// what it does after its last wait, and a little more.
+// limit is how long an operation may take to end by itself, generously: a time-out for each lock, and a little more.
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)

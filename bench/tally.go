@@ -55,8 +55,7 @@ const (
 	kinds // how many there are
 )
 
-// counter is one of the numbers that workers count. A new one is a line here, the line that counts it, and the line in
-// row.go that puts the sum into a field of result.Row.
+// counter is a number that workers count. A new one is a line here, one that counts it, and one in row.go.
 type counter int
 
 const (
@@ -87,8 +86,7 @@ const (
 	counters   // how many there are
 )
 
-// A tally is what one worker counts: raw sums and histograms, added once at the end. Only its worker writes it; that
-// takes no lock and, once it is made, no allocation.
+// A tally is what one worker counts, added once at the end. It takes no lock and, once it is made, no allocation.
 type tally struct {
 	window  *window
 	count   [counters]int64

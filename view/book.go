@@ -30,8 +30,7 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-// BookTable is the largest of the book's tables that a run reproduces, each row as measured and as published: it
-// holds the rows of the smaller ones. It is nil where the run reproduces none.
+// BookTable is the largest of the book's tables that a run reproduces, as measured and as published; nil: none is.
 func BookTable(run *result.Run) *Table {
 	var published []reference.Row
 	for _, name := range run.Manifest.Config.Reproduces {

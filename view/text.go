@@ -17,8 +17,7 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns the lines of a Text have: a table that is wider is cut in several, one below the other.
-// Only what cannot be broken, such as a long name, exceeds it.
+// Width is how many columns a Text has: a wider table is cut in several. Only what cannot be broken exceeds it.
 const Width = 100
 
 const gap = "  "
@@ -28,8 +27,7 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(s string) string { return s })
 }
 
-// Terminal draws a document as Text does, for a terminal of so many columns, with verdicts in green and red unless the
-// environment variable NO_COLOR is set or TERM is dumb.
+// Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
 	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
 	for _, c := range colors {

@@ -70,8 +70,7 @@ type Load struct {
 	Rate float64 `json:"rate,omitempty"`
 }
 
-// String is the load as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the usual one. Empty is
-// not in it: all rows of a run begin alike.
+// String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it: all rows of a run begin alike.
 func (l Load) String() string {
 	var parts []string
 	add := func(name string, value float64, unit string) {

@@ -108,8 +108,7 @@ func removeMarkets(
 	return strings.Join(append(messages, message), "\n"), err
 }
 
-// removeLeftovers removes what looks like a market's keys, and has no note: unless nothing shows that a run made
-// them, neither one of them nor a prefix such as runs draw.
+// removeLeftovers removes a market's keys without a note, if one of them or the prefix shows that a run made them.
 func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {

@@ -343,8 +343,7 @@ func (p *plan) ahead() string {
 // unsafeInNames is what is not wanted in the name of a folder.
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
 
-// historyOf is the folder for the history of a point in a round: the one that was asked for if no other row is run,
-// else one in it. It is empty if none was.
+// historyOf is the folder for the history of a point in a round, below the one asked for if there are several rows.
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History
 	if dir != "" && p.config.Trials > 1 {
