@@ -50,18 +50,11 @@ type Curve struct {
 
 // Figures are those that a run has something for.
 func Figures(run *result.Run) []Figure {
-	var all []Figure
-	figures := []Figure{throughput(run), latencies(run), rates(run)}
+	all := []Figure{throughput(run), latencies(run), rates(run)}
 	if len(run.Manifest.Config.Axes) > 0 {
-		figures = []Figure{swept(run), rates(run)}
+		all = []Figure{swept(run), rates(run)}
 	}
-	for _, f := range figures {
-		f.Panels = slices.DeleteFunc(f.Panels, func(p Panel) bool { return len(p.Dots)+len(p.Lines) == 0 })
-		if len(f.Panels) > 0 {
-			all = append(all, f)
-		}
-	}
-	return all
+	return slices.DeleteFunc(all, func(f Figure) bool { return len(f.Panels) == 0 })
 }
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
@@ -75,7 +68,8 @@ func throughput(run *result.Run) Figure {
 		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
 	}
 	for _, g := range measured(run) {
-		if p := f.panel(g.Place()); g.Rate == 0 {
+		if g.Rate == 0 {
+			p := f.panel(g.Place())
 			p.Dots = append(p.Dots, dot(g.Strategy, compare.Rate(g), run))
 		}
 	}

@@ -132,15 +132,15 @@ func ended(s stored.Status) string {
 // audited is the verdict of an audit over rows: "ok", "FAILED", or both with how many rows each has.
 func audited(rows []result.Row) string {
 	counts := map[string]int{}
-	for i := range rows {
-		word := "ok"
-		switch a := rows[i].Audit; {
-		case !a.Done:
-			word = "not audited"
-		case !a.OK:
-			word = "FAILED"
+	for _, r := range rows {
+		switch {
+		case !r.Audit.Done:
+			counts["not audited"]++
+		case !r.Audit.OK:
+			counts["FAILED"]++
+		default:
+			counts["ok"]++
 		}
-		counts[word]++
 	}
 	var parts []string
 	for _, word := range []string{"FAILED", "not audited", "ok"} {
