@@ -63,11 +63,10 @@ func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() erro
 			return nil
 		}
 		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
-		if err != nil {
-			return nil // who cannot look knows nothing
+		if err == nil { // who cannot look knows nothing
+			looked = time.Now()
 		}
-		looked = time.Now()
-		if missing == "" {
+		if err != nil || missing == "" {
 			return nil
 		}
 		why := m.lost(ctx, conn)

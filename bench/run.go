@@ -226,23 +226,16 @@ func (m *measurement) work(ctx context.Context) {
 
 	var everybody, buyers sync.WaitGroup
 	for _, w := range m.all() {
-		if w.role == buyer {
-			buyers.Add(1)
+		switch {
+		case w.role == seller:
+			everybody.Go(func() { m.sell(operations, w) })
+		case w.role == browser:
+			everybody.Go(func() { m.browse(operations, w) })
+		case m.open != nil:
+			buyers.Go(func() { m.serve(operations, w) })
+		default:
+			buyers.Go(func() { m.buy(operations, w) })
 		}
-		everybody.Go(func() {
-			switch {
-			case w.role == seller:
-				m.sell(operations, w)
-			case w.role == browser:
-				m.browse(operations, w)
-			case m.open != nil:
-				defer buyers.Done()
-				m.serve(operations, w)
-			default:
-				defer buyers.Done()
-				m.buy(operations, w)
-			}
-		})
 	}
 	for _, in := range m.markets {
 		i := slices.IndexFunc(m.meters, func(of *meter) bool { return of.node == in.node && of.conn != nil })
@@ -250,10 +243,10 @@ func (m *measurement) work(ctx context.Context) {
 			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
 		}
 	}
-	go func() { // buyers end before their time when the quota is used up or their coins are gone
+	everybody.Go(func() { // buyers end before their time when the quota is used up or their coins are gone
 		buyers.Wait()
 		m.window.stop(stored.Complete)
-	}()
+	})
 	m.watch()
 	limit := m.limit(m.point)
 	if m.window.status == stored.Incomplete { // it does not change any more
