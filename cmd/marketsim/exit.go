@@ -164,12 +164,11 @@ func (p *program) leave() {
 }
 
 // close closes what was started, the last first.
-func (p *program) close() error {
-	var errs []error
+func (p *program) close() (err error) {
 	for _, closer := range slices.Backward(p.closers) {
-		errs = append(errs, closer())
+		err = errors.Join(err, closer())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // hurry has what is written from now on wait for its reader no longer than a moment.

@@ -183,11 +183,10 @@ func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 	return fmt.Errorf("incomplete: %s\n%w", found, failure)
 }
 
-func promisesBroken(res *verify.Faults) error {
-	var errs []error
+func promisesBroken(res *verify.Faults) (err error) {
 	for _, f := range res.Broken() {
-		errs = append(errs, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,
+		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,
 			f.Scenario, f.Verdict))
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -75,7 +75,8 @@ func told(name string) (docs []*view.Doc, err error) {
 		if of != name {
 			return
 		}
-		d := &view.Doc{Title: kind + " " + name, Facts: slices.DeleteFunc(facts, func(s string) bool { return s == "" })}
+		unsaid := func(fact string) bool { return strings.HasSuffix(fact, ": ") }
+		d := &view.Doc{Title: kind + " " + name, Facts: slices.DeleteFunc(facts, unsaid)}
 		if len(params) > 0 {
 			t := view.NewTable("takes", "default", "")
 			for _, p := range params {
@@ -84,12 +85,6 @@ func told(name string) (docs []*view.Doc, err error) {
 			d.Blocks = []view.Block{{Table: t}}
 		}
 		docs = append(docs, d)
-	}
-	said := func(what, text string) string { // nothing, where there is nothing to say
-		if text == "" {
-			return ""
-		}
-		return what + ": " + text
 	}
 	for _, s := range catalogue.Full().Strategies {
 		tell("strategy", s.Name, s.Params, s.Summary, "source: "+s.Source)
@@ -102,10 +97,10 @@ func told(name string) (docs []*view.Doc, err error) {
 			}
 		}
 		tell("lock", k.Name, k.Params, k.Summary, "source: "+k.Source, "woken by: "+k.Wakes,
-			"promises: "+strings.Join(made, ", "), said("needs", string(k.Needs)))
+			"promises: "+strings.Join(made, ", "), "needs: "+string(k.Needs))
 	}
 	for _, sc := range everyScenario() {
-		tell("scenario", sc.Name, nil, sc.Title, said("covered by the promise", sc.Promise), said("needs", sc.Needs))
+		tell("scenario", sc.Name, nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
 		err = usageError{errors.New(strategies.UnknownName("name", name, names))}
