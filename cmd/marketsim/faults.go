@@ -185,8 +185,8 @@ func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 
 func promisesBroken(res *verify.Faults) (err error) {
 	for _, f := range res.Broken() {
-		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,
-			f.Scenario, f.Verdict))
+		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject,
+			f.Broken, f.Scenario, f.Verdict))
 	}
 	return err
 }
