@@ -103,10 +103,9 @@ func (m *measurement) read() reading {
 	for _, w := range m.all() {
 		r.market, r.background = r.market.Add(w.carried.Snapshot()), r.background.Add(w.background.Snapshot())
 	}
-	if self, err := process.NewProcess(int32(os.Getpid())); err == nil {
-		if own, err := self.Times(); err == nil {
-			r.client = own.User + own.System
-		}
+	self := process.Process{Pid: int32(os.Getpid())}
+	if own, err := self.Times(); err == nil {
+		r.client = own.User + own.System
 	}
 	// What interrupts take is nobody's, and belongs to no process.
 	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
@@ -121,10 +120,7 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
 		return
 	}
-	scaled := func(used float64) *float64 { // the readings are a little apart from the ends
-		used *= r.Seconds / seconds
-		return &used
-	}
+	scale := r.Seconds / seconds // the readings are a little apart from the ends
 	known, here := len(m.meters) > 0, false
 	var servers, busiest float64
 	for i, of := range m.meters {
@@ -134,10 +130,10 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		servers, busiest = servers+used, max(busiest, used/seconds)
 	}
 	if known {
-		r.ServerCPU = scaled(servers)
+		r.ServerCPU = new(servers * scale)
 	}
 	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
-	r.Cores, r.ClientCPU = runtime.NumCPU(), scaled(client)
+	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
 	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
 		here && (client+servers)/seconds >= fullCores*cores
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
@@ -156,9 +152,9 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
 		others = 0
 	} else {
-		r.OthersCPU = scaled(others)
+		r.OthersCPU = new(others * scale)
 	}
-	r.StolenCPU = scaled(stolen)
+	r.StolenCPU = new(stolen * scale)
 	if share := (others + stolen) / (seconds * cores); share > othersBusy {
 		r.Warn(result.Busy, share, "")
 	}

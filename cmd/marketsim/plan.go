@@ -271,13 +271,15 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 		o.Subject = p.specs[point.Spec()]
 		o.Sites = make([]bench.Site, max(1, point.Markets))
 		err := o.Validate(point)
-		var wrong *bench.PointError
-		if !errors.As(err, &wrong) && err != nil {
+		if wrong, is := errors.AsType[*bench.PointError](err); is {
+			about := point.Name() + ": " + wrong.Field
+			if flags.Changed(wrong.Field) {
+				about = "--" + wrong.Field
+			}
+			err = usageError{fmt.Errorf("%s: %s", about, wrong.Why)}
+		}
+		if err != nil {
 			return err
-		} else if err != nil && flags.Changed(wrong.Field) {
-			return usageError{fmt.Errorf("--%s: %s", wrong.Field, wrong.Why)}
-		} else if err != nil {
-			return usageError{fmt.Errorf("%s: %s: %s", point.Name(), wrong.Field, wrong.Why)}
 		}
 	}
 	return nil
