@@ -44,60 +44,137 @@ const (
 // fromNothing is how many times as much as nothing anything is.
 const fromNothing = 1e6
 
+// The mixes of the book.
+var (
+	every        = []result.Mix{{Sellers: 1, Buyers: 1}, {Sellers: 5, Buyers: 1}, {Sellers: 5, Buyers: 5}}
+	lightAndFull = []result.Mix{every[0], every[2]}
+	full         = []result.Mix{every[2]}
+)
+
 // claims are those of results/reference/SOURCES.md, in its order, which is that of their ids. The published numbers are
 // those of results/reference/published.csv; a test compares them.
-func claims() []claim {
-	mix1x1 := result.Mix{Sellers: 1, Buyers: 1}
-	mix5x1 := result.Mix{Sellers: 5, Buyers: 1}
-	mix5x5 := result.Mix{Sellers: 5, Buyers: 5}
-	every := []result.Mix{mix1x1, mix5x1, mix5x5}
-	lightAndFull := []result.Mix{mix1x1, mix5x5}
-	full := []result.Mix{mix5x5}
-	return append(alone(every, lightAndFull), against(every, full)...)
+var claims = []claim{
+	grows("retries_per_purchase", claim{
+		text:      "watch: retries per purchase grow with load",
+		published: "2.96 at 1x1, more than 268 at 5x5 (the book's text: about 250)",
+		tolerance: "at 5x5 at least 3 times the retries per purchase of 1x1",
+	}),
+	grows("wait_ms_mean", claim{
+		text:      "watch: the wait for a purchase grows with load",
+		published: "14 ms at 1x1, 498 ms at 5x5",
+		tolerance: "at 5x5 at least 3 times the mean wait of 1x1",
+		unit:      " ms",
+	}),
+	noRetries("coarse", "0 per 1,000 purchases at 1x1, fewer than 0.77 at 5x1, 0 at 5x5"),
+	listedToBought("coarse", "listed/bought 1.02 at 1x1, 5.23 at 5x1, 1.02 at 5x5"),
+	noRetries("fine", "0 per 1,000 purchases at 1x1, 0 at 5x1, 0 at 5x5"),
+	{
+		text:      "fine: more purchases than coarse",
+		published: "1833 a second at 1x1, 600 at 5x1, 1850 at 5x5; coarse 833, 217 and 342: 2.20, 2.77 and 5.41 times",
+		tolerance: "more purchases per second than coarse in every mix",
+		rows:      []string{"fine", "coarse"},
+		mixes:     every,
+		value:     (*result.Row).PerSecond,
+		number: func(v []float64) float64 {
+			fine, coarse := v[:3], v[3:]
+			return slices.Min(quotients(fine, coarse))
+		},
+		holds: func(n float64) bool { return n > 1 },
+		unit:  " a second",
+		say:   "at least %s times",
+	},
+	{
+		text:      "fine: listings plus purchases are about the same in every mix",
+		published: "3717 a second at 1x1, 3800 at 5x1, 3783 at 5x5",
+		tolerance: "listings plus purchases per second of every mix within 20% of the mean of the three",
+		rows:      []string{"fine"},
+		mixes:     every,
+		value:     func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
+		number: func(v []float64) float64 {
+			mean := (v[0] + v[1] + v[2]) / 3
+			return max(percentOff(v[0], mean), percentOff(v[1], mean), percentOff(v[2], mean))
+		},
+		holds: atMost(within),
+		unit:  " a second",
+		say:   "at most %s%% from their mean",
+	},
+	{
+		text:      "fine: the wait stays low under full load",
+		published: "less than 3 ms at 5x5; coarse 14 ms, watch 498 ms",
+		tolerance: "mean wait at 5x5 below 3 ms, and below those of coarse and watch",
+		rows:      []string{"fine", "coarse", "watch"},
+		mixes:     full,
+		value:     result.MetricNamed("wait_ms_mean").Of,
+		number: func(v []float64) float64 {
+			fine, coarse, watch := v[0], v[1], v[2]
+			return times(fine, min(shortWaitMS, coarse, watch))
+		},
+		holds: below(1),
+		unit:  " ms",
+		say:   "%s times the least of 3 ms and theirs",
+	},
+	{
+		text:      "fine: no wait is long under full load",
+		published: "less than 3 ms at 5x5",
+		tolerance: "the longest wait at 5x5 below 3 ms",
+		rows:      []string{"fine"},
+		mixes:     full,
+		value:     result.MetricNamed("wait_ms_max").Of,
+		number:    slices.Max[[]float64],
+		holds:     below(shortWaitMS),
+		unit:      " ms",
+		say:       "at most %s ms",
+	},
+	{
+		text: "locks: fewer items are listed than with watch",
+		published: "2417 a second at 1x1, 5517 at 5x1, 3433 at 5x5 with watch; " +
+			"coarse 850, 1133 and 350; fine 1883, 3200 and 1933",
+		tolerance: "fewer listings per second than watch with either lock, in every mix",
+		rows:      []string{"watch", "coarse", "fine"},
+		mixes:     every,
+		value:     func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
+		number: func(v []float64) float64 {
+			watch, coarse, fine := v[:3], v[3:6], v[6:]
+			return max(slices.Max(quotients(coarse, watch)), slices.Max(quotients(fine, watch)))
+		},
+		holds: below(1),
+		unit:  " a second",
+		say:   "at most %s of watch's",
+	},
+	{
+		text:      "Redis does 100,000 to 225,000 operations a second",
+		published: "100,000 to 225,000 operations a second, depending on the machine",
+		tolerance: "at least 100,000 commands a second in one of the nine rows",
+		rows:      []string{"watch", "coarse", "fine"},
+		mixes:     every,
+		value:     result.MetricNamed("commands_per_second").Of,
+		number:    slices.Max[[]float64],
+		holds:     atLeast(busy),
+		unit:      " commands a second",
+		say:       "at most %s",
+	},
+	listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5"),
 }
 
-// alone are the claims about watch and about each lock by itself.
-func alone(every, lightAndFull []result.Mix) []claim {
-	timesLight := func(v []float64) float64 { return times(v[1], v[0]) }
-	return []claim{
-		{
-			text:      "watch: retries per purchase grow with load",
-			published: "2.96 at 1x1, more than 268 at 5x5 (the book's text: about 250)",
-			tolerance: "at 5x5 at least 3 times the retries per purchase of 1x1",
-			rows:      []string{"watch"},
-			mixes:     lightAndFull,
-			value:     metric("retries_per_purchase"),
-			number:    timesLight,
-			holds:     atLeast(growth),
-			say:       "%s times",
-		},
-		{
-			text:      "watch: the wait for a purchase grows with load",
-			published: "14 ms at 1x1, 498 ms at 5x5",
-			tolerance: "at 5x5 at least 3 times the mean wait of 1x1",
-			rows:      []string{"watch"},
-			mixes:     lightAndFull,
-			value:     metric("wait_ms_mean"),
-			number:    timesLight,
-			holds:     atLeast(growth),
-			unit:      " ms",
-			say:       "%s times",
-		},
-		noRetries("coarse", "0 per 1,000 purchases at 1x1, fewer than 0.77 at 5x1, 0 at 5x5", every),
-		listedToBought("coarse", "listed/bought 1.02 at 1x1, 5.23 at 5x1, 1.02 at 5x5", every),
-		noRetries("fine", "0 per 1,000 purchases at 1x1, 0 at 5x1, 0 at 5x5", every),
-	}
+// grows makes of what is said about a metric the claim that it grows with load under watch.
+func grows(of string, said claim) claim {
+	said.rows = []string{"watch"}
+	said.mixes = lightAndFull
+	said.value = result.MetricNamed(of).Of
+	said.number = func(v []float64) float64 { return times(v[1], v[0]) }
+	said.holds = atLeast(growth)
+	said.say = "%s times"
+	return said
 }
 
-// noRetries is the claim that purchases of a strategy need no retries.
-func noRetries(strategy, published string, mixes []result.Mix) claim {
-	retries := metric("retries_per_purchase")
+func noRetries(strategy, published string) claim {
+	retries := result.MetricNamed("retries_per_purchase").Of
 	return claim{
 		text:      strategy + ": purchases need no retries",
 		published: published,
 		tolerance: "at most 1 retry per 1,000 purchases in every mix, and one order that waits for 5 s",
 		rows:      []string{strategy},
-		mixes:     mixes,
+		mixes:     every,
 		value:     func(r *result.Row) float64 { return 1000 * retries(r) },
 		number:    slices.Max[[]float64],
 		holds:     atMost(retriesPer1000),
@@ -110,143 +187,23 @@ func noRetries(strategy, published string, mixes []result.Mix) claim {
 	}
 }
 
-// listedToBought is the claim that sellers and buyers of a strategy come to their turn alike.
-func listedToBought(strategy, published string, mixes []result.Mix) claim {
-	furthest := func(v []float64) (worst float64) {
-		for i, m := range mixes {
-			worst = max(worst, percentOff(v[i], float64(m.Sellers)/float64(m.Buyers)))
-		}
-		return worst
-	}
+func listedToBought(strategy, published string) claim {
 	return claim{
 		text:      strategy + ": listed to bought is close to listers to buyers",
 		published: published,
 		tolerance: "listed/bought within 20% of listers/buyers in every mix",
 		rows:      []string{strategy},
-		mixes:     mixes,
+		mixes:     every,
 		value:     func(r *result.Row) float64 { return float64(r.Listed) / float64(r.Bought) },
-		number:    furthest,
-		holds:     atMost(within),
-		say:       "at most %s%% from listers/buyers",
+		number: func(v []float64) (furthest float64) {
+			for i, m := range every {
+				furthest = max(furthest, percentOff(v[i], float64(m.Sellers)/float64(m.Buyers)))
+			}
+			return furthest
+		},
+		holds: atMost(within),
+		say:   "at most %s%% from listers/buyers",
 	}
-}
-
-// against are the claims that set rows against each other or against a number.
-func against(every, full []result.Mix) []claim {
-	all := slices.Concat(trades(every), shortWaits(full), ofAllStrategies(every))
-	return append(all, listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5", every))
-}
-
-// trades are the claims about how much is traded with fine.
-func trades(every []result.Mix) []claim {
-	return []claim{
-		{
-			text:      "fine: more purchases than coarse",
-			published: "1833 a second at 1x1, 600 at 5x1, 1850 at 5x5; coarse 833, 217 and 342: 2.20, 2.77 and 5.41 times",
-			tolerance: "more purchases per second than coarse in every mix",
-			rows:      []string{"fine", "coarse"},
-			mixes:     every,
-			value:     (*result.Row).PerSecond,
-			number: func(v []float64) float64 {
-				fine, coarse := v[:3], v[3:]
-				return slices.Min(quotients(fine, coarse))
-			},
-			holds: func(n float64) bool { return n > 1 },
-			unit:  " a second",
-			say:   "at least %s times",
-		},
-		{
-			text:      "fine: listings plus purchases are about the same in every mix",
-			published: "3717 a second at 1x1, 3800 at 5x1, 3783 at 5x5",
-			tolerance: "listings plus purchases per second of every mix within 20% of the mean of the three",
-			rows:      []string{"fine"},
-			mixes:     every,
-			value:     func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
-			number: func(v []float64) (worst float64) {
-				mean := (v[0] + v[1] + v[2]) / 3
-				for i := range v {
-					worst = max(worst, percentOff(v[i], mean))
-				}
-				return worst
-			},
-			holds: atMost(within),
-			unit:  " a second",
-			say:   "at most %s%% from their mean",
-		},
-	}
-}
-
-// shortWaits are the claims about how long one waits for a purchase with fine.
-func shortWaits(full []result.Mix) []claim {
-	return []claim{
-		{
-			text:      "fine: the wait stays low under full load",
-			published: "less than 3 ms at 5x5; coarse 14 ms, watch 498 ms",
-			tolerance: "mean wait at 5x5 below 3 ms, and below those of coarse and watch",
-			rows:      []string{"fine", "coarse", "watch"},
-			mixes:     full,
-			value:     metric("wait_ms_mean"),
-			number: func(v []float64) float64 {
-				fine, coarse, watch := v[0], v[1], v[2]
-				return times(fine, min(shortWaitMS, coarse, watch))
-			},
-			holds: below(1),
-			unit:  " ms",
-			say:   "%s times the least of 3 ms and theirs",
-		},
-		{
-			text:      "fine: no wait is long under full load",
-			published: "less than 3 ms at 5x5",
-			tolerance: "the longest wait at 5x5 below 3 ms",
-			rows:      []string{"fine"},
-			mixes:     full,
-			value:     metric("wait_ms_max"),
-			number:    slices.Max[[]float64],
-			holds:     below(shortWaitMS),
-			unit:      " ms",
-			say:       "at most %s ms",
-		},
-	}
-}
-
-// ofAllStrategies are the claims that need the rows of watch, coarse and fine in every mix.
-func ofAllStrategies(every []result.Mix) []claim {
-	return []claim{
-		{
-			text: "locks: fewer items are listed than with watch",
-			published: "2417 a second at 1x1, 5517 at 5x1, 3433 at 5x5 with watch; " +
-				"coarse 850, 1133 and 350; fine 1883, 3200 and 1933",
-			tolerance: "fewer listings per second than watch with either lock, in every mix",
-			rows:      []string{"watch", "coarse", "fine"},
-			mixes:     every,
-			value:     func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
-			number: func(v []float64) float64 {
-				watch, coarse, fine := v[:3], v[3:6], v[6:]
-				return max(slices.Max(quotients(coarse, watch)), slices.Max(quotients(fine, watch)))
-			},
-			holds: below(1),
-			unit:  " a second",
-			say:   "at most %s of watch's",
-		},
-		{
-			text:      "Redis does 100,000 to 225,000 operations a second",
-			published: "100,000 to 225,000 operations a second, depending on the machine",
-			tolerance: "at least 100,000 commands a second in one of the nine rows",
-			rows:      []string{"watch", "coarse", "fine"},
-			mixes:     every,
-			value:     metric("commands_per_second"),
-			number:    slices.Max[[]float64],
-			holds:     atLeast(busy),
-			unit:      " commands a second",
-			say:       "at most %s",
-		},
-	}
-}
-
-// metric is how a metric is computed, which a test shows to be there.
-func metric(name string) func(*result.Row) float64 {
-	m, _ := result.MetricNamed(name)
-	return m.Of
 }
 
 func below(limit float64) func(float64) bool   { return func(n float64) bool { return n < limit } }
@@ -278,7 +235,7 @@ func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from 
 // time-out of a lock, which is a retry: each operation that began in them was followed to its end, with the load on.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
-	for i, c := range claims() {
+	for i, c := range claims {
 		out := result.Claim{
 			ID: 1 + i, Text: c.text, Published: c.published, Tolerance: c.tolerance, Verdict: result.NotJudged,
 		}
@@ -292,7 +249,6 @@ func Judge(run *result.Run) []result.Claim {
 	return judged
 }
 
-// judge fills in what the complete rounds say.
 func (c claim) judge(run *result.Run, out *result.Claim) {
 	rounds, planned := run.CompleteRounds(), run.Manifest.Config.Trials
 	if len(rounds) == 0 {
@@ -351,8 +307,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs, in a round, and the name of one that was not steady, if any. The
-// error says why one of them must not be judged.
+// values are those of the rows that the claim needs in a round; unsteady names one. An error says why not to judge.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

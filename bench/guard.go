@@ -19,10 +19,9 @@ func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
-// guard asks the server of a market for a reply, again and again until the load has ended, over a meter's
-// connection. It fails the row when keys are gone that only the run removes: where workers wait for each other,
-// or make anew what they miss, none of them would tell. And it notes the longest time in which nothing came from
-// the server, neither to it nor to a worker.
+// guard asks the server of a market for a reply until the load has ended, over a meter's connection. It fails the row
+// when keys are gone that only the run removes: where workers wait for each other, or make anew what they miss, none of
+// them would tell. And it notes the longest time in which nothing came from the server, to it or to a worker.
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
 	pause := silence(m.length()) / 10
 	reply := in.replies(ctx, conn)
@@ -64,11 +63,10 @@ func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() erro
 			return nil
 		}
 		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
-		if err != nil {
-			return nil // who cannot look knows nothing
+		if err == nil { // who cannot look knows nothing
+			looked = time.Now()
 		}
-		looked = time.Now()
-		if missing == "" {
+		if err != nil || missing == "" {
 			return nil
 		}
 		why := m.lost(ctx, conn)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,14 +29,12 @@ const (
 // doing, or may be: there is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
-// ErrUndeclared is returned, wrapped, when a row on a private server left keys that its Subject does not list. On a
-// user's server they would stay for good.
+// ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the
-// load. Each method uses a connection of its own. A row has one, or several at [Options.Sites], such as one on
-// each master of a Redis Cluster: seller i and buyer i work in market i modulo their number, and never in
-// another. What is measured is the row as a whole.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load,
+// each method over a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of
+// a Redis Cluster: seller i and buyer i work in market i modulo their number. What is measured is the row as a whole.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -58,7 +57,7 @@ type rowMarket struct {
 func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	sites := o.sites()
 	for i, site := range sites {
-		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: newBell()}
+		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 		m.Keys, m.Dial = site.Keys, site.Dial
 		part := &m.point
 		for _, number := range []*int{
@@ -76,7 +75,6 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	return all
 }
 
-// connect opens a connection for a worker.
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
 	conn, err := m.Dial(delayed(ctx, m.point))
 	if err == nil && conn.Shared() {
@@ -101,8 +99,7 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions is how many keys the server has evicted since the market was seeded. Of another server, to which the
-// market's slot may have moved, its own counter says nothing.
+// evictions is how many keys the server has evicted since the market was seeded; another's counter says nothing.
 func (m *rowMarket) evictions(now keeping) int64 {
 	if now.process != m.kept.process {
 		return 0
@@ -128,8 +125,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot is served at now and has left the master that it was on, which goes on:
-// nothing is lost by that.
+// moved reports whether the market's slot, served at now, has left its master, which goes on: nothing is lost.
 func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	if m.cluster == nil || now == m.home.Addr {
 		return false
@@ -154,8 +150,7 @@ func (m *rowMarket) unserved(err error) error {
 		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
-// seed opens the market. What half a seeding left is ours, too; it is not when the server cannot be reached or the
-// prefix is, or may be, somebody else's.
+// seed opens the market. Half of one is ours, too, unless nobody was reached or the prefix may be somebody else's.
 func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -177,9 +172,8 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the markets against what their workers know, who must not trade meanwhile, and adds to the row what it
-// finds out about the server. An error means that a market could not be read, or, wrapping ErrKeysLost, that its
-// server did not keep it: then there is no verdict.
+// audit judges the markets against what their workers know, who must not trade meanwhile. An error means that a market
+// could not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
 	all := result.Audit{Done: true, OK: true}
 	for _, in := range m.markets {
@@ -239,7 +233,6 @@ func (m *rowMarket) judge(
 	return v, 0, m.lost(ctx, conn)
 }
 
-// createHistory opens the row's history; nil without one.
 func (m *rowMarket) createHistory() (*history.Writer, error) {
 	if m.History == "" {
 		return nil, nil
@@ -250,8 +243,7 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 	})
 }
 
-// finishHistory closes the history with what the market holds when no worker trades any more. If that cannot be read,
-// the history stays without an end, and gets no verdict.
+// finishHistory closes the history with what the market holds in the end. Without that it gets no verdict.
 func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
 	if h == nil {
 		return nil

@@ -17,8 +17,7 @@ import (
 const (
 	// patience is how long an order of an open loop tries to buy something, from when it was due.
 	patience = 10 * time.Second
-	// stockLooks is how many times a second the sellers together look whether listings are missing, and longestPause how
-	// long one of them waits at most.
+	// stockLooks is how often a second the sellers together look for missing listings; longestPause how long one waits.
 	stockLooks   = 2_000
 	longestPause = 100 * time.Millisecond
 )
@@ -44,8 +43,7 @@ func (s *schedule) take() time.Duration {
 	}
 }
 
-// after returns when the order is due that follows the one due at the given time. It is a pure function, and returns
-// what is later.
+// after returns when the order is due that follows the one due at the given time: later. It is a pure function.
 func (s *schedule) after(due time.Duration) time.Duration {
 	var draw rand.PCG
 	draw.Seed(s.seed, uint64(due))
@@ -54,8 +52,7 @@ func (s *schedule) after(due time.Duration) time.Duration {
 	return due + time.Duration(gap) + 1
 }
 
-// untaken counts the orders that nobody has taken, of those due from from and before to. No worker may
-// take one meanwhile.
+// untaken counts the orders that nobody has taken, due from from and before to. No worker may take one meanwhile.
 func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
 		if due >= from {
@@ -66,9 +63,8 @@ func (s *schedule) untaken(from, to time.Duration) (n int64) {
 }
 
 // An openLoop is what the workers of a row have in common whose orders fall due at times that are fixed beforehand. An
-// order that finds all buyers busy waits in the schedule, and that wait is part of its latency: a loop that sends the
-// next order when the last one is done leaves it out, which G. Tene calls coordinated omission ("How NOT to Measure
-// Latency", 2013).
+// order that finds all buyers busy waits in the schedule, and that wait is part of its latency: to leave it out is what
+// G. Tene calls coordinated omission ("How NOT to Measure Latency", 2013).
 type openLoop struct {
 	schedule     schedule
 	slo          int64 // ns
@@ -96,7 +92,6 @@ type stock struct {
 // enough reports whether sellers have nothing to do.
 func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
 
-// An openBuyer is a buyer of an open loop.
 type openBuyer struct {
 	m      *measurement
 	w      *worker
@@ -114,8 +109,7 @@ func (m *measurement) serve(ctx context.Context, w *worker) {
 	w.underway.Store(idle)
 }
 
-// next makes the next order of the schedule. It reports false when the buyer can go on no longer: the row has
-// stopped, or the account is empty.
+// next makes the next order of the schedule, and reports false if the row has stopped or the account is empty.
 func (b *openBuyer) next(ctx context.Context) bool {
 	b.w.underway.Store(0) // in the window, as it may be, until it is known when the order is due
 	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)
@@ -143,8 +137,7 @@ func (b *openBuyer) await(asked time.Time) bool {
 	return false
 }
 
-// fill tries listing after listing until the order that was due has bought something or its patience is at an end. It
-// reports what next does.
+// fill tries listings until the order that was due has bought one or is out of patience. It reports what next does.
 func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	taken, until := time.Now(), asked.Add(patience)
 	for !b.m.window.stopped.Load() {
@@ -199,7 +192,6 @@ func (b *openBuyer) glance(ctx context.Context) bool {
 	return len(b.offers) > 0
 }
 
-// report says what became of the orders of a row.
 func (o *openLoop) report(m *measurement, t *tally) *result.Open {
 	if o == nil {
 		return nil

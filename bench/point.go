@@ -34,11 +34,9 @@ const (
 	MaxWorkers = 1_000                // beyond it one process does not measure Redis, but itself
 	MaxFunds   = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
 	MaxHot     = 1_000_000
-	// LeastHotFunds is what each account opens with at least where items circulate: all accounts together then always hold
-	// enough for somebody to pay for any item.
+	// LeastHotFunds is what each account has at least where items circulate: so somebody can always pay for any item.
 	LeastHotFunds = maxPrice
-	// MaxStock is the largest number of items that are listed before a row begins: with their ledgers and the audit of
-	// them this process takes 130 MB, as measured.
+	// MaxStock is how many items may be listed before a row begins: their ledgers and audit take 130 MB, as measured.
 	MaxStock = 1_000_000
 	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
 	MinWait = 100 * time.Microsecond
@@ -83,8 +81,7 @@ type Options struct {
 	// Servers are those that the subject's lock needs besides.
 	Servers lock.Servers
 	Keep    bool // leave the market in Redis
-	// Private says that the server holds nothing else and ends with the run: it does not matter if keys cannot be
-	// removed, and those that nobody declared are looked for.
+	// Private says that the server ends with the run: keys may stay, and those that nobody declared are looked for.
 	Private bool
 	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
 	History string
@@ -124,7 +121,7 @@ func (e *PointError) Unwrap() error { return ErrPoint }
 
 // Validate returns a *PointError, which wraps ErrPoint, for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
-	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfWorkers(p), rulesOfItems(p), o.rulesOfMarkets(p)) {
+	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfLoad(p), o.rulesOfMarkets(p)) {
 		if r.broken {
 			return &PointError{r.field, r.why}
 		}
@@ -164,7 +161,7 @@ func outside(ms float64, most time.Duration, field string) rule {
 	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
 }
 
-func (o Options) rulesOfWorkers(p result.Point) []rule {
+func (o Options) rulesOfLoad(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	return []rule{
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
@@ -180,11 +177,6 @@ func (o Options) rulesOfWorkers(p result.Point) []rule {
 		{p.Funds < 0 || p.Funds > MaxFunds, "funds", fmt.Sprintf("%d: want 0 to %d", p.Funds, int64(MaxFunds))},
 		{p.Hot > 0 && funds(p) < LeastHotFunds, "funds",
 			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
-	}
-}
-
-func rulesOfItems(p result.Point) []rule {
-	return []rule{
 		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
 		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
 		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: what circulates is all that there is"},
@@ -206,8 +198,7 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 	}
 }
 
-// limit is how long an operation may take to end by itself, generously: the subject's time-outs, one for each lock,
-// what it does after its last wait, and a little more.
+// limit is how long an operation may take to end by itself, generously: a time-out for each lock, and a little more.
 func (o Options) limit(p result.Point) time.Duration {
 	const trips, more = 10, 2 * time.Second
 	longest := time.Duration(0)
@@ -225,18 +216,13 @@ func (o Options) limit(p result.Point) time.Duration {
 	return longest + hold(p) + trips*rtt(p) + more
 }
 
-// hold is how long each operation does other work between its reads and its write.
 func hold(p result.Point) time.Duration { return milliseconds(p.HoldMS) }
-
-// rtt is by how much each reply to a worker is delayed.
-func rtt(p result.Point) time.Duration { return milliseconds(p.RTTMS) }
+func rtt(p result.Point) time.Duration  { return milliseconds(p.RTTMS) }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// funds are the coins of each account at the start.
 func funds(p result.Point) int64 { return cmp.Or(p.Funds, DefaultFunds) }
 
-// wallets is how many accounts the buyers spend from.
 func wallets(p result.Point) int { return cmp.Or(p.Wallets, p.Mix.Buyers) }
 
 // opening is a market when a row begins: the sellers' accounts first, then the buyers'.

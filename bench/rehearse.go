@@ -19,10 +19,9 @@ import (
 // rehearsalFunds is more than the purchases of a rehearsal cost.
 const rehearsalFunds = 10 * maxPrice
 
-// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p
-// will do: seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command
-// that the subject needs is tried, whatever it is, before the load starts. Removing is tried first, so that a
-// user who may not remove leaves nothing behind.
+// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do:
+// seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject
+// needs is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
 func Rehearse(ctx context.Context, p result.Point, o Options) error {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,
@@ -65,27 +64,24 @@ type refusals struct{ end context.CancelCauseFunc }
 func (refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (r refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		r.note(err)
-		return err
-	}
+	return func(ctx context.Context, cmd redis.Cmder) error { return r.note(next(ctx, cmd)) }
 }
 
 func (r refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
-			r.note(cmd.Err())
+			_ = r.note(cmd.Err())
 		}
 		return err
 	}
 }
 
-func (r refusals) note(err error) {
+func (r refusals) note(err error) error {
 	if _, denied := backend.Denied(err); denied {
 		r.end(err) // the first one counts
 	}
+	return err
 }
 
 // removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It

@@ -95,7 +95,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 		m.check(ctx, err)
 	case len(orders) > 0:
 	case m.point.Hot > 0 && !m.window.stopped.Load(): // or nobody would ring any more
-		w.market.relisted.wait(heard)
+		w.market.relisted.await(heard)
 	default:
 		time.Sleep(pause)
 	}
@@ -105,8 +105,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 // spends notes that the worker did something else than operations from start until now.
 func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
 
-// broke reports whether the account cannot pay the lowest price. Only buyers spend, so it stays so, but in a hot
-// market, where they earn as well.
+// broke reports whether the account cannot pay the lowest price. It stays so, but in a hot market, where buyers earn.
 func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	defer w.spends(time.Now())
 	funds, err := w.supply.funds(ctx, w.account)
@@ -120,10 +119,9 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and
-// nobody else sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is
-// not listed is lost to trade. It leaves one alone that is not its own any more, of which the audit will tell,
-// and does not begin when the row has stopped.
+// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and nobody
+// else sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is not listed is
+// lost to trade. It leaves one alone that is not its own any more, of which the audit will tell.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)
@@ -142,31 +140,24 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 
 // A bell wakes the buyers of a hot market who found nothing listed, when something is. Were they to look again and
 // again, 64 buyers of one item would keep the server busier than those who buy; so they all come for the same item at
-// once. Ringing and waiting allocate nothing. Make one with newBell.
+// once. Ringing and waiting allocate nothing.
 type bell struct {
 	times atomic.Int64
-	mu    sync.Mutex
-	rung  sync.Cond
-}
-
-func newBell() *bell {
-	b := new(bell)
-	b.rung.L = &b.mu
-	return b
+	*sync.Cond
 }
 
 func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.L.Lock()
+	defer b.L.Unlock()
 	b.times.Add(1)
-	b.rung.Broadcast()
+	b.Broadcast()
 }
 
-// wait waits until it has rung more often than was heard.
-func (b *bell) wait(heard int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// await waits until it has rung more often than was heard.
+func (b *bell) await(heard int64) {
+	b.L.Lock()
+	defer b.L.Unlock()
 	for b.times.Load() == heard {
-		b.rung.Wait()
+		b.Wait()
 	}
 }

@@ -30,7 +30,8 @@ const (
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	t.keepCourse(m.length())
-	r := result.Row{Point: m.point, Status: m.window.status, Seconds: m.window.seconds(), PerBuyer: []int64{}}
+	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
+	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
 	var present, busy time.Duration
 	for _, w := range m.all() {
 		t.add(w.tally)
@@ -48,7 +49,6 @@ func (m *measurement) row() result.Row {
 	return r
 }
 
-// fill copies what was counted into the row.
 func (m *measurement) fill(r *result.Row, t *tally) {
 	n := &t.count
 	r.Listed, r.Bought = n[listed], n[bought]
@@ -96,7 +96,6 @@ func carried(c backend.Counts) *result.Traffic {
 	return &result.Traffic{RoundTrips: c.RoundTrips, Commands: c.Commands, Bytes: c.BytesSent + c.BytesReceived}
 }
 
-// warn notes what a reader of the row must know.
 func (m *measurement) warn(r *result.Row, t *tally) {
 	switch n := int(t.count[broke]); {
 	case n == len(m.buyers):

@@ -111,7 +111,7 @@ func TestContendedOrders(t *testing.T) {
 	count.ordered(s, traffic{}, market.Receipt{}, nil)
 	var r result.Row
 	new(measurement).fill(&r, count)
-	metric, _ := result.MetricNamed("given_up_share")
+	metric := result.MetricNamed("given_up_share")
 	if share := metric.Of(&r); r.Refused["contended"] != 7 || r.ContendedOrders() != 1 || share != 0.5 {
 		t.Errorf("%d of %v gave up, a share of %v; want 1 order of 2", r.ContendedOrders(), r.Refused, share)
 	}

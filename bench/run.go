@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// failedGrace is how long an operation in flight may go on after the environment failed: a worker that waits for a
-	// lock then waits in vain.
+	// failedGrace is how long operations may go on after the environment failed: who waits for a lock may wait in vain.
 	failedGrace = time.Second
 	// endLooks is how often a row looks whether its loaded end is over.
 	endLooks = time.Millisecond
@@ -77,8 +76,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }
 
-// drive does all of a row but its load: it seeds the market, connects the workers, calls load, closes the workers, and
-// audits and removes the market.
+// drive does all of a row but its load: it seeds, connects, calls load, closes the workers, audits and removes.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
@@ -159,16 +157,13 @@ func (o Options) length() time.Duration {
 	return o.Duration
 }
 
-// all are the sellers, the buyers and the browsers.
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
 
-// in are those who work in a market.
 func (m *measurement) in(market *rowMarket) []*worker {
 	return slices.DeleteFunc(m.all(), func(w *worker) bool { return w.market != market })
 }
 
-// prepare seeds the markets, lists what is there from the beginning, and connects the workers. On an error
-// nothing stays open, but keys may be there.
+// prepare seeds and stocks the markets, and connects the workers. On an error nothing stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
 	for _, in := range m.markets { // what the first holds says where the others are, so it is there before them
 		in.ours, err = in.seed(ctx)
@@ -208,20 +203,17 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes what the workers have open.
-func (m *measurement) close() error {
-	var errs []error
+func (m *measurement) close() (err error) {
 	for _, w := range m.all() {
-		errs = append(errs, w.close())
+		err = errors.Join(err, w.close())
 	}
 	for _, in := range m.markets {
-		errs = append(errs, in.process.Close())
+		err = errors.Join(err, in.process.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// work loads the row: warm-up, measured time, loaded end, and an end without load. It returns when every
-// worker has ended.
+// work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
 func (m *measurement) work(ctx context.Context) {
 	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not their limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -234,23 +226,16 @@ func (m *measurement) work(ctx context.Context) {
 
 	var everybody, buyers sync.WaitGroup
 	for _, w := range m.all() {
-		if w.role == buyer {
-			buyers.Add(1)
+		switch {
+		case w.role == seller:
+			everybody.Go(func() { m.sell(operations, w) })
+		case w.role == browser:
+			everybody.Go(func() { m.browse(operations, w) })
+		case m.open != nil:
+			buyers.Go(func() { m.serve(operations, w) })
+		default:
+			buyers.Go(func() { m.buy(operations, w) })
 		}
-		everybody.Go(func() {
-			switch {
-			case w.role == seller:
-				m.sell(operations, w)
-			case w.role == browser:
-				m.browse(operations, w)
-			case m.open != nil:
-				defer buyers.Done()
-				m.serve(operations, w)
-			default:
-				defer buyers.Done()
-				m.buy(operations, w)
-			}
-		})
 	}
 	for _, in := range m.markets {
 		i := slices.IndexFunc(m.meters, func(of *meter) bool { return of.node == in.node && of.conn != nil })
@@ -258,10 +243,10 @@ func (m *measurement) work(ctx context.Context) {
 			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
 		}
 	}
-	go func() { // buyers end before their time when the quota is used up or their coins are gone
+	everybody.Go(func() { // buyers end before their time when the quota is used up or their coins are gone
 		buyers.Wait()
 		m.window.stop(stored.Complete)
-	}()
+	})
 	m.watch()
 	limit := m.limit(m.point)
 	if m.window.status == stored.Incomplete { // it does not change any more

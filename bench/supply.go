@@ -18,9 +18,8 @@ const (
 	// each buyer when a row begins, unless the point says otherwise.
 	glanceSize   = 64
 	listingsEach = 64
-	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless
-	// the point says otherwise, and leastGlance how many a buyer looks at in one go where so many buy that
-	// more would be gone before it comes to them.
+	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless the point
+	// says otherwise; leastGlance how many a buyer looks at where more would be gone before it comes to them.
 	openStock   = 1_000
 	leastGlance = 4
 )
@@ -35,7 +34,6 @@ type supply interface {
 	funds(ctx context.Context, account market.UserID) (int64, error)
 }
 
-// redisSupply is the supply of a market in Redis.
 type redisSupply struct {
 	rdb  *redis.Client
 	keys market.Keys
@@ -91,16 +89,9 @@ func listings(p result.Point, markets int) int {
 	return listingsEach * p.Mix.Buyers
 }
 
-// hotOwners is how many accounts open a hot market with items of their own.
-func hotOwners(p result.Point) int { return min(p.Hot, wallets(p)) }
-
 // share is how many of so many items the i-th of so many owners has, from 0.
 func share(items, owners, i int) int {
-	each := items / owners
-	if i < items%owners {
-		each++
-	}
-	return each
+	return (items + owners - 1 - i) / owners
 }
 
 // stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or,
@@ -108,8 +99,9 @@ func share(items, owners, i int) int {
 // it: a million items would take a strategy longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
+	hot := min(m.point.Hot, wallets(m.point)) // items, each of another account as long as there are some
 	for _, w := range workers {
-		if w.role == seller || w.role == buyer && len(owners) < hotOwners(m.point) {
+		if w.role == seller || w.role == buyer && len(owners) < hot {
 			owners = append(owners, w)
 		}
 	}
@@ -135,7 +127,6 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	return nil
 }
 
-// listMany lists so many of the worker's next items.
 func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
 	listings := make([]market.Listing, count)
 	for i := range listings {

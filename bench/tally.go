@@ -55,8 +55,7 @@ const (
 	kinds // how many there are
 )
 
-// counter is one of the numbers that workers count. A new one is a line here, the line that counts it, and the line in
-// row.go that puts the sum into a field of result.Row.
+// counter is a number that workers count. A new one is a line here, one that counts it, and one in row.go.
 type counter int
 
 const (
@@ -87,8 +86,7 @@ const (
 	counters   // how many there are
 )
 
-// A tally is what one worker counts: raw sums and histograms, added once at the end. Only its worker writes it; that
-// takes no lock and, once it is made, no allocation.
+// A tally is what one worker counts, added once at the end. It takes no lock and, once it is made, no allocation.
 type tally struct {
 	window  *window
 	count   [counters]int64
@@ -109,7 +107,6 @@ type tally struct {
 // courseIntervals is in how many intervals the course of a row is kept.
 const courseIntervals = 20
 
-// newTally returns a tally with histograms of these kinds.
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
 	for _, k := range of {
@@ -126,7 +123,6 @@ func (t *tally) keepCourse(length time.Duration) {
 	}
 }
 
-// add adds what another worker of the row counted.
 func (t *tally) add(b *tally) {
 	for c, n := range b.count {
 		t.count[c] += n
@@ -157,8 +153,7 @@ func (t traffic) add(b traffic) traffic {
 	return traffic{t.market.Add(b.market), t.lockServers.Add(b.lockServers)}
 }
 
-// A span is when an operation was made. It began when it was asked for: at its start or, in an open loop,
-// when it was due.
+// A span is when an operation was made. It was asked for at its start or, in an open loop, when it was due.
 type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it began in the window.
@@ -248,5 +243,4 @@ func (t *tally) beside(err error) {
 	}
 }
 
-// spent notes a time in which the worker did something.
 func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }

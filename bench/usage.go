@@ -32,8 +32,7 @@ const (
 	othersBusy    = 0.05
 )
 
-// A meter reads what one server of a row has used, and a guard asks over it. It has a connection of its
-// own, so that it costs the workers nothing.
+// A meter reads what a server of a row has used. Its connection, which a guard shares, costs the workers nothing.
 type meter struct {
 	conn *backend.Conn // nil: it cannot be asked
 	node string
@@ -62,15 +61,13 @@ func (m *measurement) openMeters(ctx context.Context) {
 		if in.cluster != nil { // and stay there
 			dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, in.home) }
 		}
-		var err error
-		of.conn, err = dial(ctx)
+		conn, err := dial(ctx)
 		if err != nil {
-			of.conn = nil
 			continue
 		}
+		of.conn = conn
 		host, _, _ := net.SplitHostPort(of.conn.Options().Addr)
-		ip := net.ParseIP(host)
-		of.here = of.conn.Options().Network == "unix" || host == "localhost" || ip != nil && ip.IsLoopback()
+		of.here = of.conn.Options().Network == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback()
 	}
 }
 
@@ -82,8 +79,7 @@ func (m *measurement) closeMeters() {
 	}
 }
 
-// used is the processor time of the server's main thread. miniredis does not tell, and a user may not
-// be allowed to ask.
+// used is the processor time of the server's main thread, which miniredis does not tell, nor others to every user.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -99,7 +95,6 @@ func (m *meter) used() float64 {
 	return user + sys
 }
 
-// read reads what has been used until now.
 func (m *measurement) read() reading {
 	r := reading{at: time.Now(), client: -1, machine: -1, stolen: -1}
 	for _, of := range m.meters {
@@ -108,10 +103,9 @@ func (m *measurement) read() reading {
 	for _, w := range m.all() {
 		r.market, r.background = r.market.Add(w.carried.Snapshot()), r.background.Add(w.background.Snapshot())
 	}
-	if self, err := process.NewProcess(int32(os.Getpid())); err == nil {
-		if own, err := self.Times(); err == nil {
-			r.client = own.User + own.System
-		}
+	self := process.Process{Pid: int32(os.Getpid())}
+	if own, err := self.Times(); err == nil {
+		r.client = own.User + own.System
 	}
 	// What interrupts take is nobody's, and belongs to no process.
 	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
@@ -120,17 +114,13 @@ func (m *measurement) read() reading {
 	return r
 }
 
-// addUsage adds to a row what was used between the two ends of its window, and warns where that makes
-// its numbers another's.
+// addUsage adds to a row what was used in its window, and warns where that makes its numbers another's.
 func (m *measurement) addUsage(r *result.Row, t *tally) {
 	seconds := m.last.at.Sub(m.first.at).Seconds()
 	if r.Seconds == 0 || seconds <= 0 || m.first.client < 0 {
 		return
 	}
-	scaled := func(used float64) *float64 { // the readings are a little apart from the ends
-		used *= r.Seconds / seconds
-		return &used
-	}
+	scale := r.Seconds / seconds // the readings are a little apart from the ends
 	known, here := len(m.meters) > 0, false
 	var servers, busiest float64
 	for i, of := range m.meters {
@@ -140,10 +130,10 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		servers, busiest = servers+used, max(busiest, used/seconds)
 	}
 	if known {
-		r.ServerCPU = scaled(servers)
+		r.ServerCPU = new(servers * scale)
 	}
 	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
-	r.Cores, r.ClientCPU = runtime.NumCPU(), scaled(client)
+	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
 	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
 		here && (client+servers)/seconds >= fullCores*cores
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
@@ -162,9 +152,9 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
 		others = 0
 	} else {
-		r.OthersCPU = scaled(others)
+		r.OthersCPU = new(others * scale)
 	}
-	r.StolenCPU = scaled(stolen)
+	r.StolenCPU = new(stolen * scale)
 	if share := (others + stolen) / (seconds * cores); share > othersBusy {
 		r.Warn(result.Busy, share, "")
 	}

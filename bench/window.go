@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -10,8 +11,7 @@ import (
 )
 
 // A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
-// length, or earlier: at an interrupt, a failure, or when no buyer is left. The load goes on after it,
-// see [measurement.work].
+// length, or earlier: at an interrupt, a failure, or when no buyer is left. After it see [measurement.work].
 type window struct {
 	from   time.Time     // the end of the warm-up
 	length time.Duration // 0: it is over when no buyer is left
@@ -21,7 +21,8 @@ type window struct {
 	stopped atomic.Bool   // no worker begins an operation any more
 	done    chan struct{} // closed then
 
-	mu      sync.Mutex // for what follows
+	ending, stopping, failing sync.Once
+
 	status  stored.Status
 	failure error // the first operation that failed because of the environment
 }
@@ -36,16 +37,12 @@ func newWindow() *window {
 // begin fixes when the window begins and, unless length is 0, when it ends. No worker works yet.
 func (w *window) begin(warmup, length time.Duration) {
 	w.from, w.length = time.Now().Add(warmup), length
-	w.until.Store(forever)
-	if length > 0 {
-		w.until.Store(int64(length))
-	}
+	w.until.Store(cmp.Or(int64(length), forever))
 }
 
 // at is a time as the window tells it.
 func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
-// holds reports whether a time is in the window.
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
 
 // clip is the part of a time from start to end that is in the window.
@@ -53,38 +50,24 @@ func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
 }
 
-// seconds is how long it was.
-func (w *window) seconds() float64 { return max(0, time.Duration(w.until.Load()).Seconds()) }
-
-// end ends the measured time now, unless it is over.
 func (w *window) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-w.over:
-	default:
+	w.ending.Do(func() {
 		w.until.Store(min(w.until.Load(), w.at(time.Now())))
 		close(w.over)
-	}
+	})
 }
 
 // stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
 func (w *window) stop(status stored.Status) {
 	w.end()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.stopped.Swap(true) {
+	w.stopping.Do(func() {
+		w.stopped.Store(true)
 		w.status = status
 		close(w.done)
-	}
+	})
 }
 
-// fail stops the row because the environment failed.
 func (w *window) fail(err error) {
-	w.mu.Lock()
-	if w.failure == nil {
-		w.failure = err
-	}
-	w.mu.Unlock()
+	w.failing.Do(func() { w.failure = err })
 	w.stop(stored.Incomplete)
 }

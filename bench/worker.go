@@ -22,7 +22,6 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// role is what a worker does.
 type role string
 
 const (
@@ -80,7 +79,6 @@ func newWorker(m *rowMarket, w *window, r role, number int, account market.UserI
 	return made
 }
 
-// connect opens a connection and a Purchaser for the worker.
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
 		Keys: w.market.Keys, Servers: w.market.lockServers(), Process: &w.market.process,
@@ -97,7 +95,6 @@ func (w *worker) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes what connect opened, if anything is open.
 func (w *worker) close() (err error) {
 	if w.opened != nil {
 		err = w.opened.Close()
@@ -109,7 +106,6 @@ func (w *worker) close() (err error) {
 	return err
 }
 
-// traffic is what the worker's operations have exchanged so far.
 func (w *worker) traffic() traffic {
 	return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()}
 }
@@ -134,7 +130,6 @@ func (w *worker) listNext(ctx context.Context) error {
 	return w.list(ctx, w.next-1)
 }
 
-// list offers an item of the worker's at a random price.
 func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	l := market.Listing{Item: item, Seller: w.account, Price: w.price()}
 	start := time.Now()
@@ -165,10 +160,8 @@ func moved(start time.Time, err error) bool {
 	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
 }
 
-// price draws what an item is offered for.
 func (w *worker) price() int64 { return minPrice + w.random.Int64N(maxPrice-minPrice+1) }
 
-// mint makes the next items, and sets next and last.
 func (w *worker) mint(ctx context.Context, from supply) error {
 	start := time.Now()
 	first, err := from.mint(ctx, w.account)
@@ -180,8 +173,7 @@ func (w *worker) mint(ctx context.Context, from supply) error {
 	return err
 }
 
-// browse returns some of the listings as orders of the worker's, in random order. It is not measured. The slice is good
-// until the next call.
+// browse returns some listings as orders, in random order. It is not measured. The slice is good until the next call.
 func (w *worker) browse(ctx context.Context) ([]market.Order, error) {
 	var err error
 	w.orders, err = w.supply.browse(ctx, w.orders[:0], w.account)
@@ -281,7 +273,6 @@ func delayed(ctx context.Context, p result.Point) context.Context {
 	return backend.Delaying(ctx, rtt(p))
 }
 
-// lockServers are the servers of the row's locks, with its delay.
 func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
 	if m.point.RTTMS > 0 {

@@ -13,8 +13,7 @@ package results
 import _ "embed"
 
 // Features is features.csv: of each lock, what its publication says of it, and beside that what was observed, yes or
-// no. "-" is what nobody said, or what could not be seen. A test plays what can be played and takes the rest from the
-// table of faults.
+// no. "-" is what nobody said or saw. A test plays what can be played, and takes the rest from the table of faults.
 //
 //go:embed features.csv
 var Features string

@@ -406,7 +406,7 @@ func readFaults(t *testing.T) *verify.Faults {
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or in ten thousand, comes at the
 // rates of the book's rows.
 func TestRareEvents(t *testing.T) {
-	rate, _ := result.MetricNamed("commands_per_second")
+	rate := result.MetricNamed("commands_per_second")
 	low, high := math.Inf(1), 0.0
 	for _, r := range readRun(t, "book-2026-11-23-redis-7.0.15").Rows {
 		low, high = min(low, rate.Of(&r)), max(high, rate.Of(&r))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
@@ -22,15 +23,14 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 	if len(run.Claims) > 0 {
 		blocks = append(blocks, Block{
 			Heading: "Claims",
-			Table:   ClaimTable(run.Claims),
+			Table:   claimTable(run.Claims),
 			Note:    []string{"The tolerances were set beforehand."},
 		})
 	}
 	return blocks
 }
 
-// BookTable is the largest of the book's tables that a run reproduces, each row as measured and as published: it
-// holds the rows of the smaller ones. It is nil where the run reproduces none.
+// BookTable is the largest of the book's tables that a run reproduces, as measured and as published; nil: none is.
 func BookTable(run *result.Run) *Table {
 	var published []reference.Row
 	for _, name := range run.Manifest.Config.Reproduces {
@@ -51,7 +51,8 @@ func BookTable(run *result.Run) *Table {
 		if i < 0 {
 			t.Add(load, pub.Locking, "not measured")
 		} else {
-			t.Add(append([]string{load, pub.Locking, who(groups[i])}, counts(groups[i], run)...)...)
+			who := strings.TrimSuffix("measured; "+groups[i].Problem(), "; ")
+			t.Add(append([]string{load, pub.Locking, who}, counts(groups[i], run)...)...)
 		}
 		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
 			quotient(pub.Retries, pub.Bought), printed(pub.WaitMS)+" ms")
@@ -59,20 +60,10 @@ func BookTable(run *result.Run) *Table {
 	return t
 }
 
-// who says that a line was measured, and what is wrong with it.
-func who(g result.Group) string {
-	for i := range g.Rows {
-		if problem := g.Rows[i].Problem(); problem != "" {
-			return "measured; " + string(problem)
-		}
-	}
-	return "measured"
-}
-
 // counts is what was measured, with the counts scaled to the book's time, and how far the interval of each reaches.
 func counts(g result.Group, run *result.Run) (cells []string) {
 	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
-		m, _ := result.MetricNamed(name)
+		m := result.MetricNamed(name)
 		if name == "listed" || name == "bought" || name == "retries" {
 			of := m.Of
 			m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
@@ -91,7 +82,6 @@ func scale(r *result.Row) float64 {
 	return reference.BookSeconds / r.Seconds
 }
 
-// scaling says that counts were scaled, if they were.
 func scaling(run *result.Run) []string {
 	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
 		return nil
@@ -118,8 +108,7 @@ func bound(is bool, sign string) string {
 	return ""
 }
 
-// ClaimTable is the claims of what is reproduced, with how each was judged.
-func ClaimTable(claims []result.Claim) *Table {
+func claimTable(claims []result.Claim) *Table {
 	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if")
 	for _, c := range claims {
 		interval := ""

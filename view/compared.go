@@ -22,14 +22,12 @@ func comparisonBlocks(run *result.Run) []Block {
 	return []Block{{Heading: "Comparison", Table: ComparisonTable(all), Note: []string{note}}}
 }
 
-// ComparisonTable is what is known about each pair: the verdict in a word, the ratio with its interval, and if
-// nothing is decided why.
+// ComparisonTable is what is known about each pair: verdict, ratio and interval, and if nothing is decided why.
 func ComparisonTable(all []compare.Comparison) *Table {
 	t := NewTable("a", "verdict", "b", "at", "ratio", "interval", "a/s", "b/s", "rounds", "because")
 	for _, c := range all {
 		verdict := string(c.Verdict)
-		switch c.Verdict {
-		case compare.Faster, compare.Slower:
+		if c.Verdict == compare.Faster || c.Verdict == compare.Slower {
 			verdict += " than"
 		}
 		t.Add(c.A, verdict, c.B, c.Place, ratio(c.Ratio), interval(c), Number(c.PerSecondA, result.PerSecond),

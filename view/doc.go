@@ -51,9 +51,6 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Len is how many rows there are.
-func (t *Table) Len() int { return len(t.rows) }
-
 // without leaves out the columns after the first in which every cell is one of those.
 func (t *Table) without(idle ...string) *Table {
 	keep := []int{0}

@@ -127,12 +127,7 @@ func scenarioTable(found []verify.Finding) *Table {
 	for _, f := range found {
 		subject, leases, without := f.Subject, f.Leases, f.SecondsWithoutService
 		f.Subject, f.Leases, f.SecondsWithoutService, f.Gone = "", 0, 0, 0
-		i := slices.IndexFunc(lines, func(l line) bool { return l.Finding == f })
-		if i < 0 {
-			i = len(lines)
-			lines = append(lines, line{Finding: f})
-		}
-		l := &lines[i]
+		l := oneOf(&lines, line{Finding: f}, func(l line) bool { return l.Finding == f })
 		l.schemes, l.leases, l.without = append(l.schemes, subject), append(l.leases, leases), append(l.without, without)
 	}
 	verdicts := verify.Verdicts()

@@ -50,22 +50,16 @@ type Curve struct {
 
 // Figures are those that a run has something for.
 func Figures(run *result.Run) []Figure {
-	var all []Figure
-	for _, f := range []Figure{
-		throughput(run), swept(run), latencies(run), rates(run),
-	} {
-		f.Panels = slices.DeleteFunc(f.Panels, func(p Panel) bool { return len(p.Dots)+len(p.Lines) == 0 })
-		if len(f.Panels) > 0 {
-			all = append(all, f)
-		}
+	all := []Figure{throughput(run), latencies(run), rates(run)}
+	if len(run.Manifest.Config.Axes) > 0 {
+		all = []Figure{swept(run), rates(run)}
 	}
-	return all
+	return slices.DeleteFunc(all, func(f Figure) bool { return len(f.Panels) == 0 })
 }
 
 const medians = "Medians of the rounds, with their 95% intervals where there are enough."
 
-// throughput shows the median of each group, place by place. Those of an open loop are as fast as they
-// were asked to be.
+// throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked.
 func throughput(run *result.Run) Figure {
 	f := Figure{
 		Name:  "throughput",
@@ -73,11 +67,9 @@ func throughput(run *result.Run) Figure {
 		Note:  medians,
 		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
 	}
-	if len(run.Manifest.Config.Axes) > 0 {
-		return f // see the sweep
-	}
 	for _, g := range measured(run) {
-		if p := f.panel(g.Place()); g.Rate == 0 {
+		if g.Rate == 0 {
+			p := f.panel(g.Place())
 			p.Dots = append(p.Dots, dot(g.Strategy, compare.Rate(g), run))
 		}
 	}
@@ -95,22 +87,21 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 
 // panel is the figure's panel with a title, which is added if there is none.
 func (f *Figure) panel(title string) *Panel {
-	i := slices.IndexFunc(f.Panels, func(p Panel) bool { return p.Title == title })
-	if i < 0 {
-		i = len(f.Panels)
-		f.Panels = append(f.Panels, Panel{Title: title})
-	}
-	return &f.Panels[i]
+	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
 }
 
-// add adds a point to a strategy's line.
-func (p *Panel) add(strategy string, x, y float64) {
-	i := slices.IndexFunc(p.Lines, func(l Curve) bool { return l.Label == strategy })
+// oneOf is the first element that is, or a new one at the end.
+func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
+	i := slices.IndexFunc(*all, is)
 	if i < 0 {
-		i = len(p.Lines)
-		p.Lines = append(p.Lines, Curve{Label: strategy})
+		i = len(*all)
+		*all = append(*all, fresh)
 	}
-	line := &p.Lines[i]
+	return &(*all)[i]
+}
+
+func (p *Panel) add(strategy string, x, y float64) {
+	line := oneOf(&p.Lines, Curve{Label: strategy}, func(l Curve) bool { return l.Label == strategy })
 	line.X = append(line.X, x)
 	line.Y = append(line.Y, y)
 }
@@ -124,9 +115,6 @@ func swept(run *result.Run) Figure {
 		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
 	}
 	axes := run.Manifest.Config.Axes
-	if len(axes) == 0 {
-		return f
-	}
 	f.X = Scale{Label: string(axes[0].Name), Log: axes[0].Values[0] > 0}
 	if !axes[0].Name.Whole() {
 		f.X.Unit = result.Milliseconds
@@ -153,15 +141,12 @@ func latencies(run *result.Run) Figure {
 		X: Scale{Label: "1 of so many waits longer", Log: true},
 		Y: Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
 	}
-	if len(run.Manifest.Config.Axes) > 0 {
-		return f
-	}
 	for _, g := range measured(run) {
 		for _, part := range []struct {
 			name string
 			one  float64
 		}{{"p50", 2}, {"p90", 10}, {"p99", 100}, {"p999", 1000}} {
-			m, _ := result.MetricNamed("wait_ms_" + part.name)
+			m := result.MetricNamed("wait_ms_" + part.name)
 			if v := compare.Median(g.Values(m)).Center; v > 0 && float64(g.Rows[0].WaitMS.Count) >= part.one {
 				f.panel(g.Place()).add(g.Strategy, part.one, v)
 			}
@@ -184,8 +169,8 @@ func rates(run *result.Run) Figure {
 			Mark:  run.Manifest.Config.SLOMS,
 		},
 	}
-	reached, _ := result.MetricNamed("reached_per_second")
-	p99, _ := result.MetricNamed("wait_ms_p99")
+	reached := result.MetricNamed("reached_per_second")
+	p99 := result.MetricNamed("wait_ms_p99")
 	for _, g := range measured(run) {
 		if g.Rate > 0 {
 			f.panel("").add(g.Strategy, compare.Median(g.Values(reached)).Center, compare.Median(g.Values(p99)).Center)
@@ -198,15 +183,9 @@ func rates(run *result.Run) Figure {
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0): // it has no place
-			continue
-		case s.Log && v <= 0: // a logarithmic scale is without 0
-			continue
-		case v == 0 && len(values) == 0: // there is no value, and no mark
-			continue
+		if s.drawable(v) && (v != 0 || len(values) > 0) { // or there is no value, and no mark
+			low, high = min(low, v), max(high, v)
 		}
-		low, high = min(low, v), max(high, v)
 	}
 	if low > high {
 		low, high = 1, 10
@@ -215,6 +194,12 @@ func (s Scale) span(values []float64) (low, high float64) {
 		return low / 1.1, high * 1.1
 	}
 	return min(0, low), max(high*1.05, low+1e-9)
+}
+
+// drawable reports whether a value has a place on the scale. A logarithmic one is without 0.
+func (s Scale) drawable(v float64) bool {
+	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+	return finite && (v > 0 || !s.Log)
 }
 
 // ticks are some round values between low and high.
@@ -243,7 +228,6 @@ func (s Scale) ticks(low, high float64) (all []float64) {
 	return all
 }
 
-// say writes a tick.
 func (s Scale) say(v float64) string {
 	if s.Unit == result.Number || s.Unit == result.PerSecond {
 		if v >= 10_000 {

@@ -104,7 +104,7 @@ func Gobench(w io.Writer, run *result.Run) error {
 	})
 	for i := range run.Rows {
 		r := &run.Rows[i]
-		problem := string(r.Problem())
+		problem := r.Problem()
 		if problem == "" && r.Made() == 0 {
 			problem = "bought nothing"
 		}
@@ -151,8 +151,7 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 		{"commands_per_purchase", "commands/op", 1},
 		{"server_us", "server-ns", 1000},
 	} {
-		m, _ := result.MetricNamed(of.metric)
-		if v := m.Of(r); !math.IsNaN(v) {
+		if v := result.MetricNamed(of.metric).Of(r); !math.IsNaN(v) {
 			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
 		}
 	}
@@ -166,7 +165,7 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 func Line(r result.Row) string {
 	text := fmt.Sprintf("%s, trial %d: %s purchases/s", r.Name(), r.Trial, Number(r.PerSecond(), result.PerSecond))
 	for _, name := range []string{"wait_ms_mean", "wait_ms_p99"} {
-		m, _ := result.MetricNamed(name)
+		m := result.MetricNamed(name)
 		text += fmt.Sprintf(", %s %s", m.Heading, Number(m.Of(&r), m.Unit))
 	}
 	text += ", "

@@ -11,6 +11,11 @@ import (
 //go:embed page.gohtml page.css
 var files embed.FS
 
+var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
+	"inline": inline, "sequence": inlineSequence, "class": class, "inc": func(i int) int { return i + 1 },
+	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
+}).ParseFS(files, "page.gohtml", "page.css"))
+
 // HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no
 // script, and its content security policy forbids both. It follows the reader's light or dark scheme; a table that is
 // wider than the screen scrolls by itself.
@@ -19,18 +24,11 @@ func HTML(w io.Writer, docs ...*Doc) error {
 	for _, d := range docs {
 		parts = append(parts, d.each(printable))
 	}
-	layout, err := template.New("page.gohtml").Funcs(template.FuncMap{
-		"inline": inline, "sequence": inlineSequence, "class": class, "inc": func(i int) int { return i + 1 },
-		"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
-	}).ParseFS(files, "page.gohtml", "page.css")
-	if err != nil {
-		return fmt.Errorf("draw a page: %w", err)
-	}
 	var b bytes.Buffer
-	if err := layout.Execute(&b, parts); err != nil {
+	if err := page.Execute(&b, parts); err != nil {
 		return fmt.Errorf("draw a page: %w", err)
 	}
-	_, err = w.Write(b.Bytes())
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
@@ -66,12 +64,3 @@ func (t *Table) Headings() []string { return t.headings }
 
 // Rows are those of a table, each with a cell for each heading.
 func (t *Table) Rows() [][]string { return t.rows }
-
-// Numeric says of each column whether it holds numbers.
-func (t *Table) Numeric() []bool {
-	all := make([]bool, len(t.headings))
-	for i := range all {
-		all[i] = t.numeric(i)
-	}
-	return all
-}

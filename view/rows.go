@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -58,7 +57,6 @@ func reach(i compare.Interval) string {
 	return fmt.Sprintf(" ±%.0f%%", 100*(i.High-i.Low)/2/math.Abs(i.Center))
 }
 
-// metricsOf are those that a table shows.
 func metricsOf(which result.Table) []result.Metric {
 	return slices.DeleteFunc(result.Metrics(), func(m result.Metric) bool { return m.Table != which })
 }
@@ -97,7 +95,6 @@ var headed = []struct {
 	},
 }
 
-// rowBlocks are the tables of all rows.
 func rowBlocks(run *result.Run) (blocks []Block) {
 	groups, planned := measured(run), run.Manifest.Config.Trials
 	for _, h := range headed {
@@ -172,15 +169,11 @@ type remark struct {
 }
 
 // remarks collects them, each once.
-type remarks struct{ all []*remark }
+type remarks []remark
 
 func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {
-	i := slices.IndexFunc(s.all, func(r *remark) bool { return r.code == code && r.text == text })
-	if i < 0 {
-		i = len(s.all)
-		s.all = append(s.all, &remark{code: code, text: text, least: value, most: value, times: map[string]int{}})
-	}
-	r := s.all[i]
+	fresh := remark{code: code, text: text, least: value, most: value, times: map[string]int{}}
+	r := oneOf((*[]remark)(s), fresh, func(r remark) bool { return r.code == code && r.text == text })
 	r.least, r.most = min(r.least, value), max(r.most, value)
 	if r.last == row {
 		return
@@ -198,7 +191,7 @@ func notes(run *result.Run) (texts []string) {
 	for i := range run.Rows {
 		s.row(&run.Rows[i])
 	}
-	for _, r := range s.all {
+	for _, r := range s {
 		var names []string
 		for _, name := range r.rows {
 			if run.Manifest.Config.Trials > 1 {
@@ -215,7 +208,6 @@ func notes(run *result.Run) (texts []string) {
 	return texts
 }
 
-// row adds what there is to say about a row.
 func (s *remarks) row(r *result.Row) {
 	say := func(is bool, text string) {
 		if is {
@@ -245,12 +237,8 @@ func (s *remarks) row(r *result.Row) {
 // failed are the rows that must not be judged, the first problem of each group: "fine 5x5 failed its audit".
 func failed(run *result.Run) (texts []string) {
 	for _, g := range run.Groups() {
-		var problem result.Problem
-		for i := range g.Rows {
-			problem = cmp.Or(problem, g.Rows[i].Problem())
-		}
-		if problem != "" {
-			texts = append(texts, g.Name()+" "+string(problem))
+		if problem := g.Problem(); problem != "" {
+			texts = append(texts, g.Name()+" "+problem)
 		}
 	}
 	return texts

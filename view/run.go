@@ -30,8 +30,7 @@ func Run(run *result.Run) *Doc {
 	return d
 }
 
-// Several is the report of runs side by side: where each was made, and a table of their rows, the same ones
-// below each other.
+// Several is the report of runs side by side: where each was made, and one table, the same rows below each other.
 func Several(runs []Named) *Doc {
 	d := &Doc{Title: "Runs side by side"}
 	metrics := metricsOf(result.Main)
@@ -39,19 +38,18 @@ func Several(runs []Named) *Doc {
 	lines := map[string][][]string{}
 	var names, noted []string
 	for _, n := range runs {
-		d.Facts = append(d.Facts, mapped(facts(n.Run), func(fact string) string { return n.Name + ": " + fact })...)
-		for _, text := range wrong(n.Run) {
-			d.Findings = append(d.Findings, n.Name+": "+text)
+		ofRun := func(texts []string) []string {
+			return mapped(texts, func(text string) string { return n.Name + ": " + text })
 		}
+		d.Facts = append(d.Facts, ofRun(facts(n.Run))...)
+		d.Findings = append(d.Findings, ofRun(wrong(n.Run))...)
+		noted = append(noted, ofRun(append(rounds(n.Run), notes(n.Run)...))...)
 		for _, g := range measured(n.Run) {
 			name := g.Name()
 			if lines[name] == nil {
 				names = append(names, name)
 			}
 			lines[name] = append(lines[name], rowCells(result.Main, metrics, g, n.Run.Manifest.Config.Trials, name, n.Name))
-		}
-		for _, note := range append(rounds(n.Run), notes(n.Run)...) {
-			noted = append(noted, n.Name+": "+note)
 		}
 	}
 	for _, name := range names {
@@ -64,7 +62,6 @@ func Several(runs []Named) *Doc {
 	return d
 }
 
-// title says what a run is about.
 func title(run *result.Run) string {
 	c := run.Manifest.Config
 	strategies := listed(c.Strategies())

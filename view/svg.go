@@ -103,10 +103,7 @@ func (d *drawing) write(class, anchor, words string, x, y float64) {
 func (d *drawing) stroke(class string, points ...float64) {
 	var b strings.Builder
 	for i := 0; i+1 < len(points); i += 2 {
-		verb := byte('L')
-		if i == 0 {
-			verb = 'M'
-		}
+		verb := "ML"[min(i, 1)] // moves to the first point, and goes on by lines
 		fmt.Fprintf(&b, "%c%v %v", verb, round1(points[i]), round1(points[i+1]))
 	}
 	d.Paths = append(d.Paths, path{class, b.String()})
@@ -197,12 +194,6 @@ func (f Figure) drawDots(d *drawing) {
 			d.Texts = d.Texts[:len(d.Texts)-1]
 		}
 	}
-}
-
-// drawable reports whether a value has a place on the ruler.
-func (r ruler) drawable(v float64) bool {
-	finite := !math.IsNaN(v) && !math.IsInf(v, 0)
-	return finite && (v > 0 || !r.Log)
 }
 
 // drawLines draws panels below each other, each with its lines and their names at the right.

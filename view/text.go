@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,11 +17,9 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Width is how many columns the lines of a Text have: a table that is wider is cut in several, one below the other.
-// Only what cannot be broken, such as a long name, exceeds it.
+// Width is how many columns a Text has: a wider table is cut in several. Only what cannot be broken exceeds it.
 const Width = 100
 
-// gap stands between two columns.
 const gap = "  "
 
 // Text draws a document as plain text. Figures are left out.
@@ -28,11 +27,10 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(s string) string { return s })
 }
 
-// Terminal draws a document as Text does, for a terminal of so many columns, with verdicts in green and red unless the
-// environment variable NO_COLOR is set or TERM is dumb.
+// Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
-	green, red := color.New(color.FgGreen), color.New(color.FgRed)
-	for _, c := range []*color.Color{green, red} {
+	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
+	for _, c := range colors {
 		if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
 			c.EnableColor()
 		} else {
@@ -40,11 +38,8 @@ func Terminal(w io.Writer, d *Doc, width int) error {
 		}
 	}
 	return drawText(w, d, width, func(s string) string {
-		switch toneOf(s) {
-		case good:
-			return green.Sprint(s)
-		case bad:
-			return red.Sprint(s)
+		if c := colors[toneOf(s)]; c != nil {
+			return c.Sprint(s)
 		}
 		return s
 	})
@@ -95,8 +90,7 @@ func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
 	return err
 }
 
-// fitted breaks the longer texts of a table into lines until it fits, and where that is not enough cuts it in several
-// with its first column each.
+// fitted breaks longer texts into lines until the table fits, else cuts it in several, which all have its first column.
 func fitted(t *Table, width int) (parts []*Table) {
 	const shortest = 14 // of the lines of a cell
 	for limit := 60; limit > shortest; limit -= 2 {
@@ -117,8 +111,8 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns))
 }
 
-// broken has the texts broken at spaces into lines of so many characters, unless a word is longer, and headings as
-// short as they can be.
+// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings into short
+// ones.
 func (t *Table) broken(limit int) *Table {
 	shown := t.each(func(s string) string {
 		if utf8.RuneCountInString(s) <= limit {
@@ -166,8 +160,7 @@ func column(t *Table, i int) (cells []string) {
 // trailing are the spaces at the end of a line, before the end of a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
-// text draws a table without borders, columns two spaces apart, so that it looks the same in any terminal,
-// mail or code block.
+// text draws a table without borders, columns two spaces apart: it looks the same in any terminal or mail.
 func (t *Table) text(b *bytes.Buffer, paint func(string) string) error {
 	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
 	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
@@ -233,7 +226,6 @@ func (t *Table) Markdown(w io.Writer) error {
 	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(s string) string { return s })
 }
 
-// emphasized has what is bad in bold.
 func emphasized(s string) string {
 	if toneOf(s) == bad {
 		return "**" + s + "**"
@@ -241,46 +233,32 @@ func emphasized(s string) string {
 	return s
 }
 
-// escape keeps text from being read as markup. An < is left alone where it cannot open a tag, as in <200.
-func escape(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		tag := c == '<' && i+1 < len(s) && opensTag(s[i+1])
-		if tag || strings.IndexByte("\\`*[]|", c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
+// markup is what Markdown gives a meaning, and noTag an escaped < that cannot open a tag, as in <200.
+var (
+	markup = regexp.MustCompile("[\\\\`*\\[\\]|<]")
+	noTag  = regexp.MustCompile(`\\<([0-9 ]|$)`)
+)
 
-// opensTag reports whether a < before this byte may open a tag.
-func opensTag(after byte) bool {
-	digit := '0' <= after && after <= '9'
-	return !digit && after != ' '
+// escape keeps text from being read as markup.
+func escape(s string) string {
+	return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1")
 }
 
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
 
-// numeric reports whether a column holds numbers, and besides them nothing but none.
-func (t *Table) numeric(i int) bool {
-	found := false
-	for _, text := range column(t, i) {
-		if text == none || text == "" {
-			continue
-		}
-		if !number.MatchString(text) {
-			return false
-		}
-		found = true
+// Numeric says of each column whether it holds numbers, and besides them nothing but none.
+func (t *Table) Numeric() []bool {
+	all := make([]bool, len(t.headings))
+	for i := range all {
+		texts := slices.DeleteFunc(column(t, i), func(s string) bool { return s == none || s == "" })
+		words := slices.ContainsFunc(texts, func(s string) bool { return !number.MatchString(s) })
+		all[i] = len(texts) > 0 && !words
 	}
-	return found
+	return all
 }
 
-// render draws a table with one of tablewriter's renderers. All columns are padded alike: with a padding per column,
-// tablewriter 1.1.5 cuts cells off.
+// render draws a table by tablewriter. All columns are padded alike: else tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(string) string) error {
 	align := make([]tw.Align, len(t.headings))
 	for i, number := range t.Numeric() {

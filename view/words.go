@@ -66,7 +66,6 @@ func count[T int | int64](n T, thing string) string {
 	return humanize.Comma(int64(n)) + " " + english.PluralWord(int(n), thing, "")
 }
 
-// known is a text of the manifest, or that it is not known.
 func known(s string) string { return cmp.Or(s, "unknown") }
 
 // listed is "a, b and c", of many names the first ones.
@@ -79,55 +78,44 @@ func listed(names []string) string {
 }
 
 // warnings are the words of codes; %s is the value, of several rows the least and the largest.
-var warnings = map[result.Code]struct {
-	words string
-	unit  result.Unit
-}{
-	result.NothingBought: {"nothing was bought", ""},
-	result.AllBroke:      {"every buyer ran out of coins, and the row ended then", ""},
-	result.SomeBroke:     {"%s buyers ran out of coins", ""},
-	result.Clipped:       {"%s times above 60 s are recorded as 60 s", ""},
-	result.Unsteady: {
-		"not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25",
-		"",
-	},
-	result.TooFew: {"%s purchases, under 250, are too few to tell about halves and tails", ""},
-	result.ShortForTail: {
-		"too short for its tail: waits followed to their end are %s of those within the row",
-		result.Share,
-	},
-	result.WarmupUnderway: {"%s operations of the warm-up were still under way at half of the time", ""},
-	result.LeftOver: {
-		"%s orders that fell due in the warm-up were made in the measured time, whose own orders waited behind them",
-		"",
-	},
-	result.TimesOff: {"the buyers' times add up to %s of what they must be: a defect of marketsim", result.Share},
-	result.WereCut:  {"%s operations had not ended when the row had to, and are in no wait", ""},
-	result.ClientLimit: {
-		"this process used %s of the cores, and the server had time left: from a larger machine more may be bought",
-		result.Share,
-	},
-	result.Busy:     {"other processes, or machines, took %s of this machine's time", result.Share},
-	result.NoReply:  {"the server gave no reply for %s", result.Milliseconds},
-	result.Evicted:  {"the server evicted or expired keys of the market: its audit says nothing about the strategy", ""},
-	result.KeysStay: {"keys could not be removed; 'marketsim clean' does it", ""},
+var warnings = map[result.Code]string{
+	result.NothingBought:  "nothing was bought",
+	result.AllBroke:       "every buyer ran out of coins, and the row ended then",
+	result.SomeBroke:      "%s buyers ran out of coins",
+	result.Clipped:        "%s times above 60 s are recorded as 60 s",
+	result.Unsteady:       "not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25",
+	result.TooFew:         "%s purchases, under 250, are too few to tell about halves and tails",
+	result.ShortForTail:   "too short for its tail: waits followed to their end are %s of those within the row",
+	result.WarmupUnderway: "%s operations of the warm-up were still under way at half of the time",
+	result.LeftOver: "%s orders that fell due in the warm-up were made in the measured time, " +
+		"whose own orders waited behind them",
+	result.TimesOff: "the buyers' times add up to %s of what they must be: a defect of marketsim",
+	result.WereCut:  "%s operations had not ended when the row had to, and are in no wait",
+	result.ClientLimit: "this process used %s of the cores, and the server had time left: " +
+		"from a larger machine more may be bought",
+	result.Busy:     "other processes, or machines, took %s of this machine's time",
+	result.NoReply:  "the server gave no reply for %s",
+	result.Evicted:  "the server evicted or expired keys of the market: its audit says nothing about the strategy",
+	result.KeysStay: "keys could not be removed; 'marketsim clean' does it",
 }
 
-// warned are the words of a code for rows that have it with values from least to most. A code of a later
-// marketsim has none.
+// unitOf is that of a code's value, where it is no count and no ratio.
+var unitOf = map[result.Code]result.Unit{
+	result.ShortForTail: result.Share,
+	result.TimesOff:     result.Share,
+	result.ClientLimit:  result.Share,
+	result.Busy:         result.Share,
+	result.NoReply:      result.Milliseconds,
+}
+
+// warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.
 func warned(code result.Code, least, most float64) string {
-	w, found := warnings[code]
-	if !found {
-		return "warning " + string(code)
-	}
-	if !strings.Contains(w.words, "%s") {
-		return w.words
-	}
-	value := Number(least, w.unit)
-	if high := Number(most, w.unit); high != value {
+	words := cmp.Or(warnings[code], "warning "+string(code))
+	value := Number(least, unitOf[code])
+	if high := Number(most, unitOf[code]); high != value {
 		value += " to " + high
 	}
-	return fmt.Sprintf(w.words, value)
+	return strings.Replace(words, "%s", value, 1)
 }
 
 // ended is how a row or a run ended that is not complete.
@@ -144,15 +132,15 @@ func ended(s stored.Status) string {
 // audited is the verdict of an audit over rows: "ok", "FAILED", or both with how many rows each has.
 func audited(rows []result.Row) string {
 	counts := map[string]int{}
-	for i := range rows {
-		word := "ok"
-		switch a := rows[i].Audit; {
-		case !a.Done:
-			word = "not audited"
-		case !a.OK:
-			word = "FAILED"
+	for _, r := range rows {
+		switch {
+		case !r.Audit.Done:
+			counts["not audited"]++
+		case !r.Audit.OK:
+			counts["FAILED"]++
+		default:
+			counts["ok"]++
 		}
-		counts[word]++
 	}
 	var parts []string
 	for _, word := range []string{"FAILED", "not audited", "ok"} {

@@ -75,8 +75,7 @@ func Fewest(pairs int) int {
 	return n
 }
 
-// Pairs are the strategies that a plan compares, in each place: all others with the first one, and in a
-// sweep, which says who is the best, each two.
+// Pairs are the strategies that a plan compares in each place: all others with the first, or in a sweep each two.
 func Pairs(plan result.Config) (all [][2]string) {
 	strategies := plan.Strategies()
 	for i, a := range strategies {
@@ -92,8 +91,7 @@ func Pairs(plan result.Config) (all [][2]string) {
 	return all
 }
 
-// Of compares the pairs of a run in each place, place by place, as the plan has them. It returns nil if the run was
-// not made to compare.
+// Of compares the pairs of a run in each place, in the order of the plan; nil: the run was not made to compare.
 func Of(run *result.Run) []Comparison {
 	c := run.Manifest.Config
 	if c.Margin == nil {
@@ -204,6 +202,5 @@ func word(low, high, margin float64) Verdict {
 
 // Rate is the median of a group's purchases/s.
 func Rate(g result.Group) Interval {
-	perSecond, _ := result.MetricNamed("purchases_per_second")
-	return Median(g.Values(perSecond))
+	return Median(g.Values(result.MetricNamed("purchases_per_second")))
 }

@@ -20,14 +20,12 @@ type Interval struct {
 // Known reports whether there were enough values for an interval.
 func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
 
-// Median is the median of finite values with its interval at Confidence, which takes 6 values or more. It leaves
-// values as they are.
+// Median is the median of finite values, which stay as they are, with its interval at Confidence: 6 values or more.
 func Median(values []float64) Interval { return median(values, Confidence) }
 
 // median takes its interval from order statistics, so it assumes nothing about how values are distributed, only that
 // they are independent. That of [benchmath] can reach one rank further down than up, for example with 8 values. Its
-// mirror image is as good, and the interval here spans both: so it does not matter which of two things was divided by
-// which.
+// mirror image is as good, and the interval here spans both: so it does not matter what was divided by what.
 func median(values []float64, confidence float64) Interval {
 	mirrored := make([]float64, len(values))
 	for i, v := range values {

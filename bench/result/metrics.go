@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -41,8 +42,7 @@ const (
 
 var nan = math.NaN()
 
-// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end, so that scripts that count
-// columns keep working.
+// Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end: scripts may count columns.
 func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
 
 // operations are what was done, and how long it took.
@@ -62,7 +62,7 @@ func operations() []Metric {
 				"max": {"longest", Details}}),
 		[]Metric{
 			{"given_up_share", "given up", Share, Main, func(r *Row) float64 {
-				return ratio(float64(r.ContendedOrders()), float64(r.Ended()))
+				return ratio(float64(r.ContendedOrders()), float64(r.WaitMS.Count+r.GivenUpMS.Count))
 			}},
 			{"buyer_ms_per_purchase", "buyer time", Milliseconds, Details, func(r *Row) float64 {
 				return ratio(1000*r.Seconds*float64(len(r.PerBuyer)), float64(r.Made()))
@@ -71,7 +71,12 @@ func operations() []Metric {
 			{"jain", "Jain's index", Number, Details, (*Row).Jain},
 			{"gone", "gone", Number, Details, func(r *Row) float64 { return float64(r.Refused["not_listed"]) }},
 			{"contended", "contended", Number, Details, func(r *Row) float64 { return float64(r.Refused["contended"]) }},
-			{"refused", "refused", Number, "", func(r *Row) float64 { return float64(r.refusedInAll()) }},
+			{"refused", "refused", Number, "", func(r *Row) (all float64) {
+				for _, n := range r.Refused {
+					all += float64(n)
+				}
+				return all
+			}},
 			{"unknown", "unknown", Number, "", func(r *Row) float64 { return float64(r.Unknown) }},
 			{"cut", "cut", Number, "", func(r *Row) float64 { return float64(r.Cut) }},
 			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return float64(r.ListRetries) }},
@@ -85,10 +90,7 @@ func operations() []Metric {
 		latency("given_up_ms", func(r *Row) *Latency { return &r.GivenUpMS }, nil),
 		latency("lock_wait_ms", func(r *Row) *Latency { return &r.LockWaitMS }, shown{"mean": {"lock wait", Details}}),
 		[]Metric{{"lock_hold_ms_mean", "lock held", Milliseconds, Details, func(r *Row) float64 {
-			if r.LockHoldMS == 0 {
-				return nan
-			}
-			return r.LockHoldMS
+			return cmp.Or(r.LockHoldMS, nan)
 		}}},
 		latency("browse_ms", func(r *Row) *Latency { return &r.BrowseMS }, shown{"mean": {"browse avg", Details}}),
 	)
@@ -133,14 +135,10 @@ func openLoop() []Metric {
 	)
 }
 
-// MetricNamed is the Metric of a name, and whether there is one.
-func MetricNamed(name string) (Metric, bool) {
+// MetricNamed is the Metric of a name, one of those of Metrics.
+func MetricNamed(name string) Metric {
 	all := Metrics()
-	i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return Metric{}, false
-	}
-	return all[i], true
+	return all[slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })]
 }
 
 // shown are the parts of a distribution that a table shows: the heading and the table, by the part's name.
@@ -152,21 +150,14 @@ type shown map[string]struct {
 // latency makes the Metrics of a distribution: mean, percentiles, maximum and count.
 func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	var all []Metric
-	for _, part := range []struct {
-		name string
-		pick func(*Latency) float64
-	}{
-		{"mean", func(l *Latency) float64 { return l.Mean }}, {"p50", func(l *Latency) float64 { return l.P50 }},
-		{"p90", func(l *Latency) float64 { return l.P90 }}, {"p99", func(l *Latency) float64 { return l.P99 }},
-		{"p999", func(l *Latency) float64 { return l.P999 }}, {"max", func(l *Latency) float64 { return l.Max }},
-	} {
-		all = append(all, Metric{name + "_" + part.name, in[part.name].heading, Milliseconds, in[part.name].table,
-			func(r *Row) float64 {
-				if l := of(r); l.Count != 0 {
-					return part.pick(l)
-				}
+	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {
+		all = append(all, Metric{name + "_" + part, in[part].heading, Milliseconds, in[part].table, func(r *Row) float64 {
+			l := of(r)
+			if l.Count == 0 {
 				return nan
-			}})
+			}
+			return [...]float64{l.Mean, l.P50, l.P90, l.P99, l.P999, l.Max}[i]
+		}})
 	}
 	return append(all, Metric{name + "_count", "", Number, "", func(r *Row) float64 { return float64(of(r).Count) }})
 }
@@ -186,7 +177,6 @@ func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 	}
 }
 
-// open makes a Metric that only rows of an open loop have.
 func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 	return []Metric{{name, heading, unit, OpenLoop,
 		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
@@ -223,11 +213,4 @@ func ratio(a, b float64) float64 {
 		return nan
 	}
 	return a / b
-}
-
-func (r *Row) refusedInAll() (n int64) {
-	for _, k := range r.Refused {
-		n += k
-	}
-	return n
 }

@@ -19,10 +19,7 @@ func (p Point) Name() string { return p.Strategy + " " + p.Place() }
 
 // Place is the name without the strategy: strategies are compared in the same place.
 func (p Point) Place() string {
-	if load := p.Load.String(); load != "" {
-		return p.Mix.String() + " " + load
-	}
-	return p.Mix.String()
+	return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ")
 }
 
 // A Mix is how many sellers and buyers there are.
@@ -53,9 +50,8 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Load is in what a row differs from the usual market: new items that sellers list all the time, about 64 listings
-// a buyer up at the start, and buyers who each have an account, never run out of coins, and do one order after the
-// other. The zero value is that market.
+// A Load is in what a row differs from the usual market, its zero value: sellers list new items all the time, about 64
+// listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
 type Load struct {
 	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
 	Wallets  int   `json:"wallets,omitempty"`  // all buyers spend from so many accounts; 0: each from its own
@@ -74,8 +70,7 @@ type Load struct {
 	Rate float64 `json:"rate,omitempty"`
 }
 
-// String is the load as it is added to the name of a row: "hot=1 hold=0.5ms", or nothing for the usual one. Empty is
-// not in it: all rows of a run begin alike.
+// String is the load in the name of a row: "hot=1 hold=0.5ms". Empty is not in it: all rows of a run begin alike.
 func (l Load) String() string {
 	var parts []string
 	add := func(name string, value float64, unit string) {

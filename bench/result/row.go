@@ -8,8 +8,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// A Row is one measurement of a Point. What ended in the measured time and what began in it are never mixed: package
-// bench says what is counted when.
+// A Row is one measurement of a Point. What ended in the measured time is never mixed with what began in it: see bench.
 type Row struct {
 	Point
 	Trial   int           `json:"trial"` // from 1
@@ -38,8 +37,7 @@ type Row struct {
 	ListRetries int64   `json:"list_retries"`
 	Polls       int64   `json:"polls"` // of orders: failed attempts to take a lock
 	ListPolls   int64   `json:"list_polls"`
-	// Refused are operations certainly not applied, by market.Reason; ContendedBeside are, of these, listings and looks
-	// that gave up under contention.
+	// Refused are operations certainly not applied, by market.Reason; ContendedBeside those contended that are no orders.
 	Refused         map[string]int64 `json:"refused"`
 	ContendedBeside int64            `json:"contended_beside,omitempty"`
 	// Unknown are operations whose outcome the client does not know.
@@ -161,27 +159,17 @@ func (r *Row) Warned(code Code) bool {
 }
 
 // Problem says in a code why the numbers of a row must not be judged; empty: they may be.
-func (r *Row) Problem() Problem {
+func (r *Row) Problem() string {
 	switch {
 	case r.Status != stored.Complete:
-		return NotComplete
+		return "not complete"
 	case !r.Audit.Done:
-		return NotAudited
+		return "was not audited"
 	case !r.Audit.OK:
-		return FailedAudit
+		return "failed its audit"
 	}
 	return ""
 }
-
-// Problem is why the numbers of a row must not be judged.
-type Problem string
-
-// The problems of a row.
-const (
-	NotComplete Problem = "not complete"
-	NotAudited  Problem = "was not audited"
-	FailedAudit Problem = "failed its audit"
-)
 
 // PerSecond is the throughput: purchases that ended in the measured time, a second.
 func (r *Row) PerSecond() float64 { return ratio(float64(r.Made()), r.Seconds) }
@@ -213,8 +201,7 @@ func (r *Row) Steadiness() float64 {
 // EnoughPurchases is how many a row needs before its halves and tails say something.
 const EnoughPurchases = 250
 
-// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 when all buyers bought the same, 1/n when one
-// of n bought everything.
+// Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought the same, 1/n if one of n did.
 func (r *Row) Jain() float64 {
 	var sum, squares float64
 	for _, n := range r.PerBuyer {
@@ -223,9 +210,6 @@ func (r *Row) Jain() float64 {
 	}
 	return ratio(sum*sum, float64(len(r.PerBuyer))*squares)
 }
-
-// Ended is how many orders that began in the measured time ended, bought or not.
-func (r *Row) Ended() int64 { return r.WaitMS.Count + r.GivenUpMS.Count }
 
 // ContendedOrders is how many orders that began in the measured time gave up under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }

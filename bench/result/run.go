@@ -86,6 +86,14 @@ type Group struct {
 	Rows []Row
 }
 
+// Problem is the first that one of its rows has; empty: none.
+func (g Group) Problem() (problem string) {
+	for i := range g.Rows {
+		problem = cmp.Or(problem, g.Rows[i].Problem())
+	}
+	return problem
+}
+
 // Values are those of a Metric in the group's rows.
 func (g Group) Values(m Metric) []float64 {
 	all := make([]float64, len(g.Rows))
@@ -211,8 +219,7 @@ func (r *Run) check() error {
 		trial int
 	}
 	seen := map[measured]bool{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
+	for i, row := range r.Rows {
 		at := measured{row.Point, row.Trial}
 		if err := row.check(); err != nil {
 			return fmt.Errorf("row %d: %w", i+1, err)

@@ -18,9 +18,8 @@ import (
 // MostPoints is how many places a sweep has at most.
 const MostPoints = 5000
 
-// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes
-// on from A and B as they do, by their ratio if that arrives at C, and else by their difference. An error says
-// what is wrong.
+// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes on
+// from A and B as they do, by their ratio if that arrives at C, and else by their difference.
 func ParseAxes(texts []string) ([]result.Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)

@@ -14,9 +14,8 @@ type Point struct {
 	At          []float64            // its value on each axis
 	Groups      []result.Group       // of each strategy that has a row
 	Comparisons []compare.Comparison // of each two strategies
-	// Best are the strategies that none is known to beat here: one, if the best is known. Loss compares the one with the
-	// fewest purchases/s, as A, with the one with the most; nil: there are no two. Both are empty while
-	// rounds are missing.
+	// Best are the strategies that none is known to beat here. Loss compares the one with the fewest purchases/s, as A,
+	// with the one with the most; nil: there are no two. Both are empty while rounds are missing.
 	Best []string
 	Loss *compare.Comparison
 }
@@ -66,8 +65,7 @@ func (p *Point) judge() {
 		beaten := slices.ContainsFunc(p.Comparisons, func(c compare.Comparison) bool {
 			return c.A == g.Strategy && c.Verdict == compare.Slower || c.B == g.Strategy && c.Verdict == compare.Faster
 		})
-		unfit := slices.ContainsFunc(g.Rows, func(r result.Row) bool { return r.Problem() != "" })
-		if !beaten && !unfit {
+		if !beaten && g.Problem() == "" {
 			p.Best = append(p.Best, g.Strategy)
 		}
 	}
@@ -75,20 +73,13 @@ func (p *Point) judge() {
 		return
 	}
 	byRate := func(a, b result.Group) int { return cmp.Compare(compare.Rate(a).Center, compare.Rate(b).Center) }
-	if c, found := p.Between(slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy); found {
-		p.Loss = &c
-	}
-}
-
-// Between is the comparison of two strategies at a point, with a as A, and whether there is one.
-func (p *Point) Between(a, b string) (compare.Comparison, bool) {
+	slowest, fastest := slices.MinFunc(p.Groups, byRate).Strategy, slices.MaxFunc(p.Groups, byRate).Strategy
 	for _, c := range p.Comparisons {
-		switch {
-		case c.A == a && c.B == b:
-			return c, true
-		case c.A == b && c.B == a:
-			return c.Reversed(), true
+		if c.A == fastest && c.B == slowest {
+			c = c.Reversed()
+		}
+		if c.A == slowest && c.B == fastest {
+			p.Loss = &c
 		}
 	}
-	return compare.Comparison{}, false
 }

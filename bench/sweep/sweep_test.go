@@ -61,7 +61,7 @@ func TestPoints(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if c, found := points[0].Between("fine", "watch"); !found || c.Verdict != compare.Slower || c.A != "fine" {
+	if c := points[0].Loss; c.Verdict != compare.Slower || c.A != "fine" || c.B != "watch" {
 		t.Errorf("fine and watch at 1x1: %+v", c)
 	}
 }

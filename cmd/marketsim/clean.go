@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -102,14 +101,17 @@ func removeMarkets(
 		}
 		messages = append(messages, message)
 	}
+	locks := slices.Values[[]string](nil)
+	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // or nobody knows what its locks left
+		locks = spec.LockKeys(keys, made)
+	}
 	// The first one is the last, because its note says where the others are.
-	removed, err := market.Remove(ctx, conn.Client, keys, made, lockKeys(keys, made))
+	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
 	message, err = removedKeys(keys, removed, err)
 	return strings.Join(append(messages, message), "\n"), err
 }
 
-// removeLeftovers removes what looks like a market's keys, and has no note: unless nothing shows that a run made
-// them, neither one of them nor a prefix such as runs draw.
+// removeLeftovers removes a market's keys without a note, if one of them or the prefix shows that a run made them.
 func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
@@ -132,13 +134,4 @@ func removedKeys(keys market.Keys, removed int64, err error) (string, error) {
 		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
 	}
 	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
-}
-
-// lockKeys are the keys that the locks of the noted strategy may have left; none if marketsim does not know it.
-func lockKeys(keys market.Keys, made market.Made) iter.Seq[string] {
-	spec, err := catalogue.Full().Parse(made.Strategy)
-	if err != nil {
-		return slices.Values([]string(nil))
-	}
-	return spec.LockKeys(keys, made)
 }

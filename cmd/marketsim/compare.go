@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 func newCompare(p *program) *cobra.Command {
@@ -38,7 +39,7 @@ func newCompare(p *program) *cobra.Command {
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0) // two strategies take less than three minutes
 	})
-	return f.measures(p, cmd, func(args []string) (*plan, error) {
+	return f.measures(p, cmd, func(args []string) ([]result.Point, error) {
 		names, err := subjects(args)
 		if err != nil {
 			return nil, err
@@ -46,10 +47,6 @@ func newCompare(p *program) *cobra.Command {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
 			names = append(names, again)
 		}
-		points, err := f.points(cmd, names)
-		if err != nil {
-			return nil, err
-		}
-		return f.comparing(cmd, points, nil)
+		return f.points(cmd, names)
 	})
 }

@@ -43,8 +43,7 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output is where a result goes: to stdout in a format, and as JSON into a folder if there is one. Its flags mean
-// the same in every command.
+// An output is where a result goes: to stdout in a format, and as JSON into a folder, by the same flags everywhere.
 type output struct {
 	format    string
 	formats   []string // that the command has
@@ -52,13 +51,11 @@ type output struct {
 	force     bool     // it may replace another
 }
 
-// add adds the flag of what is printed.
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
 	o.formats = formats
 	flags.StringVar(&o.format, "format", asText, "`format` of stdout: "+strings.Join(formats, ", "))
 }
 
-// addFolder adds the flags of a folder that gets the result.
 func (o *output) addFolder(flags *pflag.FlagSet, file string) {
 	o.file = file
 	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws all else")
@@ -85,7 +82,6 @@ func (o output) prepare() error {
 // A drawing is a stored result as it is drawn: of a run, of fault scenarios, or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
-// save stores a result as it is now.
 func (o output) save(d drawing) error {
 	if o.dir == "" {
 		return nil

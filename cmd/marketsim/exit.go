@@ -34,8 +34,7 @@ const (
 var (
 	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
 	errUsage = errors.New("usage")
-	// errViolation means that an audit found coins or items wrong, that a history has no order, or that a lock broke its
-	// promise.
+	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
 	errViolation = errors.New("violation")
 	// errInterrupted means that the user stopped the command.
 	errInterrupted = errors.New("interrupted")
@@ -43,14 +42,12 @@ var (
 	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
-// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 // Unwrap makes it an errUsage without showing that word.
 func (e usageError) Unwrap() []error { return []error{errUsage, e.error} }
 
-// exitCode maps what run returned to the program's exit code. A failure of the environment is any error that is none
-// of the others.
+// exitCode maps what run returned to the program's exit code. What is nothing else is a failure of the environment.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -162,10 +159,16 @@ func (p *program) leave() {
 	if p.over {
 		return
 	}
-	for _, closer := range slices.Backward(p.closers) {
-		_ = closer() // nobody reads an error any more
-	}
+	_ = p.close() // nobody reads an error any more
 	os.Exit(exitInterrupted)
+}
+
+// close closes what was started, the last first.
+func (p *program) close() (err error) {
+	for _, closer := range slices.Backward(p.closers) {
+		err = errors.Join(err, closer())
+	}
+	return err
 }
 
 // hurry has what is written from now on wait for its reader no longer than a moment.
@@ -211,23 +214,21 @@ func (p *patient) write(b []byte) (int, error) {
 	if p.unread.Load() {
 		return 0, errUnread
 	}
-	type result struct {
-		n   int
-		err error
-	}
-	written := make(chan result, 1)
+	var n int
+	var err error
+	written := make(chan struct{})
 	go func() {
-		n, err := p.to.Write(b)
-		written <- result{n, err}
+		n, err = p.to.Write(b)
+		close(written)
 	}()
 	select {
-	case r := <-written:
-		return r.n, r.err
+	case <-written:
+		return n, err
 	case <-p.hurried:
 	}
 	select {
-	case r := <-written:
-		return r.n, r.err
+	case <-written:
+		return n, err
 	case <-time.After(moment):
 		p.unread.Store(true)
 		return 0, errUnread

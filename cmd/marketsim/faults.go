@@ -17,7 +17,6 @@ import (
 	"github.com/marketsim/marketsim/verify/fault"
 )
 
-// faultFlags are those of the command faults.
 type faultFlags struct {
 	scenarios, locks []string
 	add              string // the folder whose table is completed; empty: none
@@ -61,8 +60,7 @@ func newFaults(p *program) *cobra.Command {
 	return cmd
 }
 
-// chosen is what was asked for, or everything. Scenarios of a cluster run, where nobody says with what, with
-// a few strategies.
+// chosen is what was asked for, or everything; of a cluster's scenarios, where nobody says with what, a few strategies.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
@@ -130,8 +128,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs what a result misses on private servers, which are gone when it returns, and stores in
-// it what it finds.
+// findFaults runs what a result misses on private servers, which are gone when it returns, and stores what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
@@ -186,12 +183,10 @@ func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 	return fmt.Errorf("incomplete: %s\n%w", found, failure)
 }
 
-// promisesBroken names the locks that broke a promise.
-func promisesBroken(res *verify.Faults) error {
-	var errs []error
+func promisesBroken(res *verify.Faults) (err error) {
 	for _, f := range res.Broken() {
-		errs = append(errs, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject, f.Broken,
-			f.Scenario, f.Verdict))
+		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and scenario %s found it %s", errViolation, f.Subject,
+			f.Broken, f.Scenario, f.Verdict))
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -35,8 +35,7 @@ func newList(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := entries(catalogue.Full())
-			docs := []*view.Doc{overview(all)}
+			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
 			case (locks || scenarios) && len(args) > 0:
 				err = usageError{errors.New("give either a name, or --locks or --scenarios")}
@@ -45,7 +44,7 @@ func newList(p *program) *cobra.Command {
 			case scenarios:
 				docs = []*view.Doc{{Blocks: []view.Block{{Table: scenarioTable()}}}}
 			case len(args) > 0:
-				docs, err = told(all, args[0])
+				docs, err = told(args[0])
 			}
 			switch {
 			case err != nil:
@@ -68,64 +67,40 @@ func newList(p *program) *cobra.Command {
 	return cmd
 }
 
-// An entry is a strategy, a lock or a scenario, as far as a list tells of it.
-type entry struct {
-	kind, name, summary string
-	facts               []string
-	params              []param.Param
-}
-
-func entries(c strategies.Catalogue) (all []entry) {
-	for _, s := range c.Strategies {
-		all = append(all, entry{"strategy", s.Name, s.Summary, []string{"source: " + s.Source}, s.Params})
+// told is all of what has a name, which may be two things.
+func told(name string) (docs []*view.Doc, err error) {
+	var names []string
+	tell := func(kind, of string, params []param.Param, facts ...string) {
+		names = append(names, of)
+		if of != name {
+			return
+		}
+		unsaid := func(fact string) bool { return strings.HasSuffix(fact, ": ") }
+		d := &view.Doc{Title: kind + " " + name, Facts: slices.DeleteFunc(facts, unsaid)}
+		if len(params) > 0 {
+			t := view.NewTable("takes", "default", "")
+			for _, p := range params {
+				t.Add(p.Name, p.Default, p.Summary)
+			}
+			d.Blocks = []view.Block{{Table: t}}
+		}
+		docs = append(docs, d)
 	}
-	for _, k := range c.Locks {
+	for _, s := range catalogue.Full().Strategies {
+		tell("strategy", s.Name, s.Params, s.Summary, "source: "+s.Source)
+	}
+	for _, k := range catalogue.Full().Locks {
 		var made []string
 		for _, p := range k.Promises.List() {
 			if p.Made {
 				made = append(made, p.Name)
 			}
 		}
-		facts := []string{"source: " + k.Source, "woken by: " + k.Wakes, "promises: " + strings.Join(made, ", ")}
-		if k.Needs != lock.NeedsNothing {
-			facts = append(facts, "needs: "+string(k.Needs))
-		}
-		all = append(all, entry{"lock", k.Name, k.Summary, facts, k.Params})
+		tell("lock", k.Name, k.Params, k.Summary, "source: "+k.Source, "woken by: "+k.Wakes,
+			"promises: "+strings.Join(made, ", "), "needs: "+string(k.Needs))
 	}
 	for _, sc := range everyScenario() {
-		var facts []string
-		if sc.Promise != "" {
-			facts = append(facts, "covered by the promise: "+sc.Promise)
-		}
-		if sc.Needs != "" {
-			facts = append(facts, "needs: "+sc.Needs)
-		}
-		all = append(all, entry{"scenario", sc.Name, sc.Title, facts, nil})
-	}
-	return all
-}
-
-// doc tells all of an entry.
-func (e entry) doc() *view.Doc {
-	d := &view.Doc{Title: e.kind + " " + e.name, Facts: append([]string{e.summary}, e.facts...)}
-	if len(e.params) > 0 {
-		t := view.NewTable("takes", "default", "")
-		for _, p := range e.params {
-			t.Add(p.Name, p.Default, p.Summary)
-		}
-		d.Blocks = []view.Block{{Table: t}}
-	}
-	return d
-}
-
-// told is all of what has a name.
-func told(all []entry, name string) (docs []*view.Doc, err error) {
-	var names []string
-	for _, e := range all {
-		names = append(names, e.name)
-		if e.name == name {
-			docs = append(docs, e.doc())
-		}
+		tell("scenario", sc.Name, nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
 		err = usageError{errors.New(strategies.UnknownName("name", name, names))}
@@ -134,17 +109,17 @@ func told(all []entry, name string) (docs []*view.Doc, err error) {
 }
 
 // overview is the strategies with a line each, and the names of the locks.
-func overview(all []entry) *view.Doc {
+func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how")
+	for _, s := range c.Strategies {
+		t.Add(s.Name, s.Summary)
+	}
 	var good, wrong []string
-	for _, e := range all {
-		switch {
-		case e.kind == "strategy":
-			t.Add(e.name, e.summary)
-		case e.kind == "lock" && strings.HasPrefix(e.summary, "WRONG"):
-			wrong = append(wrong, e.name)
-		case e.kind == "lock":
-			good = append(good, e.name)
+	for _, k := range c.Locks {
+		if strings.HasPrefix(k.Summary, "WRONG") {
+			wrong = append(wrong, k.Name)
+		} else {
+			good = append(good, k.Name)
 		}
 	}
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
@@ -155,8 +130,7 @@ func overview(all []entry) *view.Doc {
 	}}}}
 }
 
-// promises shows which lock makes which promise. Of ZooKeeper and etcd those about the loss of a node
-// take three servers.
+// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node take three servers.
 func promises(kinds []lock.Kind) *view.Table {
 	headings := []string{"lock"}
 	for _, p := range (lock.Promises{}).List() {
@@ -187,7 +161,6 @@ func features() view.Block {
 	}}
 }
 
-// scenarioTable is what 'marketsim faults' runs, and which promise of a lock says that it survives.
 func scenarioTable() *view.Table {
 	t := view.NewTable("scenario", "what happens", "promise", "needs")
 	for _, sc := range everyScenario() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	defer stop()
 	fmt.Fprintln(p.stderr, plan.ahead())
 	on := &running{options: plan.options}
-	defer func() { err = errors.Join(err, on.close()) }()
+	defer func() { err = errors.Join(err, p.close()) }()
 	err = on.start(ctx, p, plan)
 	if err == nil {
 		err = on.ready(ctx, p, plan)
@@ -69,7 +70,6 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	return errors.Join(wrong, failure, finished)
 }
 
-// running is the servers of a plan.
 type running struct {
 	locks   *servers.Locks
 	market  *backend.Server
@@ -126,17 +126,6 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	return err
 }
 
-func (on *running) close() error {
-	var errs []error
-	if on.market != nil {
-		errs = append(errs, on.market.Close())
-	}
-	if on.locks != nil {
-		errs = append(errs, on.locks.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // optionsOf are those of a point's row on the servers.
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	o := on.options
@@ -157,15 +146,12 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		occupied := market.Occupied(ctx, conn.Client, site.Keys)
-		closed := conn.Close()
-		switch {
-		case errors.Is(occupied, market.ErrOccupied):
-			return fmt.Errorf("%w (%s)", occupied, plan.server.clean(plan.config.Prefix))
-		case occupied != nil:
-			return occupied
-		case closed != nil:
-			return closed
+		err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
+		if errors.Is(err, market.ErrOccupied) {
+			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if !plan.options.Private {
@@ -184,8 +170,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures round after round until a row fails or the user stops it, and stores the result after each row.
-// Wrong is what audits found.
+// rounds measures until a row fails or the user stops it, and stores the result after each. Wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	ended := func(status stored.Status, err error) (error, error) {
@@ -226,7 +211,6 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	return wrong, nil
 }
 
-// violated is an error if the audit found a row wrong.
 func violated(row result.Row, trials int) error {
 	if !row.Audit.Done || row.Audit.OK {
 		return nil
@@ -280,9 +264,7 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 	if info, err := cpu.Info(); err == nil && len(info) > 0 {
 		m.CPU = info[0].ModelName
 	}
-	if kernel, err := host.KernelVersion(); err == nil {
-		m.Kernel = kernel
-	}
+	m.Kernel, _ = host.KernelVersion()
 	info, err := on.market.Info(ctx)
 	m.Backend = string(on.market.Name)
 	m.Server = info.Product

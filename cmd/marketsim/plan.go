@@ -1,10 +1,9 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,16 +28,17 @@ import (
 type rowFlags struct {
 	strategies, mixes, rates []string
 	load                     result.Load
-	hold, rtt, slo           time.Duration
+	hold, rtt                time.Duration
 
-	duration, warmup time.Duration
-	trials           int
-	seed             uint64
-	margin, history  string
+	options bench.Options
+	trials  int
+	margin  string // not empty: it compares
+
+	axes       []result.Axis // of a sweep
+	reproduces []string      // tables of the book
 
 	server serverFlags
 	prefix string
-	keep   bool
 	out    output
 }
 
@@ -66,28 +66,29 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 // addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many
 // as verdicts on all pairs take, and those have a margin.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
-	flags.DurationVar(&f.duration, "duration", duration, "measured `time` of a row")
-	flags.DurationVar(&f.warmup, "warmup", warmup, "`time` before that, not counted")
+	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
+	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
 	usage := "`rounds`, 1 or a multiple of 3 from 6: each has every row once, in a new order"
 	if trials == 0 {
 		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as many as verdicts on all pairs take)"
 		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
-	flags.Uint64Var(&f.seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
+	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-func (f *rowFlags) addOutput(flags *pflag.FlagSet) {
-	f.out.add(flags, runFormats)
-	f.out.addFolder(flags, runFile)
-}
-
-// measures makes cmd a command that measures what planned returns, if it does: it adds the flags of servers and of
-// what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
-func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []string) (*plan, error)) *cobra.Command {
+// measures makes cmd a command that measures the points that asked returns: it adds the flags of servers and of what
+// comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+func (f *rowFlags) measures(
+	p *program, cmd *cobra.Command, asked func(args []string) ([]result.Point, error),
+) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		plan, err := planned(args)
-		if plan == nil || err != nil {
+		points, err := asked(args)
+		if err != nil {
+			return err
+		}
+		plan, err := f.plan(cmd, points)
+		if err != nil {
 			return err
 		}
 		return p.measure(cmd.Context(), plan)
@@ -97,7 +98,10 @@ func (f *rowFlags) measures(p *program, cmd *cobra.Command, planned func(args []
 		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" "+
 			"(default marketsim:{<random>}:; several markets: no braces)")
 	})
-	group(cmd, "Output", f.addOutput)
+	group(cmd, "Output", func(flags *pflag.FlagSet) {
+		f.out.add(flags, runFormats)
+		f.out.addFolder(flags, runFile)
+	})
 	for _, other := range []string{"rate", "stock"} {
 		if cmd.Flags().Lookup("hot") != nil && cmd.Flags().Lookup(other) != nil {
 			cmd.MarkFlagsMutuallyExclusive("hot", other)
@@ -116,8 +120,7 @@ type plan struct {
 	drawn   bool // the prefix was drawn at random, so that nobody else uses it
 }
 
-// subjects reads strategies. Their names are the canonical forms; one that is there again, to be compared with
-// itself, is marked.
+// subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
 func subjects(texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
@@ -135,7 +138,6 @@ func subjects(texts []string) (names []string, err error) {
 	return names, nil
 }
 
-// points are all strategies under all mixes at all rates.
 func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Point, err error) {
 	mixes, err := f.parseMixes(cmd)
 	if err != nil {
@@ -188,7 +190,7 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 
 // parseRates reads --rate. Without it there is one, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
-	if len(f.rates) == 0 && f.slo != 0 {
+	if len(f.rates) == 0 && f.options.SLO != 0 {
 		return nil, usageError{errors.New("--slo is about orders at a rate: give --rate, too")}
 	}
 	if len(f.rates) == 0 {
@@ -207,6 +209,12 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 
 // plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
+	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
+	if f.margin != "" {
+		if err := f.compares(cmd, &config); err != nil {
+			return nil, err
+		}
+	}
 	keys, err := f.keys(points)
 	if err != nil {
 		return nil, err
@@ -222,36 +230,27 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 			return nil, err
 		}
 	}
+	config.Trials = f.trials
+	config.DurationSeconds = f.options.Duration.Seconds()
+	config.WarmupSeconds = f.options.Warmup.Seconds()
+	config.SLOMS = inMS(f.options.SLO)
+	config.Prefix = keys.Prefix()
 	p := &plan{
-		config: result.Config{
-			Points:          points,
-			Trials:          f.trials,
-			DurationSeconds: f.duration.Seconds(),
-			WarmupSeconds:   f.warmup.Seconds(),
-			SLOMS:           inMS(f.slo),
-			Prefix:          keys.Prefix(),
-		},
-		specs: specs,
-		options: bench.Options{
-			Duration: f.duration,
-			Warmup:   f.warmup,
-			SLO:      f.slo,
-			Seed:     f.seed,
-			Keys:     keys,
-			Keep:     f.keep,
-			Private:  server.target == nil,
-			History:  f.history,
-		},
-		server: server,
-		out:    f.out,
-		drawn:  f.prefix == "",
+		config:  config,
+		specs:   specs,
+		options: f.options,
+		server:  server,
+		out:     f.out,
+		drawn:   f.prefix == "",
 	}
+	p.options.Keys = keys
+	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
 	if f.trials != 1 && !inRounds {
 		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
 			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)}
 	}
-	if f.keep && (len(points)*f.trials != 1 || server.target == nil) {
+	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
 		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: " +
 			"give --redis URL, and one strategy, one mix and one trial")}
 	}
@@ -272,13 +271,15 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 		o.Subject = p.specs[point.Spec()]
 		o.Sites = make([]bench.Site, max(1, point.Markets))
 		err := o.Validate(point)
-		var wrong *bench.PointError
-		if !errors.As(err, &wrong) && err != nil {
+		if wrong, is := errors.AsType[*bench.PointError](err); is {
+			about := point.Name() + ": " + wrong.Field
+			if flags.Changed(wrong.Field) {
+				about = "--" + wrong.Field
+			}
+			err = usageError{fmt.Errorf("%s: %s", about, wrong.Why)}
+		}
+		if err != nil {
 			return err
-		} else if err != nil && flags.Changed(wrong.Field) {
-			return usageError{fmt.Errorf("--%s: %s", wrong.Field, wrong.Why)}
-		} else if err != nil {
-			return usageError{fmt.Errorf("%s: %s: %s", point.Name(), wrong.Field, wrong.Why)}
 		}
 	}
 	return nil
@@ -290,12 +291,11 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
 	}
-	var id [4]byte
-	rand.Read(id[:])
+	form := "marketsim:{%08x}:"
 	if slices.ContainsFunc(points, func(p result.Point) bool { return p.Markets > 1 }) {
-		return market.NewKeys("marketsim:" + hex.EncodeToString(id[:]) + ":")
+		form = "marketsim:%08x:"
 	}
-	return market.NewKeys("marketsim:{" + hex.EncodeToString(id[:]) + "}:")
+	return market.NewKeys(fmt.Sprintf(form, rand.Uint32()))
 }
 
 // drawnPrefix matches those prefixes and no other program's.
@@ -312,28 +312,23 @@ func (f *rowFlags) parseMargin() (float64, error) {
 	return percent / 100, nil
 }
 
-// comparing makes the plan one that compares its strategies at each place: it sets the margin, and the rounds where
-// they were not given, and refuses too few for verdicts on all pairs.
-func (f *rowFlags) comparing(cmd *cobra.Command, points []result.Point, axes []result.Axis) (*plan, error) {
+// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	margin, err := f.parseMargin()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	asked := result.Config{Points: points, Axes: axes}
-	pairs := len(compare.Pairs(asked)) * len(asked.Places())
+	config.Margin = &margin
+	pairs := len(compare.Pairs(*config)) * len(config.Places())
 	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
 	switch {
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)
 	case f.trials < fewest:
-		return nil, usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
+		return usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
 			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
 	}
-	p, err := f.plan(cmd, points)
-	if err == nil {
-		p.config.Margin, p.config.Axes = &margin, axes
-	}
-	return p, err
+	return nil
 }
 
 // ahead says how many rows there are, and how long they take besides being stocked, audited and removed.
@@ -350,8 +345,7 @@ func (p *plan) ahead() string {
 // unsafeInNames is what is not wanted in the name of a folder.
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
 
-// historyOf is the folder for the history of a point in a round: the one that was asked for if no other row is run,
-// else one in it. It is empty if none was.
+// historyOf is the folder for the history of a point in a round, below the one asked for if there are several rows.
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History
 	if dir != "" && p.config.Trials > 1 {

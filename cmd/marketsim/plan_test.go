@@ -133,7 +133,7 @@ func TestComparedRounds(t *testing.T) {
 		}
 		f, cmd := planOf(t, func(f *rowFlags, cmd *cobra.Command) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
-			f.addOutput(cmd.Flags())
+			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
 		names, err := subjects(slices.Repeat([]string{"fine"}, c.strategies))
 		if err != nil {
@@ -143,7 +143,7 @@ func TestComparedRounds(t *testing.T) {
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})
 		}
-		p, err := f.comparing(cmd, points, nil)
+		p, err := f.plan(cmd, points)
 		planned := err == nil && p.config.Trials == c.want && *p.config.Margin == 0.05
 		switch {
 		case c.want == 0 && !isUsage(err):

@@ -21,7 +21,6 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// reportFlags are those of the command report.
 type reportFlags struct {
 	out          output
 	file, figure string
@@ -79,7 +78,6 @@ func (f reportFlags) report(p *program, paths []string) error {
 	return nil
 }
 
-// drawFigure draws the figure that is named.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	if r, ok := all[0].drawing.(*verify.Explorations); ok && len(all) == 1 {
 		return f.drawSchedule(w, r)
@@ -124,7 +122,6 @@ func (f reportFlags) drawSchedule(w io.Writer, r *verify.Explorations) error {
 	return usageError{errors.New("--figure: " + strategies.UnknownName("scheme with a schedule", f.figure, names))}
 }
 
-// load reads stored results from files and folders.
 func load(paths []string) (all []named, err error) {
 	for _, path := range paths {
 		files, err := resultFiles(path)
@@ -166,13 +163,8 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, faults have findings. A path may
-// be that of its folder.
+// loadFile reads a stored result, whose kind its content tells: a run has rows, faults have findings.
 func loadFile(path string) (named, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		path = filepath.Join(path, runFile)
-	}
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {
 		return named{}, err

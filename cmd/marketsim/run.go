@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
 )
 
 func newRun(p *program) *cobra.Command {
@@ -26,23 +27,20 @@ Without --rate a buyer orders as soon as its last order is done; with it, orders
 		f.addLoad(flags)
 		flags.StringSliceVar(&f.rates, "rate", nil,
 			"`orders` a second that fall due whether or not a buyer is free, as in 500,2.5k")
-		flags.DurationVar(&f.slo, "slo", 0, "`time` after which an order at a --rate is late")
+		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, bench.DefaultDuration, bench.DefaultWarmup, 1)
-		flags.StringVar(&f.history, "history", "", "`folder` into which every operation is recorded, for 'marketsim check'")
-		flags.BoolVar(&f.keep, "keep", false, "leave the market on the server")
+		flags.StringVar(&f.options.History, "history", "",
+			"`folder` into which every operation is recorded, for 'marketsim check'")
+		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
 	})
 	_ = cmd.MarkFlagRequired("strategy")
-	return f.measures(p, cmd, func([]string) (*plan, error) {
+	return f.measures(p, cmd, func([]string) ([]result.Point, error) {
 		names, err := subjects(f.strategies)
 		if err != nil {
 			return nil, err
 		}
-		points, err := f.points(cmd, names)
-		if err != nil {
-			return nil, err
-		}
-		return f.plan(cmd, points)
+		return f.points(cmd, names)
 	})
 }

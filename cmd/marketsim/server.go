@@ -26,7 +26,6 @@ type serverFlags struct {
 	redlock, zookeeper, etcd  []string
 }
 
-// add adds the flags of the user's server.
 func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "redis", "",
 		"`URL` of your server or of a node of your cluster: redis://, rediss://, unix:// (default $REDIS_URL)")
@@ -48,15 +47,13 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. The embedded one always can, so that a cluster is
-// started only for who asks for it.
+// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for.
 func starters() []backend.Starter {
 	return []backend.Starter{
 		backend.Local{}, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}, embedded.Starter{}, servers.ClusterStarter{},
 	}
 }
 
-// private are the names of the backends that marketsim starts.
 func private() (names []string) {
 	for _, s := range starters() {
 		names = append(names, string(s.Name()))
@@ -64,7 +61,6 @@ func private() (names []string) {
 	return names
 }
 
-// A serverPlan is the servers that were asked for.
 type serverPlan struct {
 	choice backend.Name    // empty: the first that works
 	target *backend.Target // the user's server; nil: a private one
@@ -113,8 +109,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	return s, nil
 }
 
-// again is the clean command for the same server. The password is not in it: where it was in the URL, it has to be in
-// REDIS_PASSWORD.
+// again is the clean command for the same server, without the password: one from the URL has to be in REDIS_PASSWORD.
 func (f serverFlags) again(from string, target backend.Target) string {
 	words := []string{"marketsim clean"}
 	if target.Password != "" && f.passwordFile == "" && target.Password != os.Getenv("REDIS_PASSWORD") {
@@ -142,7 +137,6 @@ func (f serverFlags) again(from string, target backend.Target) string {
 // clean is the command that removes what is left under a prefix on the user's server, to be pasted.
 func (s serverPlan) clean(prefix string) string { return s.again + " --prefix " + quote(prefix) }
 
-// masters parses --redlock.
 func (f serverFlags) masters() (targets []backend.Target, err error) {
 	for _, url := range f.redlock {
 		t, err := backend.ParseURL(url)

@@ -38,8 +38,8 @@ func newSweep(p *program) *cobra.Command {
 		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0) // short rows, because there are many of them
 	})
 	_ = errors.Join(cmd.MarkFlagRequired("strategy"), cmd.MarkFlagRequired("axis"))
-	return f.measures(p, cmd, func([]string) (*plan, error) {
-		axes, err := sweep.ParseAxes(texts)
+	return f.measures(p, cmd, func([]string) (_ []result.Point, err error) {
+		f.axes, err = sweep.ParseAxes(texts)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--axis: %w", err)}
 		}
@@ -47,17 +47,17 @@ func newSweep(p *program) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		base, err := f.base(cmd, axes)
+		base, err := f.base(cmd)
 		if err != nil {
 			return nil, err
 		}
-		return f.comparing(cmd, sweep.Expand(base, names, axes), axes)
+		return sweep.Expand(base, names, f.axes), nil
 	})
 }
 
 // base is the point from which the axes go. What is an axis has no flag.
-func (f *rowFlags) base(cmd *cobra.Command, axes []result.Axis) (result.Point, error) {
-	for _, axis := range axes {
+func (f *rowFlags) base(cmd *cobra.Command) (result.Point, error) {
+	for _, axis := range f.axes {
 		flag := string(axis.Name)
 		if axis.Name == result.Clients {
 			flag = "mix"

@@ -6,9 +6,12 @@
 package reference
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,29 +41,47 @@ type Row struct {
 	Bought  Value
 	Retries Value // of purchases
 	WaitMS  Value // mean wait for a purchase, in milliseconds
-
-	Confirmed string // the cells that a second copy of the text confirms, in words
 }
 
 // Value is a printed number.
 type Value struct {
-	Text   string // as printed, without thousands separators: "27000", "<200"
 	Number float64
 	Below  bool // printed as <Number: an upper bound, not the number
 }
 
-// Published returns every published row, in the order of published.csv.
-func Published() ([]Row, error) { return parse(published) }
+// Tables returns the names of the book's tables, in its order.
+func Tables() []string { return []string{"6-1", "6-2", "6-3"} }
 
-func parse(text string) ([]Row, error) {
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("published.csv: %w", err)
+// Rows returns the nine rows of the book's tables, each once and in book order.
+func Rows() ([]Row, error) {
+	rows, err := parse(published)
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.Source != Book }), err
+}
+
+// Table returns the rows that the book shows in a table, in the order in which it shows them: by mix, so that the
+// ways of locking stand below one another. An error says which tables there are.
+func Table(name string) ([]Row, error) {
+	if !slices.Contains(Tables(), name) {
+		return nil, fmt.Errorf("unknown table %q: the book has %s", name, strings.Join(Tables(), ", "))
 	}
-	if len(records) == 0 || strings.Join(records[0], ",") != columns {
+	rows, err := Rows()
+	// A table repeats the rows of those before it, and adds a way of locking.
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Table > name })
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Listers, b.Listers), cmp.Compare(a.Buyers, b.Buyers))
+	})
+	return rows, err
+}
+
+// parse reads all published rows, in the order of the file.
+func parse(text string) (rows []Row, err error) {
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("published.csv: %w", err)
+	case len(records) == 0 || strings.Join(records[0], ",") != columns:
 		return nil, fmt.Errorf("published.csv: want the header %s", columns)
 	}
-	rows := make([]Row, 0, len(records)-1)
 	for i, rec := range records[1:] {
 		row, err := parseRow(rec)
 		if err != nil {
@@ -71,39 +92,31 @@ func parse(text string) ([]Row, error) {
 	return rows, nil
 }
 
-func parseRow(rec []string) (Row, error) {
-	row := Row{Source: rec[0], Table: rec[1], Locking: rec[5], Confirmed: rec[10]}
-	for _, f := range []struct {
-		to   *int
-		text string
-	}{{&row.Seconds, rec[2]}, {&row.Listers, rec[3]}, {&row.Buyers, rec[4]}} {
-		n, err := strconv.Atoi(f.text)
-		if err != nil {
-			return Row{}, err
+func parseRow(rec []string) (row Row, err error) {
+	number := func(text string, least uint64) uint64 {
+		n, wrong := strconv.ParseUint(text, 10, 31)
+		if wrong == nil && n < least {
+			wrong = fmt.Errorf("%d is below %d", n, least)
 		}
-		if n <= 0 {
-			return Row{}, fmt.Errorf("%d is not positive", n)
-		}
-		*f.to = n
+		err = errors.Join(err, wrong)
+		return n
 	}
-	for _, f := range []struct {
-		to   *Value
-		text string
-	}{{&row.Listed, rec[6]}, {&row.Bought, rec[7]}, {&row.Retries, rec[8]}, {&row.WaitMS, rec[9]}} {
-		v, err := parseValue(f.text)
-		if err != nil {
-			return Row{}, err
-		}
-		*f.to = v
+	positive := func(text string) int { return int(number(text, 1)) }
+	value := func(text string) Value {
+		digits, below := strings.CutPrefix(text, "<")
+		return Value{float64(number(digits, 0)), below}
 	}
-	return row, nil
-}
-
-func parseValue(text string) (Value, error) {
-	digits, below := strings.CutPrefix(text, "<")
-	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil {
-		return Value{}, fmt.Errorf("value %q: %w", text, err)
+	row = Row{
+		Source:  rec[0],
+		Table:   rec[1],
+		Seconds: positive(rec[2]),
+		Listers: positive(rec[3]),
+		Buyers:  positive(rec[4]),
+		Locking: rec[5],
+		Listed:  value(rec[6]),
+		Bought:  value(rec[7]),
+		Retries: value(rec[8]),
+		WaitMS:  value(rec[9]),
 	}
-	return Value{Text: text, Number: float64(n), Below: below}, nil
+	return row, err
 }

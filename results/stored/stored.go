@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -26,18 +27,16 @@ const (
 
 // Check refuses what is no status.
 func (s Status) Check() error {
-	switch s {
-	case Complete, Incomplete, Interrupted:
-		return nil
+	if !slices.Contains([]Status{Complete, Incomplete, Interrupted}, s) {
+		return fmt.Errorf("unknown status %q", string(s))
 	}
-	return fmt.Errorf("unknown status %q", string(s))
+	return nil
 }
 
 // MaxBytes is how many bytes a stored result has at most.
 const MaxBytes = 192 << 20
 
-// Open opens a file in which something is stored, of at most so many bytes. It refuses what is no regular file: a pipe
-// or a device may have no end.
+// Open opens a stored file of at most so many bytes. It refuses what is no regular file: a pipe may have no end.
 func Open(path string, most int64) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
