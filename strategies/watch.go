@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -85,11 +86,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
 		if env.Params.Text(gateParam) == gateLocal {
-			shared, err := env.Process.Share("gate "+env.Keys.Prefix(), func() (io.Closer, error) { return make(gate, 1), nil })
-			if err != nil {
-				return nil, nil, err
-			}
-			w.gate = shared.(gate)
+			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), func() gate { return make(gate, 1) })
 		}
 		return purchaser{env.Keys, w.do}, nil, nil
 	}

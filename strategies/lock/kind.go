@@ -168,21 +168,16 @@ type Process struct {
 }
 
 // Share returns the value that an earlier call made for key. The first call makes it with create.
-func (p *Process) Share(key string, create func() (io.Closer, error)) (io.Closer, error) {
+func Share[T io.Closer](p *Process, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c, ok := p.shared[key]; ok {
-		return c, nil
-	}
-	c, err := create()
-	if err != nil {
-		return nil, err
-	}
 	if p.shared == nil {
 		p.shared = map[string]io.Closer{}
 	}
-	p.shared[key] = c
-	return c, nil
+	if p.shared[key] == nil {
+		p.shared[key] = create()
+	}
+	return p.shared[key].(T)
 }
 
 // Close closes everything that is shared. Call it after every Locker has been closed.

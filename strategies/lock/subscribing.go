@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -17,10 +16,15 @@ import (
 
 // subscribing completes the kind of a lock whose waiters are notified: a message tells them when to try again.
 func subscribing(k Kind, fill func(*hold)) Kind {
-	return opening(k, func(l *locker) (err error) {
+	return opening(k, func(l *locker) error {
 		l.fill = fill
-		l.hub, l.close, err = openHub(l.env)
-		return err
+		process := l.env.Process
+		if process == nil { // the worker is alone in it
+			process = &Process{}
+			l.close = process.Close
+		}
+		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.Dial) })
+		return nil
 	})
 }
 
@@ -62,19 +66,6 @@ type hub struct {
 	started bool
 	refused error                // why the server does not let it subscribe
 	waiters map[string][]*waiter // of each channel, in order of arrival
-}
-
-// openHub returns the hub of the worker's process. If the worker is alone, it also returns what closes the hub.
-func openHub(env Env) (*hub, func() error, error) {
-	if env.Process == nil {
-		h := newHub(env.Dial)
-		return h, h.Close, nil
-	}
-	shared, err := env.Process.Share("subscription", func() (io.Closer, error) { return newHub(env.Dial), nil })
-	if err != nil {
-		return nil, nil, err
-	}
-	return shared.(*hub), nil, nil
 }
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
