@@ -1,11 +1,11 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -27,37 +27,38 @@ type reader struct {
 	accounts int
 }
 
-// readItems calls see with where each item lies.
+// readItems calls see with where each item lies, which may come twice.
 func (r reader) readItems(ctx context.Context, see func(found)) error {
 	for user := UserID(1); user <= UserID(r.accounts); user++ {
 		if err := r.readInventory(ctx, user, see); err != nil {
 			return err
 		}
 	}
-	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
-		return r.rdb.ZScan(ctx, r.keys.Market(), cursor, "", chunk)
-	}, 2, func(listing []string) {
-		id, seller, err := ParseMember(listing[0])
-		price, priceErr := strconv.ParseFloat(listing[1], 64)
+	listings := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk).Iterator()
+	for listings.Next(ctx) {
+		id, seller, err := ParseMember(listings.Val())
+		listings.Next(ctx) // the score
+		price, priceErr := strconv.ParseFloat(listings.Val(), 64)
+		f := found{item: id, owner: seller, listed: true, price: price}
 		if err := errors.Join(err, priceErr); err != nil {
-			see(found{damage: err.Error()})
-			return
+			f = found{damage: err.Error()}
 		}
-		see(found{item: id, owner: seller, listed: true, price: price})
-	})
+		see(f)
+	}
+	return cmp.Or(listings.Err(), ctx.Err())
 }
 
 func (r reader) readInventory(ctx context.Context, user UserID, see func(found)) error {
-	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
-		return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
-	}, 1, func(item []string) {
-		id, err := strconv.ParseInt(item[0], 10, 64)
+	items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
+	for items.Next(ctx) {
+		id, err := strconv.ParseInt(items.Val(), 10, 64)
+		f := found{item: ItemID(id), owner: user}
 		if err != nil {
-			see(found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, item[0])})
-			return
+			f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
 		}
-		see(found{item: ItemID(id), owner: user})
-	})
+		see(f)
+	}
+	return cmp.Or(items.Err(), ctx.Err())
 }
 
 // readFunds calls see with the coins in each account, or why they are not readable there.
@@ -79,23 +80,6 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 		}
 	}
 	return nil
-}
-
-// scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
-func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, see func([]string)) error {
-	for cursor := uint64(0); ; {
-		elements, next, err := page(cursor).Result()
-		if err != nil {
-			return err
-		}
-		for element := range slices.Chunk(elements, n) {
-			see(element)
-		}
-		cursor = next
-		if cursor == 0 {
-			return ctx.Err()
-		}
-	}
 }
 
 // Snapshot is the whole state of a small market, for comparing two of them.

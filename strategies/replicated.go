@@ -35,23 +35,21 @@ type replicated struct {
 // List implements market.Purchaser.
 func (r replicated) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	receipt, err := r.Purchaser.List(ctx, l)
-	if err != nil {
-		return receipt, err
-	}
-	return receipt, r.wait(ctx)
+	return receipt, r.wait(ctx, err)
 }
 
 // Purchase implements market.Purchaser.
 func (r replicated) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	receipt, err := r.Purchaser.Purchase(ctx, o)
-	if err != nil {
-		return receipt, err
-	}
-	return receipt, r.wait(ctx)
+	return receipt, r.wait(ctx, err)
 }
 
-// wait returns an error that leaves the outcome unknown if too few replicas have what was written.
-func (r replicated) wait(ctx context.Context) error {
+// wait returns the error of an operation. Of one without, it returns an error that leaves the outcome unknown if too
+// few replicas have what was written.
+func (r replicated) wait(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
 	got, err := r.rdb.Wait(ctx, r.n, replicasTimeout).Result()
 	if err != nil {
 		return fmt.Errorf("wait for %d replicas: %w", r.n, err)
@@ -64,7 +62,7 @@ func (r replicated) wait(ctx context.Context) error {
 
 // checkReplicas returns backend.ErrUnavailable, wrapped, if too few replicas answer.
 func checkReplicas(ctx context.Context, rdb *redis.Client, n int) error {
-	err := replicated{rdb: rdb, n: n}.wait(ctx)
+	err := replicated{rdb: rdb, n: n}.wait(ctx, nil)
 	if err == nil {
 		return nil
 	}

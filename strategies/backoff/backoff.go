@@ -34,14 +34,11 @@ var (
 	TriesParam  = param.CountOr("tries", "any", 1, "how often it is tried at most")
 )
 
-// ErrKind is returned by Check for parameters that do not go together.
-var ErrKind = errors.New("jitter is a part of backoff=full and backoff=decorrelated already: leave it out")
-
 // Check refuses parameters that are each valid but do not go together.
 func Check(v param.Values) error {
 	switch kind := v.Text(KindParam); {
 	case v.Fraction(JitterParam) > 0 && (kind == Full || kind == Decorrelated):
-		return ErrKind
+		return errors.New("jitter is a part of backoff=full and backoff=decorrelated already: leave it out")
 	case kind == None && v.Text(CapParam) != CapParam.Default:
 		return errors.New("cap bounds a wait that grows: add backoff=exp, full or decorrelated")
 	}
