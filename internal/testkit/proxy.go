@@ -18,7 +18,7 @@ type Proxy struct {
 // StartProxy starts a proxy before a server for the length of the test.
 func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 	t.Helper()
-	p := closed(t)(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
+	p := started[*wire.Proxy](t, "redis")(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
 	return &Proxy{Proxy: p, server: backend.NewServer(s.Name, s.Target.Through(p.Addr()), "proxy of "+s.Detail, nil)}
 }
 
@@ -48,7 +48,7 @@ func StartProxies(t testing.TB, servers []string) Proxies {
 	t.Helper()
 	var all Proxies
 	for _, addr := range servers {
-		all = append(all, closed(t)(wire.Start(addr)))
+		all = append(all, started[*wire.Proxy](t, "redis")(wire.Start(addr)))
 	}
 	return all
 }
@@ -66,21 +66,5 @@ func (p Proxies) Addrs() []string {
 func (p Proxies) Disconnect() {
 	for _, one := range p {
 		one.Disconnect()
-	}
-}
-
-// closed closes a proxy at the end of the test.
-func closed(t testing.TB) func(*wire.Proxy, error) *wire.Proxy {
-	return func(p *wire.Proxy, err error) *wire.Proxy {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := p.Close(); err != nil {
-				t.Errorf("closing the proxy: %v", err)
-			}
-		})
-		return p
 	}
 }

@@ -12,33 +12,25 @@ import (
 // Masters starts n independent Redis masters for the length of the test. It needs "redis", see [Require].
 func Masters(t testing.TB, n int) servers.Redises {
 	t.Helper()
-	m, err := servers.StartMasters(t.Context(), n)
-	endWith(t, "redis", m, err)
-	return m
+	return started[servers.Redises](t, "redis")(servers.StartMasters(t.Context(), n))
 }
 
 // Cluster starts a Redis Cluster for the length of the test. It needs "redis", see [Require].
 func Cluster(t testing.TB) *servers.Cluster {
 	t.Helper()
-	c, err := servers.StartCluster(t.Context())
-	endWith(t, "redis", c, err)
-	return c
+	return started[*servers.Cluster](t, "redis")(servers.StartCluster(t.Context()))
 }
 
 // ZooKeeper starts n servers of ZooKeeper for the length of the test. It needs "zookeeper", see [Require].
 func ZooKeeper(t testing.TB, n int) *servers.Ensemble {
 	t.Helper()
-	e, err := servers.StartZooKeeper(t.Context(), n)
-	endWith(t, "zookeeper", e, err)
-	return e
+	return started[*servers.Ensemble](t, "zookeeper")(servers.StartZooKeeper(t.Context(), n))
 }
 
 // Etcd starts an etcd of n members for the length of the test. It needs "etcd", see [Require].
 func Etcd(t testing.TB, n int) *servers.Ensemble {
 	t.Helper()
-	e, err := servers.StartEtcd(t.Context(), n)
-	endWith(t, "etcd", e, err)
-	return e
+	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
 }
 
 // Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
@@ -56,18 +48,22 @@ func Has(name string) bool {
 	return err == nil || Required(name)
 }
 
-// endWith closes what was started at the end of the test, or ends the test with the error of starting it.
-func endWith(t testing.TB, name string, started io.Closer, err error) {
-	t.Helper()
-	if errors.Is(err, backend.ErrUnavailable) {
-		Require(t, name, err.Error())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := started.Close(); err != nil {
-			t.Errorf("closing the servers: %v", err)
+// started closes what was started at the end of the test, or ends the test with the error of starting it. Where this
+// machine lacks it, the test needs name.
+func started[T io.Closer](t testing.TB, name string) func(T, error) T {
+	return func(s T, err error) T {
+		t.Helper()
+		if errors.Is(err, backend.ErrUnavailable) {
+			Require(t, name, err.Error())
 		}
-	})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("closing what was started: %v", err)
+			}
+		})
+		return s
+	}
 }

@@ -52,13 +52,11 @@ func Embedded(t testing.TB) *backend.Server {
 // needs "redis", or "docker" for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
-	s, err := starter.Start(t.Context())
 	name := "redis"
 	if starter.Name() == backend.NameContainer {
 		name = "docker"
 	}
-	endWith(t, name, s, err)
-	return s
+	return started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
 // Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
@@ -139,26 +137,21 @@ func MaxParallel(n int) {
 // client is closed, and ends by itself.
 func VerifyNoLeaks(m *testing.M) {
 	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(patient{m, redials}, redials)
+	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
+	for code == 0 && goleak.Find(redials) != nil && time.Now().Before(deadline) {
+	}
+	goleak.VerifyTestMain(code, redials)
 }
 
 // answersWithin is how long a server may take to answer a test.
 const answersWithin = 30 * time.Second
 
-// endsWithin is how long goroutines may take to end after the tests. It passes only if one does not.
+// endsWithin is how long goroutines may take to end after the tests, on a busy machine: goleak waits for half a second.
+// It passes only if one does not.
 const endsWithin = 30 * time.Second
 
-// patient gives goroutines the time to end that a busy machine takes: goleak waits for half a second.
-type patient struct {
-	*testing.M
-	ignored goleak.Option
-}
+// ran is the exit code of tests that have run.
+type ran int
 
 // Run implements goleak.TestingM.
-func (p patient) Run() int {
-	code := p.M.Run()
-	deadline := time.Now().Add(endsWithin)
-	for code == 0 && goleak.Find(p.ignored) != nil && time.Now().Before(deadline) {
-	}
-	return code
-}
+func (r ran) Run() int { return int(r) }
