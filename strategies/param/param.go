@@ -122,19 +122,19 @@ func Fraction(name, summary string) Param {
 type Values map[string]string
 
 // parsed panics if p is a parameter of another kind: values are checked when a spec is parsed.
-func parsed[T any](v Values, p Param, parse func(string) (T, error)) T {
+func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)) T {
 	value, err := parse(v.Text(p))
 	if err != nil {
-		panic(fmt.Sprintf("param %s is of another kind: %v", p.Name, err))
+		panic(fmt.Sprintf("param %s is not a %s: %v", p.Name, what, err))
 	}
 	return value
 }
 
 // Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
-func (v Values) Duration(p Param) time.Duration { return parsed(v, p, time.ParseDuration) }
+func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
 
 // Count returns the value of a parameter made by Count. It panics if p is not such a parameter.
-func (v Values) Count(p Param) int { return parsed(v, p, strconv.Atoi) }
+func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
 
 // CountOr returns the value of a parameter made by CountOr, false if it is the word.
 func (v Values) CountOr(p Param) (int, bool) {
@@ -146,7 +146,7 @@ func (v Values) CountOr(p Param) (int, bool) {
 
 // Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
 func (v Values) Fraction(p Param) float64 {
-	return parsed(v, p, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
+	return parsed(v, p, "number", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }
 
 // Text returns the value of a parameter in normal form.
