@@ -129,7 +129,7 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 		}
 		if w.Params.Text(backoff.KindParam) != backoff.None {
 			w.Steps.At(ctx, step.Waiting)
-			if err := sleep(ctx, wait); err != nil {
+			if err := backoff.Sleep(ctx, wait, nil); err != nil {
 				return r, beforeWrite(err)
 			}
 			r.Thrown = time.Since(start)

@@ -187,15 +187,8 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 // Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
 // or "etcd". It is true of all that is Required, so that the test fails where it is missing.
 func Has(name string) bool {
-	var err error
-	switch name {
-	case "zookeeper":
-		_, err = servers.FindZooKeeper()
-	case "etcd":
-		_, err = servers.FindEtcd()
-	default:
-		panic("testkit.Has: unknown server " + name)
-	}
+	find := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
+	_, err := find[name]()
 	return err == nil || Required(name)
 }
 

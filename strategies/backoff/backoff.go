@@ -8,6 +8,7 @@
 package backoff
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -110,6 +111,18 @@ func (w *Waits) Next() (time.Duration, bool) {
 	}
 	part := time.Duration(w.jitter * float64(w.last))
 	return between(w.last-part, w.last+part), true
+}
+
+// Sleep returns when d has passed or it is woken; nil: nobody wakes it. It returns ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // between is a random time, both ends included.

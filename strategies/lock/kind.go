@@ -192,14 +192,11 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// wakesByPoll is Kind.Wakes of a lock whose waiters try again.
-const wakesByPoll = "poll"
-
 // Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
 // backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
 // number of them. Its Lockers wait as [Retries] says.
 func Polls(k Kind) Kind {
-	k.Wakes = wakesByPoll
+	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
 	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
 	added = slices.DeleteFunc(added, func(p param.Param) bool {

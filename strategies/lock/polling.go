@@ -179,7 +179,6 @@ type locker struct {
 	hub        *hub             // notifies waiters; nil: they poll
 	in         map[string]*stay // where this worker can enter again, by key
 	close      func() error     // closes what this lock has besides; nil: nothing
-	timer      *time.Timer
 }
 
 // Promises implements Locker.
@@ -278,7 +277,7 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 		wait, err := l.Next(ctx)
 		switch {
 		case err == nil && w == nil:
-			err = l.sleep(ctx, wait, nil)
+			err = backoff.Sleep(ctx, wait, nil)
 		case err == nil:
 			err = l.notified(ctx, w, h.again)
 		}
@@ -288,25 +287,6 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// sleep returns when d has passed or the worker is woken. It returns ctx's error when ctx ended first. woken may be
-// nil.
-func (l *locker) sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
-	if l.timer == nil {
-		l.timer = time.NewTimer(d)
-	} else {
-		l.timer.Reset(d)
-	}
-	defer l.timer.Stop()
-	select {
-	case <-l.timer.C:
-		return nil
-	case <-woken:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/backoff"
 )
 
 // subscribing completes the kind of a lock whose waiters are notified: a message tells them when to try again.
@@ -32,7 +34,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 // messages.
 func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
 	w.listen()
-	if err := l.sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
+	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
 		return err
 	}
 	l.hub.mu.Lock()
@@ -111,7 +113,7 @@ func (w *waiter) listen() {
 		w.hub.started = true
 		w.hub.done.Go(w.hub.run)
 	}
-	signal(w.hub.changed)
+	wire.Signal(w.hub.changed)
 }
 
 // leave removes the waiter. If it did not take the lock, a message may have reached it in vain: it wakes another.
@@ -123,27 +125,17 @@ func (w *waiter) leave(taken bool) {
 	h.waiters[w.channel] = rest
 	if len(rest) == 0 {
 		delete(h.waiters, w.channel)
-		signal(h.changed)
+		wire.Signal(h.changed)
 	}
 	if !taken {
 		h.wakeOne(w.channel)
 	}
 }
 
-// signal puts a value into a channel that holds one, and reports whether there was none.
-func signal(c chan struct{}) bool {
-	select {
-	case c <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // wakeOne wakes the first waiter at a channel that has not been woken yet.
 func (h *hub) wakeOne(channel string) {
 	for _, w := range h.waiters[channel] {
-		if signal(w.woken) {
+		if wire.Signal(w.woken) {
 			return
 		}
 	}
@@ -158,7 +150,7 @@ func (h *hub) receive(message any) {
 		if m.Kind == "subscribe" {
 			h.refused = nil
 			for _, w := range h.waiters[m.Channel] {
-				signal(w.woken)
+				wire.Signal(w.woken)
 			}
 		}
 	case *redis.Message:
@@ -168,7 +160,7 @@ func (h *hub) receive(message any) {
 		}
 		for _, w := range h.waiters[m.Channel] {
 			if w.token == m.Payload {
-				signal(w.woken)
+				wire.Signal(w.woken)
 			}
 		}
 	}
@@ -181,7 +173,7 @@ func (h *hub) refuse(err error) {
 	h.refused = fmt.Errorf("subscribe: %w", err)
 	for _, waiters := range h.waiters {
 		for _, w := range waiters {
-			signal(w.woken)
+			wire.Signal(w.woken)
 		}
 	}
 }
