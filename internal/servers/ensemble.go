@@ -119,8 +119,11 @@ func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	return leader, err
 }
 
-// Close ends all servers and removes their folders.
+// Close ends all servers and removes their folders. Of a nil Ensemble there are none.
 func (e *Ensemble) Close() error {
+	if e == nil {
+		return nil
+	}
 	return each(len(e.Members), func(i int) error { return e.Members[i].Close() })
 }
 

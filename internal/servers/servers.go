@@ -217,11 +217,5 @@ func tryMaster(ctx context.Context, target backend.Target) error {
 
 // Close ends what was started for the locks.
 func (l *Locks) Close() error {
-	err := l.PrivateMasters.Close()
-	for _, e := range []*Ensemble{l.PrivateZooKeeper, l.PrivateEtcd} {
-		if e != nil {
-			err = errors.Join(err, e.Close())
-		}
-	}
-	return err
+	return errors.Join(l.PrivateMasters.Close(), l.PrivateZooKeeper.Close(), l.PrivateEtcd.Close())
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -17,8 +18,9 @@ var errEnd = errors.New("the connection has passed all that it may")
 type conn struct {
 	proxy  *Proxy
 	client net.Conn
-	done   chan struct{} // closed when it is cut
-	ended  chan struct{} // closed when nothing of it runs any more
+	whole  context.Context // ends when it is cut
+	end    func()          // ends whole
+	ended  chan struct{}   // closed when nothing of it runs any more
 
 	// Guarded by proxy.mu until run has set them.
 	server   net.Conn
@@ -70,21 +72,14 @@ func (c *conn) cut() {
 	if c.isCut() {
 		return
 	}
-	close(c.done)
+	c.end()
 	c.client.Close()
 	if c.server != nil {
 		c.server.Close()
 	}
 }
 
-func (c *conn) isCut() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) isCut() bool { return c.whole.Err() != nil }
 
 // pieces reads what one side says, in any protocol.
 func pieces(from net.Conn) func() ([]byte, error) {
@@ -175,7 +170,7 @@ func (s *stream) await() bool {
 		}
 		select {
 		case <-changed:
-		case <-s.conn.done:
+		case <-s.conn.whole.Done():
 			return false
 		}
 	}
