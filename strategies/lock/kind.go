@@ -32,9 +32,8 @@ type Kind struct {
 	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
 	Keys func(key string) []string
 	// Needs is the servers that it needs besides the market's Redis.
-	Needs Need
-	// Commands are those that it sends with these parameters and that not every server has. Nil: none.
-	Commands func(param.Values) []Command
+	Needs    Need
+	Commands []Command // those that it sends with some parameters and that not every server has
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
 	// exclude each other.
 	Shares bool
@@ -59,10 +58,7 @@ func (k Kind) AllKeys(key string) []string {
 
 // NewerCommands are those that the lock sends with these parameters and that not every server has.
 func (k Kind) NewerCommands(v param.Values) []Command {
-	if k.Commands == nil {
-		return nil
-	}
-	return k.Commands(v)
+	return slices.DeleteFunc(slices.Clone(k.Commands), func(c Command) bool { return v.Text(c.of) != c.choice })
 }
 
 // PromisesOf is what the lock promises with these parameters.

@@ -55,10 +55,11 @@ func (h *hold) ttl() time.Duration { return h.env.Params.Duration(TTLParam) }
 // expiry is the TTL as SET and EXPIRE take it: in seconds, the unit that articles and books use, or in milliseconds if
 // it is not whole seconds, so that tests can be short.
 func (h *hold) expiry() (unit string, n int64) {
-	if ttl := h.ttl(); wholeSeconds(ttl) {
-		return "ex", int64(ttl / time.Second)
+	unit = "px"
+	if wholeSeconds(h.ttl()) {
+		unit = "ex"
 	}
-	return "px", h.ttl().Milliseconds()
+	return unit, h.when(unit)
 }
 
 func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }

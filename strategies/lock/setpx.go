@@ -55,7 +55,7 @@ func setPX() Kind {
 		},
 		Check:    checkSetPX,
 		Renews:   true,
-		Commands: setPXCommands,
+		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
@@ -88,19 +88,6 @@ var (
 		"what renews it, if it is renewed: a script that compares the token, or SET IFEQ (Redis 8.4, Valkey 8.1)",
 		byScript, byIfEq)
 )
-
-// setPXCommands are the commands that replace a script.
-func setPXCommands(v param.Values) (commands []Command) {
-	for choice, c := range map[string]Command{byDelEx: delEx, byDelIfEq: delIfEq} {
-		if v.Text(releaseParam) == choice {
-			commands = append(commands, c)
-		}
-	}
-	if v.Text(ifEqParam) == byIfEq {
-		commands = append(commands, setIfEq)
-	}
-	return commands
-}
 
 // checkSetPX refuses an expiry in seconds that is not whole seconds.
 func checkSetPX(v param.Values) error {
@@ -247,6 +234,9 @@ type Command struct {
 	// what is sent to try it: the command's word and what follows the key. It does nothing if there is no such key.
 	word  string
 	after []any
+	// It is sent where this parameter has this value.
+	of     param.Param
+	choice string
 }
 
 // Check tries the command on a key that does not exist, and leaves none. It returns backend.ErrUnavailable, wrapped, if
@@ -267,9 +257,9 @@ func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error
 	return fmt.Errorf("try %s: %w", c.Name, backend.Explain(err))
 }
 
-// Commands that locks send if they are told to.
+// Commands that set-px sends, in place of a script, if it is told to.
 var (
-	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}}
-	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}}
-	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}}
+	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}, ifEqParam, byIfEq}
+	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}, releaseParam, byDelEx}
+	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}, releaseParam, byDelIfEq}
 )
