@@ -233,15 +233,15 @@ func script(files ...string) *redis.Script {
 }
 
 // A Mutex is one acquisition of a lock in Redis by another module's code.
-type Mutex interface {
+type Mutex struct {
 	// Try makes one attempt. It returns ErrHeld if someone else has the lock. After any other error the lock may have been
 	// taken. It may be called again.
-	Try(ctx context.Context) error
+	Try func(context.Context) error
 	// Unlock releases the lock. It returns ErrLost if it was not held.
-	Unlock(ctx context.Context) error
+	Unlock func(context.Context) error
 	// Extend has the TTL begin again, over a connection beside the worker's own. It returns ErrLost if the lock was not
 	// held.
-	Extend(ctx context.Context, rdb *redis.Client) error
+	Extend func(context.Context, *redis.Client) error
 }
 
 // OfModule completes the kind of a lock that waits by trying again and is another module's code. begin begins an

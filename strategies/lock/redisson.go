@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"crypto/rand"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -92,7 +91,8 @@ func redissonHold(h *hold) {
 		h.again = time.Duration(left) * time.Millisecond
 		if left == 0 && watched {
 			endRenewals()
-			endRenewals = h.keepAlive(asked, life)
+			renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps) // it tells nobody of a loss
+			endRenewals = renewed.Abandon
 		}
 		return left == 0, nil
 	}
@@ -105,16 +105,4 @@ func redissonHold(h *hold) {
 	}
 	h.Abandon = func() { endRenewals() }
 	h.take = s.reentrantly
-}
-
-// keepAlive renews the lock after each third of its life, until it is lost, of which it tells nobody, or end is called.
-func (h *hold) keepAlive(asked time.Time, life time.Duration) (end func()) {
-	lease := h.Lease
-	noticed, cancel := context.WithCancelCause(context.Background())
-	var renewing sync.WaitGroup
-	renewing.Go(func() { renewUntil(noticed, cancel, &lease, asked, life/3, life, h.env.Steps) })
-	return func() {
-		cancel(context.Canceled)
-		renewing.Wait()
-	}
 }

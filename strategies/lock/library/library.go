@@ -48,36 +48,28 @@ func Redsync() lock.Kind {
 	}, true, func(env lock.Env, key, token string) lock.Mutex {
 		ttl := redsync.WithExpiry(env.Params.Duration(lock.TTLParam))
 		same := redsync.WithGenValueFunc(func() (string, error) { return token, nil })
-		library := redsync.New(goredis.NewPool(env.Redis))
-		return &redsyncMutex{library.NewMutex(key, ttl, same, redsync.WithValue(token)), ttl}
+		on := func(rdb *redis.Client) *redsync.Mutex {
+			return redsync.New(goredis.NewPool(rdb)).NewMutex(key, ttl, same, redsync.WithValue(token))
+		}
+		m := on(env.Redis)
+		return lock.Mutex{
+			Try: func(ctx context.Context) error {
+				err := m.TryLockContext(ctx)
+				if taken(err) {
+					return lock.ErrHeld
+				}
+				return err
+			},
+			Unlock: func(ctx context.Context) error {
+				_, err := m.UnlockContext(ctx)
+				return lost(err)
+			},
+			Extend: func(ctx context.Context, rdb *redis.Client) error {
+				_, err := on(rdb).ExtendContext(ctx)
+				return lost(err)
+			},
+		}
 	})
-}
-
-type redsyncMutex struct {
-	*redsync.Mutex
-	ttl redsync.Option
-}
-
-// Try implements lock.Mutex.
-func (m *redsyncMutex) Try(ctx context.Context) error {
-	err := m.TryLockContext(ctx)
-	if taken(err) {
-		return lock.ErrHeld
-	}
-	return err
-}
-
-// Unlock implements lock.Mutex.
-func (m *redsyncMutex) Unlock(ctx context.Context) error {
-	_, err := m.UnlockContext(ctx)
-	return lost(err)
-}
-
-// Extend implements lock.Mutex.
-func (m *redsyncMutex) Extend(ctx context.Context, rdb *redis.Client) error {
-	beside := redsync.New(goredis.NewPool(rdb)).NewMutex(m.Name(), redsync.WithValue(m.Value()), m.ttl)
-	_, err := beside.ExtendContext(ctx)
-	return lost(err)
 }
 
 // lost is ErrLost if the library's error says that the lock is another's or nobody's.
@@ -109,42 +101,35 @@ func Redislock() lock.Kind {
 		Promises: promises,
 		Params:   append(slices.Clone(params), lock.LostReplyParam),
 		Variants: []string{":lost-reply=released"},
-	}, false, func(env lock.Env, key, token string) lock.Mutex {
-		return &redislockMutex{redislock.New(env.Redis), key, token, env.Params.Duration(lock.TTLParam), nil}
-	})
+	}, false, obtained)
 }
 
-type redislockMutex struct {
-	client     *redislock.Client
-	key, token string
-	ttl        time.Duration
-	held       *redislock.Lock
-}
-
-// Try implements lock.Mutex.
-func (m *redislockMutex) Try(ctx context.Context) (err error) {
-	// The library gives a context without a deadline one of its own, the TTL. This deadline never comes first.
-	ctx, cancel := context.WithTimeout(ctx, time.Hour)
-	defer cancel()
-	m.held, err = m.client.Obtain(ctx, m.key, m.ttl, &redislock.Options{Token: m.token})
-	return instead(err, redislock.ErrNotObtained, lock.ErrHeld)
-}
-
-// Unlock implements lock.Mutex.
-func (m *redislockMutex) Unlock(ctx context.Context) error {
-	if m.held == nil { // the reply was lost; the library lets the holder of a token obtain the lock again
-		if err := m.Try(ctx); err != nil {
-			return instead(err, lock.ErrHeld, lock.ErrLost)
-		}
+func obtained(env lock.Env, key, token string) lock.Mutex {
+	client, ttl := redislock.New(env.Redis), env.Params.Duration(lock.TTLParam)
+	var held *redislock.Lock
+	try := func(ctx context.Context) (err error) {
+		// The library gives a context without a deadline one of its own, the TTL. This deadline never comes first.
+		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		held, err = client.Obtain(ctx, key, ttl, &redislock.Options{Token: token})
+		return instead(err, redislock.ErrNotObtained, lock.ErrHeld)
 	}
-	return instead(m.held.Release(ctx), redislock.ErrLockNotHeld, lock.ErrLost)
-}
-
-// Extend implements lock.Mutex.
-func (m *redislockMutex) Extend(ctx context.Context, rdb *redis.Client) error {
-	beside := *m.held
-	beside.Client = redislock.New(rdb)
-	return instead(beside.Refresh(ctx, m.ttl, nil), redislock.ErrNotObtained, lock.ErrLost)
+	return lock.Mutex{
+		Try: try,
+		Unlock: func(ctx context.Context) error {
+			if held == nil { // the reply was lost; the library lets the holder of a token obtain the lock again
+				if err := try(ctx); err != nil {
+					return instead(err, lock.ErrHeld, lock.ErrLost)
+				}
+			}
+			return instead(held.Release(ctx), redislock.ErrLockNotHeld, lock.ErrLost)
+		},
+		Extend: func(ctx context.Context, rdb *redis.Client) error {
+			beside := *held
+			beside.Client = redislock.New(rdb)
+			return instead(beside.Refresh(ctx, ttl, nil), redislock.ErrNotObtained, lock.ErrLost)
+		},
+	}
 }
 
 // instead is our error in place of one of the library's, and any other as it is.
