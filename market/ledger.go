@@ -30,6 +30,24 @@ type trade struct {
 	seller, buyer place // no buyer: it is a listing
 }
 
+// A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
+type place int32
+
+// from and to are the spots between which a trade moves its item.
+func (t trade) from() spot {
+	if t.buyer == 0 {
+		return spot{place: t.seller}
+	}
+	return spot{-t.seller, float64(t.price)}
+}
+
+func (t trade) to() spot {
+	if t.buyer == 0 {
+		return spot{-t.seller, float64(t.price)}
+	}
+	return spot{place: t.buyer}
+}
+
 // Minted notes a batch of BatchSize items; err is what Mint returned.
 func (l *Ledger) Minted(first ItemID, owner UserID, err error) {
 	if first > 0 {

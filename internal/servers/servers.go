@@ -75,31 +75,28 @@ func (r Redises) Close() error {
 
 // Targets says how to reach each, also those that were killed.
 func (r Redises) Targets() []backend.Target {
-	targets := make([]backend.Target, len(r))
-	for i, s := range r {
-		targets[i] = s.Target
-	}
-	return targets
+	return of(r, func(s *backend.Server) backend.Target { return s.Target })
 }
 
 // Addrs are the addresses of the servers, host:port, also of those that were killed.
 func (r Redises) Addrs() []string {
-	addrs := make([]string, len(r))
-	for i, s := range r {
-		addrs[i] = s.Target.Addr
+	return of(r, func(s *backend.Server) string { return s.Target.Addr })
+}
+
+// of is something of each.
+func of[T, V any](all []T, what func(T) V) []V {
+	each := make([]V, len(all))
+	for i, one := range all {
+		each[i] = what(one)
 	}
-	return addrs
+	return each
 }
 
 // Dialers connect to each of several masters, for lock.Servers: those of Targets, or a user's own.
 func Dialers(targets []backend.Target) []func(context.Context) (*redis.Client, error) {
-	dialers := make([]func(context.Context) (*redis.Client, error), len(targets))
-	for i, target := range targets {
-		dialers[i] = func(ctx context.Context) (*redis.Client, error) {
-			return backend.Client(backend.Dial(ctx, target))
-		}
-	}
-	return dialers
+	return of(targets, func(t backend.Target) func(context.Context) (*redis.Client, error) {
+		return func(ctx context.Context) (*redis.Client, error) { return backend.Client(backend.Dial(ctx, t)) }
+	})
 }
 
 const privateMasters = 5 // as in the description of Redlock

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -34,7 +35,8 @@ func (c *conn) run() {
 	}
 	nextUp, nextDown := c.nextPiece(), pieces(c.server)
 	if c.proxy.redis {
-		r := newRedis(c)
+		commands, replies := bufio.NewReaderSize(c.client, bufferSize), bufio.NewReaderSize(c.server, bufferSize)
+		r := &redis{conn: c, commands: commands, replies: replies}
 		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
 	var up sync.WaitGroup

@@ -148,12 +148,6 @@ type redis struct {
 	last              bool // the reply to the last command is to be lost
 }
 
-func newRedis(c *conn) *redis {
-	return &redis{
-		conn: c, commands: bufio.NewReaderSize(c.client, bufferSize), replies: bufio.NewReaderSize(c.server, bufferSize),
-	}
-}
-
 // nextCommand reads a command, and holds it where a trap says so.
 func (r *redis) nextCommand() ([]byte, error) {
 	if r.last {

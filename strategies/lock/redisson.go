@@ -71,10 +71,7 @@ var (
 
 func redissonHold(h *hold) {
 	h.channel = h.key + ":freed"
-	life, watched := h.env.Params.Duration(redissonTTLParam), h.env.Params.Text(leaseParam) == noLease
-	if !watched {
-		life = h.env.Params.Duration(leaseParam)
-	}
+	life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
 	h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
 	leave := func(ctx context.Context) *redis.Cmd {
 		return redissonRelease.Run(ctx, h.rdb, []string{h.key, released(h.key)}, h.token, life.Milliseconds(), h.channel,
@@ -89,7 +86,7 @@ func redissonHold(h *hold) {
 			return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error { return leave(ctx).Err() }))
 		}
 		h.again = time.Duration(left) * time.Millisecond
-		if left == 0 && watched {
+		if left == 0 && h.env.Params.Text(leaseParam) == noLease {
 			endRenewals()
 			renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps) // it tells nobody of a loss
 			endRenewals = renewed.Abandon

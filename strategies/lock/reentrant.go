@@ -313,10 +313,10 @@ type localRenewals struct {
 
 func (r *localRenewals) fill(h *hold) {
 	h.compared()
-	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	if h.env.Params.Text(renewByParam) == renewByXX {
-		renew = func(ctx context.Context) error { return h.setAgain(ctx, "xx") }
+		h.renewedBySet("xx")
 	}
+	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	h.Renew = nil
 	h.StillMine = func(ctx context.Context) (bool, error) {
 		err := h.mine(ctx, h.rdb)

@@ -130,7 +130,7 @@ func setPXHold(h *hold) {
 		h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
 	}
 	if v.Text(ifEqParam) == byIfEq {
-		h.Renew = func(ctx context.Context) error { return h.setAgain(ctx, "ifeq", h.token) }
+		h.renewedBySet("ifeq", h.token)
 	}
 	h.undo = h.Release
 	h.take = h.set
@@ -146,20 +146,17 @@ func (h *hold) set(ctx context.Context) (bool, error) {
 	expiry := h.env.Params.Text(expiryParam)
 	cmd := redis.NewStatusCmd(ctx, append(args, expiry, h.when(expiry))...)
 	err := h.rdb.Process(ctx, cmd)
-	var refused redis.Error
-	switch none := errors.Is(err, redis.Nil); {
-	case get && none:
-		return true, nil
-	case get && errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
-		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
-	case none:
-		return false, nil
-	case err != nil:
-		return false, err
-	case get:
-		return cmd.Val() == h.token, nil // it was sent twice
+	if !get {
+		return given(err)
 	}
-	return true, nil
+	var refused redis.Error
+	switch {
+	case errors.Is(err, redis.Nil):
+		return true, nil
+	case errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
+	}
+	return err == nil && cmd.Val() == h.token, err // its own token: it was sent twice
 }
 
 // when is the TTL as an argument after expiry, in the unit of that word.
@@ -176,18 +173,16 @@ func (h *hold) when(expiry string) int64 {
 	}
 }
 
-// setAgain is a renewal by SET under a condition.
-func (h *hold) setAgain(ctx context.Context, condition ...any) error {
-	rdb, err := h.background.Connection(ctx)
-	if err != nil {
-		return err
-	}
+// renewedBySet completes a lock that SET renews under a condition.
+func (h *hold) renewedBySet(condition ...any) {
 	args := slices.Concat([]any{"set", h.key, h.token}, condition, []any{"px", h.ttl().Milliseconds()})
-	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
-	if errors.Is(err, redis.Nil) {
-		return ErrLost
-	}
-	return err
+	h.renewedOver(func(ctx context.Context, rdb *redis.Client) error {
+		held, err := given(rdb.Process(ctx, redis.NewStatusCmd(ctx, args...)))
+		if err == nil && !held {
+			return ErrLost
+		}
+		return err
+	})
 }
 
 // fenced is set-px with a counter: the script that takes the lock increments a second key, which never
