@@ -6,9 +6,9 @@
 // (session, library).
 //
 // CONTRIBUTING.md says how a lock is added. The function of a Kind says how one acquisition takes the lock and what its
-// Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying again;
-// most locks do. [subscribing] does so for a lock whose waiters are notified (see queue and redisson). Lua scripts are
-// files beside the lock, embedded. Package locktest then checks each promise.
+// Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying
+// again; most locks do. [subscribing] does so for a lock whose waiters are notified (see queue and redisson). Lua
+// scripts are files beside the lock, embedded. Package locktest then checks each promise.
 package lock
 
 import (
