@@ -88,9 +88,6 @@ func (a *auditor) judgeAccounts(funds map[UserID]int64) {
 	}
 }
 
-// A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
-type place int32
-
 // A spot is a place, and the price at which the item is listed there.
 type spot struct {
 	place
@@ -102,21 +99,6 @@ func (s spot) String() string {
 		return fmt.Sprintf("inventory:%d", s.place)
 	}
 	return fmt.Sprintf("market: (seller %d, %v coins)", -s.place, s.price)
-}
-
-// from and to are the spots between which a trade moves its item.
-func (t trade) from() spot {
-	if t.buyer == 0 {
-		return spot{place: t.seller}
-	}
-	return spot{-t.seller, float64(t.price)}
-}
-
-func (t trade) to() spot {
-	if t.buyer == 0 {
-		return spot{-t.seller, float64(t.price)}
-	}
-	return spot{place: t.buyer}
 }
 
 // auditor keeps the place of each item and the price at which it is listed. It knows who minted an item by its batch.

@@ -71,12 +71,10 @@ func NewKeys(prefix string) (Keys, error) {
 func (k Keys) Prefix() string { return k.prefix }
 
 // User is the hash of an account: name, funds.
-func (k Keys) User(id UserID) string { return k.prefix + usersKey + strconv.FormatInt(int64(id), 10) }
+func (k Keys) User(id UserID) string { return k.prefix + usersKey + decimal(id) }
 
 // Inventory is the set of items a user owns and has not listed.
-func (k Keys) Inventory(id UserID) string {
-	return k.prefix + inventoryKey + strconv.FormatInt(int64(id), 10)
-}
+func (k Keys) Inventory(id UserID) string { return k.prefix + inventoryKey + decimal(id) }
 
 // Market is the sorted set of listings: Member, scored by price.
 func (k Keys) Market() string { return k.prefix + marketKey }
@@ -89,9 +87,9 @@ func (k Keys) Lock(name string) string { return k.prefix + lockKey + name }
 func (k Keys) Fence(name string) string { return k.prefix + fenceKey + name }
 
 // Version is the number of times that an item was listed or bought, where a strategy counts it.
-func (k Keys) Version(id ItemID) string {
-	return k.prefix + versionKey + strconv.FormatInt(int64(id), 10)
-}
+func (k Keys) Version(id ItemID) string { return k.prefix + versionKey + decimal(id) }
+
+func decimal[T ~int64](id T) string { return strconv.FormatInt(int64(id), 10) }
 
 // Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent of the locked
 // strategies).

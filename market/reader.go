@@ -1,12 +1,15 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,37 +30,38 @@ type reader struct {
 	accounts int
 }
 
-// readItems calls see with where each item lies.
+// readItems calls see with where each item lies, which may come twice.
 func (r reader) readItems(ctx context.Context, see func(found)) error {
 	for user := UserID(1); user <= UserID(r.accounts); user++ {
 		if err := r.readInventory(ctx, user, see); err != nil {
 			return err
 		}
 	}
-	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
-		return r.rdb.ZScan(ctx, r.keys.Market(), cursor, "", chunk)
-	}, 2, func(listing []string) {
-		id, seller, err := ParseMember(listing[0])
-		price, priceErr := strconv.ParseFloat(listing[1], 64)
+	listings := r.rdb.ZScan(ctx, r.keys.Market(), 0, "", chunk).Iterator()
+	for listings.Next(ctx) {
+		id, seller, err := ParseMember(listings.Val())
+		listings.Next(ctx) // the score
+		price, priceErr := strconv.ParseFloat(listings.Val(), 64)
+		f := found{item: id, owner: seller, listed: true, price: price}
 		if err := errors.Join(err, priceErr); err != nil {
-			see(found{damage: err.Error()})
-			return
+			f = found{damage: err.Error()}
 		}
-		see(found{item: id, owner: seller, listed: true, price: price})
-	})
+		see(f)
+	}
+	return cmp.Or(listings.Err(), ctx.Err())
 }
 
 func (r reader) readInventory(ctx context.Context, user UserID, see func(found)) error {
-	return scan(ctx, func(cursor uint64) *redis.ScanCmd {
-		return r.rdb.SScan(ctx, r.keys.Inventory(user), cursor, "", chunk)
-	}, 1, func(item []string) {
-		id, err := strconv.ParseInt(item[0], 10, 64)
+	items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
+	for items.Next(ctx) {
+		id, err := strconv.ParseInt(items.Val(), 10, 64)
+		f := found{item: ItemID(id), owner: user}
 		if err != nil {
-			see(found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, item[0])})
-			return
+			f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
 		}
-		see(found{item: ItemID(id), owner: user})
-	})
+		see(f)
+	}
+	return cmp.Or(items.Err(), ctx.Err())
 }
 
 // readFunds calls see with the coins in each account, or why they are not readable there.
@@ -79,23 +83,6 @@ func (r reader) readFunds(ctx context.Context, see func(UserID, int64, error)) e
 		}
 	}
 	return nil
-}
-
-// scan follows a cursor to its end and calls see with every element, which is n strings. One may come twice.
-func scan(ctx context.Context, page func(cursor uint64) *redis.ScanCmd, n int, see func([]string)) error {
-	for cursor := uint64(0); ; {
-		elements, next, err := page(cursor).Result()
-		if err != nil {
-			return err
-		}
-		for element := range slices.Chunk(elements, n) {
-			see(element)
-		}
-		cursor = next
-		if cursor == 0 {
-			return ctx.Err()
-		}
-	}
 }
 
 // Snapshot is the whole state of a small market, for comparing two of them.
@@ -177,3 +164,135 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	})
 	return s, errors.Join(err, errors.Join(wrong...))
 }
+
+// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'.
+// It is for what a run left whose note is lost, or does not say all, and walks the names of the whole keyspace with
+// SCAN. Made says that a note, an account or an item among them shows that a run made them.
+func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
+	for cursor := uint64(0); ; {
+		var page []string
+		page, cursor, err = rdb.Scan(ctx, cursor, keys.Prefix()+"*", 10*chunk).Result()
+		if err != nil {
+			return nil, false, fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
+		}
+		kinds := map[string]string{} // of keys by name
+		for _, key := range page {
+			if kind, ours := keys.kind(key); ours {
+				kinds[key] = kind
+			}
+		}
+		for key, is := range typesOf(ctx, rdb, kinds) {
+			if is.Err() != nil {
+				return nil, false, fmt.Errorf("look at key %s: %w", key, is.Err())
+			}
+			if want := keyTypes[kinds[key]]; want != "" && want != is.Val() {
+				continue
+			}
+			found = append(found, key)
+			if !made {
+				made, err = showsRun(ctx, rdb, kinds[key], key)
+				if err != nil {
+					return nil, false, fmt.Errorf("look at key %s: %w", key, err)
+				}
+			}
+		}
+		if cursor == 0 {
+			slices.Sort(found)
+			return slices.Compact(found), made, nil // SCAN may name a key twice
+		}
+	}
+}
+
+// typesOf asks for the types of keys, all at once.
+func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map[string]*redis.StatusCmd {
+	types := map[string]*redis.StatusCmd{}
+	if len(keys) > 0 {
+		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
+			for key := range keys {
+				types[key] = p.Type(ctx, key)
+			}
+			return nil
+		})
+	}
+	return types
+}
+
+// showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more
+// than this program.
+func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
+	if kind != usersKey {
+		return kind == runKey, nil
+	}
+	name, err := rdb.HGet(ctx, key, "name").Result()
+	if err == redis.Nil {
+		return false, nil
+	}
+	return name == accountName(key[strings.LastIndexByte(key, ':')+1:]), err
+}
+
+// Reference is the market in memory, one operation at a time: the sequential oracle. It is a Purchaser, safe for
+// concurrent use.
+type Reference struct {
+	mu    sync.Mutex
+	state Snapshot
+	next  ItemID
+}
+
+var _ Purchaser = (*Reference)(nil)
+
+// NewReference opens a reference market, as Seed opens one in Redis.
+func NewReference(o Opening) *Reference {
+	r := &Reference{state: newSnapshot(), next: 1}
+	for id := UserID(1); id <= UserID(o.Accounts); id++ {
+		r.state.Funds[id] = o.Funds
+	}
+	return r
+}
+
+// Mint gives owner BatchSize new items, as the function Mint does in Redis.
+func (r *Reference) Mint(owner UserID) (first ItemID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = r.next
+	for r.next < first+BatchSize {
+		r.state.put(owner, r.next)
+		r.next++
+	}
+	return first
+}
+
+// List implements Purchaser.
+func (r *Reference) List(_ context.Context, l Listing) (Receipt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.state.Inventory[l.Seller][l.Item] {
+		return Receipt{}, ErrNotOwned
+	}
+	r.state.take(l.Seller, l.Item)
+	r.state.Listings[Member(l.Item, l.Seller)] = l.Price
+	return Receipt{}, nil
+}
+
+// Purchase implements Purchaser.
+func (r *Reference) Purchase(_ context.Context, o Order) (Receipt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	member := Member(o.Item, o.Seller)
+	price, listed := r.state.Listings[member]
+	switch {
+	case !listed:
+		return Receipt{}, ErrNotListed
+	case price != o.Price:
+		return Receipt{}, ErrPriceChanged
+	case r.state.Funds[o.Buyer] < price:
+		return Receipt{}, ErrInsufficientFunds
+	}
+	r.state.Funds[o.Seller] += price
+	r.state.Funds[o.Buyer] -= price
+	r.state.put(o.Buyer, o.Item)
+	delete(r.state.Listings, member)
+	return Receipt{}, nil
+}
+
+// Snapshot returns the whole state, which later operations change.
+func (r *Reference) Snapshot() Snapshot { return r.state }

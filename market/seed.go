@@ -90,7 +90,7 @@ func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 
 // AccountCommand is the command that makes the account of a user with so many coins.
 func AccountCommand(keys Keys, id UserID, funds int64) []any {
-	return []any{"hset", keys.User(id), "name", accountName(strconv.FormatInt(int64(id), 10)), "funds", funds}
+	return []any{"hset", keys.User(id), "name", accountName(decimal(id)), "funds", funds}
 }
 
 // OfferCommands are those that move a seller's items from the inventory to the market, all at once in a transaction:

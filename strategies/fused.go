@@ -33,8 +33,8 @@ const writeFused = "fused"
 type fused struct {
 	*locked     // whose Locker and access it is
 	lock.Locker // of the kind set-px; it is asked for nothing but its promises
-	ttl         time.Duration
-	retries     *lock.Retries
+	*lock.Retries
+	ttl time.Duration
 
 	// Of the operation under way.
 	conn       *redis.Conn // the client's only one: the WATCH holds on no other; nil: the client has it back
@@ -46,7 +46,7 @@ type fused struct {
 func newFused(k *locked) *fused {
 	return &fused{
 		locked: k, Locker: k.Env.Locker, ttl: k.Params.Duration(lock.TTLParam),
-		retries: lock.NewRetries(lock.Env{Params: k.Params, Steps: k.Steps}),
+		Retries: lock.NewRetries(lock.Env{Params: k.Params, Steps: k.Steps}),
 	}
 }
 
@@ -84,20 +84,17 @@ func (f *fused) write(ctx context.Context, _ *operation) error {
 	return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
 }
 
-// Polls implements lock.Poller.
-func (f *fused) Polls() int64 { return f.retries.Polls() }
-
 // Acquire implements lock.Locker: it takes the lock, and reads. After an error the lock is free, as far as
 // the server can be reached.
 func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
-	f.retries.Begin()
+	f.Begin()
 	taken, err := f.take(ctx, true)
 	for err == nil && !taken {
 		var wait time.Duration
-		wait, err = f.retries.Next(ctx)
+		wait, err = f.Next(ctx)
 		if err == nil {
-			err = sleep(ctx, wait)
+			err = backoff.Sleep(ctx, wait, nil)
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.end(ctx))

@@ -193,7 +193,7 @@ func (k *locked) guarded(ctx context.Context, op *operation) error {
 func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 	take func(context.Context, string) (*lock.Lease, error), shared bool,
 ) (err error) {
-	start, polls := time.Now(), k.polls()
+	start, polls := time.Now(), lock.PollsOf(k.Locker)
 	k.held = k.held[:0]
 	for i, name := range k.wanted {
 		if i > 0 {
@@ -215,7 +215,7 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		}
 	}
 	k.since = time.Now()
-	r.LockWait, r.Polls = k.since.Sub(start), int(k.polls()-polls)
+	r.LockWait, r.Polls = k.since.Sub(start), int(lock.PollsOf(k.Locker)-polls)
 	if err == nil {
 		k.Steps.At(ctx, step.Acquired)
 		return nil
@@ -276,13 +276,6 @@ func (k *locked) releaseLast(ctx context.Context) error {
 		k.Holds(h.Holding)
 	}
 	return err
-}
-
-func (k *locked) polls() int64 {
-	if p, ok := k.Locker.(lock.Poller); ok {
-		return p.Polls()
-	}
-	return 0
 }
 
 // ErrExclusive is returned by Browse when the lock cannot be shared.

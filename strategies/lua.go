@@ -15,6 +15,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -176,16 +177,11 @@ func luaShared() Strategy {
 		Source:   "go-redis, AutoPipeline",
 		Protects: Protection{Items: true, Accounts: true},
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			shared, err := env.Process.Share("pipeline", func() (io.Closer, error) {
-				return &pipeline{dial: env.Dial}, nil
-			})
-			if err != nil {
-				return nil, nil, err
-			}
+			shared := lock.Share(env.Process, "pipeline", func() *pipeline { return &pipeline{dial: env.Dial} })
 			s := &scripter{Env: env}
 			return purchaser{env.Keys, func(ctx context.Context, op *operation) (market.Receipt, error) {
 				if s.rdb == nil {
-					pipe, err := shared.(*pipeline).open(ctx)
+					pipe, err := shared.open(ctx)
 					if err != nil {
 						return market.Receipt{}, beforeWrite(err)
 					}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -161,14 +160,4 @@ func oneByOne(ctx context.Context, rdb *redis.Client, writes ...redis.Cmder) err
 		}
 	}
 	return nil
-}
-
-// sleep returns ctx's error when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -322,14 +322,11 @@ func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 		if s.strategy.Keys != nil {
 			s.strategy.Keys(keys, m, leaves)
 		}
-		if more && idempotent(s.params) {
+		if idempotent(s.params) {
 			leaves(keys.Outcomes())
 		}
-		if !more || s.strategy.Locks == nil {
-			return
-		}
 		elsewhere := len(s.lock.AllKeys(keys.Lock(""))) == 0 // the lock leaves nothing in this Redis
-		if elsewhere && !registers(s.params) {
+		if s.strategy.Locks == nil || elsewhere && !registers(s.params) {
 			return
 		}
 		s.strategy.Locks.all(m, func(name string) bool {

@@ -9,13 +9,17 @@ package strategies
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -87,4 +91,155 @@ func All() []Strategy {
 		claim(),
 		unsafe(),
 	}
+}
+
+// An Opener makes Purchasers. A Spec is one, and so is whatever is measured or tried that is not of this module.
+type Opener interface {
+	// String names it: in results, and where another process looks it up.
+	String() string
+	// Open makes a Purchaser for one worker; the closer is never nil.
+	Open(Env) (market.Purchaser, io.Closer, error)
+}
+
+// resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
+// around each call of their client, so that a connection that is cut costs no command. go-redis does it by default, and
+// so do others (docs/clients.md). marketsim's clients otherwise send nothing twice.
+//
+// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock and is told no, so
+// that the client waits for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone
+// (resent). A DEL frees the next one's lock, and a release that compares tokens is told that the lock was lost
+// (lost-release). go-redis does not send a transaction again.
+//
+// Source: articles, whose wrapper catches the client's connection error and calls once more; redis.Options.MaxRetries.
+var resendParam = param.Choice("resend",
+	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
+		"command after a connection error does, and go-redis by default", "off", "on")
+
+// resends reports whether the clients of what o opens send a command again.
+func resends(o Opener) bool {
+	spec, ok := o.(Spec)
+	return ok && spec.params.Text(resendParam) == "on"
+}
+
+// again makes what opens connections open some that send a command again. Nil stays nil.
+func again[T any](dial func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if dial == nil {
+		return nil
+	}
+	return func(ctx context.Context) (T, error) { return dial(backend.SendingAgain(ctx)) }
+}
+
+// A Dialer opens one connection, as backend.Server.Dial and what backend.Server.Dialer returns do.
+type Dialer = func(context.Context) (*backend.Conn, error)
+
+// A Connection is one worker's Purchaser with all that it works with. Close closes it.
+type Connection struct {
+	Purchaser market.Purchaser
+	Conn      *backend.Conn // the worker's own, to the market
+	Locks     *backend.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
+	Env       Env           // what the Purchaser was opened with
+
+	closers closers
+}
+
+// Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
+// worker's own connection counts where ctx says (backend.CountInto); what is dialled later, to renew locks and to be
+// notified, counts into env.Traffic.Background. On an error nothing stays open.
+func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
+	c := &Connection{}
+	if err := c.open(ctx, o, dial, env); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
+	if resends(o) {
+		dial, env.Locks = again(dial), again(env.Locks)
+		env.Servers.Masters = slices.Clone(env.Servers.Masters)
+		for i, master := range env.Servers.Masters {
+			env.Servers.Masters[i] = again(master)
+		}
+	}
+	c.Conn, err = dial(ctx)
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, c.Conn)
+	c.Locks = c.Conn
+	if env.Locks != nil {
+		c.Locks, err = env.Locks(ctx)
+		if err != nil {
+			return fmt.Errorf("connect to the locks: %w", err)
+		}
+		c.closers = append(c.closers, c.Locks)
+	}
+	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
+	env.Dial, env.connect = env.client(dial), c.Conn.Connect
+	c.Env = env
+	purchaser, closer, err := o.Open(env)
+	if err != nil {
+		return err
+	}
+	c.Purchaser, c.closers = purchaser, append(c.closers, closer)
+	return nil
+}
+
+// Close closes the Purchaser, and then what it worked with.
+func (c *Connection) Close() error { return c.closers.Close() }
+
+// client makes what opens one more connection, which is counted as in the background.
+func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
+	return func(ctx context.Context) (*redis.Client, error) {
+		return backend.Client(dial(backend.CountInto(ctx, e.Traffic.Background)))
+	}
+}
+
+// closers closes the last opened first.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for _, closer := range slices.Backward(c) {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Own is the spec of a strategy of one's own, to be measured as those of a catalogue are. It is opened by [Connect], as
+// bench does. What its connections carry counts as the worker's own, with what its client says to introduce itself.
+// Where a run leaves keys of its own, name them in the Keys of its [Strategy], and add that to a [Catalogue].
+func Own(name string, open market.Open) Spec {
+	return Spec{strategy: Strategy{Name: name, New: func(env Env) (market.Purchaser, io.Closer, error) {
+		if env.connect == nil {
+			return nil, nil, errors.New("it is opened by strategies.Connect")
+		}
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return env.connect(ctx) }
+		return open.For(context.Background(), market.Worker{Dial: dial, Keys: env.Keys, Steps: env.Steps})
+	}}}
+}
+
+// OpenFor makes the Purchaser of a worker, over marketsim's own client: it is a market.Open. A lock takes the one
+// server of locks that the worker has, or all of several as its masters.
+func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+	to := func(addr string) Dialer {
+		connect := func(ctx context.Context) (net.Conn, error) { return w.Dial(ctx, "tcp", addr) }
+		return func(asked context.Context) (*backend.Conn, error) {
+			return backend.DialOver(backend.Inherit(asked, ctx), connect)
+		}
+	}
+	env := Env{Keys: w.Keys, Steps: w.Steps, Now: w.Now}
+	if len(w.LockServers) == 1 {
+		env.Locks = to(w.LockServers[0])
+	}
+	for _, addr := range w.LockServers {
+		dial := to(addr)
+		master := func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) }
+		env.Servers.Masters = append(env.Servers.Masters, master)
+	}
+	c, err := Connect(ctx, s, to(""), env)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Purchaser, c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/backoff"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
@@ -85,11 +86,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
 		if env.Params.Text(gateParam) == gateLocal {
-			shared, err := env.Process.Share("gate "+env.Keys.Prefix(), func() (io.Closer, error) { return make(gate, 1), nil })
-			if err != nil {
-				return nil, nil, err
-			}
-			w.gate = shared.(gate)
+			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), func() gate { return make(gate, 1) })
 		}
 		return purchaser{env.Keys, w.do}, nil, nil
 	}
@@ -132,7 +129,7 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 		}
 		if w.Params.Text(backoff.KindParam) != backoff.None {
 			w.Steps.At(ctx, step.Waiting)
-			if err := sleep(ctx, wait); err != nil {
+			if err := backoff.Sleep(ctx, wait, nil); err != nil {
 				return r, beforeWrite(err)
 			}
 			r.Thrown = time.Since(start)

@@ -2,8 +2,20 @@ package servers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -86,11 +98,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
 func (e *Ensemble) Addrs() []string {
-	addrs := make([]string, len(e.Members))
-	for i, m := range e.Members {
-		addrs[i] = m.addr
-	}
-	return addrs
+	return of(e.Members, func(m *Member) string { return m.addr })
 }
 
 // Leader returns which server leads, and waits for an election if none does. A single server leads itself.
@@ -107,7 +115,167 @@ func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	return leader, err
 }
 
-// Close ends all servers and removes their folders.
+// Close ends all servers and removes their folders. Of a nil Ensemble there are none.
 func (e *Ensemble) Close() error {
+	if e == nil {
+		return nil
+	}
 	return each(len(e.Members), func(i int) error { return e.Members[i].Close() })
+}
+
+// etcd makes no lease shorter than 1.5 times its election time-out, rounded up to whole seconds: two seconds with its
+// default of 1000 ms. With this one it is one second, the shortest that can be asked for. Both are milliseconds.
+const (
+	etcdHeartbeat       = "50"
+	etcdElectionTimeout = "600"
+)
+
+// FindEtcd returns the path of etcd, if it is installed.
+func FindEtcd() (string, error) { return backend.Find("etcd-server", "etcd") }
+
+// StartEtcd starts an etcd of n members, 3.4 or newer.
+func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
+	return startEnsemble(ctx, product{name: "etcd", find: FindEtcd, ports: 2, configure: configureEtcd, ask: askEtcd}, n)
+}
+
+// configureEtcd gives a member its arguments. The ports are for clients and for the other members.
+func configureEtcd(m *Member, i int, ports []string) error {
+	var all []string
+	for j := range len(ports) / 2 {
+		all = append(all, fmt.Sprintf("member-%d=http://127.0.0.1:%s", j+1, ports[j*2+1]))
+	}
+	client, peer := "http://"+m.addr, "http://127.0.0.1:"+ports[i*2+1]
+	m.Args = []string{
+		"--name", fmt.Sprintf("member-%d", i+1), "--data-dir", filepath.Join(m.Folder.Path, "data"),
+		"--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", strings.Join(all, ","),
+		"--initial-cluster-token", strings.Join(ports, "-"), // the members of two clusters cannot mix
+		"--heartbeat-interval", etcdHeartbeat, "--election-timeout", etcdElectionTimeout,
+		"--logger", "zap", "--log-level", "error",
+	}
+	// etcd ends at once when an environment variable of the user sets what an argument sets. On ARM, etcd 3.4 starts
+	// only with the variable that is added here.
+	m.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
+	m.Env = append(m.Env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
+	return nil
+}
+
+// askEtcd asks a member for its status, which names no leader while the member does not serve.
+func askEtcd(ctx context.Context, addr string) (status, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	const path = "/v3/maintenance/status" // of Maintenance.Status in etcd's API
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader("{}"))
+	if err != nil {
+		return status{}, err
+	}
+	request.Close = true // or the connection would outlive this
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return status{}, err
+	}
+	defer reply.Body.Close()
+	var said struct {
+		Header struct {
+			Member string `json:"member_id"`
+		} `json:"header"`
+		Leader  string `json:"leader"`
+		Version string `json:"version"`
+	}
+	if err := json.NewDecoder(io.LimitReader(reply.Body, maxAnswer)).Decode(&said); err != nil {
+		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)
+	}
+	if said.Leader == "" || said.Leader == "0" {
+		return status{}, fmt.Errorf("the etcd at %s knows no leader", addr)
+	}
+	return status{leads: said.Leader == said.Header.Member, version: said.Version}, nil
+}
+
+const (
+	zooKeeperJar    = "/usr/share/java/zookeeper.jar" // its manifest names what it needs
+	zooKeeperLogger = "/usr/share/java/slf4j-simple.jar"
+
+	// zooKeeperConfig lets sessions be as short as tests want them. Sessions end on a tick.
+	zooKeeperConfig = `tickTime=500
+minSessionTimeout=500
+maxSessionTimeout=60000
+initLimit=20
+syncLimit=10
+maxClientCnxns=0
+clientPortAddress=127.0.0.1
+`
+	askTimeout = time.Second
+	maxAnswer  = 1 << 20 // bytes that are read of an answer
+)
+
+// FindZooKeeper returns the Java that runs ZooKeeper, if both are installed.
+func FindZooKeeper() (java string, err error) {
+	const pack = "--no-install-recommends zookeeper"
+	if _, err := os.Stat(zooKeeperJar); err != nil {
+		return "", fmt.Errorf("no %s (apt-get install %s): %w", zooKeeperJar, pack, backend.ErrUnavailable)
+	}
+	return backend.Find(pack, "java")
+}
+
+// StartZooKeeper starts n servers of ZooKeeper: a standalone server if n is 1.
+func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
+	return startEnsemble(ctx, product{
+		name: "zookeeper", find: FindZooKeeper, ports: 3, configure: configureZooKeeper, ask: askZooKeeper,
+	}, n)
+}
+
+// configureZooKeeper writes zoo.cfg and, for an ensemble, myid. The ports are for clients, for the quorum and for
+// elections.
+func configureZooKeeper(m *Member, i int, ports []string) error {
+	data, file := filepath.Join(m.Folder.Path, "data"), filepath.Join(m.Folder.Path, "zoo.cfg")
+	m.Args = []string{
+		"-Xmx256m", "-XX:+UseSerialGC",
+		"-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=srvr",
+		// A server that misses a vote asks again after twice as long each time, by default after up to a minute.
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+		"-cp", zooKeeperJar + string(filepath.ListSeparator) + zooKeeperLogger,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file,
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString(zooKeeperConfig)
+	fmt.Fprintf(&text, "dataDir=%s\nclientPort=%s\n", data, ports[i*3])
+	if n := len(ports) / 3; n > 1 {
+		for j := range n {
+			fmt.Fprintf(&text, "server.%d=127.0.0.1:%s:%s\n", j+1, ports[j*3+1], ports[j*3+2])
+		}
+		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o600)
+}
+
+// zooKeeperServes is the answer of a server that serves: one that does not yet has no mode.
+var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
+
+// askZooKeeper asks a server whether it is a leader, a follower or standalone.
+func askZooKeeper(ctx context.Context, addr string) (status, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return status{}, err
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer conn.Close()
+	_, err = io.WriteString(conn, "srvr")
+	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // what there is of it tells
+	said := zooKeeperServes.FindStringSubmatch(string(answer))
+	switch {
+	case strings.Contains(string(answer), "not in the whitelist"): // a user's server: it does not say more
+		return status{}, nil
+	case said == nil:
+		return status{}, errors.Join(err, errors.New("it does not serve yet"))
+	}
+	return status{leads: said[2] == "leader" || said[2] == "standalone", version: said[1]}, nil
 }

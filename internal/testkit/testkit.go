@@ -6,10 +6,12 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -20,6 +22,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/marketsim/marketsim/internal/servers"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
@@ -52,13 +56,11 @@ func Embedded(t testing.TB) *backend.Server {
 // needs "redis", or "docker" for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
-	s, err := starter.Start(t.Context())
 	name := "redis"
 	if starter.Name() == backend.NameContainer {
 		name = "docker"
 	}
-	endWith(t, name, s, err)
-	return s
+	return started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
 // Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
@@ -139,26 +141,162 @@ func MaxParallel(n int) {
 // client is closed, and ends by itself.
 func VerifyNoLeaks(m *testing.M) {
 	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	goleak.VerifyTestMain(patient{m, redials}, redials)
+	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
+	for code == 0 && goleak.Find(redials) != nil && time.Now().Before(deadline) {
+	}
+	goleak.VerifyTestMain(code, redials)
 }
 
 // answersWithin is how long a server may take to answer a test.
 const answersWithin = 30 * time.Second
 
-// endsWithin is how long goroutines may take to end after the tests. It passes only if one does not.
+// endsWithin is how long goroutines may take to end after the tests, on a busy machine: goleak waits for half a second.
+// It passes only if one does not.
 const endsWithin = 30 * time.Second
 
-// patient gives goroutines the time to end that a busy machine takes: goleak waits for half a second.
-type patient struct {
-	*testing.M
-	ignored goleak.Option
-}
+// ran is the exit code of tests that have run.
+type ran int
 
 // Run implements goleak.TestingM.
-func (p patient) Run() int {
-	code := p.M.Run()
-	deadline := time.Now().Add(endsWithin)
-	for code == 0 && goleak.Find(p.ignored) != nil && time.Now().Before(deadline) {
+func (r ran) Run() int { return int(r) }
+
+// Masters starts n independent Redis masters for the length of the test. It needs "redis", see [Require].
+func Masters(t testing.TB, n int) servers.Redises {
+	t.Helper()
+	return started[servers.Redises](t, "redis")(servers.StartMasters(t.Context(), n))
+}
+
+// Cluster starts a Redis Cluster for the length of the test. It needs "redis", see [Require].
+func Cluster(t testing.TB) *servers.Cluster {
+	t.Helper()
+	return started[*servers.Cluster](t, "redis")(servers.StartCluster(t.Context()))
+}
+
+// ZooKeeper starts n servers of ZooKeeper for the length of the test. It needs "zookeeper", see [Require].
+func ZooKeeper(t testing.TB, n int) *servers.Ensemble {
+	t.Helper()
+	return started[*servers.Ensemble](t, "zookeeper")(servers.StartZooKeeper(t.Context(), n))
+}
+
+// Etcd starts an etcd of n members for the length of the test. It needs "etcd", see [Require].
+func Etcd(t testing.TB, n int) *servers.Ensemble {
+	t.Helper()
+	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
+}
+
+// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
+// or "etcd". It is true of all that is Required, so that the test fails where it is missing.
+func Has(name string) bool {
+	find := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
+	_, err := find[name]()
+	return err == nil || Required(name)
+}
+
+// started closes what was started at the end of the test, or ends the test with the error of starting it. Where this
+// machine lacks it, the test needs name.
+func started[T io.Closer](t testing.TB, name string) func(T, error) T {
+	return func(s T, err error) T {
+		t.Helper()
+		if errors.Is(err, backend.ErrUnavailable) {
+			Require(t, name, err.Error())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("closing what was started: %v", err)
+			}
+		})
+		return s
 	}
-	return code
+}
+
+// A Proxy stands before a Redis server and loses a chosen command or reply, for tests of what a client makes of an
+// outcome that it does not know.
+type Proxy struct {
+	*wire.Proxy
+	server *backend.Server
+	lost   *wire.Trap // nil: nothing yet
+}
+
+// StartProxy starts a proxy before a server for the length of the test.
+func StartProxy(t testing.TB, s *backend.Server) *Proxy {
+	t.Helper()
+	p := started[*wire.Proxy](t, "redis")(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))
+	return &Proxy{Proxy: p, server: backend.NewServer(s.Name, s.Target.Through(p.Addr()), "proxy of "+s.Detail, nil)}
+}
+
+// Server is the server as seen through the proxy.
+func (p *Proxy) Server() *backend.Server { return p.server }
+
+// LoseReply loses the reply to the next command of that name, and its connection. When the client notices, the command
+// has been executed. It takes the place of an earlier loss that has not happened.
+func (p *Proxy) LoseReply(name string) { p.lose(p.Proxy.LoseReply, name) }
+
+// LoseCommand loses the next command of that name, and its connection, before it reaches the server. It takes the place
+// of an earlier loss that has not happened.
+func (p *Proxy) LoseCommand(name string) { p.lose(p.Proxy.LoseCommand, name) }
+
+func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
+	if p.lost != nil {
+		p.lost.Open()
+	}
+	p.lost = set(wire.Match{Command: name})
+}
+
+// Proxies are those of one client, one for each of several servers.
+type Proxies []*wire.Proxy
+
+// StartProxies starts a proxy before each server, host:port, for the length of the test.
+func StartProxies(t testing.TB, servers []string) Proxies {
+	t.Helper()
+	var all Proxies
+	for _, addr := range servers {
+		all = append(all, started[*wire.Proxy](t, "redis")(wire.Start(addr)))
+	}
+	return all
+}
+
+// Addrs are where they listen, host:port.
+func (p Proxies) Addrs() []string {
+	addrs := make([]string, len(p))
+	for i, one := range p {
+		addrs[i] = one.Addr()
+	}
+	return addrs
+}
+
+// Disconnect closes the client's connections, and all that it makes from now on.
+func (p Proxies) Disconnect() {
+	for _, one := range p {
+		one.Disconnect()
+	}
+}
+
+// ReadAgain is for fuzzing what reads a stored result: what is not refused in plain words is written and read again
+// as it was.
+func ReadAgain[T any, P interface {
+	*T
+	Write(io.Writer) error
+}](t *testing.T, data []byte, read func(io.Reader) (P, error)) {
+	t.Helper()
+	res, err := read(bytes.NewReader(data))
+	if err != nil {
+		if !strings.HasPrefix(err.Error(), "read ") || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: the error is %v", data, err)
+		}
+		return
+	}
+	var first, second bytes.Buffer
+	if err := res.Write(&first); err != nil {
+		t.Fatalf("%q: %v", data, err)
+	}
+	again, err := read(bytes.NewReader(first.Bytes()))
+	if err != nil {
+		t.Fatalf("%q was read and written as\n%s\nwhich is refused: %v", data, first.Bytes(), err)
+	}
+	if err := again.Write(&second); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Errorf("%q: %v; written\n%s\nand then\n%s", data, err, first.Bytes(), second.Bytes())
+	}
 }

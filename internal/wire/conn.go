@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -17,8 +19,9 @@ var errEnd = errors.New("the connection has passed all that it may")
 type conn struct {
 	proxy  *Proxy
 	client net.Conn
-	done   chan struct{} // closed when it is cut
-	ended  chan struct{} // closed when nothing of it runs any more
+	whole  context.Context // ends when it is cut
+	end    func()          // ends whole
+	ended  chan struct{}   // closed when nothing of it runs any more
 
 	// Guarded by proxy.mu until run has set them.
 	server   net.Conn
@@ -32,7 +35,8 @@ func (c *conn) run() {
 	}
 	nextUp, nextDown := c.nextPiece(), pieces(c.server)
 	if c.proxy.redis {
-		r := newRedis(c)
+		commands, replies := bufio.NewReaderSize(c.client, bufferSize), bufio.NewReaderSize(c.server, bufferSize)
+		r := &redis{conn: c, commands: commands, replies: replies}
 		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
 	var up sync.WaitGroup
@@ -70,21 +74,14 @@ func (c *conn) cut() {
 	if c.isCut() {
 		return
 	}
-	close(c.done)
+	c.end()
 	c.client.Close()
 	if c.server != nil {
 		c.server.Close()
 	}
 }
 
-func (c *conn) isCut() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) isCut() bool { return c.whole.Err() != nil }
 
 // pieces reads what one side says, in any protocol.
 func pieces(from net.Conn) func() ([]byte, error) {
@@ -175,7 +172,7 @@ func (s *stream) await() bool {
 		}
 		select {
 		case <-changed:
-		case <-s.conn.done:
+		case <-s.conn.whole.Done():
 			return false
 		}
 	}

@@ -120,10 +120,12 @@ func (c *Local) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline implements net.Conn.
 func (c *Local) SetWriteDeadline(time.Time) error { return nil }
 
-// Signal puts a value into a channel that holds one.
-func Signal(c chan struct{}) {
+// Signal puts a value into a channel that holds one, and reports whether there was none.
+func Signal(c chan struct{}) bool {
 	select {
 	case c <- struct{}{}:
+		return true
 	default:
+		return false
 	}
 }

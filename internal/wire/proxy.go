@@ -1,13 +1,8 @@
 // Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
 // do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
-// [Start] starts a [Proxy] that forwards the bytes of any protocol. Its faults concern all connections, those to come
-// included, and each takes the place of the one before:
-//
-//	Cut          ends the connections that there are
-//	Disconnect   ends them, and every further one at its first byte, until Heal
-//	Partition    lets nothing pass, and delivers it after Heal
-//	HoldReplies  does so with what the server says, and nothing else
+// [Start] starts a [Proxy] that forwards the bytes of any protocol. Its faults, Disconnect, Partition and HoldReplies,
+// concern all connections, those to come included, and each takes the place of the one before, until Heal.
 //
 // [StartRedis] starts a proxy that also reads the commands of the Redis protocol. There, a [Trap] holds or loses one
 // command or loses its reply, and DropMessages drops the messages of subscriptions.
@@ -17,6 +12,7 @@
 package wire
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -178,7 +174,8 @@ func (p *Proxy) accept() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		c := &conn{proxy: p, client: client, done: make(chan struct{}), ended: make(chan struct{})}
+		c := &conn{proxy: p, client: client, ended: make(chan struct{})}
+		c.whole, c.end = context.WithCancel(context.Background())
 		p.mu.Lock()
 		p.conns[c] = true
 		if p.closed { // since it came

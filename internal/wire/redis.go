@@ -2,9 +2,9 @@ package wire
 
 import (
 	"bufio"
+	"context"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A Match chooses a command. Its zero value chooses the next one, whatever it is. Connecting takes commands too, which
@@ -23,8 +23,8 @@ type Trap struct {
 	left     int    // how many commands it lets pass, and one; guarded by proxy.mu
 	reached  chan struct{}
 	answered chan struct{}
-	open     chan struct{}
-	opened   sync.Once
+	open     context.Context // ends when what is held is let go
+	letGo    func()
 	ended    <-chan struct{} // set before reached is closed
 }
 
@@ -54,7 +54,7 @@ func (t *Trap) Open() {
 	t.proxy.mu.Lock()
 	t.proxy.commands.traps = slices.DeleteFunc(t.proxy.commands.traps, func(other *Trap) bool { return other == t })
 	t.proxy.mu.Unlock()
-	t.opened.Do(func() { close(t.open) })
+	t.letGo()
 }
 
 // LoseReply has the command executed, and loses its reply together with the connection: when the client notices, the
@@ -71,8 +71,9 @@ func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 func (p *Proxy) set(m Match, does what) *Trap {
 	t := &Trap{
 		proxy: p, does: does, command: m.Command, left: max(m.Nth, 1),
-		reached: make(chan struct{}), answered: make(chan struct{}), open: make(chan struct{}),
+		reached: make(chan struct{}), answered: make(chan struct{}),
 	}
+	t.open, t.letGo = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commands.traps = append(p.commands.traps, t)
@@ -147,16 +148,10 @@ type redis struct {
 	last              bool // the reply to the last command is to be lost
 }
 
-func newRedis(c *conn) *redis {
-	return &redis{
-		conn: c, commands: bufio.NewReaderSize(c.client, bufferSize), replies: bufio.NewReaderSize(c.server, bufferSize),
-	}
-}
-
 // nextCommand reads a command, and holds it where a trap says so.
 func (r *redis) nextCommand() ([]byte, error) {
 	if r.last {
-		<-r.done
+		<-r.whole.Done()
 		return nil, errEnd
 	}
 	c, err := readCommand(r.commands)
@@ -183,14 +178,14 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 		if caught == nil {
 			caught = t
 		}
-		t.ended = c.done
+		t.ended = c.whole.Done()
 		close(t.reached)
 		if t.does == loseCommand {
 			return nil, errEnd
 		}
 		select {
-		case <-t.open:
-		case <-c.done:
+		case <-t.open.Done():
+		case <-c.whole.Done():
 			return nil, errEnd
 		}
 	}
@@ -208,7 +203,7 @@ func (r *redis) nextReply() ([]byte, error) {
 		if trap != nil {
 			close(trap.answered)
 			if trap.does == loseReply {
-				trap.ended = r.done
+				trap.ended = r.whole.Done()
 				close(trap.reached)
 				return nil, errEnd
 			}

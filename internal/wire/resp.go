@@ -66,24 +66,13 @@ func Commands(said string) (commands [][]string, rest string) {
 
 // Values are the texts in what a server said, without what only says where arrays begin.
 func Values(said string) (values []string) {
-	for said != "" {
-		line, rest, _ := strings.Cut(said, "\r\n")
-		n, err := length(line + " ")
-		switch {
-		case line == "_" || err == nil && n < 0 && strings.ContainsAny(line[:1], "$*"):
-			values = append(values, "nil")
-		case err == nil && n+2 <= len(rest) && strings.ContainsAny(line[:1], "$=!"):
-			value := rest[:n]
-			if line[0] == '=' { // the kind of text comes first: "txt:"
-				_, value, _ = strings.Cut(value, ":")
-			}
-			values, rest = append(values, value), rest[n+2:]
-		case line != "" && !strings.ContainsAny(line[:1], "*%~>|"):
-			values = append(values, line[1:])
+	for in := bufio.NewReader(strings.NewReader(said)); ; {
+		r, err := readReply(in)
+		if err != nil {
+			return values
 		}
-		said = rest
+		values = append(values, r.values...)
 	}
-	return values
 }
 
 // namesOf names the commands of Redis that a client said at once: "multi del exec". It is empty for other protocols.
@@ -98,9 +87,9 @@ func namesOf(said []byte) string {
 
 // reply is what a server says at once: the answer to a command, or a message that nobody asked for.
 type reply struct {
-	kind  byte   // its first byte: '*' an array, '>' a push, ...
-	first string // of an array or push: the first of them, if it is a string
-	raw   []byte
+	kind   byte     // its first byte: '*' an array, '>' a push, ...
+	values []string // see Values
+	raw    []byte
 }
 
 // ReadReply reads one reply in version 2 or 3 of the protocol, as it was sent.
@@ -112,57 +101,47 @@ func ReadReply(in *bufio.Reader) (string, error) {
 // readReply reads one reply in version 2 or 3 of the protocol.
 func readReply(in *bufio.Reader) (reply, error) {
 	var r reply
-	for left, value := 1, 0; left > 0; value++ {
+	for left := 1; left > 0; left-- {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			return reply{}, err
 		}
 		r.raw = append(r.raw, line...)
-		n, body := 0, ""
-		if strings.IndexByte("$=!*~>%|", line[0]) >= 0 {
+		kind, n := line[0], 0
+		if strings.IndexByte("$=!*~>%|", kind) >= 0 {
 			n, err = length(line)
 			if err != nil {
 				return reply{}, err
 			}
 		}
-		left--
-		switch line[0] {
-		case '+', '-', ':', '_', ',', '#', '(':
-		case '$', '=', '!':
-			body, err = r.readBody(in, n)
-			if err != nil {
+		switch {
+		case kind == '_' || n < 0:
+			r.values = append(r.values, "nil")
+		case strings.IndexByte("+-:,#(", kind) >= 0:
+			r.values = append(r.values, strings.TrimSuffix(line[1:], "\r\n"))
+		case strings.IndexByte("$=!", kind) >= 0:
+			body := make([]byte, n+2)
+			if _, err := io.ReadFull(in, body); err != nil {
 				return reply{}, err
 			}
-		case '*', '~', '>':
-			left += max(n, 0)
-		case '%':
-			left += 2 * max(n, 0)
-		case '|': // attributes come before the value they belong to
-			left += 2*max(n, 0) + 1
+			r.raw = append(r.raw, body...)
+			value := string(body[:n])
+			if kind == '=' { // the kind of text comes first: "txt:"
+				_, value, _ = strings.Cut(value, ":")
+			}
+			r.values = append(r.values, value)
+		case strings.IndexByte("*~>", kind) >= 0:
+			left += n
+		case kind == '%':
+			left += 2 * n
+		case kind == '|': // attributes come before the value they belong to
+			left += 2*n + 1
 		default:
 			return reply{}, errProtocol
 		}
-		switch value {
-		case 0:
-			r.kind = line[0]
-		case 1:
-			r.first = body
-		}
 	}
+	r.kind = r.raw[0]
 	return r, nil
-}
-
-// readBody reads a string of n bytes; a negative n is a null, which has none.
-func (r *reply) readBody(in *bufio.Reader, n int) (string, error) {
-	if n < 0 {
-		return "", nil
-	}
-	body := make([]byte, n+2)
-	if _, err := io.ReadFull(in, body); err != nil {
-		return "", err
-	}
-	r.raw = append(r.raw, body...)
-	return string(body[:n]), nil
 }
 
 // length reads the number in a line such as "*3".
@@ -203,11 +182,11 @@ func (a *answers) expect(c command, trap *Trap) {
 func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	push := r.kind == '>'
-	if push && strings.HasSuffix(r.first, "message") { // of a channel, a pattern or a shard's channel
+	push := r.kind == '>' && len(r.values) > 0
+	if push && strings.HasSuffix(r.values[0], "message") { // of a channel, a pattern or a shard's channel
 		return nil, true
 	}
-	if len(a.queue) == 0 || push && !(subscription(r.first) && subscription(a.queue[0].name)) {
+	if len(a.queue) == 0 || push && !(subscription(r.values[0]) && subscription(a.queue[0].name)) {
 		return nil, false // of another kind of push, or a farewell
 	}
 	w := a.queue[0]
@@ -224,3 +203,43 @@ func subscription(name string) bool {
 		"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe",
 	}, name)
 }
+
+// The commands by the keys that they use themselves: none (scripts execute others), each argument (and with
+// MSET, at worst, more), or the first.
+var (
+	keyless = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO HELLO AUTH SELECT QUIT " +
+		"PING ECHO CLIENT TIME")
+	manyKeys = strings.Fields("DEL UNLINK EXISTS MGET TOUCH WATCH MSET MSETNX")
+	oneKey   = strings.Fields("GET SET SETNX SETEX PSETEX GETSET GETDEL GETEX DELEX APPEND STRLEN " +
+		"INCR INCRBY DECR DECRBY " +
+		"EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST TTL PTTL EXPIRETIME PEXPIRETIME TYPE " +
+		"HGET HSET HSETNX HMSET HMGET HGETALL HDEL HEXISTS HINCRBY HKEYS HLEN HVALS HSCAN " +
+		"HEXPIRE HPERSIST HTTL HPTTL HSETEX " +
+		"LINDEX LPOS LINSERT LLEN LPOP LPUSH LRANGE LREM LSET LTRIM RPOP RPUSH " +
+		"SADD SCARD SISMEMBER SMEMBERS SMISMEMBER SPOP SRANDMEMBER SREM SSCAN " +
+		"ZADD ZCARD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZRANK ZREM " +
+		"ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREVRANGE ZREVRANK " +
+		"ZSCORE ZMSCORE ZSCAN ZPOPMAX ZPOPMIN ZRANDMEMBER")
+)
+
+// Keys returns the keys that a command uses: a script and a transaction none, but what they execute. What publishes or
+// subscribes uses the key "channels". It reports false for a command that it does not know: that may use any key.
+func Keys(command string, args []string) (keys []string, known bool) {
+	command = strings.ToUpper(command)
+	switch {
+	case slices.Contains(keyless, command):
+		return nil, true
+	case slices.Contains(manyKeys, command):
+		return args, true
+	case strings.HasSuffix(command, "SUBSCRIBE") || command == "PUBLISH":
+		return []string{"channels"}, true
+	}
+	return args[:min(1, len(args))], slices.Contains(oneKey, command)
+}
+
+// blocking are the commands that may wait for somebody else.
+var blocking = strings.Fields("BLPOP BRPOP BLMOVE BLMPOP BRPOPLPUSH BZPOPMIN BZPOPMAX BZMPOP " +
+	"XREAD XREADGROUP WAIT WAITAOF")
+
+// Blocks reports whether a command may wait for somebody else.
+func Blocks(command string) bool { return slices.Contains(blocking, strings.ToUpper(command)) }

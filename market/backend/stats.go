@@ -19,23 +19,17 @@ type Counts struct {
 }
 
 // Sub returns what was counted between the earlier counts b and c.
-func (c Counts) Sub(b Counts) Counts {
-	return Counts{
-		RoundTrips:    c.RoundTrips - b.RoundTrips,
-		Commands:      c.Commands - b.Commands,
-		BytesSent:     c.BytesSent - b.BytesSent,
-		BytesReceived: c.BytesReceived - b.BytesReceived,
-	}
-}
+func (c Counts) Sub(b Counts) Counts { return c.plus(b, -1) }
 
 // Add returns the sum of c and b.
-func (c Counts) Add(b Counts) Counts {
-	return Counts{
-		RoundTrips:    c.RoundTrips + b.RoundTrips,
-		Commands:      c.Commands + b.Commands,
-		BytesSent:     c.BytesSent + b.BytesSent,
-		BytesReceived: c.BytesReceived + b.BytesReceived,
-	}
+func (c Counts) Add(b Counts) Counts { return c.plus(b, 1) }
+
+func (c Counts) plus(b Counts, times int64) Counts {
+	c.RoundTrips += times * b.RoundTrips
+	c.Commands += times * b.Commands
+	c.BytesSent += times * b.BytesSent
+	c.BytesReceived += times * b.BytesReceived
+	return c
 }
 
 // Stats counts what connections carry, for all strategies in the same way and without allocating. What a [Conn] carries
@@ -89,14 +83,6 @@ func newMeter(ctx context.Context) *meter {
 	return m
 }
 
-// ended counts so many commands that one call has sent.
-func (m *meter) ended(n int) {
-	m.calls.Add(-1)
-	if m.live.Load() {
-		m.Count(Counts{Commands: int64(n)})
-	}
-}
-
 // unsent is the error of a command of which not a byte has left.
 type unsent struct{ error }
 
@@ -106,32 +92,33 @@ func (e unsent) Unwrap() error { return e.error }
 // countingConn cannot: it would have to parse the bytes. A subscription's commands do not pass it, see countingConn.
 type counter struct{ meter *meter }
 
-// judged is the error of a call before which so many writes had been made.
-func (m *meter) judged(err error, before int64) error {
-	if err != nil && m.writes.Load() == before {
-		return unsent{err}
-	}
-	return err
-}
-
 func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.meter.calls.Add(1)
-		defer c.meter.ended(1)
-		before := c.meter.writes.Load()
-		return c.meter.judged(next(ctx, cmd), before)
+		return c.meter.judged(1, func() error { return next(ctx, cmd) })
 	}
 }
 
 func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.meter.calls.Add(1)
-		defer c.meter.ended(len(cmds))
-		before := c.meter.writes.Load()
-		return c.meter.judged(next(ctx, cmds), before)
+		return c.meter.judged(len(cmds), func() error { return next(ctx, cmds) })
 	}
+}
+
+// judged counts so many commands that one call sends, and returns its error.
+func (m *meter) judged(commands int, call func() error) error {
+	m.calls.Add(1)
+	defer m.calls.Add(-1)
+	before := m.writes.Load()
+	err := call()
+	if m.live.Load() {
+		m.Count(Counts{Commands: int64(commands)})
+	}
+	if err != nil && m.writes.Load() == before {
+		return unsent{err}
+	}
+	return err
 }
 
 // countingConn counts bytes and round trips, and commands that counter does not see: those of a subscription, and those

@@ -60,11 +60,11 @@ type Point struct {
 type Gate struct {
 	onHold  func(Name)
 	reached chan struct{}
+	reach   func() // closes reached, the first time
 
 	mu     sync.Mutex
 	points []Point // where it has not held anybody yet
 	passed map[Name]bool
-	met    bool          // reached is closed
 	opened bool          // it holds nobody any more
 	next   chan struct{} // closed to let go who is held; nil: nobody is
 }
@@ -75,7 +75,9 @@ func Hold(at Name) *Gate { return HoldEach(nil, Point{At: at}) }
 // HoldEach returns a gate with several points, or none. It calls onHold in the worker's goroutine each time it is
 // about to hold the worker; onHold may be nil.
 func HoldEach(onHold func(Name), points ...Point) *Gate {
-	return &Gate{onHold: onHold, points: slices.Clone(points), passed: map[Name]bool{}, reached: make(chan struct{})}
+	g := &Gate{onHold: onHold, points: slices.Clone(points), passed: map[Name]bool{}, reached: make(chan struct{})}
+	g.reach = sync.OnceFunc(func() { close(g.reached) })
+	return g
 }
 
 // Observe is the gate's [Observer]. A worker whose context ends is let go.
@@ -103,10 +105,7 @@ func (g *Gate) hold(at Name) <-chan struct{} {
 		return nil
 	}
 	g.points = slices.Delete(g.points, i, i+1)
-	if !g.met {
-		g.met = true
-		close(g.reached)
-	}
+	g.reach()
 	if g.opened {
 		return nil
 	}

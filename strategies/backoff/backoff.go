@@ -8,6 +8,7 @@
 package backoff
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -34,14 +35,11 @@ var (
 	TriesParam  = param.CountOr("tries", "any", 1, "how often it is tried at most")
 )
 
-// ErrKind is returned by Check for parameters that do not go together.
-var ErrKind = errors.New("jitter is a part of backoff=full and backoff=decorrelated already: leave it out")
-
 // Check refuses parameters that are each valid but do not go together.
 func Check(v param.Values) error {
 	switch kind := v.Text(KindParam); {
 	case v.Fraction(JitterParam) > 0 && (kind == Full || kind == Decorrelated):
-		return ErrKind
+		return errors.New("jitter is a part of backoff=full and backoff=decorrelated already: leave it out")
 	case kind == None && v.Text(CapParam) != CapParam.Default:
 		return errors.New("cap bounds a wait that grows: add backoff=exp, full or decorrelated")
 	}
@@ -113,6 +111,18 @@ func (w *Waits) Next() (time.Duration, bool) {
 	}
 	part := time.Duration(w.jitter * float64(w.last))
 	return between(w.last-part, w.last+part), true
+}
+
+// Sleep returns when d has passed or it is woken; nil: nobody wakes it. It returns ctx's error when ctx ends first.
+func Sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // between is a random time, both ends included.

@@ -32,9 +32,8 @@ type Kind struct {
 	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
 	Keys func(key string) []string
 	// Needs is the servers that it needs besides the market's Redis.
-	Needs Need
-	// Commands are those that it sends with these parameters and that not every server has. Nil: none.
-	Commands func(param.Values) []Command
+	Needs    Need
+	Commands []Command // those that it sends with some parameters and that not every server has
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
 	// exclude each other.
 	Shares bool
@@ -59,10 +58,7 @@ func (k Kind) AllKeys(key string) []string {
 
 // NewerCommands are those that the lock sends with these parameters and that not every server has.
 func (k Kind) NewerCommands(v param.Values) []Command {
-	if k.Commands == nil {
-		return nil
-	}
-	return k.Commands(v)
+	return slices.DeleteFunc(slices.Clone(k.Commands), func(c Command) bool { return v.Text(c.of) != c.choice })
 }
 
 // PromisesOf is what the lock promises with these parameters.
@@ -168,21 +164,16 @@ type Process struct {
 }
 
 // Share returns the value that an earlier call made for key. The first call makes it with create.
-func (p *Process) Share(key string, create func() (io.Closer, error)) (io.Closer, error) {
+func Share[T io.Closer](p *Process, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c, ok := p.shared[key]; ok {
-		return c, nil
-	}
-	c, err := create()
-	if err != nil {
-		return nil, err
-	}
 	if p.shared == nil {
 		p.shared = map[string]io.Closer{}
 	}
-	p.shared[key] = c
-	return c, nil
+	if p.shared[key] == nil {
+		p.shared[key] = create()
+	}
+	return p.shared[key].(T)
 }
 
 // Close closes everything that is shared. Call it after every Locker has been closed.
@@ -197,14 +188,11 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// wakesByPoll is Kind.Wakes of a lock whose waiters try again.
-const wakesByPoll = "poll"
-
 // Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
 // backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
 // number of them. Its Lockers wait as [Retries] says.
 func Polls(k Kind) Kind {
-	k.Wakes = wakesByPoll
+	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
 	added := []param.Param{backoff.KindParam, backoff.CapParam, backoff.JitterParam, backoff.TriesParam}
 	added = slices.DeleteFunc(added, func(p param.Param) bool {
@@ -242,4 +230,40 @@ func script(files ...string) *redis.Script {
 		text += string(part)
 	}
 	return redis.NewScript(text)
+}
+
+// A Mutex is one acquisition of a lock in Redis by another module's code.
+type Mutex struct {
+	// Try makes one attempt. It returns ErrHeld if someone else has the lock. After any other error the lock may have been
+	// taken. It may be called again.
+	Try func(context.Context) error
+	// Unlock releases the lock. It returns ErrLost if it was not held.
+	Unlock func(context.Context) error
+	// Extend has the TTL begin again, over a connection beside the worker's own. It returns ErrLost if the lock was not
+	// held.
+	Extend func(context.Context, *redis.Client) error
+}
+
+// OfModule completes the kind of a lock that waits by trying again and is another module's code. begin begins an
+// acquisition of a key under a random token. A module that insists takes any error of an attempt for a lock that is
+// held, and tries again.
+func OfModule(k Kind, insists bool, begin func(env Env, key, token string) Mutex) Kind {
+	k.OwnClock, k.Renews = true, true
+	return polling(k, func(h *hold) {
+		m := begin(h.env, h.key, h.token)
+		h.take = func(ctx context.Context) (bool, error) {
+			err := m.Try(ctx)
+			switch {
+			case errors.Is(err, ErrHeld):
+				return false, nil
+			case err != nil && insists && h.waits && ctx.Err() == nil:
+				h.queues = true // it may have taken the lock, so that it is given back when the worker gives up
+				return false, nil
+			}
+			return err == nil, err
+		}
+		h.undo = m.Unlock
+		h.Release = func(ctx context.Context) error { return h.releases(1, m.Unlock(ctx)) }
+		h.renewedOver(m.Extend)
+	})
 }

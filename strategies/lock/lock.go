@@ -5,15 +5,10 @@
 // worker. [All] lists the kinds of this package. A lock with a dependency of its own lives in a package of its own
 // (session, library).
 //
-// A new lock here is one file and one line in All. The file holds:
-//   - a function that returns the Kind. Its doc comment has three parts: how the lock works and what it promises,
-//     "What breaks it:", and "Source:".
-//   - a function that says how one acquisition takes the lock and what its Lease can do: it sets the fields
-//     of a [hold].
-//
-// [polling] makes the Kind complete for a lock that waits by trying again; most locks do. [subscribing] does so
-// for a lock whose waiters are notified (see queue and redisson). Lua scripts are files beside the lock,
-// embedded. Package locktest then checks each promise.
+// CONTRIBUTING.md says how a lock is added. The function of a Kind says how one acquisition takes the lock and what its
+// Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying
+// again; most locks do. [subscribing] does so for a lock whose waiters are notified (see queue and redisson). Lua
+// scripts are files beside the lock, embedded. Package locktest then checks each promise.
 package lock
 
 import (
@@ -42,11 +37,8 @@ var (
 // A Locker takes locks for one worker. It is not safe for concurrent use. If it also implements io.Closer, it must be
 // closed.
 //
-// A Locker reports its steps to Env.Steps, with the context of the call. [step.Waiting] is required: Acquire reports it
-// each time it finds the lock held and is about to wait. Package locktest, the fault scenarios and the tests learn from
-// it that a worker waits; a lock that does not report it is tested less strictly. [step.Looked] and [step.Half] are
-// required of a lock that reads and then acts in a second command, or takes the lock with two: scenarios stop a worker
-// there.
+// A Locker reports its steps to Env.Steps, with the context of the call. Package step says which are required, and of
+// whom; a lock that does not report [step.Waiting] is tested less strictly.
 type Locker interface {
 	// Acquire takes the lock called name. It waits as long as the lock's own time-out and ctx allow; ctx bounds the
 	// acquisition only. It returns ErrTimeout when it gave up in time, and ctx's error when ctx ended first. Any other
@@ -127,6 +119,14 @@ type SharedLocker interface {
 type Poller interface {
 	// Polls is how many attempts have found a lock held since the Locker was made.
 	Polls() int64
+}
+
+// PollsOf is what [Poller] says of a Locker; 0 of one that is none.
+func PollsOf(l Locker) int64 {
+	if p, ok := l.(Poller); ok {
+		return p.Polls()
+	}
+	return 0
 }
 
 // Promises is what a lock claims. Package locktest checks each claim that is made.

@@ -55,10 +55,11 @@ func (h *hold) ttl() time.Duration { return h.env.Params.Duration(TTLParam) }
 // expiry is the TTL as SET and EXPIRE take it: in seconds, the unit that articles and books use, or in milliseconds if
 // it is not whole seconds, so that tests can be short.
 func (h *hold) expiry() (unit string, n int64) {
-	if ttl := h.ttl(); wholeSeconds(ttl) {
-		return "ex", int64(ttl / time.Second)
+	unit = "px"
+	if wholeSeconds(h.ttl()) {
+		unit = "ex"
 	}
-	return "px", h.ttl().Milliseconds()
+	return unit, h.when(unit)
 }
 
 func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
@@ -179,7 +180,6 @@ type locker struct {
 	hub        *hub             // notifies waiters; nil: they poll
 	in         map[string]*stay // where this worker can enter again, by key
 	close      func() error     // closes what this lock has besides; nil: nothing
-	timer      *time.Timer
 }
 
 // Promises implements Locker.
@@ -278,7 +278,7 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 		wait, err := l.Next(ctx)
 		switch {
 		case err == nil && w == nil:
-			err = l.sleep(ctx, wait, nil)
+			err = backoff.Sleep(ctx, wait, nil)
 		case err == nil:
 			err = l.notified(ctx, w, h.again)
 		}
@@ -288,25 +288,6 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// sleep returns when d has passed or the worker is woken. It returns ctx's error when ctx ended first. woken may be
-// nil.
-func (l *locker) sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) error {
-	if l.timer == nil {
-		l.timer = time.NewTimer(d)
-	} else {
-		l.timer.Reset(d)
-	}
-	defer l.timer.Stop()
-	select {
-	case <-l.timer.C:
-		return nil
-	case <-woken:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

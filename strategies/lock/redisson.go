@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"crypto/rand"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,10 +71,7 @@ var (
 
 func redissonHold(h *hold) {
 	h.channel = h.key + ":freed"
-	life, watched := h.env.Params.Duration(redissonTTLParam), h.env.Params.Text(leaseParam) == noLease
-	if !watched {
-		life = h.env.Params.Duration(leaseParam)
-	}
+	life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
 	h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
 	leave := func(ctx context.Context) *redis.Cmd {
 		return redissonRelease.Run(ctx, h.rdb, []string{h.key, released(h.key)}, h.token, life.Milliseconds(), h.channel,
@@ -90,9 +86,10 @@ func redissonHold(h *hold) {
 			return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error { return leave(ctx).Err() }))
 		}
 		h.again = time.Duration(left) * time.Millisecond
-		if left == 0 && watched {
+		if left == 0 && h.env.Params.Text(leaseParam) == noLease {
 			endRenewals()
-			endRenewals = h.keepAlive(asked, life)
+			renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps) // it tells nobody of a loss
+			endRenewals = renewed.Abandon
 		}
 		return left == 0, nil
 	}
@@ -105,16 +102,4 @@ func redissonHold(h *hold) {
 	}
 	h.Abandon = func() { endRenewals() }
 	h.take = s.reentrantly
-}
-
-// keepAlive renews the lock after each third of its life, until it is lost, of which it tells nobody, or end is called.
-func (h *hold) keepAlive(asked time.Time, life time.Duration) (end func()) {
-	lease := h.Lease
-	noticed, cancel := context.WithCancelCause(context.Background())
-	var renewing sync.WaitGroup
-	renewing.Go(func() { renewUntil(noticed, cancel, &lease, asked, life/3, life, h.env.Steps) })
-	return func() {
-		cancel(context.Canceled)
-		renewing.Wait()
-	}
 }

@@ -120,10 +120,7 @@ func redlockHold(h *hold, nodes, background masters) {
 	// The lock was lost if there was no majority, even with the nodes that did not answer.
 	h.Release = func(ctx context.Context) error {
 		valid.timer.Stop()
-		if err := nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld(); err != nil {
-			return fmt.Errorf("release %s: %w", h.key, err)
-		}
-		return nil
+		return h.releases(1, nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld())
 	}
 	// A majority has to agree, as when the lock was taken.
 	h.Renew = func(ctx context.Context) error {

@@ -254,6 +254,7 @@ func reentrantLocal() Kind {
 		v := l.env.Params
 		r := &localRenewals{
 			steps: l.env.Steps, times: v.Count(renewalsParam), between: orDefault(v, localRenewParam, v.Duration(TTLParam)),
+			busy: make(chan struct{}, renewers),
 		}
 		r.open, r.end = context.WithCancel(context.Background())
 		l.fill, l.close = r.fill, r.Close
@@ -307,18 +308,15 @@ type localRenewals struct {
 	open    context.Context // ends with the Locker
 	end     context.CancelFunc
 	running sync.WaitGroup
-
-	mu     sync.Mutex
-	busy   int                           // renewers at work
-	queued []func(context.Context) error // renewals of locks that wait for a renewer
+	busy    chan struct{} // has an element for each renewer at work; what waits for one goes on in order
 }
 
 func (r *localRenewals) fill(h *hold) {
 	h.compared()
-	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	if h.env.Params.Text(renewByParam) == renewByXX {
-		renew = func(ctx context.Context) error { return h.setAgain(ctx, "xx") }
+		h.renewedBySet("xx")
 	}
+	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	h.Renew = nil
 	h.StillMine = func(ctx context.Context) (bool, error) {
 		err := h.mine(ctx, h.rdb)
@@ -365,27 +363,12 @@ func (r *localRenewals) fill(h *hold) {
 // begin has a lease renewed beside its holder, who learns nothing of it.
 func (r *localRenewals) begin(renew func(context.Context) error) {
 	r.flag.Store(true)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queued = append(r.queued, renew)
-	if r.busy < renewers {
-		r.busy++
-		r.running.Go(r.work)
-	}
-}
-
-// work renews one lock after the other, until none waits for a renewer.
-func (r *localRenewals) work() {
-	for {
-		r.mu.Lock()
-		if len(r.queued) == 0 || r.open.Err() != nil {
-			r.busy--
-			r.mu.Unlock()
-			return
+	r.running.Go(func() {
+		select {
+		case r.busy <- struct{}{}:
+			defer func() { <-r.busy }()
+		case <-r.open.Done():
 		}
-		renew := r.queued[0]
-		r.queued = r.queued[1:]
-		r.mu.Unlock()
 		for done := 0; done < r.times && r.flag.Load() && r.open.Err() == nil; {
 			if renew(r.open) != nil {
 				continue // at once, and not counted
@@ -397,7 +380,7 @@ func (r *localRenewals) work() {
 			case <-r.open.Done():
 			}
 		}
-	}
+	})
 }
 
 // Close ends the renewals, and returns when none is under way.

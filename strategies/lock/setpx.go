@@ -55,7 +55,7 @@ func setPX() Kind {
 		},
 		Check:    checkSetPX,
 		Renews:   true,
-		Commands: setPXCommands,
+		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
 			":get=on",      // knows its own token
@@ -88,19 +88,6 @@ var (
 		"what renews it, if it is renewed: a script that compares the token, or SET IFEQ (Redis 8.4, Valkey 8.1)",
 		byScript, byIfEq)
 )
-
-// setPXCommands are the commands that replace a script.
-func setPXCommands(v param.Values) (commands []Command) {
-	for choice, c := range map[string]Command{byDelEx: delEx, byDelIfEq: delIfEq} {
-		if v.Text(releaseParam) == choice {
-			commands = append(commands, c)
-		}
-	}
-	if v.Text(ifEqParam) == byIfEq {
-		commands = append(commands, setIfEq)
-	}
-	return commands
-}
 
 // checkSetPX refuses an expiry in seconds that is not whole seconds.
 func checkSetPX(v param.Values) error {
@@ -143,7 +130,7 @@ func setPXHold(h *hold) {
 		h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
 	}
 	if v.Text(ifEqParam) == byIfEq {
-		h.Renew = func(ctx context.Context) error { return h.setAgain(ctx, "ifeq", h.token) }
+		h.renewedBySet("ifeq", h.token)
 	}
 	h.undo = h.Release
 	h.take = h.set
@@ -159,20 +146,17 @@ func (h *hold) set(ctx context.Context) (bool, error) {
 	expiry := h.env.Params.Text(expiryParam)
 	cmd := redis.NewStatusCmd(ctx, append(args, expiry, h.when(expiry))...)
 	err := h.rdb.Process(ctx, cmd)
-	var refused redis.Error
-	switch none := errors.Is(err, redis.Nil); {
-	case get && none:
-		return true, nil
-	case get && errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
-		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
-	case none:
-		return false, nil
-	case err != nil:
-		return false, err
-	case get:
-		return cmd.Val() == h.token, nil // it was sent twice
+	if !get {
+		return given(err)
 	}
-	return true, nil
+	var refused redis.Error
+	switch {
+	case errors.Is(err, redis.Nil):
+		return true, nil
+	case errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
+	}
+	return err == nil && cmd.Val() == h.token, err // its own token: it was sent twice
 }
 
 // when is the TTL as an argument after expiry, in the unit of that word.
@@ -189,18 +173,16 @@ func (h *hold) when(expiry string) int64 {
 	}
 }
 
-// setAgain is a renewal by SET under a condition.
-func (h *hold) setAgain(ctx context.Context, condition ...any) error {
-	rdb, err := h.background.Connection(ctx)
-	if err != nil {
-		return err
-	}
+// renewedBySet completes a lock that SET renews under a condition.
+func (h *hold) renewedBySet(condition ...any) {
 	args := slices.Concat([]any{"set", h.key, h.token}, condition, []any{"px", h.ttl().Milliseconds()})
-	err = rdb.Process(ctx, redis.NewStatusCmd(ctx, args...))
-	if errors.Is(err, redis.Nil) {
-		return ErrLost
-	}
-	return err
+	h.renewedOver(func(ctx context.Context, rdb *redis.Client) error {
+		held, err := given(rdb.Process(ctx, redis.NewStatusCmd(ctx, args...)))
+		if err == nil && !held {
+			return ErrLost
+		}
+		return err
+	})
 }
 
 // fenced is set-px with a counter: the script that takes the lock increments a second key, which never
@@ -247,6 +229,9 @@ type Command struct {
 	// what is sent to try it: the command's word and what follows the key. It does nothing if there is no such key.
 	word  string
 	after []any
+	// It is sent where this parameter has this value.
+	of     param.Param
+	choice string
 }
 
 // Check tries the command on a key that does not exist, and leaves none. It returns backend.ErrUnavailable, wrapped, if
@@ -267,9 +252,9 @@ func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error
 	return fmt.Errorf("try %s: %w", c.Name, backend.Explain(err))
 }
 
-// Commands that locks send if they are told to.
+// Commands that set-px sends, in place of a script, if it is told to.
 var (
-	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}}
-	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}}
-	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}}
+	setIfEq = Command{"SET IFEQ", "Redis 8.4 or Valkey 8.1", "set", []any{"x", "ifeq", "x", "px", 1}, ifEqParam, byIfEq}
+	delEx   = Command{"DELEX", "Redis 8.4", "delex", []any{"ifeq", "x"}, releaseParam, byDelEx}
+	delIfEq = Command{"DELIFEQ", "Valkey 9.0", "delifeq", []any{"x"}, releaseParam, byDelIfEq}
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -12,15 +11,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies/backoff"
 )
 
 // subscribing completes the kind of a lock whose waiters are notified: a message tells them when to try again.
 func subscribing(k Kind, fill func(*hold)) Kind {
-	return opening(k, func(l *locker) (err error) {
+	return opening(k, func(l *locker) error {
 		l.fill = fill
-		l.hub, l.close, err = openHub(l.env)
-		return err
+		process := l.env.Process
+		if process == nil { // the worker is alone in it
+			process = &Process{}
+			l.close = process.Close
+		}
+		l.hub = Share(process, "subscription", func() *hub { return newHub(l.env.Dial) })
+		return nil
 	})
 }
 
@@ -28,7 +34,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 // messages.
 func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
 	w.listen()
-	if err := l.sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
+	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
 		return err
 	}
 	l.hub.mu.Lock()
@@ -62,19 +68,6 @@ type hub struct {
 	started bool
 	refused error                // why the server does not let it subscribe
 	waiters map[string][]*waiter // of each channel, in order of arrival
-}
-
-// openHub returns the hub of the worker's process. If the worker is alone, it also returns what closes the hub.
-func openHub(env Env) (*hub, func() error, error) {
-	if env.Process == nil {
-		h := newHub(env.Dial)
-		return h, h.Close, nil
-	}
-	shared, err := env.Process.Share("subscription", func() (io.Closer, error) { return newHub(env.Dial), nil })
-	if err != nil {
-		return nil, nil, err
-	}
-	return shared.(*hub), nil, nil
 }
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
@@ -120,7 +113,7 @@ func (w *waiter) listen() {
 		w.hub.started = true
 		w.hub.done.Go(w.hub.run)
 	}
-	signal(w.hub.changed)
+	wire.Signal(w.hub.changed)
 }
 
 // leave removes the waiter. If it did not take the lock, a message may have reached it in vain: it wakes another.
@@ -132,27 +125,17 @@ func (w *waiter) leave(taken bool) {
 	h.waiters[w.channel] = rest
 	if len(rest) == 0 {
 		delete(h.waiters, w.channel)
-		signal(h.changed)
+		wire.Signal(h.changed)
 	}
 	if !taken {
 		h.wakeOne(w.channel)
 	}
 }
 
-// signal puts a value into a channel that holds one, and reports whether there was none.
-func signal(c chan struct{}) bool {
-	select {
-	case c <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // wakeOne wakes the first waiter at a channel that has not been woken yet.
 func (h *hub) wakeOne(channel string) {
 	for _, w := range h.waiters[channel] {
-		if signal(w.woken) {
+		if wire.Signal(w.woken) {
 			return
 		}
 	}
@@ -167,7 +150,7 @@ func (h *hub) receive(message any) {
 		if m.Kind == "subscribe" {
 			h.refused = nil
 			for _, w := range h.waiters[m.Channel] {
-				signal(w.woken)
+				wire.Signal(w.woken)
 			}
 		}
 	case *redis.Message:
@@ -177,7 +160,7 @@ func (h *hub) receive(message any) {
 		}
 		for _, w := range h.waiters[m.Channel] {
 			if w.token == m.Payload {
-				signal(w.woken)
+				wire.Signal(w.woken)
 			}
 		}
 	}
@@ -190,7 +173,7 @@ func (h *hub) refuse(err error) {
 	h.refused = fmt.Errorf("subscribe: %w", err)
 	for _, waiters := range h.waiters {
 		for _, w := range waiters {
-			signal(w.woken)
+			wire.Signal(w.woken)
 		}
 	}
 }

@@ -91,12 +91,7 @@ type watched struct {
 func (w *watched) Promises() Promises { return w.made }
 
 // Polls implements Poller.
-func (w *watched) Polls() int64 {
-	if p, ok := w.Locker.(Poller); ok {
-		return p.Polls()
-	}
-	return 0
-}
+func (w *watched) Polls() int64 { return PollsOf(w.Locker) }
 
 // Close implements io.Closer.
 func (w *watched) Close() error {

@@ -121,24 +121,20 @@ func Fraction(name, summary string) Param {
 // Values are the parameters given in a spec, in normal form. Those at their default are absent.
 type Values map[string]string
 
-// Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter: values are
-// checked when a spec is parsed.
-func (v Values) Duration(p Param) time.Duration {
-	d, err := time.ParseDuration(v.Text(p))
+// parsed panics if p is a parameter of another kind: values are checked when a spec is parsed.
+func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)) T {
+	value, err := parse(v.Text(p))
 	if err != nil {
-		panic(fmt.Sprintf("param %s is not a duration: %v", p.Name, err))
+		panic(fmt.Sprintf("param %s is not a %s: %v", p.Name, what, err))
 	}
-	return d
+	return value
 }
 
+// Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
+func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
+
 // Count returns the value of a parameter made by Count. It panics if p is not such a parameter.
-func (v Values) Count(p Param) int {
-	n, err := strconv.Atoi(v.Text(p))
-	if err != nil {
-		panic(fmt.Sprintf("param %s is not a number: %v", p.Name, err))
-	}
-	return n
-}
+func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
 
 // CountOr returns the value of a parameter made by CountOr, false if it is the word.
 func (v Values) CountOr(p Param) (int, bool) {
@@ -150,11 +146,7 @@ func (v Values) CountOr(p Param) (int, bool) {
 
 // Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
 func (v Values) Fraction(p Param) float64 {
-	f, err := strconv.ParseFloat(v.Text(p), 64)
-	if err != nil {
-		panic(fmt.Sprintf("param %s is not a number: %v", p.Name, err))
-	}
-	return f
+	return parsed(v, p, "number", func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }
 
 // Text returns the value of a parameter in normal form.

@@ -48,12 +48,11 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 // twice. ZADD does change the version, so the hook puts one before the removal.
 type touchingZREM struct {
 	server  *server.Server
-	mu      sync.Mutex
-	clients map[*server.Peer]bool
+	clients sync.Map // of *server.Peer
 }
 
 func touching(s *server.Server) server.Hook {
-	return (&touchingZREM{server: s, clients: map[*server.Peer]bool{}}).hook
+	return (&touchingZREM{server: s}).hook
 }
 
 // touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
@@ -90,15 +89,11 @@ func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 // isClient reports whether c is a client, and not a script. A client's first command finds no context yet; a script's
 // commands come from peers that were made with one.
 func (z *touchingZREM) isClient(c *server.Peer) bool {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if c.Ctx == nil && !z.clients[c] {
-		z.clients[c] = true
-		c.OnDisconnect(func() {
-			z.mu.Lock()
-			defer z.mu.Unlock()
-			delete(z.clients, c)
-		})
+	_, known := z.clients.Load(c)
+	if known || c.Ctx != nil {
+		return known
 	}
-	return z.clients[c]
+	z.clients.Store(c, nil)
+	c.OnDisconnect(func() { z.clients.Delete(c) })
+	return true
 }

@@ -2,9 +2,13 @@ package embedded
 
 import (
 	"bufio"
+	"bytes"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -72,4 +76,116 @@ func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 		holds += m.TTL(key).String() + " "
 	}
 	return holds
+}
+
+// Scripts remembers what scripts did, for servers in memory. What a script does next follows from its keys, its
+// arguments and the replies to what it has called so far: one that has run before with the same replies is not run
+// again, but its commands are executed. (Miniredis makes a Lua state for each run, which takes longer than all else.)
+type Scripts struct {
+	mu      sync.Mutex      // held while a command is executed
+	next    map[string]step // by how the script was called, and by each reply so far
+	replies []string        // to what the script that runs has called already
+	caller  *server.Peer    // of the script that Lua runs; nil: none
+	at      string          // where that is, as in next; empty: it is not remembered
+	called  int             // how many commands Lua has called
+	chance  bool            // a script may do something else each time
+	asks    bool            // a command is no client's
+}
+
+// step is what a script does next: it calls a command, or answers.
+type step struct {
+	calls   []string // nil: it answers
+	answers string
+}
+
+const mostSteps = 20_000 // are remembered
+
+// Dispatch executes a command. A script of a connection that is free, in no transaction and without
+// subscriptions, is remembered.
+func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string, free bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !free || !strings.EqualFold(command[0], "EVALSHA") || s.chance || !s.exists(srv, command) {
+		srv.Dispatch(p, slices.Clone(command)) // which may change it
+		return
+	}
+	if s.next == nil || len(s.next) > mostSteps {
+		s.next = map[string]step{}
+	}
+	s.at, s.replies, s.called = fmt.Sprintf("%t %q", p.Resp3, command), nil, 0
+	next, known := s.next[s.at]
+	for ; known && next.calls != nil; next, known = s.next[s.at] {
+		reply := execute(srv, p.Ctx, false, next.calls)
+		s.replies = append(s.replies, reply)
+		s.at += strconv.Quote(reply)
+	}
+	if !known { // Lua runs it from its beginning, and is given the replies so far
+		s.caller = p
+		next.answers = execute(srv, p.Ctx, p.Resp3, command)
+		s.caller = nil
+		if s.at != "" {
+			s.next[s.at] = next
+		}
+	}
+	p.WriteRaw(next.answers)
+}
+
+// exists reports whether the server has the script of an EVALSHA.
+func (s *Scripts) exists(srv *server.Server, command []string) bool {
+	s.asks = true
+	defer func() { s.asks = false }()
+	sha := command[1:min(2, len(command))]
+	reply := execute(srv, nil, false, append([]string{"SCRIPT", "EXISTS"}, sha...))
+	return reply == "*1\r\n:1\r\n"
+}
+
+// Hook returns the hook of a server, which sees each command, a script's too. It has ZREM touch its key as well.
+func (s *Scripts) Hook(srv *server.Server, sees func(cmd string, args []string)) server.Hook {
+	touching := touching(srv)
+	return func(p *server.Peer, cmd string, args ...string) bool {
+		if s.asks {
+			return false
+		}
+		sees(cmd, args)
+		if cmd == "EVAL" || cmd == "SCRIPT" {
+			text := strings.Join(args, " ")
+			s.chance = s.chance || strings.Contains(text, "math.random") || strings.Contains(text, "os.clock")
+		}
+		if s.caller == nil || p.Ctx == s.caller.Ctx {
+			return touching(p, cmd, args...)
+		}
+		p.WriteRaw(s.reply(srv, p, append([]string{cmd}, args...)))
+		return true
+	}
+}
+
+// reply is the reply to what a script that Lua runs has called.
+func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) string {
+	s.called++
+	if s.called <= len(s.replies) {
+		return s.replies[s.called-1]
+	}
+	caller := s.caller
+	s.caller = nil
+	reply := execute(srv, p.Ctx, false, command)
+	s.caller = caller
+	switch {
+	case s.at == "":
+	case strings.HasPrefix(reply, "-") || command[0] == "SELECT": // which may be for scripts only, and ends with them
+		s.at = ""
+	default:
+		s.next[s.at] = step{calls: command}
+		s.at += strconv.Quote(reply)
+	}
+	return reply
+}
+
+// execute executes a command for a connection of which the server knows ctx, and returns the reply.
+func execute(srv *server.Server, ctx any, resp3 bool, command []string) string {
+	var reply bytes.Buffer
+	p := server.NewPeer(bufio.NewWriterSize(&reply, 128))
+	p.Ctx, p.Resp3 = ctx, resp3
+	srv.Dispatch(p, slices.Clone(command))
+	p.Flush()
+	return reply.String()
 }

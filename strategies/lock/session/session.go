@@ -175,8 +175,7 @@ func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.
 	}
 	leaving, cancel := context.WithTimeout(context.Background(), abandonTimeout)
 	defer cancel()
-	stopWatching := context.AfterFunc(l.silent(), cancel) // servers that no longer answer are not waited for
-	defer stopWatching()
+	defer context.AfterFunc(l.silent(), cancel)() // servers that no longer answer are not waited for
 	left := h.leave(leaving)
 	mayBeThere := left != nil && !errors.Is(left, lock.ErrLost)
 	if mayBeThere && !errors.Is(err, ErrUnreachable) {
@@ -205,13 +204,11 @@ func (h *hold) release(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The wait also ends with the term, and when the servers no longer answer.
-	term, silent := h.term.ctx, h.locker.silent()
-	stopWatchingTerm := context.AfterFunc(term, func() { cancel(context.Cause(term)) })
-	defer stopWatchingTerm()
-	stopWatchingSilence := context.AfterFunc(silent, func() { cancel(context.Cause(silent)) })
-	defer stopWatchingSilence()
+	for _, other := range []context.Context{h.term.ctx, h.locker.silent()} {
+		defer context.AfterFunc(other, func() { cancel(context.Cause(other)) })()
+	}
 	err := h.leave(ctx)
-	if errors.Is(context.Cause(term), lock.ErrLost) {
+	if errors.Is(context.Cause(h.term.ctx), lock.ErrLost) {
 		err = lock.ErrLost // even if the session lives on: its holder has seen its context end
 	}
 	if err != nil {
