@@ -16,22 +16,20 @@ import (
 // Explored is the report of searches through schedules: a table of all, and the shortest schedule to the first harm of
 // each scheme.
 func Explored(r *verify.Explorations) *Doc {
-	var schemes, harmed []string
-	harms, searched := 0, 0
+	harmed := map[string]bool{} // of each scheme, whether it was
+	searched, harms := 0, 0
 	for _, e := range r.Searches {
-		if !slices.Contains(schemes, e.Scheme) {
-			schemes = append(schemes, e.Scheme)
-		}
+		harm := e.Harm != ""
+		harmed[e.Scheme] = harmed[e.Scheme] || harm
 		if e.Why == "" {
 			searched++
 		}
-		if e.Harm != "" {
+		if harm {
 			harms++
-			harmed = append(harmed, e.Scheme)
 		}
 	}
 	d := &Doc{
-		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(schemes), "scheme")),
+		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(harmed), "scheme")),
 		Facts: []string{
 			"marketsim " + known(r.Version) + ". Taken for granted: " + verify.Assumed + "; a late request comes within two " +
 				"leases or two reply time-outs, whichever is longer, after its client has given up.",
@@ -48,11 +46,9 @@ func Explored(r *verify.Explorations) *Doc {
 		d.Findings = append(d.Findings, fmt.Sprintf("Harm was found in %d of %s.", harms, searches(searched)))
 	}
 	var safe []string
-	for _, s := range schemes {
-		if !slices.Contains(harmed, s) && slices.ContainsFunc(r.Searches, func(e verify.Explored) bool {
-			return e.Scheme == s && e.Why == ""
-		}) {
-			safe = append(safe, s)
+	for _, e := range r.Searches {
+		if e.Why == "" && !harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
+			safe = append(safe, e.Scheme)
 		}
 	}
 	if harms > 0 && len(safe) > 0 {

@@ -75,7 +75,8 @@ func TestReduction(t *testing.T) {
 // A replica that lags behind a server with subscribers ends with its schedule.
 func TestBehindSubscriptions(t *testing.T) {
 	p, _ := programOf(t, "fine:redisson", "locks-apart")
-	r := explore.Run(t, p, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Behind}, Exhaustive: true})
+	behind := []explore.Fault{explore.Behind}
+	r := explore.Run(t, p, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: behind, Exhaustive: true})
 	if r.Preemptions != 1 || len(r.Found) == 0 {
 		t.Error(r)
 	}

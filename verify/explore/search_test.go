@@ -194,7 +194,8 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		}}
 	}}
 	var tokens []string
-	s, source := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true}), rand.New(rand.NewPCG(1, 2))
+	s := newSearch(t.Context(), p, Bounds{Preemptions: 2, Faults: 1, Exhaustive: true})
+	source := rand.New(rand.NewPCG(1, 2))
 	if err := s.guarded(func() error {
 		err := s.run() // it has learned then
 		for len(tokens) < 200 && err == nil {

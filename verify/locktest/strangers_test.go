@@ -137,8 +137,8 @@ func jittered(_ context.Context, w Worker) (Lock, io.Closer, error) {
 	}, rdb, nil
 }
 
-// unlockUnderTake releases under the context of the take, which has ended, and tells nobody that it did not: issue 354 of
-// blnkfinance/blnk. Its mend, pull request 355, detaches that from the end.
+// unlockUnderTake releases under the context of the take, which has ended, and tells nobody that it did not: issue 354
+// of blnkfinance/blnk. Its mend, pull request 355, detaches that from the end.
 func unlockUnderTake(detached bool) Open {
 	return func(_ context.Context, w Worker) (Lock, io.Closer, error) {
 		rdb := redis.NewClient(&redis.Options{Dialer: w.Dial})
