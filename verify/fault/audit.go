@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/marketsim/marketsim/market"
@@ -29,25 +30,20 @@ func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) o
 
 // reason says what an audit found in a cell of the table, whose item and accounts nobody needs to know.
 func reason(p market.Problem, harm verify.Harm) string {
-	switch {
-	case p.Kind == market.TwoOwners:
+	switch p.Kind {
+	case market.TwoOwners:
 		return "the item went to two buyers"
-	case p.Kind == market.StillListed:
+	case market.StillListed:
 		return "the item was bought, and is still for sale: the next buyer gets it again"
-	case harm == verify.ItemLost:
-		return "the item is gone: nobody has it, and it is not for sale"
-	case harm == verify.CoinsMade:
-		return "coins came from nowhere"
-	case harm == verify.CoinsLost:
-		return "coins vanished"
-	case harm == verify.Overdrawn:
-		return "an account is below zero: it paid for more than it could"
-	case harm == verify.ChargedTwice:
-		return "a buyer paid more often than they bought"
-	case harm == verify.NotPaid:
-		return "a buyer paid less often than they bought"
 	}
-	return p.Text
+	return cmp.Or(map[verify.Harm]string{
+		verify.ItemLost:     "the item is gone: nobody has it, and it is not for sale",
+		verify.CoinsMade:    "coins came from nowhere",
+		verify.CoinsLost:    "coins vanished",
+		verify.Overdrawn:    "an account is below zero: it paid for more than it could",
+		verify.ChargedTwice: "a buyer paid more often than they bought",
+		verify.NotPaid:      "a buyer paid less often than they bought",
+	}[harm], p.Text)
 }
 
 // audit ends all clients and accounts for the coins and items that they moved: the worst that is wrong, with a line
@@ -93,7 +89,7 @@ func (s *setup) ledger() *market.Ledger {
 
 // toldTwice finds an item of which two orders were applied, as their clients were told. The places of items and the
 // funds may then be those of two lawful orders, and show nothing.
-func (s *setup) toldTwice(after market.Snapshot) verify.Violation {
+func (s *setup) toldTwice(after market.Snapshot) (none verify.Violation) {
 	bought := map[market.ItemID]market.UserID{}
 	for _, op := range s.operations {
 		if op.order == nil || !op.outcome.Applied() || ownerOf(after, op.order.Item) <= seller {
@@ -108,12 +104,12 @@ func (s *setup) toldTwice(after market.Snapshot) verify.Violation {
 			return verify.Violation{Harm: verify.SoldTwice, Text: "two buyers bought the item, and one has it"}
 		}
 	}
-	return verify.Violation{Harm: verify.NoHarm}
+	return none
 }
 
 // toldWrongly finds a buyer who has an item, and was told of each order of it that it was refused, and a client who was
 // told that its operation was applied, of which nothing was.
-func (s *setup) toldWrongly(after market.Snapshot) verify.Violation {
+func (s *setup) toldWrongly(after market.Snapshot) (none verify.Violation) {
 	explained := map[market.Order]bool{}
 	for _, op := range s.operations {
 		if op.order != nil && op.outcome.Reason == "" { // applied, or unknown
@@ -124,10 +120,7 @@ func (s *setup) toldWrongly(after market.Snapshot) verify.Violation {
 		o, yes := op.order, op.outcome.Applied()
 		switch {
 		case yes && op.listed != 0 && after.Inventory[seller][op.listed]:
-			return verify.Violation{
-				Harm: verify.ToldYes,
-				Text: "the seller was told that the item is for sale, and it is not",
-			}
+			return verify.Violation{Harm: verify.ToldYes, Text: "the seller was told that the item is for sale, and it is not"}
 		case o == nil:
 		case yes && ownerOf(after, o.Item) != o.Buyer:
 			return verify.Violation{
@@ -141,7 +134,7 @@ func (s *setup) toldWrongly(after market.Snapshot) verify.Violation {
 			}
 		}
 	}
-	return verify.Violation{Harm: verify.NoHarm}
+	return none
 }
 
 // ownerOf is who has an item in their inventory; 0: nobody.

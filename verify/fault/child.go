@@ -136,7 +136,7 @@ type served struct {
 	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
 	clock   atomic.Int64              // readings of its wall clock
 
-	still stillness
+	still *stillness // nil: it does not serve
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -169,7 +169,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		if err := lines.Decode(&cmd); err != nil {
 			c.gate.Load().Open()
 			working.Wait()
-			return c.close()
+			return errors.Join(c.Close(), c.process.Close())
 		}
 		switch cmd.Do {
 		case doGo:
@@ -191,7 +191,7 @@ func (c *served) observe(ctx context.Context, at step.Name) {
 func (c *served) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.still.ask != nil { // it serves
+	if c.still != nil {
 		e.Stood = c.still.soFar()
 	}
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
@@ -307,8 +307,6 @@ func (t trying) Close() error {
 	}
 	return c.Close()
 }
-
-func (c *served) close() error { return errors.Join(c.Close(), c.process.Close()) }
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {

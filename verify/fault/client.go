@@ -90,6 +90,12 @@ func (c *client) list(l market.Listing, hold ...step.Point) {
 // buy begins to order an item.
 func (c *client) buy(item market.ItemID, hold ...step.Point) { c.buyAt(price, item, hold...) }
 
+// buys orders an item, and waits for the end.
+func (c *client) buys(item market.ItemID) Outcome {
+	c.buy(item)
+	return c.ends()
+}
+
 // buyAt is buy at a price that may not be the item's.
 func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
@@ -100,6 +106,14 @@ func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) {
 func (c *client) buyUntil(item market.ItemID, name step.Name) {
 	c.buy(item, at(name))
 	c.reaches(name)
+}
+
+// lists is list of the i-th spare item, and returns when the client is held before it releases.
+func (c *client) lists(i int, hold ...step.Point) market.Listing {
+	l := c.setup.spare(i)
+	c.list(l, append(hold, at(step.BeforeRelease))...)
+	c.reaches(step.BeforeRelease)
+	return l
 }
 
 // browseUntil begins to look for an item under a shared lock, and returns when the client is held at a step.
@@ -193,6 +207,17 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	return false
 }
 
+// comesBeside is buyBeside where others hold the lock by leases that began at since, at the earliest. It ends what all
+// of them do.
+func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
+	in := c.buyBeside(item)
+	c.setup.checkInTime(since)
+	for _, each := range append(holders, c) {
+		each.finish()
+	}
+	return in
+}
+
 // ends waits for the end of its operation and returns the outcome. Where it is held on its way, it goes on.
 func (c *client) ends() Outcome {
 	o, ok := c.endsWithin(clientTimeout)
@@ -253,11 +278,9 @@ func (c *client) next(within time.Duration) (event, bool) {
 			c.check(fmt.Errorf("%w: %s", backend.ErrUnavailable, e.Error))
 		case e.Error != "":
 			c.check(errors.New(e.Error))
-		case e.Done != nil:
-			c.op.done, c.op.outcome = true, *e.Done
 		}
 		c.at, c.readsClock = e.At, e.Clock
-		c.looks(e)
+		c.note(e)
 		return e, true
 	case <-late.C:
 	case <-c.setup.ctx.Done():
@@ -266,10 +289,13 @@ func (c *client) next(within time.Duration) (event, bool) {
 	return event{}, false
 }
 
-// looks notes for how long the client's process stood still by itself.
-func (c *client) looks(e event) {
+// note keeps what counts whenever it was said: the outcome, and for how long the process stood still by itself.
+func (c *client) note(e event) {
 	if !c.paused {
 		c.stood = max(c.stood, e.Stood)
+	}
+	if e.Done != nil {
+		c.op.done, c.op.outcome = true, *e.Done
 	}
 }
 
@@ -300,10 +326,7 @@ func (c *client) end() (err error) {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
 	for e := range c.events { // what it said before it died counts
-		c.looks(e)
-		if e.Done != nil {
-			c.op.done, c.op.outcome = true, *e.Done
-		}
+		c.note(e)
 	}
 	if c.op != nil && !c.op.done {
 		c.op.done, c.op.outcome = true, Outcome{Error: "its client was killed"}

@@ -51,11 +51,7 @@ func skewed(s *setup, by time.Duration) observed {
 func entersBeside(s *setup, holder, other *client, item int) bool {
 	start := time.Now()
 	holder.buyUntil(s.item(item), step.BeforeWrite)
-	in := other.buyBeside(s.item(item))
-	s.checkInTime(start)
-	holder.finish()
-	other.finish()
-	return in
+	return other.comesBeside(s.item(item), start, holder)
 }
 
 // setBack sets the clock of a client back when it has read it once to take its lock, so that it misjudges how long that

@@ -67,15 +67,13 @@ const boughtBehind = 3
 func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	pair := s.replicated()
-	a.buy(s.item(boughtBehind))
-	if o := a.ends(); !o.Applied() {
+	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
 	}
 	last := time.Now()
 	pair.fallBehind(s)
 	for i := range boughtBehind {
-		a.buy(s.item(i))
-		if a.ends().Applied() {
+		if a.buys(s.item(i)).Applied() {
 			last = time.Now()
 		}
 	}
@@ -88,7 +86,7 @@ func masterPromoted(s *setup) observed {
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
-		if item == boughtBehind && s.waitsForReplicas() { // the promoted master has none
+		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" { // the promoted master has none
 			o := s.sawGone(pair)
 			o.why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
@@ -103,12 +101,6 @@ func masterPromoted(s *setup) observed {
 	return o
 }
 
-// waitsForReplicas reports whether a purchase counts as made only when replicas have it.
-func (s *setup) waitsForReplicas() bool {
-	n, known := s.scheme.Value("replicas")
-	return known && n != "0"
-}
-
 // A pair is the market's master and its replica, by their numbers in the cluster.
 type pair struct {
 	master, replica int
@@ -120,7 +112,7 @@ type pair struct {
 func (s *setup) replicated() pair {
 	p := pair{flood: s.keys.Market() + "flood", master: must(s.cluster.Master(s.ctx, s.keys.Market()))}
 	p.replica = must(s.cluster.ReplicaOf(s.ctx, p.master))
-	p.conn = own(s, must(s.cluster.Redises[p.master].Dial(s.ctx)))
+	p.conn = s.dial(s.cluster.Redises[p.master])
 	s.replicates(p.conn, p.flood)
 	return p
 }

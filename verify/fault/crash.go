@@ -87,9 +87,7 @@ func (s *setup) crashAt(proxy *wire.Proxy, nth int) {
 
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
-	item := s.spare(0).Item
-	holder.list(s.spare(0), at(step.BeforeRelease))
-	holder.reaches(step.BeforeRelease)
+	item := holder.lists(0).Item
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
 	first.kill()
@@ -142,8 +140,7 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
 	start := time.Now()
 	winner.buyUntil(prizes[0], dies)
-	loser.buy(prizes[1])
-	loser.ends() // it does not wait
+	loser.buys(prizes[1]) // it does not wait
 	winner.kill()
 	late.buy(prizes[2])
 	kept = s.keptOut(late, start)

@@ -44,13 +44,8 @@ func expiries() []Scenario {
 		Name:  "stuck-goroutine",
 		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 		run: func(s *setup) observed {
-			return takenOver(s, takeover{
-				holder:  s.client("A"),
-				other:   s.client("B"),
-				watched: s.forGood() + 3*s.ttl, // a lock that counts its renewals may go on for a few TTLs more
-				suspend: func() { s.strikes(true, "") },
-				resume:  func() {},
-			})
+			watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
+			return takenOver(s, s.client("A"), s.client("B"), watched, func() { s.strikes(true, "") }, func() {})
 		},
 	}, {
 		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
@@ -64,28 +59,20 @@ func expiries() []Scenario {
 
 func pausePastTTL(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
-	return takenOver(s, takeover{holder: a, other: b, watched: s.forGood(), suspend: a.pause, resume: a.resume})
+	return takenOver(s, a, b, s.forGood(), a.pause, a.resume)
 }
 
-// A takeover is a buyer who is suspended while it holds its lock, and another who wants the same item.
-type takeover struct {
-	holder, other   *client
-	watched         time.Duration // how long the other has to get in until the holder goes on
-	suspend, resume func()        // the holder
-}
-
-// takenOver holds a buyer just before it writes, lets another buy the same item, and after some time at the latest lets
-// the first go on.
-func takenOver(s *setup, t takeover) observed {
+// takenOver suspends a buyer just before it writes, and lets another buy the same item. When that has got in, or after
+// the time that is watched, the first goes on.
+func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
 	start := time.Now()
-	t.holder.buyUntil(s.item(0), step.BeforeWrite)
-	t.suspend()
-	t.other.buy(s.item(0))
-	in := t.other.getsIn(t.watched)
-	kept := s.kept(t.other, start, in)
-	t.resume()
-	first := t.holder.finish()
-	return s.tookOver(first, t.other, kept)
+	holder.buyUntil(s.item(0), step.BeforeWrite)
+	suspend()
+	other.buy(s.item(0))
+	in := other.getsIn(watched)
+	kept := s.kept(other, start, in)
+	resume()
+	return s.tookOver(holder.finish(), other, kept)
 }
 
 // tookOver says what came of it that a second buyer tried while the first was not running or cut off, and was kept out
@@ -181,10 +168,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 		return s.saw(verify.HolderBack, "nobody gets in before the holder has released")
 	}
 	b.mustBe(step.BeforeWrite)
-	two := c.buyBeside(item)
-	s.checkInTime(entered)
-	b.finish()
-	c.finish()
+	two := c.comesBeside(item, entered, b)
 	otherwise := "its late release leaves the next holder's lock alone"
 	if released.LeaseLost {
 		otherwise = "its late release finds the lock not its own, and says so"
@@ -202,9 +186,7 @@ func raceForIt(s *setup) observed {
 	for i := range waiting {
 		waiting[i] = s.client(string(rune('B' + i)))
 	}
-	item := s.spare(0).Item
-	holder.list(s.spare(0), at(step.BeforeRelease))
-	holder.reaches(step.BeforeRelease)
+	item := holder.lists(0).Item
 	for _, w := range waiting {
 		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/market/backend"
-	"github.com/marketsim/marketsim/market/step"
 )
 
 // memory is what that of a private server of the locks is limited to.
@@ -23,17 +22,17 @@ func evicted(s *setup) observed {
 	}
 	all := s.limited("volatile-ttl")
 	for _, server := range all {
-		check(server.conn.MSet(s.ctx, others...).Err())
+		check(s.dial(server).MSet(s.ctx, others...).Err())
 	}
 	return besideHolder(s, func() {}, func() {
-		knew := s.knownTo(all)
+		knew := s.known(all...)
 		for _, server := range all {
-			s.filled(server.conn)()
-			if left := len(must(server.conn.Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
+			s.filled(server)()
+			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
 				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
 			}
 		}
-		if maps.Equal(knew, s.knownTo(all)) {
+		if maps.Equal(knew, s.known(all...)) {
 			cannot("it has no key here that expires, and only those are evicted")
 		}
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
@@ -44,14 +43,12 @@ func evicted(s *setup) observed {
 func outOfMemory(s *setup) observed {
 	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")
-	b.buy(s.item(0)) // loads the scripts
-	b.ends()
+	b.buys(s.item(0)) // loads the scripts
 	lease := time.Now()
-	a.list(s.spare(0), at(step.BeforeRelease))
-	a.reaches(step.BeforeRelease)
+	a.lists(0)
 	var makeRoom []func()
 	for _, server := range all {
-		makeRoom = append(makeRoom, s.filled(server.conn))
+		makeRoom = append(makeRoom, s.filled(server))
 	}
 	a.finish()
 	b.buy(s.item(1))
@@ -69,27 +66,20 @@ func outOfMemory(s *setup) observed {
 }
 
 // limited are the servers of the locks, with little memory.
-func (s *setup) limited(policy string) []lockServer {
+func (s *setup) limited(policy string) []*backend.Server {
 	all := s.lockServers()
 	for _, server := range all {
-		check(server.conn.ConfigSet(s.ctx, "maxmemory", memory).Err())
-		check(server.conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
+		conn := s.dial(server)
+		check(conn.ConfigSet(s.ctx, "maxmemory", memory).Err())
+		check(conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
 	}
 	return all
 }
 
-// knownTo is what servers of the locks know.
-func (s *setup) knownTo(all []lockServer) map[string]string {
-	var servers []*backend.Server
-	for _, server := range all {
-		servers = append(servers, server.Server)
-	}
-	return s.known(servers...)
-}
-
 // filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after
 // it have the server evict what it may, and are refused where that is not enough.
-func (s *setup) filled(conn *backend.Conn) (makeRoom func()) {
+func (s *setup) filled(server *backend.Server) (makeRoom func()) {
+	conn := s.dial(server)
 	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
 	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
 	return func() { check(conn.Del(s.ctx, "more").Err()) }

@@ -26,7 +26,7 @@ func networkFaults() []Scenario {
 	}, {
 		Name:    "lost-leave",
 		Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
-		Applies: entersTwice, run: lostLeave,
+		Applies: only(func(s Scheme) bool { return s.value("entries") == "2" }, "it enters its lock once"), run: lostLeave,
 	}, {
 		Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
 		run: lostWriteReply,
@@ -94,19 +94,17 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
 	if !s.scheme.need().InRedis() {
-		fail(unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock"))
+		unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
 	}
 	b := s.client("B") // goes past the proxies, and asks once
 	s.config.Resend = resend
 	proxies := s.lockProxies()
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
-	commands := s.counted(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
-	names := proxies[0].Commands()[:commands]
+	a.buys(s.item(0)) // loads the scripts
+	names := s.recorded(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	a.finish()
 	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: safe}
-	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
+	for nth := 1; nth <= len(names) && all.kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
 		for _, name := range names[:nth] {
@@ -130,8 +128,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 func lostWriteReply(s *setup) observed {
 	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
 		a.ends()
-		a.buy(s.item(item))
-		return "the second order is " + a.ends().String() + ": bought once"
+		return "the second order is " + a.buys(s.item(item)).String() + ": bought once"
 	})
 }
 
@@ -151,23 +148,18 @@ func resentLate(s *setup) observed {
 	s.config.Resend, s.config.Patience = true, s.ttl/4
 	proxy := s.marketProxy()
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
+	a.buys(s.item(0)) // loads the scripts
 	a.buyUntil(s.item(1), step.BeforeWrite)
 	first := proxy.Hold(wire.Match{})
 	proxy.Record()
 	a.finish()
 	sent := proxy.Commands()
-	a.buy(s.item(2))
-	a.ends()
+	a.buys(s.item(2))
 	s.spring(first)
 	if len(sent) < 2 || !slices.Contains(sent[1:], sent[0]) {
 		cannot("its write is not sent again")
 	}
-	select {
-	case <-first.Answered():
-	case <-s.ctx.Done():
-	}
+	s.await(first.Answered())
 	return s.saw(verify.NotAsked, "the copy that arrives late changes nothing")
 }
 
@@ -202,25 +194,15 @@ func atEachWrite(s *setup,
 // writesOf are the names of the commands that write a client's purchase, its scripts being loaded. It takes items 0 and
 // the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
-	a.buy(s.item(offered - 1)) // loads the scripts
-	a.ends()
+	a.buys(s.item(offered - 1)) // loads the scripts
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
 	a.reaches(step.BeforeWrite)
-	n := s.counted(proxy, func() {
+	names := s.recorded(proxy, func() {
 		a.goOn()
 		a.reaches(step.Written)
 	})
-	names := proxy.Commands()[:n]
 	a.finish()
 	return names
-}
-
-// entersTwice keeps out schemes that enter their lock once.
-func entersTwice(s Scheme) string {
-	if entries, _ := s.Value("entries"); entries != "2" {
-		return "it enters its lock once"
-	}
-	return ""
 }
 
 // lostLeave loses the reply to the release of the inner of two entries, and lets another come while the holder of the
@@ -230,8 +212,7 @@ func lostLeave(s *setup) observed {
 	s.config.Resend = true
 	proxy := s.lockProxies()[0]
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
+	a.buys(s.item(0)) // loads the scripts
 	start := time.Now()
 	a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
 	a.reaches(step.BeforeLeave)
@@ -305,13 +286,8 @@ func (s *setup) late(a, b *client, proxy *wire.Proxy, nth int) verify.KeptOut {
 		b.finish()
 	}
 	s.spring(write)
-	select {
-	case <-write.Reached():
-		select {
-		case <-write.Ended():
-		case <-s.ctx.Done():
-		}
-	default:
+	if caught(write) {
+		s.await(write.Ended())
 	}
 	return kept
 }

@@ -50,12 +50,7 @@ func besideReader(s *setup, item market.ItemID, leaver func(first, last *client)
 	two.browseUntil(item, step.Acquired)
 	leaver(one, two).finish()
 	s.strikes(true, "")
-	in := writer.buyBeside(item)
-	s.checkInTime(start)
-	for _, c := range []*client{one, two, writer} {
-		c.finish()
-	}
-	return in
+	return writer.comesBeside(item, start, one, two)
 }
 
 func readerLate(s *setup) observed {
@@ -67,10 +62,7 @@ func readerLate(s *setup) observed {
 	two.browseUntil(s.item(0), step.Acquired)
 	one.resume()
 	one.finish()
-	in := writer.buyBeside(s.item(0))
-	s.checkInTime(start)
-	two.finish()
-	writer.finish()
+	in := writer.comesBeside(s.item(0), start, two)
 	return s.sawBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
 		"the late reader frees its own entry only")
 }

@@ -21,11 +21,9 @@ func lostRelease(s *setup) observed {
 	}
 	a := s.client("A")
 	if !ensemble {
-		a.buy(s.item(0)) // loads the scripts
-		a.ends()
-		a.list(s.spare(0), at(step.BeforeRelease))
-		a.reaches(step.BeforeRelease)
-		commands = s.counted(proxies[0], func() { a.finish() })
+		a.buys(s.item(0)) // loads the scripts
+		a.lists(0)
+		commands = len(s.recorded(proxies[0], func() { a.finish() }))
 	}
 	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "nobody gets in beside the next holder"}
 	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
@@ -41,9 +39,8 @@ func lostRelease(s *setup) observed {
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
 func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, one observed) {
-	l, lease := s.spare(nth), time.Now()
-	a.list(l, at(step.BeforeRelease))
-	a.reaches(step.BeforeRelease)
+	lease := time.Now()
+	l := a.lists(nth)
 	sendAgain := lose()
 	a.goOn()
 	b.buy(l.Item, at(step.BeforeWrite))
@@ -51,11 +48,7 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	sendAgain()
 	a.listed()
 	if in {
-		beside = c.buyBeside(l.Item)
-		s.checkInTime(entered)
-		b.finish()
-		c.finish()
-		return beside, observed{harm: verify.NoHarm, kept: verify.AtOnce}
+		return c.comesBeside(l.Item, entered, b), observed{harm: verify.NoHarm, kept: verify.AtOnce}
 	}
 	b.op.began = time.Now() // until now the holder was at its release
 	one = observed{harm: verify.NoHarm, why: "the lock stays taken"}
@@ -69,10 +62,8 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 
 // takenAgain loses the reply to a release, after which the same client takes the lock again. It reports whether another
 // gets in beside it.
-func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
-	l := s.spare(offered - 1)
-	a.list(l, at(step.BeforeRelease))
-	a.reaches(step.BeforeRelease)
+func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
+	l := a.lists(offered - 1)
 	sendAgain := loseMessages(s, proxies, 1)
 	a.goOn()
 	c.buyAt(price+1, l.Item) // gets in when the release is applied, and is refused: the item stays
@@ -81,11 +72,7 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
 	a.listed()
 	start := time.Now()
 	a.buyUntil(l.Item, step.BeforeWrite)
-	beside = c.buyBeside(l.Item)
-	s.checkInTime(start)
-	a.finish()
-	c.finish()
-	return beside
+	return c.comesBeside(l.Item, start, a)
 }
 
 // listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock
@@ -125,12 +112,17 @@ func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
 // spring opens traps, and notes whether they have caught what they were set for.
 func (s *setup) spring(traps ...*wire.Trap) {
 	for _, t := range traps {
-		select {
-		case <-t.Reached():
-			s.strikes(true, "")
-		default:
-			s.strikes(false, "no such command came")
-		}
+		s.strikes(caught(t), "no such command came")
 		t.Open()
+	}
+}
+
+// caught reports whether a trap has caught what it was set for.
+func caught(t *wire.Trap) bool {
+	select {
+	case <-t.Reached():
+		return true
+	default:
+		return false
 	}
 }

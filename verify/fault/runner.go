@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
@@ -226,19 +227,11 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 		return f, nil
 	}
 	o, err := r.observe(ctx, c)
-	var why inapplicable
-	var beyond unplayable
-	var still stoodStill
+	var not notPlayed
 	switch {
 	case err == nil:
-	case errors.As(err, &still) && ctx.Err() == nil:
-		f.Verdict, f.Why = verify.Unavailable, still.Error()
-		return f, nil
-	case errors.As(err, &why):
-		f.Why = why.Error()
-		return f, nil
-	case errors.As(err, &beyond):
-		f.Verdict, f.Why = verify.NotPlayable, beyond.Error()
+	case errors.As(err, &not) && (not.verdict != verify.Unavailable || ctx.Err() == nil):
+		f.Verdict, f.Why = not.verdict, not.why
 		return f, nil
 	case ctx.Err() != nil: // what failed, failed because of that
 		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))
@@ -282,7 +275,8 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 			stood = max(stood, client.stood)
 		}
 		if stood > s.ttl/4 { // whatever was seen, and whatever failed
-			err = stoodStill(stood)
+			why := fmt.Sprintf("the machine stood still for %s", stood.Round(100*time.Millisecond))
+			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
 		}
 		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver
 		switch {

@@ -121,23 +121,26 @@ func (c cell) cannotHappen() string {
 	return c.scenario.Applies(c.scheme)
 }
 
-// An inapplicable says why a scenario cannot happen to a scheme, where that is found out in a run only.
-type inapplicable string
+// A notPlayed ends a run in which it is found out that nothing can be observed: which verdict that is, and why.
+type notPlayed struct {
+	verdict verify.Verdict
+	why     string
+}
 
-func (why inapplicable) Error() string { return string(why) }
+func (n notPlayed) Error() string { return n.why }
 
-// An unplayable says why a scenario that can happen to a scheme cannot be played with it, on any machine.
-type unplayable string
-
-func (why unplayable) Error() string { return string(why) }
+// only keeps out schemes that are not such, for the reason given.
+func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
+	return func(s Scheme) string {
+		if is(s) {
+			return ""
+		}
+		return otherwise
+	}
+}
 
 // needsLock keeps out schemes without a lock.
-func needsLock(s Scheme) string {
-	if s.Lock == nil {
-		return "it takes no lock of marketsim's"
-	}
-	return ""
-}
+var needsLock = only(func(s Scheme) bool { return s.Lock != nil }, "it takes no lock of marketsim's")
 
 // lockThat keeps out schemes without a lock, and those whose lock is not such a one, for the reason given.
 func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {

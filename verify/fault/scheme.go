@@ -171,8 +171,14 @@ func (s Scheme) need() lock.Need {
 
 // fences reports whether the market refuses the writes of the scheme's former holders.
 func (s Scheme) fences() bool {
-	fencing, _ := s.Value("fencing")
+	fencing := s.value("fencing")
 	return fencing == "on" || fencing == "token"
+}
+
+// value is that of a parameter; empty: the scheme has none of that name.
+func (s Scheme) value(name string) string {
+	value, _ := s.Value(name)
+	return value
 }
 
 // neighbour is the scheme that this one is mixed with. One that fences meets the same without fences; a lock meets the

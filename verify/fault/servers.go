@@ -76,10 +76,8 @@ func serverFaults() []Scenario {
 }
 
 // inRedis keeps out schemes without a lock, and locks that are not in Redis.
-func inRedis(s Scheme) string {
-	return lockThat(func(s Scheme) bool { return s.need().InRedis() },
-		"its lock is not in Redis, and its servers keep what they know on disk")(s)
-}
+var inRedis = lockThat(func(s Scheme) bool { return s.need().InRedis() },
+	"its lock is not in Redis, and its servers keep what they know on disk")
 
 // onOneRedis keeps out those on several masters, too.
 func onOneRedis(s Scheme) string {
@@ -90,12 +88,7 @@ func onOneRedis(s Scheme) string {
 }
 
 // onMasters keeps out all but locks on several masters.
-func onMasters(s Scheme) string {
-	if s.need() != lock.NeedsMasters {
-		return "its lock is not on several masters"
-	}
-	return ""
-}
+var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
 
 // besideHolder holds a buyer just before it writes, does something to the servers, and lets another buy the same item
 // before and after the first goes on. Then the other buys an item whose lock is free, and was used before. before is
@@ -178,39 +171,27 @@ func (s *setup) forgets(before, after *backend.Server, does func()) {
 func (s *setup) known(servers ...*backend.Server) map[string]string {
 	known := map[string]string{}
 	for i, server := range servers {
-		conn := must(server.Dial(s.ctx))
+		conn := s.dial(server)
 		for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
 			known[fmt.Sprint(i, key)], _ = conn.Dump(s.ctx, key).Result() // it may have expired
 		}
-		conn.Close()
 	}
 	return known
 }
 
-// A lockServer is a private server of the locks, with a connection to it.
-type lockServer struct {
-	*backend.Server
-	conn *backend.Conn
-}
-
 // lockServers are the servers of the locks of the clients to come: one apart from the market's, or several masters.
-func (s *setup) lockServers() []lockServer {
+func (s *setup) lockServers() []*backend.Server {
 	if s.scheme.FusesLock() {
-		fail(unplayable("its lock is with its market, on a server that other scenarios use, too"))
+		unplayable("its lock is with its market, on a server that other scenarios use, too")
 	}
 	if s.masters == nil {
-		server, conn := s.locksApart()
-		return []lockServer{{server, conn}}
+		return []*backend.Server{s.locksApart()}
 	}
-	var all []lockServer
-	for _, server := range s.masters {
-		all = append(all, lockServer{server, own(s, must(server.Dial(s.ctx)))})
-	}
-	return all
+	return s.masters
 }
 
 func restartedEmpty(s *setup) observed {
-	server, _ := s.locksApart()
+	server := s.locksApart()
 	restart := func() { check(server.Restart(s.ctx)) }
 	return besideHolder(s, func() {}, func() { s.forgets(server, server, restart) },
 		"the server comes back empty, and another gets in beside the holder")
@@ -219,6 +200,7 @@ func restartedEmpty(s *setup) observed {
 // serverStalls stops the servers of the locks while a buyer is at a step and another waits.
 func serverStalls(s *setup, holder step.Name) observed {
 	all := s.lockServers()
+	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")
 	lease := time.Now()
 	a.buyUntil(s.item(0), holder)
@@ -228,7 +210,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 	b.buy(s.item(0))
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
-	s.strikes(all[0].conn.Ping(late).Err() != nil, "the server answers")
+	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
 	_, gaveUp := b.endsWithin(time.Millisecond) // it does not wait for servers that do not answer
 	for _, server := range all {
 		check(server.Resume())
@@ -244,18 +226,17 @@ func serverStalls(s *setup, holder step.Name) observed {
 
 // failover gives the locks a master with a replica that falls behind, and is promoted when the master dies.
 func failover(s *setup) observed {
-	master, conn := s.locksApart()
+	master := s.locksApart()
 	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
 	host, port, _ := net.SplitHostPort(link.Addr())
 	replica := s.redis(master.Target.Password, "--replicaof", host, port)
 	fallBehind := func() {
-		s.replicates(conn, "written")
+		s.replicates(s.dial(master), "written")
 		link.Partition()
 	}
 	promote := func() {
 		check(master.Kill())
-		promoted := own(s, must(replica.Dial(s.ctx)))
-		check(promoted.Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
+		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
 		s.locksAt(replica.Target) // for those who come now
 	}
 	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
@@ -270,11 +251,11 @@ func (s *setup) replicates(conn *backend.Conn, key string) {
 	}
 }
 
-// locksApart starts a Redis for the locks of the clients to come, apart from the market's, and connects to it.
-func (s *setup) locksApart() (*backend.Server, *backend.Conn) {
+// locksApart starts a Redis for the locks of the clients to come, apart from the market's.
+func (s *setup) locksApart() *backend.Server {
 	server := s.redis("")
 	s.locksAt(server.Target)
-	return server, own(s, must(server.Dial(s.ctx)))
+	return server
 }
 
 // redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random
@@ -302,10 +283,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 			if a.held(clientTimeout) == "" {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
-			in := b.buyBeside(s.item(0))
-			s.checkInTime(start)
-			a.finish()
-			b.finish()
+			in := b.comesBeside(s.item(0), start, a)
 			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time",
 				"one gets in at a time")
 		},
@@ -338,8 +316,7 @@ func redlockExpiry(s *setup) observed {
 
 // expireAll makes everything on a master expire that would do so one day, as a clock does that jumps there.
 func (s *setup) expireAll(master int) {
-	conn := must(s.masters[master].Dial(s.ctx))
-	defer conn.Close()
+	conn := s.dial(s.masters[master])
 	keys := must(conn.Keys(s.ctx, "*").Result()) // of a server of this setup's own
 	for _, key := range keys {
 		left := must(conn.PTTL(s.ctx, key).Result())

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,10 @@ type failure struct{ err error }
 func fail(err error) { panic(failure{err}) }
 
 // cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
-func cannot(why string) { fail(inapplicable(why)) }
+func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
+
+// unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
+func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
 // strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, and if not, what was
 // seen instead. Only what has arrived can be survived: without it, a cell does not apply. All by which
@@ -195,25 +199,27 @@ func (s *setup) fund(id market.UserID, coins int64) {
 }
 
 // wait lets time pass.
-func (s *setup) wait(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-s.ctx.Done():
-		fail(s.ctx.Err())
+func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
+
+// await waits for something that is to happen soon.
+func (s *setup) await(what <-chan struct{}) {
+	if !s.happens(what, clientTimeout) {
+		fail(errLate)
 	}
 }
 
-// await waits for something that is to happen soon.
-func (s *setup) await(happened <-chan struct{}) {
-	late := time.NewTimer(clientTimeout)
+// happens waits for something, and reports whether it happened in time.
+func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
+	late := time.NewTimer(within)
 	defer late.Stop()
 	select {
-	case <-happened:
+	case <-what:
+		return true
 	case <-late.C:
-		fail(errLate)
 	case <-s.ctx.Done():
 		fail(s.ctx.Err())
 	}
+	return false
 }
 
 // forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two
@@ -261,37 +267,25 @@ func (s *setup) checkInTime(since time.Time) {
 // marketProxy puts a proxy between the clients to come and the market. Their locks go past it, straight to their
 // servers.
 func (s *setup) marketProxy() *wire.Proxy {
-	p, through := s.proxy(s.config.Market)
 	if s.config.Locks == nil {
-		direct := s.config.Market
-		s.config.Locks = &direct
+		s.config.Locks = new(s.config.Market)
 	}
-	s.config.Market = through
-	return p
+	return s.proxy(&s.config.Market)
 }
 
 // lockProxies puts a proxy between the clients to come and each Redis that their lock lives on.
 func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
-		p, through := s.proxy(s.config.Market)
-		s.config.Market = through
-		return []*wire.Proxy{p}
+		return []*wire.Proxy{s.proxy(&s.config.Market)}
 	}
 	if s.masters == nil {
-		where := s.config.Market
-		if s.config.Locks != nil {
-			where = *s.config.Locks
-		}
-		p, through := s.proxy(where)
-		s.config.Locks = &through
-		return []*wire.Proxy{p}
+		s.config.Locks = new(*cmp.Or(s.config.Locks, &s.config.Market))
+		return []*wire.Proxy{s.proxy(s.config.Locks)}
 	}
-	var masters []endpoint
-	for _, m := range s.config.Masters {
-		p, through := s.proxy(m)
-		proxies, masters = append(proxies, p), append(masters, through)
+	s.config.Masters = slices.Clone(s.config.Masters)
+	for i := range s.config.Masters {
+		proxies = append(proxies, s.proxy(&s.config.Masters[i]))
 	}
-	s.config.Masters = masters
 	return proxies
 }
 
@@ -308,30 +302,30 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy starts a proxy of a Redis for the length of the run, which clients reach at through. On a cluster it is one
-// of the market's master.
-func (s *setup) proxy(to endpoint) (p *wire.Proxy, through endpoint) {
-	target := to.target()
-	if to.Cluster {
+// proxy puts a proxy before a Redis for the length of the run. On a cluster it is one of the market's master.
+func (s *setup) proxy(before *endpoint) *wire.Proxy {
+	target := before.target()
+	if before.Cluster {
 		target = s.server.Master(s.keys.Market())
 	}
-	p = own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
-	return p, endpointOf(target.Through(p.Addr()))
+	p := own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
+	*before = endpointOf(target.Through(p.Addr()))
+	return p
 }
 
 // locksAt tells the clients to come where the locks live.
-func (s *setup) locksAt(t backend.Target) {
-	where := endpointOf(t)
-	s.config.Locks = &where
-}
+func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
 
-// counted is how many commands a proxy sees while something happens.
-func (s *setup) counted(p *wire.Proxy, happens func()) int {
+// dial connects to a private server for the length of the run.
+func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }
+
+// recorded names the commands that a proxy sees while something happens.
+func (s *setup) recorded(p *wire.Proxy, happens func()) []string {
 	p.Record()
 	happens()
-	n := len(p.Commands())
-	if n >= offered-1 {
-		fail(fmt.Errorf("the rehearsal took %d commands", n))
+	names := p.Commands()
+	if len(names) >= offered-1 {
+		fail(fmt.Errorf("the rehearsal took %d commands", len(names)))
 	}
-	return n
+	return names
 }

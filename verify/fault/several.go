@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -20,25 +21,15 @@ func severalClients() []Scenario {
 		Title: "two clients buy different items from one account, which holds enough for one of them",
 		Lease: restartLease, run: overdraft,
 	}, {
-		Name:  "crossed",
-		Title: "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
-		Applies: func(s Scheme) string {
-			if !s.SeveralLocks() {
-				return "no operation of it takes two locks"
-			}
-			return ""
-		},
-		run: crossed,
+		Name:    "crossed",
+		Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
+		Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
 	}}
 }
 
 // sharesKeys keeps out schemes whose clients share nothing with those of another kind.
-func sharesKeys(s Scheme) string {
-	if s.need() != "" && !s.fences() {
-		return "its lock is no key of the market's Redis: nobody else uses it"
-	}
-	return ""
-}
+var sharesKeys = only(func(s Scheme) bool { return s.need() == lock.NeedsNothing || s.fences() },
+	"its lock is no key of the market's Redis: nobody else uses it")
 
 // mixed lets clients of the scheme and of its neighbour meet.
 func mixed(s *setup) observed {
@@ -49,7 +40,7 @@ func mixed(s *setup) observed {
 	b := s.client("B")
 	s.strikes(true, "")    // they meet
 	if s.scheme.fences() { // the other writes late, and compares nothing
-		return takenOver(s, takeover{holder: b, other: a, watched: s.forGood(), suspend: b.pause, resume: b.resume})
+		return takenOver(s, b, a, s.forGood(), b.pause, b.resume)
 	}
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
 	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
@@ -134,8 +125,7 @@ func aborted(s *setup, held, waits Scheme) string {
 	s.config.Scheme = held.String()
 	proxy := s.lockProxies()[0]
 	holder := s.client("F")
-	holder.list(s.spare(1), at(step.BeforeRelease), at(step.Looked), at(step.Looked), at(step.Looked))
-	holder.reaches(step.BeforeRelease)
+	holder.lists(1, at(step.Looked), at(step.Looked), at(step.Looked))
 	for _, w := range waiters {
 		w.buy(s.spare(1).Item, at(step.Looked), step.Point{At: step.Waiting, After: step.Looked})
 		w.reaches(step.Looked)
@@ -174,8 +164,7 @@ func overdraft(s *setup) observed {
 func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
-	b.buy(s.item(0))
-	b.ends()
+	b.buys(s.item(0))
 	start := time.Now()
 	a.buyUntil(s.item(1), step.Between)
 	s.strikes(true, "") // a has one lock, and wants the other
