@@ -44,8 +44,7 @@ type clientConfig struct {
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
 type endpoint struct {
 	Network, Addr, Password string
-
-	Cluster bool // a node of a cluster: clients follow the master of the market's slot
+	Cluster                 bool // a node of a cluster: clients follow the master of the market's slot
 }
 
 func endpointOf(t backend.Target) endpoint {
@@ -158,7 +157,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	if err := lines.Decode(&config); err != nil {
 		return fmt.Errorf("read the client's configuration: %w", err)
 	}
-	if err := c.open(config, catalogue); err != nil {
+	if err := guard(func() { c.open(config, catalogue) }); err != nil {
 		c.report(event{Error: err.Error(), Lacks: errors.Is(err, lock.ErrServers)})
 		return err
 	}
@@ -226,34 +225,17 @@ func (c *served) work(cmd command) event {
 	return event{Done: o, Clock: c.misled()}
 }
 
-// open connects and opens the Purchaser.
-func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err error) {
+// open connects and opens the Purchaser. It ends as a scenario does where something fails: see guard.
+func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
 	if config.Once {
 		catalogue.Locks = tried(catalogue.Locks)
 	}
-	spec, err := catalogue.Parse(config.Scheme)
-	if err != nil {
-		return err
-	}
-	keys, err := market.NewKeys(config.Prefix)
-	if err != nil {
-		return err
-	}
-	dial, err := dialer(ctx, config.Market, keys, config)
-	if err != nil {
-		return err
-	}
-	var masters []func(context.Context) (*redis.Client, error)
-	for _, m := range config.Masters {
-		dial, err := dialer(ctx, m, keys, config)
-		if err != nil {
-			return err
-		}
-		masters = append(masters, func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) })
-	}
+	spec := must(catalogue.Parse(config.Scheme))
+	keys := must(market.NewKeys(config.Prefix))
+	to := func(e endpoint) strategies.Dialer { return must(dialer(ctx, e, keys, config)) }
 	env := strategies.Env{
 		Keys: keys, Process: &c.process, Steps: c.observe,
 		Now: func() time.Time {
@@ -263,16 +245,18 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 			}
 			return now.Add(config.Clock)
 		},
-		Servers: lock.Servers{Masters: masters, ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+		Servers: lock.Servers{ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+	}
+	for _, m := range config.Masters {
+		dial := to(m)
+		env.Servers.Masters = append(env.Servers.Masters, func(ctx context.Context) (*redis.Client, error) {
+			return backend.Client(dial(ctx))
+		})
 	}
 	if config.Locks != nil {
-		env.Locks, err = dialer(ctx, *config.Locks, keys, config)
-		if err != nil {
-			return err
-		}
+		env.Locks = to(*config.Locks)
 	}
-	c.Connection, err = strategies.Connect(ctx, spec, dial, env)
-	return err
+	c.Connection = must(strategies.Connect(ctx, spec, to(config.Market), env))
 }
 
 // tried are locks that whoever acquires them only tries to take.
@@ -322,9 +306,10 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 		if config.Resend {
 			ctx = backend.SendingAgain(ctx)
 		}
-		conn, err := connect(backend.WaitingForReplies(ctx, config.Patience))
+		ctx = backend.WaitingForReplies(ctx, config.Patience)
+		conn, err := connect(ctx)
 		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ { // a busy machine greets late
-			conn, err = connect(backend.WaitingForReplies(ctx, config.Patience))
+			conn, err = connect(ctx)
 		}
 		return conn, err
 	}, nil

@@ -38,9 +38,10 @@ type Runner struct {
 
 	playing sync.RWMutex // locked for reading while scenarios are played
 
-	mu     sync.Mutex
-	locks  map[lock.Need]*servers.Locks // what locks need
-	setups int
+	mu    sync.Mutex
+	locks map[lock.Need]*servers.Locks // what locks need
+
+	setups atomic.Int64
 }
 
 // StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
@@ -87,12 +88,7 @@ func (r *Runner) Close() error {
 }
 
 // prefix returns a new setup's prefix.
-func (r *Runner) prefix() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.setups++
-	return fmt.Sprintf("marketsim:{faults-%d}:", r.setups)
-}
+func (r *Runner) prefix() string { return fmt.Sprintf("marketsim:{faults-%d}:", r.setups.Add(1)) }
 
 // servers returns the servers that a lock needs. All setups share them, except masters: scenarios kill those.
 func (r *Runner) servers(ctx context.Context, need lock.Need) (*servers.Locks, error) {
@@ -114,8 +110,7 @@ type cell struct {
 	scheme   Scheme
 }
 
-// cross is each scenario with each scheme, scenario by scenario. A result holds its findings in this order: what is
-// found of the i-th cell is its i-th finding, see NewResult and Runner.Run.
+// cross is each scenario with each scheme, scenario by scenario: a result holds its findings in this order.
 func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
@@ -157,23 +152,21 @@ func (r *Runner) Run(
 	found func(verify.Finding),
 ) error {
 	var missing []cell
-	var places []int // of the finding of each missing cell, in the result
-	for place, c := range cross(scenarios, schemes) {
-		if res.Findings[place].Verdict == verify.Stopped {
-			missing = append(missing, c)
-			places = append(places, place)
+	var places []*verify.Finding // of the missing cells
+	for i, c := range cross(scenarios, schemes) {
+		if place := &res.Findings[i]; place.Verdict == verify.Stopped {
+			missing, places = append(missing, c), append(places, place)
 		}
 	}
-	findings, err := r.run(ctx, missing, Parallel, found) // in the order of missing
+	findings, err := r.run(ctx, missing, Parallel, found)
 	for i, place := range places {
-		res.Findings[place] = findings[i]
+		*place = findings[i]
 	}
 	return err
 }
 
-// run runs some cells, of which so many at the same time, and returns their findings, in the order of the cells. It
-// calls found, which may be nil, with each as it is made, one at a time. When the environment fails or the context
-// ends, run returns why, and the findings that are missing then are marked as stopped.
+// run runs some cells, of which so many at the same time, and returns their findings, in the order of the cells. For
+// the rest see Run.
 func (r *Runner) run(
 	asked context.Context,
 	cells []cell,

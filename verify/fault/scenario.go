@@ -69,10 +69,6 @@ func All() []Scenario {
 		severalClients())
 }
 
-// Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them:
-// each takes seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
-func Clustered() []Scenario { return clusterFaults() }
-
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
 

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -88,25 +89,22 @@ func Names(c strategies.Catalogue) []string {
 
 // parse reads a scheme's name: a strategy, or a lock to be put under the strategy fine.
 func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
-	head := name
-	if end := strings.IndexAny(name, ":+"); end >= 0 {
-		head = name[:end]
-	}
 	var known []string
 	for _, s := range c.Strategies {
-		if s.Name == head {
-			return c.Parse(name)
-		}
 		known = append(known, s.Name)
 	}
 	for _, k := range c.Locks {
-		if k.Name == head {
-			return c.Parse(locksUnder + ":" + name)
-		}
 		known = append(known, k.Name)
 	}
-	return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
-		strategies.UnknownName("lock or strategy", head, known))
+	head := regexp.MustCompile(`^[^:+]*`).FindString(name)
+	switch at := slices.Index(known, head); {
+	case at < 0:
+		return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
+			strategies.UnknownName("lock or strategy", head, known))
+	case at >= len(c.Strategies):
+		name = locksUnder + ":" + name
+	}
+	return c.Parse(name)
 }
 
 // checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if

@@ -61,11 +61,11 @@ type setup struct {
 	leases float64 // that somebody was kept out, at most, until one ran out or a waiter gave up
 }
 
-// failure is what fail panics with. It never leaves attempt.
+// failure is what fail panics with. It never leaves guard.
 type failure struct{ err error }
 
 // fail ends the run with an error that is not nil. It does not return, so that no scenario goes on with a server or a
-// client that is not there. Only the goroutine that runs setup.attempt may call it.
+// client that is not there. Only the goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
 // cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
