@@ -13,8 +13,7 @@ func (s *setup) saw(kept verify.KeptOut, why string) observed {
 	return s.sawBeside(false, kept, "", why)
 }
 
-// sawBeside is saw where a client may have come in beside the holder of a lock: how says why it could, and otherwise
-// what is the case if nobody did.
+// sawBeside is saw where a client may have come in beside a holder: how says why it could, otherwise why nobody did.
 func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
@@ -46,9 +45,8 @@ func reason(p market.Problem, harm verify.Harm) string {
 	}[harm], p.Text)
 }
 
-// audit ends all clients and accounts for the coins and items that they moved: the worst that is wrong, with a line
-// that says what, or NoHarm. The market's own audit says it of coins and items, and what clients were told is held
-// against that.
+// audit ends all clients, and says the worst that is wrong and what shows it: with coins and items, as the market's own
+// audit finds, or with what clients were told of them.
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
@@ -62,11 +60,9 @@ func (s *setup) audit() (verify.Harm, string) {
 	return worst.Harm, worst.Text
 }
 
-// errTold stands in a ledger for what a client was told, so that the audit goes by where items lie: what their
-// clients were told of that is judged apart.
 var errTold = errors.New("what the client was told is judged apart")
 
-// ledger has each operation as one of unknown outcome.
+// ledger has each operation as one of unknown outcome, errTold, so that the audit goes by where items lie.
 func (s *setup) ledger() *market.Ledger {
 	var l market.Ledger
 	l.Minted(s.first, seller, nil)

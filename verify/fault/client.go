@@ -207,8 +207,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	return false
 }
 
-// comesBeside is buyBeside where others hold the lock by leases that began at since, at the earliest. It ends what all
-// of them do.
+// comesBeside is buyBeside where others hold the lock, by leases that began at since or later, and ends what all do.
 func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
 	in := c.buyBeside(item)
 	c.setup.checkInTime(since)

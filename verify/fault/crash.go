@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -132,8 +133,7 @@ func lottery(s *setup) observed {
 	return o
 }
 
-// draw is one day. It says how long an instance is kept out that comes when the winner has died at a step, and how many
-// draws there were.
+// draw is one day: how long is an instance kept out that comes when the winner is dead, and how many draws are there?
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account
@@ -155,13 +155,9 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 
 // entry says how the next one gets in after a holder.
 func entry(kept verify.KeptOut) string {
-	switch kept {
-	case verify.NeverIn:
-		return "nobody gets in: an order gives up, and the next one is kept out too"
-	case verify.LeaseRanOut:
-		return "others get in after a lease"
-	case verify.NoLease:
-		return "nobody waits"
-	}
-	return "others get in at once"
+	return cmp.Or(map[verify.KeptOut]string{
+		verify.NeverIn:     "nobody gets in: an order gives up, and the next one is kept out too",
+		verify.LeaseRanOut: "others get in after a lease",
+		verify.NoLease:     "nobody waits",
+	}[kept], "others get in at once")
 }

@@ -12,7 +12,7 @@ import (
 func expiries() []Scenario {
 	return []Scenario{{
 		Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
-		Needs: "Unix signals", run: pausePastTTL,
+		Needs: "Unix signals", run: func(s *setup) observed { return paused(s, s.client("A"), s.client("B")) },
 	}, {
 		Name:    "pause-before-read",
 		Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
@@ -57,9 +57,9 @@ func expiries() []Scenario {
 	}}
 }
 
-func pausePastTTL(s *setup) observed {
-	a, b := s.client("A"), s.client("B")
-	return takenOver(s, a, b, s.forGood(), a.pause, a.resume)
+// paused is takenOver where the holder's process pauses.
+func paused(s *setup, holder, other *client) observed {
+	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
 // takenOver suspends a buyer just before it writes, and lets another buy the same item. When that has got in, or after
@@ -75,8 +75,7 @@ func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, 
 	return s.tookOver(holder.finish(), other, kept)
 }
 
-// tookOver says what came of it that a second buyer tried while the first was not running or cut off, and was kept out
-// for so long until the first was back with its outcome.
+// tookOver says what came of two buyers: the first was not running or cut off, and the second kept out for so long.
 func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
@@ -176,16 +175,12 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
 }
 
-// letRenew waits as long as a renewal takes that is under way or due. Otherwise a lock whose renewal does not compare
-// tokens is now safe, now not.
+// letRenew waits for a renewal that is under way or due: else one that does not compare tokens is now safe, now not.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
 func raceForIt(s *setup) observed {
 	holder := s.client("A")
-	waiting := make([]*client, 4)
-	for i := range waiting {
-		waiting[i] = s.client(string(rune('B' + i)))
-	}
+	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
 	item := holder.lists(0).Item
 	for _, w := range waiting {
 		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
@@ -210,8 +205,7 @@ func raceForIt(s *setup) observed {
 	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter holds those who only look until everybody has looked who would, lets them act on what they saw one after the
-// other, and says how many are then inside at the same time.
+// enter lets those who look act on it only when all have looked who would, and says how many are then inside at a time.
 func enter(s *setup, waiting []*client) (inside int) {
 	where := make([]step.Name, len(waiting))
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {

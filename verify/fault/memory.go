@@ -13,8 +13,7 @@ import (
 // memory is what that of a private server of the locks is limited to.
 const memory = "8mb"
 
-// evicted puts the lock among 6,000 keys without an expiry,
-// fills the memory while the lock is held, and makes room again.
+// evicted puts the lock among 6,000 keys without an expiry, fills the memory while it is held, and makes room again.
 func evicted(s *setup) observed {
 	var others []any
 	for i := range 6000 {
@@ -38,8 +37,7 @@ func evicted(s *setup) observed {
 	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
 }
 
-// outOfMemory fills the memory while the lock is held, lets the holder release it and another try,
-// and makes room again.
+// outOfMemory fills the memory while the lock is held, until the holder has released it and another has tried.
 func outOfMemory(s *setup) observed {
 	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")

@@ -193,8 +193,7 @@ func atEachWrite(s *setup,
 	return s.saw(verify.NotAsked, why)
 }
 
-// writesOf are the names of the commands that write a client's purchase, its scripts being loaded. It takes items 0 and
-// the last one.
+// writesOf names the commands that write a purchase, its scripts being loaded. It takes item 0 and the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	a.buys(s.item(offered - 1)) // loads the scripts
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
@@ -207,8 +206,7 @@ func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	return names
 }
 
-// lostLeave loses the reply to the release of the inner of two entries, and lets another come while the holder of the
-// outer one works on.
+// lostLeave loses the reply to the release of the inner of two entries, whose holder works on, and lets another come.
 func lostLeave(s *setup) observed {
 	b := s.client("B")
 	s.config.Resend = true

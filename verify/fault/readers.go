@@ -40,8 +40,7 @@ func readerLeaves(s *setup) observed {
 	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
-// besideReader lets two readers in and one of them leave, and reports whether a writer gets in beside the other before
-// any lease has ended.
+// besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
 	start := time.Now()

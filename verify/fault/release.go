@@ -60,8 +60,7 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	return false, one
 }
 
-// takenAgain loses the reply to a release, after which the same client takes the lock again. It reports whether another
-// gets in beside it.
+// takenAgain loses the reply to a release of a client that takes the lock again. Does another get in beside it?
 func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	l := a.lists(offered - 1)
 	sendAgain := loseMessages(s, proxies, 1)
@@ -75,9 +74,8 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	return c.comesBeside(l.Item, start, a)
 }
 
-// listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock
-// before the write, because this machine held up its client or server for longer than a lease, and its item is not
-// for sale.
+// listed waits until a listing has ended. One that was refused lost its lock before it wrote, and its item is not for
+// sale: this machine held it up for longer than a lease.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {
@@ -85,8 +83,7 @@ func (c *client) listed() {
 	}
 }
 
-// loseReplyAndHold loses the reply to the nth command from now on, and holds what the client sends after that until
-// sendAgain is called.
+// loseReplyAndHold loses the reply to the nth command from now on, and holds what comes after it until sendAgain.
 func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func()) {
 	var traps []*wire.Trap
 	for _, p := range proxies {

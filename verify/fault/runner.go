@@ -30,8 +30,7 @@ const (
 	silentAttempts = 3
 )
 
-// A Runner runs scenarios. It holds the servers that setups share: those that no scenario harms. It is safe for
-// concurrent use.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
 type Runner struct {
 	redis  *backend.Server
 	folder *backend.Folder
@@ -73,8 +72,7 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest) error {
 	return err
 }
 
-// Close ends the servers. It waits for a Run that is under way, whose context has ended: each scenario ends the servers
-// and clients of its own.
+// Close ends the servers. It waits for a Run that is under way, whose context has ended.
 func (r *Runner) Close() error {
 	r.playing.Lock()
 	defer r.playing.Unlock()
@@ -121,8 +119,7 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	return cells
 }
 
-// NewResult returns a result of marketsim's version in which nothing is found yet: all findings are marked as stopped,
-// scenario by scenario, in the order given.
+// NewResult returns a result of marketsim's version in which each finding is marked as stopped, in the order given.
 func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.Faults {
 	res := &verify.Faults{
 		Schema: verify.FaultsSchema, Status: stored.Incomplete, Findings: []verify.Finding{},
@@ -140,10 +137,9 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was
-// stopped, and stores what it finds in the result. It calls found with each finding as it is made, one at a time;
-// found may be nil. When the environment fails or the context ends, Run returns why, and the findings that are
-// missing then stay stopped.
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped,
+// and stores what it finds. It calls found, which may be nil, with each finding as it is made, one at a time. When
+// the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
 func (r *Runner) Run(
 	ctx context.Context,
 	res *verify.Faults,

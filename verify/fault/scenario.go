@@ -15,8 +15,7 @@ import (
 type Scenario struct {
 	Name  string // as on the command line
 	Title string // one line
-	// Applies says why the scenario cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil:
-	// to all.
+	// Applies says why it cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil: to all.
 	Applies func(Scheme) string
 	// Needs is what the scenario starts besides a Redis: shown to users.
 	Needs string
@@ -32,8 +31,7 @@ type Scenario struct {
 }
 
 // An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
-// and the reason in one line. Nothing in it may follow from what a lock declares. setup.saw and setup.sawBeside make
-// one.
+// and why, in one line. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
 type observed struct {
 	harm verify.Harm
 	kept verify.KeptOut

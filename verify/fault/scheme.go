@@ -12,8 +12,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// TTL is how long leases last in scenarios: short, because scenarios often wait for a lease to end, and long compared
-// with the delays of a busy machine.
+// TTL is how long leases last in scenarios, which often wait for one: long only beside the delays of a busy machine.
 const TTL = time.Second
 
 // A Scheme is what a scenario is run with: a strategy with its lock.
@@ -107,9 +106,8 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	return c.Parse(name)
 }
 
-// checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if
-// leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long
-// as it is TTL.
+// checkFree returns an error for a lease or a time-out, by whose lengths scenarios tell what they see. A lease that is
+// an alternative to a watchdog may be asked for, as long as it is TTL.
 func checkFree(spec strategies.Spec) error {
 	for _, p := range spec.Params() {
 		value, _ := spec.Value(p.Name)
@@ -128,8 +126,7 @@ func checkFree(spec strategies.Spec) error {
 // same time for a lease to end, and at once compared with a lease.
 const pollEvery = 5 * time.Millisecond
 
-// lasting is the scheme with leases of d and time-outs of two. A lock that polls does so every pollEvery, unless
-// its name says otherwise.
+// lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	if s.Lock == nil {
 		return s, nil

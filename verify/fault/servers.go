@@ -90,9 +90,8 @@ func onOneRedis(s Scheme) string {
 // onMasters keeps out all but locks on several masters.
 var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
 
-// besideHolder holds a buyer just before it writes, does something to the servers, and lets another buy the same item
-// before and after the first goes on. Then the other buys an item whose lock is free, and was used before. before is
-// called just before the first takes the lock.
+// besideHolder holds a buyer just before it writes, strikes the servers, and lets another buy the same item before and
+// after the first goes on, and then one whose lock is free and was used. before is called before the first begins.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
 	lister.list(s.spare(0)) // under the same lock, as every item was: a fence has begun to count
@@ -139,8 +138,7 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 	}
 }
 
-// newcomer lets a client buy an item whose lock is free, again as long as it is refused as stale, and says how long it
-// is kept out.
+// newcomer says how long a client is kept out of a lock that is free, and tries again while it is refused as stale.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	for start, stale := time.Now(), false; ; stale = true {
 		c.buy(item)

@@ -34,8 +34,7 @@ var errUnclear = errors.New("the lock does not tell that it keeps a client out, 
 	"or that it does so for good, by giving up in time (parameter timeout)")
 
 // A setup is one market with the clients and servers of one run of a scenario. A scenario reads as a story because it
-// handles no errors: where something fails, [fail] ends the run on the spot, and [setup.attempt] returns the
-// failure.
+// handles no errors: where something fails, [fail] ends the run, and [setup.attempt] returns the failure.
 type setup struct {
 	scheme Scheme
 	ttl    time.Duration // how long its leases last
@@ -74,9 +73,8 @@ func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 // unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
 func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, and if not, what was
-// seen instead. Only what has arrived can be survived: without it, a cell does not apply. All by which
-// something fails calls it.
+// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, or else what was seen instead.
+// Only what has arrived can be survived: without it, a cell does not apply.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
@@ -250,8 +248,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	return verify.AtOnce
 }
 
-// keptOut watches a client's operation for as long as forGood until it gets in, and says how long it was kept out by a
-// lease that began at lease, at the earliest.
+// keptOut watches a client's operation until it gets in, for as long as forGood, and is then what kept says of it.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
 	in := c.getsIn(s.forGood())
 	return s.kept(c, lease, in)
@@ -264,8 +261,7 @@ func (s *setup) checkInTime(since time.Time) {
 	}
 }
 
-// marketProxy puts a proxy between the clients to come and the market. Their locks go past it, straight to their
-// servers.
+// marketProxy puts a proxy between the clients to come and the market. Their locks go past it.
 func (s *setup) marketProxy() *wire.Proxy {
 	if s.config.Locks == nil {
 		s.config.Locks = new(s.config.Market)

@@ -9,8 +9,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// severalClients are scenarios in which no client, server or network fails: what several clients do goes wrong, each of
-// which does as it is meant to.
+// severalClients are scenarios in which nothing fails: several clients do as they are meant to, and it goes wrong.
 func severalClients() []Scenario {
 	return []Scenario{{
 		Name:  "mixed",
@@ -40,7 +39,7 @@ func mixed(s *setup) observed {
 	b := s.client("B")
 	s.strikes(true, "")    // they meet
 	if s.scheme.fences() { // the other writes late, and compares nothing
-		return takenOver(s, b, a, s.forGood(), b.pause, b.resume)
+		return paused(s, b, a)
 	}
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
 	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
@@ -57,8 +56,7 @@ func mixed(s *setup) observed {
 	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
-// slipsIn lets a client look whether a lock is free, and another take it before the first acts on what it saw. It
-// reports whether the first gets in beside that holder.
+// slipsIn lets a client find a lock free and the holder take it then, and reports whether the first still gets in.
 func slipsIn(s *setup, holder, other *client, item int) bool {
 	start := time.Now()
 	other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
@@ -76,8 +74,7 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 	return in
 }
 
-// apart is what else can happen between two that do not enter beside each other: orders fail, a lock is given an
-// expiry, or a late release deletes the other's.
+// apart is what else can happen: orders fail, a lock is given an expiry, or a late release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
 	if why := a.op.outcome.Reason; why != "not_listed" { // after b had bought the item that a came for
 		b.buyUntil(s.item(2), step.BeforeWrite)
@@ -98,8 +95,7 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 	return o
 }
 
-// outlasting holds whichever of two never expires for longer than a lease: one that expires may give its lock an end.
-// It reports whether a waiter then gets in.
+// outlasting holds the lock of the two that never expires, and reports whether a waiter of the other has it expire.
 func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
