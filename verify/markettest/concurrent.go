@@ -32,8 +32,10 @@ func (f *fixture) meet(
 	f.AtEach("an order", func(h *suite.Hold) bool {
 		both, waiting := orders(), step.Hold(step.Waiting)
 		waiting.Open()
-		first, second := f.held(), f.worker(waiting.Observe)
-		first.connects(both[0])
+		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
+		inVain := both[0] // only a worker who is connected can be held, and clients connect when they have to
+		inVain.Item += market.BatchSize - 1
+		_ = first.purchase(f.Ctx, inVain)
 		if !h.Arm(first.proxies) {
 			return false
 		}
@@ -111,8 +113,7 @@ const (
 	tradeItems   = 25 // of each seller
 )
 
-// manyTrade lets sellers list while every buyer tries to buy every item, and once more when all are listed. All can pay
-// for all, so each item is sold, once.
+// manyTrade has every buyer try to buy every item while sellers list them, and once more then. All can pay for all.
 func manyTrade(f *fixture) {
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
@@ -178,8 +179,8 @@ func endedContextAppliesNothing(f *fixture) {
 
 var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
-// cancellationAtAnyStep cancels an order at each step. Whatever its outcome, a second worker finds the item sold or can
-// buy it, and the first worker can go on.
+// cancellationAtAnyStep cancels an order at each step: a second worker finds the item sold or can buy it, and the first
+// can go on.
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)

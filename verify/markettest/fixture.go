@@ -142,7 +142,7 @@ func (f *fixture) onlyTheMarket() {
 const longestLease = time.Minute
 
 // expires waits for a key to expire that was left after an unknown outcome: a lock that keeps a late write alone. It
-// reports false for one that does not expire, or too late, and where every outcome was known.
+// reports false for one that does not, or too late, and where every outcome was known.
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
@@ -181,9 +181,6 @@ func (f *fixture) matches(want market.Snapshot) {
 // worker opens a Purchaser with connections and a ledger of its own.
 func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil) }
 
-// held opens a worker that can be held.
-func (f *fixture) held() *worker { return f.open(nil, f.NewProxies()) }
-
 func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.Helper()
 	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}
@@ -205,11 +202,9 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 type worker struct {
 	fixture   *fixture
 	purchaser market.Purchaser
-	mu        sync.Mutex
-	conns     []*workerConn
 	proxies   *suite.Proxies // nil: it cannot be held
 	ledger    *market.Ledger
-	receipt   market.Receipt // of its last operation
+	watching  sync.Map // the connections on which a WATCH is in force
 }
 
 // dial is the Dial of a market.Worker.
@@ -224,25 +219,14 @@ func (w *worker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &workerConn{Conn: conn}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conns = append(w.conns, c)
-	return c, nil
+	return &workerConn{Conn: conn, watching: &w.watching}, nil
 }
 
-// connects makes an order in vain, of an item of a batch that nobody lists: clients connect when they have to, and only
-// a worker who is connected can be held.
-func (w *worker) connects(o market.Order) {
-	o.Item += market.BatchSize - 1
-	_ = w.purchase(w.fixture.Ctx, o)
-}
-
-// A workerConn is a connection of a worker, which knows whether a WATCH is in force on it.
+// A workerConn is a connection of a worker, which notes whether a WATCH is in force on it.
 type workerConn struct {
 	net.Conn
-	part    string // of a command that was written in part
-	watches atomic.Bool
+	watching *sync.Map
+	part     string // of a command that was written in part
 }
 
 // Write implements net.Conn.
@@ -252,9 +236,9 @@ func (c *workerConn) Write(p []byte) (int, error) {
 	for _, words := range commands {
 		switch words[0] {
 		case "watch":
-			c.watches.Store(true)
+			c.watching.Store(c, nil)
 		case "unwatch", "exec", "discard", "reset":
-			c.watches.Store(false)
+			c.watching.Delete(c)
 		}
 	}
 	return c.Conn.Write(p)
@@ -262,7 +246,7 @@ func (c *workerConn) Write(p []byte) (int, error) {
 
 // Close implements net.Conn.
 func (c *workerConn) Close() error {
-	c.watches.Store(false)
+	c.watching.Delete(c)
 	return c.Conn.Close()
 }
 
@@ -278,13 +262,13 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 	return err
 }
 
-// timed keeps the receipt of an operation, and checks that the parts of its time are parts of the time it took.
-func (w *worker) timed(ctx context.Context, operation func(context.Context) (market.Receipt, error)) (err error) {
+// timed checks that the parts of an operation's time are parts of the time it took.
+func (w *worker) timed(ctx context.Context, operation func(context.Context) (market.Receipt, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	start := time.Now()
-	w.receipt, err = operation(ctx)
-	took, r := time.Since(start), w.receipt
+	r, err := operation(ctx)
+	took := time.Since(start)
 	if err != nil && !market.Refused(err) {
 		w.fixture.unknown.Store(true)
 	}
@@ -302,16 +286,14 @@ func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
 }
 
-// leftNothing checks that the worker holds no lock and watches no key: writes by others do not abort its next
-// transaction.
+// leftNothing checks that the worker holds no lock, and watches no key whose change would abort its next transaction.
 func (w *worker) leftNothing(after string) {
 	f := w.fixture
 	f.Helper()
 	f.onlyTheMarket()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if slices.ContainsFunc(w.conns, func(c *workerConn) bool { return c.watches.Load() }) {
+	for range w.watching.Range {
 		f.Errorf("%s left a WATCH behind on a connection of the worker's", after)
+		return
 	}
 }
 

@@ -55,8 +55,7 @@ type operation struct {
 // usualPrice makes an item of odd number just affordable at first, and one of even number not.
 func usualPrice(item market.ItemID) int64 { return []int64{trio.Funds + 1, trio.Funds}[item%2] }
 
-// drawOperation draws an operation. One seller and an item's usual price are frequent, so that orders often match
-// listings.
+// drawOperation draws an operation: orders often match listings, because one seller and an item's price are frequent.
 func drawOperation(t *rapid.T) operation {
 	op := operation{worker: rapid.IntRange(0, 1).Draw(t, "worker")}
 	op.Item = market.ItemID(rapid.Int64Range(1, tradedItems).Draw(t, "item"))
@@ -77,17 +76,15 @@ func (op operation) String() string {
 }
 
 func (op operation) on(ctx context.Context, p market.Purchaser) error {
-	var err error
 	if op.Buyer == 0 {
-		_, err = p.List(ctx, market.Listing{Item: op.Item, Seller: op.Seller, Price: op.Price})
-	} else {
-		_, err = p.Purchase(ctx, op.Order)
+		_, err := p.List(ctx, market.Listing{Item: op.Item, Seller: op.Seller, Price: op.Price})
+		return err
 	}
+	_, err := p.Purchase(ctx, op.Order)
 	return err
 }
 
-// sequenceMatchesReference makes random operations on two connections in turn, the same on the reference, and
-// compares each outcome and the end.
+// sequenceMatchesReference compares random operations of two workers in turn, and their end, with the reference.
 func sequenceMatchesReference(f *fixture) {
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
 	f.remove()
