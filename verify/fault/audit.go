@@ -55,8 +55,7 @@ func (s *setup) audit() (verify.Harm, string) {
 	for i := range found {
 		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}
-	found = append(found, s.toldTwice(after), s.toldWrongly(after))
-	worst := verify.Worst(found)
+	worst := verify.Worst(append(found, s.told(after)...))
 	return worst.Harm, worst.Text
 }
 
@@ -73,64 +72,47 @@ func (s *setup) ledger() *market.Ledger {
 		l.Granted(user, coins)
 	}
 	for _, op := range s.operations {
-		switch {
-		case op.order != nil:
-			l.Purchased(*op.order, errTold)
-		case op.listed != 0:
-			l.Listed(market.Listing{Item: op.listed, Seller: seller, Price: price}, errTold)
+		switch op.Do {
+		case doBuy:
+			l.Purchased(op.Order, errTold)
+		case doList:
+			l.Listed(op.Listing, errTold)
 		}
 	}
 	return &l
 }
 
-// toldTwice finds an item of which two orders were applied, as their clients were told. The places of items and the
-// funds may then be those of two lawful orders, and show nothing.
-func (s *setup) toldTwice(after market.Snapshot) (none verify.Violation) {
-	bought := map[market.ItemID]market.UserID{}
+// told finds what clients were told that is not so: that an operation was applied, of which nothing was, or an order
+// refused whose buyer has the item. It finds also that two orders of an item were applied, as clients were told: where
+// items lie and the funds may then be as after two lawful orders, and show nothing.
+func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
+	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
+	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}
 	for _, op := range s.operations {
-		if op.order == nil || !op.outcome.Applied() || ownerOf(after, op.order.Item) <= seller {
-			continue
-		}
-		switch bought[op.order.Item] {
-		case 0:
-			bought[op.order.Item] = op.order.Buyer
-		case op.order.Buyer:
-			return verify.Violation{Harm: verify.ChargedTwice, Text: "the buyer was told twice that it bought the item"}
-		default:
-			return verify.Violation{Harm: verify.SoldTwice, Text: "two buyers bought the item, and one has it"}
-		}
-	}
-	return none
-}
-
-// toldWrongly finds a buyer who has an item, and was told of each order of it that it was refused, and a client who was
-// told that its operation was applied, of which nothing was.
-func (s *setup) toldWrongly(after market.Snapshot) (none verify.Violation) {
-	explained := map[market.Order]bool{}
-	for _, op := range s.operations {
-		if op.order != nil && op.outcome.Reason == "" { // applied, or unknown
-			explained[*op.order] = true
-		}
+		explained[op.Order] = explained[op.Order] || op.outcome.Reason == "" // applied, or unknown
 	}
 	for _, op := range s.operations {
-		o, yes := op.order, op.outcome.Applied()
+		o, yes, owner := op.Order, op.outcome.Applied(), ownerOf(after, op.Order.Item)
 		switch {
-		case yes && op.listed != 0 && after.Inventory[seller][op.listed]:
-			return verify.Violation{Harm: verify.ToldYes, Text: "the seller was told that the item is for sale, and it is not"}
-		case o == nil:
-		case yes && ownerOf(after, o.Item) != o.Buyer:
-			return verify.Violation{
-				Harm: verify.ToldYes,
-				Text: "the buyer was told that it bought the item, and neither paid nor has it",
-			}
-		case !explained[*o] && ownerOf(after, o.Item) == o.Buyer:
-			return verify.Violation{
-				Harm: verify.ToldNo,
-				Text: "the buyer paid once and has the item, and was told no (" + op.outcome.Reason + ")",
-			}
+		case op.Do == doList && yes && after.Inventory[seller][op.Listing.Item]:
+			find(verify.ToldYes, "the seller was told that the item is for sale, and it is not")
+		case op.Do != doBuy:
+		case yes && owner != o.Buyer:
+			find(verify.ToldYes, "the buyer was told that it bought the item, and neither paid nor has it")
+		case !explained[o] && owner == o.Buyer:
+			find(verify.ToldNo, "the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
+		}
+		switch before := bought[o.Item]; {
+		case !yes || owner <= seller:
+		case before == 0:
+			bought[o.Item] = o.Buyer
+		case before == o.Buyer:
+			find(verify.ChargedTwice, "the buyer was told twice that it bought the item")
+		default:
+			find(verify.SoldTwice, "two buyers bought the item, and one has it")
 		}
 	}
-	return none
+	return wrong
 }
 
 // ownerOf is who has an item in their inventory; 0: nobody.

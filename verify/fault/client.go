@@ -1,8 +1,11 @@
 package fault
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -21,12 +24,12 @@ type client struct {
 	setup   *setup
 	name    string
 	account market.UserID
-	process *process
+	process *backend.Process
+	in, out *os.File // of its process
+	send    *json.Encoder
 	events  chan event
 	op      *operation // under way, or the last one
 	at      step.Name  // where it is held; empty: nowhere, as far as is known
-	sent    command    // what began it
-	gaveUp  int        // how often it was made again
 	dead    bool
 	paused  bool          // it was, by its scenario
 	stood   time.Duration // the longest time for which its process stood still before that
@@ -36,9 +39,9 @@ type client struct {
 
 // An operation is what a client did.
 type operation struct {
-	order   *market.Order // nil: it did not buy
-	listed  market.ItemID // 0: it did not list
+	command
 	began   time.Time
+	gaveUp  int // how often it was made again
 	done    bool
 	outcome Outcome
 }
@@ -46,16 +49,45 @@ type operation struct {
 // client starts a client with an account of its own, which is ready when this returns.
 func (s *setup) client(name string) *client {
 	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
-	var err error
-	c.process, err = startProcess(s.runner.folder)
-	c.check(err)
+	c.check(c.start(s.runner.folder))
 	go c.read()
 	s.clients = append(s.clients, c)
-	c.check(c.process.send.Encode(s.config))
+	c.check(c.send.Encode(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
 		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
 	}
 	return c
+}
+
+// childEnv marks a process that is this program once more, as a client in a scenario.
+const childEnv = "MARKETSIM_CHILD"
+
+// start starts its process in a folder. On Linux it dies with this one however that ends; elsewhere its input ends, and
+// ServeChild with it.
+func (c *client) start(folder *backend.Folder) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, childIn.Close(), in.Close())
+	}
+	c.process = &backend.Process{
+		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
+	}
+	err = c.process.Start(context.Background())
+	childIn.Close()
+	childOut.Close()
+	if err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	c.in, c.out, c.send = in, out, json.NewEncoder(in)
+	return nil
 }
 
 // check is check with the client's name in the error.
@@ -68,10 +100,10 @@ func (c *client) check(err error) {
 // read passes on what the child reports until it ends.
 func (c *client) read() {
 	defer close(c.events)
-	defer c.process.out.Close()
-	for {
+	defer c.out.Close()
+	for lines := json.NewDecoder(c.out); ; {
 		var e event
-		if c.process.receive.Decode(&e) != nil {
+		if lines.Decode(&e) != nil {
 			return
 		}
 		c.events <- e
@@ -83,8 +115,7 @@ func at(name step.Name) step.Point { return step.Point{At: name} }
 
 // list begins to offer an item of the setup's seller.
 func (c *client) list(l market.Listing, hold ...step.Point) {
-	c.begin(nil, command{Do: doList, Listing: l, Hold: hold})
-	c.op.listed = l.Item
+	c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
 // buy begins to order an item.
@@ -99,7 +130,7 @@ func (c *client) buys(item market.ItemID) Outcome {
 // buyAt is buy at a price that may not be the item's.
 func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
-	c.begin(&o, command{Do: doBuy, Order: o, Hold: hold})
+	c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
 
 // buyUntil begins to order an item, and returns when the client is held at a step.
@@ -119,27 +150,27 @@ func (c *client) lists(i int, hold ...step.Point) market.Listing {
 // browseUntil begins to look for an item under a shared lock, and returns when the client is held at a step.
 func (c *client) browseUntil(item market.ItemID, name step.Name) {
 	l := market.Listing{Item: item, Seller: seller}
-	c.begin(nil, command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
+	c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
 	c.reaches(name)
 }
 
-func (c *client) begin(order *market.Order, cmd command) {
-	c.op = &operation{order: order, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
+func (c *client) begin(cmd command) {
+	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
-	c.at, c.sent, c.gaveUp = "", cmd, 0
-	c.check(c.process.send.Encode(cmd))
+	c.at = ""
+	c.check(c.send.Encode(cmd))
 }
 
 // goOn lets it go from where it is held.
 func (c *client) goOn() {
 	c.at = ""
-	c.check(c.process.send.Encode(command{Do: doGo}))
+	c.check(c.send.Encode(command{Do: doGo}))
 }
 
 // free lets it go to the end of its operation, past all other steps at which it was to be held.
 func (c *client) free() {
 	c.at = ""
-	c.check(c.process.send.Encode(command{Do: doFree}))
+	c.check(c.send.Encode(command{Do: doFree}))
 }
 
 // finish lets it go to the end of its operation, and returns the outcome.
@@ -253,9 +284,9 @@ func (c *client) getsIn(within time.Duration) bool {
 			c.goOn()
 		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
 			c.setup.wait(pollEvery)
-			n, began := c.gaveUp, c.op.began
-			c.begin(c.op.order, c.sent)
-			c.gaveUp, c.op.began = n+1, began
+			before := *c.op
+			c.begin(before.command)
+			c.op.gaveUp, c.op.began = before.gaveUp+1, before.began
 		default:
 			return ok
 		}
@@ -321,6 +352,7 @@ func (c *client) end() (err error) {
 	}
 	c.dead = true
 	err = c.process.Kill()
+	c.in.Close()
 	if err != nil {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}

@@ -67,20 +67,21 @@ const boughtBehind = 3
 // buy when the replica has taken its place: first an item that was bought.
 func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
-	pair := s.replicated()
+	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
+	replica := must(s.cluster.ReplicaOf(s.ctx, master))
 	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
 	}
 	last := time.Now()
-	pair.fallBehind(s)
+	s.fallBehind(s.dial(s.cluster.Redises[master]), s.cluster.Redises[replica])
 	for i := range boughtBehind {
 		if a.buys(s.item(i)).Applied() {
 			last = time.Now()
 		}
 	}
-	check(s.cluster.Redises[pair.master].Kill())
+	check(s.cluster.Redises[master].Kill())
 	s.strikes(true, "") // the market was there
-	check(s.cluster.Redises[pair.replica].Resume())
+	check(s.cluster.Redises[replica].Resume())
 	b.buy(s.item(0))
 	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
 		s.wait(pollEvery)
@@ -88,7 +89,7 @@ func masterPromoted(s *setup) observed {
 			item++ // it may be bought
 		}
 		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" { // the promoted master has none
-			o := s.sawGone(pair)
+			o := s.sawGone(replica)
 			o.why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
 		}
@@ -97,47 +98,33 @@ func masterPromoted(s *setup) observed {
 		}
 	}
 	unserved := time.Since(last)
-	o := s.sawGone(pair)
+	o := s.sawGone(replica)
 	o.unserved = unserved
 	return o
 }
 
-// A pair is the market's master and its replica, by their numbers in the cluster.
-type pair struct {
-	master, replica int
-	conn            *backend.Conn // to the master, and nobody else
-	flood           string        // a key in the same slot, by its braces, that fills what lies between the two
-}
-
-// replicated returns the market's master and its replica, which has all that was written.
-func (s *setup) replicated() pair {
-	p := pair{flood: s.keys.Market() + "flood", master: must(s.cluster.Master(s.ctx, s.keys.Market()))}
-	p.replica = must(s.cluster.ReplicaOf(s.ctx, p.master))
-	p.conn = s.dial(s.cluster.Redises[p.master])
-	s.replicates(p.conn, p.flood)
-	return p
-}
-
-// fallBehind stops the replica, and fills its connection: what is written after that stays in the master's memory, and
-// dies with it. Neither of the two notices at once, as where packets are lost.
-func (p pair) fallBehind(s *setup) {
-	check(s.cluster.Redises[p.replica].Pause())
+// fallBehind stops a replica that has all that was written, and fills its connection: what is written after that stays
+// in the master's memory, and dies with it. Neither of the two notices at once, as where packets are lost.
+func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
+	flood := s.keys.Market() + "flood" // in the same slot, by its braces
+	s.replicates(master, flood)
+	check(replica.Pause())
 	const much, enough, settles = 1 << 20, 4 << 20, 20 * time.Millisecond
 	block := strings.Repeat("x", much)
 	for {
-		if p.unsent(s) >= enough {
+		if s.unsent(master) >= enough {
 			s.wait(settles)
-			if p.unsent(s) >= enough {
+			if s.unsent(master) >= enough {
 				return
 			}
 		}
-		check(p.conn.Set(s.ctx, p.flood, block, 0).Err())
+		check(master.Set(s.ctx, flood, block, 0).Err())
 	}
 }
 
-// unsent is how many bytes the master could not send to its replica.
-func (p pair) unsent(s *setup) (bytes int) {
-	clients := must(p.conn.Do(s.ctx, "client", "list", "type", "replica").Text())
+// unsent is how many bytes a master could not send to its replica.
+func (s *setup) unsent(master *backend.Conn) (bytes int) {
+	clients := must(master.Do(s.ctx, "client", "list", "type", "replica").Text())
 	for _, field := range strings.Fields(clients) {
 		_, _ = fmt.Sscanf(field, "omem=%d", &bytes)
 	}
@@ -147,10 +134,10 @@ func (p pair) unsent(s *setup) (bytes int) {
 // sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the
 // scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is
 // what it had at one time, and then what was done since.
-func (s *setup) sawGone(p pair) observed {
+func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
 	check(s.conn.Close())
-	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), p.replica))
+	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), replica))
 	check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
 		err = s.server.Cluster().Refresh(s.ctx)
 		if err == nil {
@@ -164,9 +151,9 @@ func (s *setup) sawGone(p pair) observed {
 		if !op.outcome.Applied() {
 			return false
 		}
-		again = again || sold[op.order.Item]
-		sold[op.order.Item] = true
-		if after.Inventory[op.order.Buyer][op.order.Item] {
+		again = again || sold[op.Order.Item]
+		sold[op.Order.Item] = true
+		if after.Inventory[op.Order.Buyer][op.Order.Item] {
 			return false
 		}
 		gone++

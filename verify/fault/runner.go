@@ -126,7 +126,7 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 		Manifest: verify.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, c := range cross(scenarios, schemes) {
-		res.Findings = append(res.Findings, c.stopped("the run ended before it began"))
+		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
 	for _, sc := range scenarios {
 		res.Scenarios = append(res.Scenarios, verify.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
@@ -180,7 +180,7 @@ func (r *Runner) run(
 	for range parallel {
 		running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(cells)); i = next.Add(1) - 1 {
-				f, err := cells[i].stopped("the run ended before its turn"), ctx.Err()
+				f, err := cells[i].found(verify.Stopped, "the run ended before its turn"), ctx.Err()
 				if err == nil {
 					f, err = r.runCell(ctx, cells[i])
 				}
@@ -203,37 +203,34 @@ func (r *Runner) run(
 	return findings, context.Cause(ctx)
 }
 
-// stopped marks the cell as not found, because the run ended.
-func (c cell) stopped(why string) verify.Finding {
-	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.Stopped, Why: why}
+// found is a finding of the cell, with the first line of why.
+func (c cell) found(v verify.Verdict, why string) verify.Finding {
+	why, _, _ = strings.Cut(why, "\n")
+	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
 }
 
 // runCell runs a scenario with a scheme. An error means that the environment failed, not the scheme.
 func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
-	f := verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.NotApplicable}
-	f.Why = c.cannotHappen()
-	if f.Why != "" {
-		return f, nil
+	if why := c.cannotHappen(); why != "" {
+		return c.found(verify.NotApplicable, why), nil
 	}
 	o, err := r.observe(ctx, c)
 	var not notPlayed
 	switch {
 	case err == nil:
 	case errors.As(err, &not) && (not.verdict != verify.Unavailable || ctx.Err() == nil):
-		f.Verdict, f.Why = not.verdict, not.why
-		return f, nil
+		return c.found(not.verdict, not.why), nil
 	case ctx.Err() != nil: // what failed, failed because of that
-		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))
+		err = c.failed(errors.Join(context.Cause(ctx), err))
+		return c.found(verify.Stopped, "the run ended while it was under way"), err
 	case errors.Is(err, backend.ErrUnavailable), errors.Is(err, errUnclear):
-		f.Verdict = verify.Unavailable
-		f.Why, _, _ = strings.Cut(err.Error(), "\n")
-		return f, nil
+		return c.found(verify.Unavailable, err.Error()), nil
 	default:
 		err = c.failed(err)
-		said, _, _ := strings.Cut(err.Error(), "\n")
-		return c.stopped(said), err
+		return c.found(verify.Stopped, err.Error()), err
 	}
-	f.Verdict, f.Harm, f.KeptOut, f.Why = verify.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
+	f := c.found(verify.VerdictOf(o.harm, o.kept), o.why)
+	f.Harm, f.KeptOut = o.harm, o.kept
 	if o.kept.Measured() {
 		f.Leases = math.Round(2*o.leases) / 2
 	}
@@ -277,4 +274,50 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		}
 	}
 	return o, err
+}
+
+// lookEvery is how often a stillness looks at the clock.
+const lookEvery = 5 * time.Millisecond
+
+// A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
+// paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
+type stillness struct {
+	every time.Duration
+	over  chan struct{}
+
+	mu      sync.Mutex
+	last    time.Time
+	longest time.Duration
+}
+
+func watchStillness(every time.Duration) *stillness {
+	s := &stillness{every: every, over: make(chan struct{}), last: time.Now()}
+	go func() {
+		ticks := time.NewTicker(every)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				s.soFar()
+			case <-s.over:
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// soFar is the longest time that passed between two looks, of which this is one.
+func (s *stillness) soFar() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.longest, s.last = max(s.longest, now.Sub(s.last)-s.every), now
+	return s.longest
+}
+
+// end is soFar, and ends the watch.
+func (s *stillness) end() time.Duration {
+	close(s.over)
+	return s.soFar()
 }

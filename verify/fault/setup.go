@@ -233,7 +233,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	switch {
 	case in && c.op.done && !c.op.outcome.entered():
 		return verify.OrdersFail
-	case !in && c.gaveUp == 0:
+	case !in && c.op.gaveUp == 0:
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn

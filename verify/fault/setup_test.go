@@ -154,7 +154,7 @@ func TestKept(t *testing.T) {
 		{free, TTL, TTL, false, verify.NeverIn},
 	} {
 		s := &setup{scheme: c.scheme, ttl: TTL}
-		waiting := &client{op: &operation{began: time.Now().Add(-c.waited)}, gaveUp: 1}
+		waiting := &client{op: &operation{began: time.Now().Add(-c.waited), gaveUp: 1}}
 		var got verify.KeptOut
 		err := guard(func() { got = s.kept(waiting, time.Now().Add(-c.lease), c.in) })
 		if got != c.want || (c.want == "") != errors.Is(err, errLate) {

@@ -206,10 +206,7 @@ func described(from state, steps []step) (lines []string) {
 func wrong(steps []step) string {
 	var last action
 	sold := map[location]int{}
-	for _, s := range byReturn(steps) {
-		if s.ret == never {
-			continue
-		}
+	for _, s := range keep(byReturn(steps), func(s step) bool { return s.ret != never }) {
 		last = s.act
 		if m, ok := last.(move); ok {
 			sold[m.from]++

@@ -37,37 +37,38 @@ type fixture struct {
 // newFixture returns a fixture whose market is there, and is audited and removed after the check.
 func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixture {
 	s.Helper()
-	keys, err := market.NewKeys("markettest:{" + rand.Text() + "}:")
-	if err != nil {
-		s.Fatal(err)
-	}
-	conn, err := server.Dialer(keys.Prefix())(s.Ctx)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
-	f := &fixture{Fixture: s, server: server, factory: factory, keys: keys, conn: conn}
+	f := &fixture{Fixture: s, server: server, factory: factory}
+	var err error
+	f.keys, err = market.NewKeys("markettest:{" + rand.Text() + "}:")
+	f.works(err)
+	f.conn, err = server.Dialer(f.keys.Prefix())(f.Ctx)
+	f.works(err)
+	f.Cleanup(func() { _ = f.conn.Close() }) // a test may have closed it
 	f.seed(opening)
 	f.Cleanup(f.close)
 	return f
+}
+
+// works ends the check where the suite itself cannot go on.
+func (f *fixture) works(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
 }
 
 // seed makes the market.
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
 	f.opening, f.ledgers, f.seeded = o, []*market.Ledger{new(market.Ledger)}, true
-	if err := market.Seed(f.Ctx, f.conn, f.keys, f.opening); err != nil {
-		f.Fatal(err)
-	}
+	f.works(market.Seed(f.Ctx, f.conn, f.keys, f.opening))
 }
 
 func (f *fixture) mint(owner market.UserID) market.ItemID {
 	f.Helper()
 	first, err := market.Mint(f.Ctx, f.conn, f.keys, owner)
 	f.ledgers[0].Minted(first, owner, err)
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	return first
 }
 
@@ -116,9 +117,7 @@ func (f *fixture) present() (keys []string) {
 	for it.Next(f.Ctx) {
 		keys = append(keys, it.Val())
 	}
-	if err := it.Err(); err != nil {
-		f.Fatal(err)
-	}
+	f.works(it.Err())
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -146,9 +145,7 @@ const longestLease = time.Minute
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
@@ -164,9 +161,7 @@ const noKey = time.Duration(-2) // what PTTL answers
 func (f *fixture) snapshot() market.Snapshot {
 	f.Helper()
 	s, err := market.ReadSnapshot(f.Ctx, f.conn, f.keys, f.opening.Accounts)
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	return s
 }
 
@@ -209,13 +204,7 @@ type worker struct {
 
 // dial is the Dial of a market.Worker.
 func (w *worker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	target := w.fixture.server.Master(w.fixture.keys.Prefix())
-	addr, err := w.proxies.Through(target.Addr)
-	if err != nil {
-		return nil, err
-	}
-	target.Addr = addr
-	conn, err := backend.Connect(ctx, target)
+	conn, err := w.proxies.Connect(ctx, w.fixture.server.Master(w.fixture.keys.Prefix()))
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,16 @@
 package suite
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // Proxies are between a worker and its servers. Nil is of one that nobody holds or ends: it connects directly.
@@ -41,6 +44,15 @@ func (p *Proxies) Through(addr string) (string, error) {
 	proxy.Record()
 	p.addrs, p.all = append(p.addrs, addr), append(p.all, proxy)
 	return proxy.Addr(), nil
+}
+
+// Connect connects the worker to a server through its proxy, and logs in.
+func (p *Proxies) Connect(ctx context.Context, target backend.Target) (conn net.Conn, err error) {
+	target.Addr, err = p.Through(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Connect(ctx, target)
 }
 
 // Each does something to each proxy, and reports whether there is one.
