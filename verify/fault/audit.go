@@ -24,7 +24,7 @@ func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) o
 	case harm == verify.NoHarm:
 		why = otherwise
 	}
-	return observed{harm: harm, kept: kept, why: why, leases: s.leases}
+	return observed{Harm: harm, KeptOut: kept, Why: why, Leases: s.leases}
 }
 
 // reason says what an audit found in a cell of the table, whose item and accounts nobody needs to know.

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,7 +91,7 @@ func masterPromoted(s *setup) observed {
 		}
 		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" { // the promoted master has none
 			o := s.sawGone(replica)
-			o.why += "; and none is acknowledged until the promoted master has a replica of its own"
+			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
 		}
 		if item == boughtBehind || time.Since(last) > clientTimeout {
@@ -99,7 +100,7 @@ func masterPromoted(s *setup) observed {
 	}
 	unserved := time.Since(last)
 	o := s.sawGone(replica)
-	o.unserved = unserved
+	o.SecondsWithoutService = math.Round(10*unserved.Seconds()) / 10
 	return o
 }
 
@@ -160,16 +161,16 @@ func (s *setup) sawGone(replica int) observed {
 		return true
 	})
 	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
-	if o.harm != verify.NoHarm {
+	if o.Harm != verify.NoHarm {
 		return o
 	}
-	o.gone = gone
+	o.Gone = gone
 	if gone > 0 {
-		o.harm = verify.PurchasesGone
-		o.why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
+		o.Harm = verify.PurchasesGone
+		o.Why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
 	}
 	if again {
-		o.why += ", and an item of them was sold again: two buyers were told that it is theirs"
+		o.Why += ", and an item of them was sold again: two buyers were told that it is theirs"
 	}
 	return o
 }

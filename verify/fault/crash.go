@@ -123,12 +123,12 @@ func lottery(s *setup) observed {
 	again, twice := s.draw(1, step.Written)
 	o := s.saw(last(verify.KeptOuts(), kept, again), "there is one draw a day")
 	switch {
-	case o.harm != verify.NoHarm:
+	case o.Harm != verify.NoHarm:
 	case draws > 1:
-		o.harm, o.why = verify.ChargedTwice, "an instance draws beside the winner"
+		o.Harm, o.Why = verify.ChargedTwice, "an instance draws beside the winner"
 	case twice > 1:
-		o.harm = verify.ChargedTwice
-		o.why = "the winner had drawn when it died, and one that comes after a lease draws again"
+		o.Harm = verify.ChargedTwice
+		o.Why = "the winner had drawn when it died, and one that comes after a lease draws again"
 	}
 	return o
 }

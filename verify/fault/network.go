@@ -105,8 +105,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	a.buys(s.item(0)) // loads the scripts
 	names := s.recorded(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	a.finish()
-	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: safe}
-	for nth := 1; nth <= len(names) && all.kept != verify.NeverIn; nth++ {
+	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: safe}
+	for nth := 1; nth <= len(names) && all.KeptOut != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
 		for _, name := range names[:nth] {
@@ -120,11 +120,11 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		}
 		lease := time.Now()
 		a.buy(s.item(nth))
-		one := observed{harm: verify.NoHarm}
-		one.kept, one.why = then(nth, a, b, lease, func() { s.spring(traps...) })
-		all = all.worst(one)
+		one := observed{Harm: verify.NoHarm}
+		one.KeptOut, one.Why = then(nth, a, b, lease, func() { s.spring(traps...) })
+		all = worst(all, one)
 	}
-	return s.saw(all.kept, all.why)
+	return s.saw(all.KeptOut, all.Why)
 }
 
 func lostWriteReply(s *setup) observed {

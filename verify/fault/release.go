@@ -25,16 +25,16 @@ func lostRelease(s *setup) observed {
 		a.lists(0)
 		commands = len(s.recorded(proxies[0], func() { a.finish() }))
 	}
-	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "nobody gets in beside the next holder"}
-	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
+	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "nobody gets in beside the next holder"}
+	for nth := 1; nth <= commands && all.KeptOut != verify.NeverIn; nth++ {
 		in, one := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
-		beside, all = beside || in, all.worst(one)
+		beside, all = beside || in, worst(all, one)
 	}
 	if ensemble {
 		beside = takenAgain(s, proxies, a, c) || beside
 	}
 	how := "what its holder sends after the lost reply frees a lock that was taken since"
-	return s.sawBeside(beside, all.kept, how, all.why)
+	return s.sawBeside(beside, all.KeptOut, how, all.Why)
 }
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
@@ -48,13 +48,13 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	sendAgain()
 	a.listed()
 	if in {
-		return c.comesBeside(l.Item, entered, b), observed{harm: verify.NoHarm, kept: verify.AtOnce}
+		return c.comesBeside(l.Item, entered, b), observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce}
 	}
 	b.op.began = time.Now() // until now the holder was at its release
-	one = observed{harm: verify.NoHarm, why: "the lock stays taken"}
-	one.kept = s.keptOut(b, lease)
+	one = observed{Harm: verify.NoHarm, Why: "the lock stays taken"}
+	one.KeptOut = s.keptOut(b, lease)
 	b.free()
-	if one.kept != verify.NeverIn {
+	if one.KeptOut != verify.NeverIn {
 		b.ends()
 	}
 	return false, one

@@ -229,14 +229,13 @@ func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
 		err = c.failed(err)
 		return c.found(verify.Stopped, err.Error()), err
 	}
-	f := c.found(verify.VerdictOf(o.harm, o.kept), o.why)
-	f.Harm, f.KeptOut = o.harm, o.kept
-	if o.kept.Measured() {
-		f.Leases = math.Round(2*o.leases) / 2
+	o.Scenario, o.Subject, o.Verdict = c.scenario.Name, c.scheme.Name, verify.VerdictOf(o.Harm, o.KeptOut)
+	o.Leases = math.Round(2*o.Leases) / 2
+	if !o.KeptOut.Measured() {
+		o.Leases = 0
 	}
-	f.Gone, f.SecondsWithoutService = o.gone, math.Round(10*o.unserved.Seconds())/10
-	f.Broken = c.scenario.broken(c.scheme.Promises(), f.Verdict)
-	return f, nil
+	o.Broken = c.scenario.broken(c.scheme.Promises(), o.Verdict)
+	return o, nil
 }
 
 func (c cell) failed(err error) error {
@@ -252,7 +251,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		watch := watchStillness(lookEvery)
 		err = s.attempt(c.scenario.OnCluster, func() {
 			o = c.scenario.run(s)
-			if o.harm == verify.NoHarm && !s.struck {
+			if o.Harm == verify.NoHarm && !s.struck {
 				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
 			}
 		})
@@ -264,10 +263,10 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 			why := fmt.Sprintf("the machine stood still for %s", stood.Round(100*time.Millisecond))
 			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
 		}
-		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver
+		wantsProof := o.KeptOut == verify.NeverIn || o.KeptOut == verify.PassedOver
 		switch {
 		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:
-		case err == nil && wantsProof && o.kept != before.kept: // seen once
+		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
 			before, err = o, errLate
 		default:
 			return o, err

@@ -31,25 +31,17 @@ type Scenario struct {
 }
 
 // An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
-// and why, in one line. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
-type observed struct {
-	harm verify.Harm
-	kept verify.KeptOut
-	why  string
-
-	leases   float64       // that they were kept out for, where that is measured
-	gone     int           // purchases that were acknowledged and are lost by the server
-	unserved time.Duration // from the last purchase before a failure to the first one after it
-}
+// and why. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
+type observed = verify.Finding
 
 // worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
-func (o observed) worst(other observed) observed {
-	mine, theirs := verify.VerdictOf(o.harm, o.kept), verify.VerdictOf(other.harm, other.kept)
+func worst(o, other observed) observed {
+	mine, theirs := verify.VerdictOf(o.Harm, o.KeptOut), verify.VerdictOf(other.Harm, other.KeptOut)
 	if last(verify.Verdicts(), mine, theirs) != mine {
-		o.why = other.why
+		o.Why = other.Why
 	}
-	o.harm = last(verify.Harms(), o.harm, other.harm)
-	o.kept = last(verify.KeptOuts(), o.kept, other.kept)
+	o.Harm = last(verify.Harms(), o.Harm, other.Harm)
+	o.KeptOut = last(verify.KeptOuts(), o.KeptOut, other.KeptOut)
 	return o
 }
 

@@ -88,9 +88,9 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 		return s.sawBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
 	o := releasedLate(s, at(step.BeforeRelease), a, b, s.client("C"))
-	o.kept = verify.NotAsked
-	if o.harm == verify.NoHarm {
-		o.why = "each keeps the other out; " + o.why
+	o.KeptOut = verify.NotAsked
+	if o.Harm == verify.NoHarm {
+		o.Why = "each keeps the other out; " + o.Why
 	}
 	return o
 }
