@@ -36,9 +36,6 @@ type Finding struct {
 
 // Outcome is the two observations in short: "no harm, 1 lease". Where nothing was observed it says why.
 func (f Finding) Outcome() string {
-	if f.Harm == "" {
-		return string(f.Verdict)
-	}
 	kept := f.KeptOut.String()
 	switch {
 	case f.Leases > 0 && f.KeptOut == LeaseRanOut:
@@ -46,7 +43,7 @@ func (f Finding) Outcome() string {
 	case f.Leases > 0:
 		kept += ", " + Leases(f.Leases)
 	}
-	return strings.TrimSuffix(f.Harm.String()+", "+kept, ", ")
+	return strings.TrimSuffix(f.Happened()+", "+kept, ", ")
 }
 
 // Happened is what happened to money and items, or why nothing was observed.

@@ -137,7 +137,6 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 // what it had at one time, and then what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
-	check(s.conn.Close())
 	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), replica))
 	check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
 		err = s.server.Cluster().Refresh(s.ctx)
@@ -146,6 +145,7 @@ func (s *setup) sawGone(replica int) observed {
 		}
 		return err
 	}))
+	own(s, s.conn)
 	after := s.snapshot()
 	sold, again, gone := map[market.ItemID]bool{}, false, 0
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {

@@ -65,25 +65,20 @@ func crashHolding(s *setup) observed {
 	kept := verify.NotAsked
 	for nth := 1; nth <= max(writes, 1); nth++ {
 		start := time.Now()
-		s.crashAt(proxy, nth)
+		a := s.client("A")
+		a.buyUntil(s.item(nth), step.BeforeWrite)
+		if nth > 1 {
+			write := proxy.Hold(wire.Match{Nth: nth})
+			a.free()
+			s.await(write.Reached())
+		}
+		a.kill()
 		if kept != verify.NeverIn { // which would be so again
 			b.buy(s.item(nth))
 			kept = last(verify.KeptOuts(), kept, s.keptOut(b, start))
 		}
 	}
 	return s.saw(kept, entry(kept))
-}
-
-// crashAt kills a buyer before the nth command of its write.
-func (s *setup) crashAt(proxy *wire.Proxy, nth int) {
-	a := s.client("A")
-	a.buyUntil(s.item(nth), step.BeforeWrite)
-	if nth > 1 {
-		write := proxy.Hold(wire.Match{Nth: nth})
-		a.free()
-		s.await(write.Reached())
-	}
-	a.kill()
 }
 
 func crashWaiting(s *setup) observed {

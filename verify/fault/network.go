@@ -264,29 +264,24 @@ func lateWrite(s *setup) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
 	writes := s.separateWrites(a, proxy)
-	kept := verify.NotAsked
+	longest := verify.NotAsked
 	for nth := 1; nth <= max(writes, 1); nth++ {
-		kept = last(verify.KeptOuts(), kept, s.late(a, b, proxy, nth))
+		lease := time.Now()
+		a.buyUntil(s.item(nth), step.BeforeWrite)
+		write := proxy.Hold(wire.Match{Nth: nth})
+		a.finish()
+		b.buy(s.item(nth))
+		kept := s.keptOut(b, lease)
+		if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
+			b.finish()
+		}
+		s.spring(write)
+		if caught(write) {
+			s.await(write.Ended())
+		}
+		longest = last(verify.KeptOuts(), longest, kept)
 	}
-	return s.saw(kept, "the write that arrives late changes nothing")
-}
-
-// late holds the nth command of a's write until b has come, and says how long b was kept out.
-func (s *setup) late(a, b *client, proxy *wire.Proxy, nth int) verify.KeptOut {
-	lease := time.Now()
-	a.buyUntil(s.item(nth), step.BeforeWrite)
-	write := proxy.Hold(wire.Match{Nth: nth})
-	a.finish()
-	b.buy(s.item(nth))
-	kept := s.keptOut(b, lease)
-	if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
-		b.finish()
-	}
-	s.spring(write)
-	if caught(write) {
-		s.await(write.Ended())
-	}
-	return kept
+	return s.saw(longest, "the write that arrives late changes nothing")
 }
 
 // partitionHeals cuts the holder off for longer than it waits for a reply.

@@ -85,9 +85,6 @@ func (r *Runner) Close() error {
 	return errors.Join(append(errs, r.folder.Remove())...)
 }
 
-// prefix returns a new setup's prefix.
-func (r *Runner) prefix() string { return fmt.Sprintf("marketsim:{faults-%d}:", r.setups.Add(1)) }
-
 // servers returns the servers that a lock needs. All setups share them, except masters: scenarios kill those.
 func (r *Runner) servers(ctx context.Context, need lock.Need) (*servers.Locks, error) {
 	r.mu.Lock()

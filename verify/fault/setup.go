@@ -108,9 +108,6 @@ func (s *setup) attempt(onCluster bool, run func()) error {
 	for _, c := range slices.Backward(s.closers) {
 		errs = append(errs, c.Close())
 	}
-	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
-	}
 	return errors.Join(errs...)
 }
 
@@ -137,10 +134,11 @@ func (s *setup) prepare(onCluster bool) {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server()
 	}
-	s.config = clientConfig{Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Market: endpointOf(s.server.Target)}
+	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
+	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	s.keys = must(market.NewKeys(s.config.Prefix))
-	s.conn = must(s.server.Dialer(s.keys.Market())(s.ctx))
+	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
 	s.granted = map[market.UserID]int64{}
 	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
