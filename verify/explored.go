@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -26,12 +25,7 @@ type Explored struct {
 
 // WriteExplored stores what was found.
 func WriteExplored(w io.Writer, all []Explored) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "\t")
-	if err := enc.Encode(all); err != nil {
-		return fmt.Errorf("write what was explored: %w", err)
-	}
-	return nil
+	return write(w, "what was explored", all, "\t")
 }
 
 // ReadExplored reads what WriteExplored stored. It refuses an unknown harm.

@@ -25,9 +25,8 @@ type Finding struct {
 	Leases float64 `json:"leases,omitempty"`
 	// Broken is the promise of the lock that the verdict breaks; empty: none.
 	Broken string `json:"broken_promise,omitempty"`
-	// Gone is how many purchases were acknowledged and then lost by the server, and
-	// SecondsWithoutService how long it was from the last purchase that was acknowledged before a failure to the first one
-	// after it, which is not the same each time. Both are 0 where the scenario does not ask.
+	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long none
+	// was acknowledged around a failure, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
 	// Kept says why the finding was not made again when it should have been, and is of an earlier run; empty: it is not.
@@ -185,11 +184,13 @@ func (r *Faults) Found() int {
 func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }
 
 // Write stores the result as indented JSON.
-func (r *Faults) Write(w io.Writer) error {
+func (r *Faults) Write(w io.Writer) error { return write(w, "faults", r, " ") }
+
+func write(w io.Writer, what string, all any, indent string) error {
 	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write faults: %w", err)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
 }

@@ -45,8 +45,7 @@ func reason(p market.Problem, harm verify.Harm) string {
 	}[harm], p.Text)
 }
 
-// audit ends all clients, and says the worst that is wrong and what shows it: with coins and items, as the market's own
-// audit finds, or with what clients were told of them.
+// audit ends all clients, and says what is worst of what is wrong with coins and items, or with what clients were told.
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()

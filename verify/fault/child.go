@@ -71,12 +71,12 @@ type command struct {
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports; one of its fields is set, and Lacks beside Error.
+// event is what a child reports: one of the first fields is set, and Lacks beside Error.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
-	Clock bool   // with At or Done: it has read its wall clock when that was wrong
+	Clock bool   // it has read its wall clock when that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
 
@@ -176,7 +176,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		case doFree:
 			c.gate.Load().Open()
 		default:
-			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at, Clock: c.misled()}) }, cmd.Hold...))
+			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
 			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}
@@ -190,14 +190,12 @@ func (c *served) observe(ctx context.Context, at step.Name) {
 func (c *served) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e.Clock = c.clock.Load() > c.right
 	if c.still != nil {
 		e.Stood = c.still.soFar()
 	}
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
-
-// misled reports whether it has read its wall clock when that was wrong.
-func (c *served) misled() bool { return c.clock.Load() > c.right }
 
 // work does an operation, and returns what to report of it.
 func (c *served) work(cmd command) event {
@@ -222,7 +220,7 @@ func (c *served) work(cmd command) event {
 	if err != nil {
 		o.Error = err.Error()
 	}
-	return event{Done: o, Clock: c.misled()}
+	return event{Done: o}
 }
 
 // open connects and opens the Purchaser. It ends as a scenario does where something fails: see guard.
@@ -265,14 +263,21 @@ func tried(kinds []lock.Kind) []lock.Kind {
 	for i, kind := range kinds {
 		kinds[i].New = func(env lock.Env) (lock.Locker, error) {
 			l, err := kind.New(env)
-			return trying{l}, err
+			closer, ok := l.(io.Closer)
+			if !ok {
+				closer = io.NopCloser(nil)
+			}
+			return trying{l, closer}, err
 		}
 	}
 	return kinds
 }
 
 // trying is a Locker that does not wait.
-type trying struct{ lock.Locker }
+type trying struct {
+	lock.Locker
+	io.Closer
+}
 
 // Acquire implements lock.Locker: where the lock is held, the time-out is over at once.
 func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
@@ -281,15 +286,6 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 		err = fmt.Errorf("%w: %w", lock.ErrTimeout, err)
 	}
 	return lease, err
-}
-
-// Close implements io.Closer.
-func (t trying) Close() error {
-	c, ok := t.Locker.(io.Closer)
-	if !ok {
-		return nil
-	}
-	return c.Close()
 }
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.

@@ -37,7 +37,6 @@ type client struct {
 	readsClock bool // it has, when that was wrong
 }
 
-// An operation is what a client did.
 type operation struct {
 	command
 	began   time.Time
@@ -62,8 +61,7 @@ func (s *setup) client(name string) *client {
 // childEnv marks a process that is this program once more, as a client in a scenario.
 const childEnv = "MARKETSIM_CHILD"
 
-// start starts its process in a folder. On Linux it dies with this one however that ends; elsewhere its input ends, and
-// ServeChild with it.
+// start starts its process, which on Linux dies with this one however that ends; elsewhere its input ends, and so it.
 func (c *client) start(folder *backend.Folder) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -118,7 +116,6 @@ func (c *client) list(l market.Listing, hold ...step.Point) {
 	c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
-// buy begins to order an item.
 func (c *client) buy(item market.ItemID, hold ...step.Point) { c.buyAt(price, item, hold...) }
 
 // buys orders an item, and waits for the end.
@@ -161,7 +158,6 @@ func (c *client) begin(cmd command) {
 	c.check(c.send.Encode(cmd))
 }
 
-// goOn lets it go from where it is held.
 func (c *client) goOn() {
 	c.at = ""
 	c.check(c.send.Encode(command{Do: doGo}))
@@ -296,8 +292,6 @@ func (c *client) getsIn(within time.Duration) bool {
 
 // next waits for what it reports next; false when it reported nothing in time.
 func (c *client) next(within time.Duration) (event, bool) {
-	late := time.NewTimer(within)
-	defer late.Stop()
 	c.at = ""
 	select {
 	case e, ok := <-c.events:
@@ -312,7 +306,7 @@ func (c *client) next(within time.Duration) (event, bool) {
 		c.at, c.readsClock = e.At, e.Clock
 		c.note(e)
 		return e, true
-	case <-late.C:
+	case <-time.After(within):
 	case <-c.setup.ctx.Done():
 		fail(c.setup.ctx.Err())
 	}
@@ -336,7 +330,6 @@ func (c *client) pause() {
 	c.setup.strikes(true, "")
 }
 
-// resume lets a paused process run on.
 func (c *client) resume() { c.check(c.process.Resume()) }
 
 // kill ends its process at once. What became of its operation is not known.

@@ -132,9 +132,8 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 	return bytes
 }
 
-// sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the
-// scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is
-// what it had at one time, and then what was done since.
+// sawGone counts the market, and the purchases that were acknowledged and are gone, which is no mistake of the scheme.
+// Other harm is: a purchase is one write, so that a server has what it had at one time, and what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
 	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), replica))

@@ -62,8 +62,7 @@ func paused(s *setup, holder, other *client) observed {
 	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
-// takenOver suspends a buyer just before it writes, and lets another buy the same item. When that has got in, or after
-// the time that is watched, the first goes on.
+// takenOver suspends a buyer just before it writes, until another has got in who wants the item, or for some time.
 func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
 	start := time.Now()
 	holder.buyUntil(s.item(0), step.BeforeWrite)
@@ -273,15 +272,13 @@ func skewed(s *setup, by time.Duration) observed {
 	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
-// entersBeside reports whether a client gets in beside the holder.
 func entersBeside(s *setup, holder, other *client, item int) bool {
 	start := time.Now()
 	holder.buyUntil(s.item(item), step.BeforeWrite)
 	return other.comesBeside(s.item(item), start, holder)
 }
 
-// setBack sets the clock of a client back when it has read it once to take its lock, so that it misjudges how long that
-// took. The client then works on past the end of its lease, and another comes.
+// setBack sets a client's clock back while it takes its lock. It misjudges how long that took and works past its lease.
 func setBack(s *setup, by time.Duration) observed {
 	b := s.client("B")
 	s.config.Clock, s.config.Right = -by, 1

@@ -23,11 +23,10 @@ import (
 // Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
 const Parallel = 8
 
-// attempts bounds how often a scenario is run because the machine was late, silentAttempts how often because the lock
-// may not say that it waits, which takes longer to find out.
+// How often a scenario is run.
 const (
-	attempts       = 10
-	silentAttempts = 3
+	attempts       = 10 // because the machine was late
+	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
 // A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
@@ -99,7 +98,6 @@ func (r *Runner) servers(ctx context.Context, need lock.Need) (*servers.Locks, e
 	return locks, err
 }
 
-// A cell is a scenario with a scheme.
 type cell struct {
 	scenario Scenario
 	scheme   Scheme
@@ -158,8 +156,7 @@ func (r *Runner) Run(
 	return err
 }
 
-// run runs some cells, of which so many at the same time, and returns their findings, in the order of the cells. For
-// the rest see Run.
+// run is Run for some cells, so many at the same time. It returns their findings, in the order of the cells.
 func (r *Runner) run(
 	asked context.Context,
 	cells []cell,
@@ -289,11 +286,9 @@ type stillness struct {
 func watchStillness(every time.Duration) *stillness {
 	s := &stillness{every: every, over: make(chan struct{}), last: time.Now()}
 	go func() {
-		ticks := time.NewTicker(every)
-		defer ticks.Stop()
-		for {
+		for ticks := time.Tick(every); ; {
 			select {
-			case <-ticks.C:
+			case <-ticks:
 				s.soFar()
 			case <-s.over:
 				return

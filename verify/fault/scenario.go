@@ -17,17 +17,13 @@ type Scenario struct {
 	Title string // one line
 	// Applies says why it cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil: to all.
 	Applies func(Scheme) string
-	// Needs is what the scenario starts besides a Redis: shown to users.
-	Needs string
-	// Lease is how long locks last in it; 0 means TTL.
-	Lease time.Duration
+	Needs   string        // what the scenario starts besides a Redis: shown to users
+	Lease   time.Duration // how long locks last in it; 0 means TTL
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
-	Promise string
-	// OnCluster says that the market is on a Redis Cluster of the scenario's own.
-	OnCluster bool
+	Promise   string
+	OnCluster bool // the market is on a Redis Cluster of the scenario's own
 
-	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: fail ends it.
-	run func(*setup) observed
+	run func(*setup) observed // tells the clients what to do, and says what came of it: where that fails, fail ends it
 }
 
 // An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
@@ -125,7 +121,6 @@ func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
 	}
 }
 
-// needsLock keeps out schemes without a lock.
 var needsLock = only(func(s Scheme) bool { return s.Lock != nil }, "it takes no lock of marketsim's")
 
 // lockThat keeps out schemes without a lock, and those whose lock is not such a one, for the reason given.

@@ -122,8 +122,7 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// pollEvery is how often clients of a scenario look whether a lock is free: seldom enough that many can wait at the
-// same time for a lease to end, and at once compared with a lease.
+// pollEvery is how often clients look for a lock: at once compared with a lease, and many can wait at the same time.
 const pollEvery = 5 * time.Millisecond
 
 // lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.

@@ -87,7 +87,6 @@ func onOneRedis(s Scheme) string {
 	return inRedis(s)
 }
 
-// onMasters keeps out all but locks on several masters.
 var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
 
 // besideHolder holds a buyer just before it writes, strikes the servers, and lets another buy the same item before and
@@ -266,7 +265,6 @@ func (s *setup) redis(password string, args ...string) *backend.Server {
 	return own(s, server)
 }
 
-// redlockDown is a scenario with n of Redlock's five masters down.
 func redlockDown(name, title string, n int, promise string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
@@ -306,22 +304,18 @@ func redlockExpiry(s *setup) observed {
 	for _, p := range proxies[3:] {
 		p.Disconnect()
 	}
-	return besideHolder(s, func() {}, func() {
-		s.forgets(s.masters[2], s.masters[2], func() { s.expireAll(2) })
-		s.config.Masters = all
-	}, "the lock expires early on one master, two return, and another gets in beside the holder")
-}
-
-// expireAll makes everything on a master expire that would do so one day, as a clock does that jumps there.
-func (s *setup) expireAll(master int) {
-	conn := s.dial(s.masters[master])
-	keys := must(conn.Keys(s.ctx, "*").Result()) // of a server of this setup's own
-	for _, key := range keys {
-		left := must(conn.PTTL(s.ctx, key).Result())
-		if left > 0 {
-			check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+	conn := s.dial(s.masters[2])
+	expire := func() { // everything that would do so one day, as a clock does that jumps there
+		for _, key := range must(conn.Keys(s.ctx, "*").Result()) {
+			if must(conn.PTTL(s.ctx, key).Result()) > 0 {
+				check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+			}
 		}
 	}
+	return besideHolder(s, func() {}, func() {
+		s.forgets(s.masters[2], s.masters[2], expire)
+		s.config.Masters = all
+	}, "the lock expires early on one master, two return, and another gets in beside the holder")
 }
 
 func leaderKilled(s *setup) observed {

@@ -160,7 +160,6 @@ func (s *setup) prepare(onCluster bool) {
 	}
 }
 
-// snapshot reads the market.
 func (s *setup) snapshot() market.Snapshot {
 	return must(market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts))
 }
@@ -194,7 +193,6 @@ func (s *setup) fund(id market.UserID, coins int64) {
 	s.granted[id] = coins - funds
 }
 
-// wait lets time pass.
 func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
 
 // await waits for something that is to happen soon.
@@ -206,20 +204,17 @@ func (s *setup) await(what <-chan struct{}) {
 
 // happens waits for something, and reports whether it happened in time.
 func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
-	late := time.NewTimer(within)
-	defer late.Stop()
 	select {
 	case <-what:
 		return true
-	case <-late.C:
+	case <-time.After(within):
 	case <-s.ctx.Done():
 		fail(s.ctx.Err())
 	}
 	return false
 }
 
-// forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two
-// leases, and the next one is kept out too.
+// forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
 // kept says how long a client's operation was kept out that was let in just now, or was not in all the time that the

@@ -93,7 +93,6 @@ func (c *checker) accounts() *Part {
 	return p
 }
 
-// errUnknown stands in a ledger for an outcome that nobody knows.
 var errUnknown = errors.New("the outcome is unknown")
 
 const notSettled = "account %d: it is not known which orders of unknown outcome were applied"

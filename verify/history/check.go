@@ -157,7 +157,6 @@ func Check(ctx context.Context, h *History) CheckResult {
 	return v
 }
 
-// A checker makes one check.
 type checker struct {
 	ctx    context.Context
 	h      *History
@@ -229,8 +228,7 @@ func overlaps(p *Part, holds []Hold) {
 	}
 }
 
-// fences finds tokens that do not grow: one that is not larger than that of a hold that had been acquired before this
-// one was called for. It is enough to compare each with the largest token until then.
+// fences finds tokens that are not larger than the largest that was acquired before their hold was called for.
 func fences(p *Part, holds []Hold) {
 	holds = keep(holds, fenced)
 	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })

@@ -119,8 +119,7 @@ const (
 	maxFunds    = 1_000_000_000_000_000
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
-	// A check takes five to ten times as much memory as its file has bytes. The longest line is the last: all that lies
-	// in the market.
+	// A check takes five to ten times as much memory as its file has bytes. The longest line is the market's, the last.
 	maxBytes = 512 << 20
 	maxLine  = 128 << 20
 	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
@@ -146,8 +145,7 @@ type line struct {
 	Final  *market.Snapshot `json:"final,omitempty"` // the last line
 }
 
-// A Writer records the history of one row into a folder. Its methods are not safe for concurrent use; each Recorder
-// serves one worker, beside the others.
+// A Writer records the history of one row into a folder. It is not safe for concurrent use; each worker has a Recorder.
 type Writer struct {
 	output
 	began   time.Time

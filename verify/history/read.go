@@ -16,8 +16,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// Find returns the folders at and below dir that hold a history, whole or not, in lexical order. It returns ErrNone,
-// wrapped, when there is none.
+// Find returns the folders at and below dir that hold a history, whole or not, in lexical order; or ErrNone, wrapped.
 func Find(dir string) (found []string, err error) {
 	if filepath.Base(dir) == fileName {
 		dir = filepath.Dir(dir)
@@ -39,8 +38,7 @@ func Find(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// Read reads the history in a folder, until ctx ends. It returns ErrDamaged, wrapped, for one that is not whole, and
-// ErrNone, wrapped, when there is none.
+// Read reads the history in a folder, until ctx ends. It wraps ErrDamaged where that is not whole, or ErrNone.
 func Read(ctx context.Context, dir string) (*History, error) {
 	path := filepath.Join(dir, fileName)
 	f, err := stored.Open(path, maxBytes)

@@ -96,8 +96,7 @@ func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	return Linearizable, nil, nil
 }
 
-// cut is how many steps, sorted by call, there are before a moment in which nothing is under way. A step that returns
-// in the very instant in which the next is called overlaps it.
+// cut is how many steps, sorted by call, there are before a moment in which nothing is under way, and nothing returns.
 func cut(steps []step) int {
 	last := steps[0].ret
 	for i, s := range steps {
@@ -144,8 +143,7 @@ func byReturn(steps []step) []step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
 }
 
-// prefix is what was known when the first n of the steps, sorted by return, had returned: those that were under way
-// then may have happened or not.
+// prefix is what was known when the first n of the steps, sorted by return, had returned: those under way may happen.
 func prefix(steps []step, n int) []step {
 	known, all := slices.Clone(steps[:n]), n == len(steps) || steps[n].ret == never // that ever return
 	for _, s := range steps[n:] {

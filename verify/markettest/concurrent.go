@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// prompt is how soon after its context an operation must end, on a busy machine too, and before the time-out of a
-	// lock, 10 s, would end it.
+	// prompt is how soon after its context an operation must end, on a busy machine too: before a lock times out, 10 s.
 	prompt = 5 * time.Second
 
 	// meeting is how long an order waits for another one that is held, if it does not report that it waits.
@@ -179,8 +178,7 @@ func endedContextAppliesNothing(f *fixture) {
 
 var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
-// cancellationAtAnyStep cancels an order at each step: a second worker finds the item sold or can buy it, and the first
-// can go on.
+// cancellationAtAnyStep cancels an order at each step: another finds the item sold or buys it, and the first goes on.
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)

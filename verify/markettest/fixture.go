@@ -57,7 +57,6 @@ func (f *fixture) works(err error) {
 	}
 }
 
-// seed makes the market.
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
 	f.opening, f.ledgers, f.seeded = o, []*market.Ledger{new(market.Ledger)}, true
@@ -110,7 +109,6 @@ func (f *fixture) remove() {
 	}
 }
 
-// present lists the keys under the prefix.
 func (f *fixture) present() (keys []string) {
 	f.Helper()
 	it := f.conn.Scan(f.Ctx, 0, f.keys.Prefix()+"*", 1000).Iterator()
@@ -165,7 +163,6 @@ func (f *fixture) snapshot() market.Snapshot {
 	return s
 }
 
-// matches checks that the market is in a state.
 func (f *fixture) matches(want market.Snapshot) {
 	f.Helper()
 	if diff := cmp.Diff(want, f.snapshot()); diff != "" {
@@ -202,7 +199,6 @@ type worker struct {
 	watching  sync.Map // the connections on which a WATCH is in force
 }
 
-// dial is the Dial of a market.Worker.
 func (w *worker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := w.proxies.Connect(ctx, w.fixture.server.Master(w.fixture.keys.Prefix()))
 	if err != nil {
@@ -286,7 +282,6 @@ func (w *worker) leftNothing(after string) {
 	}
 }
 
-// applied checks that an operation was applied.
 func (f *fixture) applied(err error) {
 	f.Helper()
 	if err != nil {
