@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // clientTimeout is how long a client may take to answer before the machine, not the scheme, is to blame.
@@ -111,12 +112,14 @@ func (c *client) read() {
 // at is a step to be held at.
 func at(name step.Name) step.Point { return step.Point{At: name} }
 
-// list begins to offer an item of the setup's seller.
-func (c *client) list(l market.Listing, hold ...step.Point) {
-	c.begin(command{Do: doList, Listing: l, Hold: hold})
+// list begins to offer an item of the setup's seller. It returns when it began, as buy and the like do.
+func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
+	return c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
-func (c *client) buy(item market.ItemID, hold ...step.Point) { c.buyAt(price, item, hold...) }
+func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
+	return c.buyAt(price, item, hold...)
+}
 
 // buys orders an item, and waits for the end.
 func (c *client) buys(item market.ItemID) Outcome {
@@ -125,15 +128,22 @@ func (c *client) buys(item market.ItemID) Outcome {
 }
 
 // buyAt is buy at a price that may not be the item's.
-func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) {
+func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time.Time {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
-	c.begin(command{Do: doBuy, Order: o, Hold: hold})
+	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
 
 // buyUntil begins to order an item, and returns when the client is held at a step.
-func (c *client) buyUntil(item market.ItemID, name step.Name) {
-	c.buy(item, at(name))
+func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
+	began := c.buy(item, at(name))
 	c.reaches(name)
+	return began
+}
+
+// keptFrom orders an item, and is keptOut of that.
+func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
+	c.buy(item, hold...)
+	return c.setup.keptOut(c, lease)
 }
 
 // lists is list of the i-th spare item, and returns when the client is held before it releases.
@@ -145,17 +155,20 @@ func (c *client) lists(i int, hold ...step.Point) market.Listing {
 }
 
 // browseUntil begins to look for an item under a shared lock, and returns when the client is held at a step.
-func (c *client) browseUntil(item market.ItemID, name step.Name) {
+func (c *client) browseUntil(item market.ItemID, name step.Name) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
-	c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
 	c.reaches(name)
+	return began
 }
 
-func (c *client) begin(cmd command) {
+// begin begins an operation, and returns when.
+func (c *client) begin(cmd command) time.Time {
 	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
 	c.at = ""
 	c.check(c.send.Encode(cmd))
+	return c.op.began
 }
 
 func (c *client) goOn() {

@@ -36,8 +36,7 @@ func crashHalfTaken(s *setup) observed {
 	start := time.Now()
 	a.takeHalf(s.item(0))
 	a.kill()
-	b.buy(s.item(0))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start)
 	why := entry(kept)
 	if kept == verify.LeaseRanOut {
 		why = "the dead holder had set no expiry, and others get in all the same, after a lease"
@@ -64,9 +63,8 @@ func crashHolding(s *setup) observed {
 	writes := s.separateWrites(s.client("A"), proxy)
 	kept := verify.NotAsked
 	for nth := 1; nth <= max(writes, 1); nth++ {
-		start := time.Now()
 		a := s.client("A")
-		a.buyUntil(s.item(nth), step.BeforeWrite)
+		start := a.buyUntil(s.item(nth), step.BeforeWrite)
 		if nth > 1 {
 			write := proxy.Hold(wire.Match{Nth: nth})
 			a.free()
@@ -74,8 +72,7 @@ func crashHolding(s *setup) observed {
 		}
 		a.kill()
 		if kept != verify.NeverIn { // which would be so again
-			b.buy(s.item(nth))
-			kept = last(verify.KeptOuts(), kept, s.keptOut(b, start))
+			kept = last(verify.KeptOuts(), kept, b.keptFrom(s.item(nth), start))
 		}
 	}
 	return s.saw(kept, entry(kept))
@@ -133,12 +130,10 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
-	start := time.Now()
-	winner.buyUntil(prizes[0], dies)
+	start := winner.buyUntil(prizes[0], dies)
 	loser.buys(prizes[1]) // it does not wait
 	winner.kill()
-	late.buy(prizes[2])
-	kept = s.keptOut(late, start)
+	kept = late.keptFrom(prizes[2], start)
 	after := s.snapshot()
 	for _, prize := range prizes {
 		if ownerOf(after, prize) == winner.account {

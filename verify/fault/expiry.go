@@ -64,8 +64,7 @@ func paused(s *setup, holder, other *client) observed {
 
 // takenOver suspends a buyer just before it writes, until another has got in who wants the item, or for some time.
 func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
-	start := time.Now()
-	holder.buyUntil(s.item(0), step.BeforeWrite)
+	start := holder.buyUntil(s.item(0), step.BeforeWrite)
 	suspend()
 	other.buy(s.item(0))
 	in := other.getsIn(watched)
@@ -126,8 +125,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	start := time.Now()
 	take(a, s.item(0))
 	a.pause()
-	b.buy(s.item(0), at(step.BeforeWrite))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start, at(step.BeforeWrite))
 	entered := time.Now()
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
@@ -142,8 +140,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 // releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock meanwhile, and is held in its
 // critical section; the seller wakes and releases; if that was the buyer's lock, one more buyer gets in.
 func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
-	start := time.Now()
-	a.list(s.spare(0), where)
+	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
 		if !a.op.done || !a.op.outcome.Applied() {
@@ -153,8 +150,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	}
 	s.letRenew()
 	a.pause()
-	b.buy(item, at(step.BeforeWrite))
-	kept, entered := s.keptOut(b, start), time.Now()
+	kept, entered := b.keptFrom(item, start, at(step.BeforeWrite)), time.Now()
 	s.letRenew()
 	a.resume()
 	s.letRenew()
@@ -256,8 +252,8 @@ func skewed(s *setup, by time.Duration) observed {
 	right := s.client("A")
 	s.config.Clock = by
 	wrong := s.client("B")
-	enters := entersBeside(s, right, wrong, 0)
-	entered := entersBeside(s, wrong, right, 1)
+	enters := wrong.entersBeside(right, s.item(0))
+	entered := right.entersBeside(wrong, s.item(1))
 	s.strikes(wrong.readsClock, "")
 	if !wrong.readsClock { // whatever happened is not the clock's doing
 		cannot("it does not read the clock that is wrong")
@@ -272,10 +268,10 @@ func skewed(s *setup, by time.Duration) observed {
 	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
-func entersBeside(s *setup, holder, other *client, item int) bool {
-	start := time.Now()
-	holder.buyUntil(s.item(item), step.BeforeWrite)
-	return other.comesBeside(s.item(item), start, holder)
+// entersBeside reports whether a client gets in beside a holder, just before that writes.
+func (c *client) entersBeside(holder *client, item market.ItemID) bool {
+	start := holder.buyUntil(item, step.BeforeWrite)
+	return c.comesBeside(item, start, holder)
 }
 
 // setBack sets a client's clock back while it takes its lock. It misjudges how long that took and works past its lease.

@@ -3,7 +3,6 @@ package fault
 import (
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,7 +41,6 @@ func outOfMemory(s *setup) observed {
 	all := s.limited("noeviction")
 	a, b := s.client("A"), s.client("B")
 	b.buys(s.item(0)) // loads the scripts
-	lease := time.Now()
 	a.lists(0)
 	var makeRoom []func()
 	for _, server := range all {
@@ -55,8 +53,7 @@ func outOfMemory(s *setup) observed {
 		free()
 	}
 	b.ends()
-	b.buy(s.spare(0).Item)
-	kept, taking := s.keptOut(b, lease), "another order fails"
+	kept, taking := b.keptFrom(s.spare(0).Item, a.op.began), "another order fails"
 	if ended && o.Applied() {
 		taking = "another lock is taken"
 	}

@@ -67,8 +67,7 @@ func lostAcquireReply(s *setup) observed {
 				return kept, "it waits for a lock that nobody else wants"
 			}
 			heal()
-			b.buy(s.item(nth))
-			kept = s.keptOut(b, lease)
+			kept = b.keptFrom(s.item(nth), lease)
 			return kept, entry(kept)
 		})
 }
@@ -85,8 +84,7 @@ func resentAcquire(s *setup) observed {
 			default:
 				return kept, "it waits for a lock that nobody else wants"
 			}
-			b.buy(s.item(nth))
-			return s.keptOut(b, lease), "it gets in, and others are kept out after its release"
+			return b.keptFrom(s.item(nth), lease), "it gets in, and others are kept out after its release"
 		})
 }
 
@@ -118,8 +116,7 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		for _, p := range proxies {
 			traps = append(traps, p.LoseReply(match))
 		}
-		lease := time.Now()
-		a.buy(s.item(nth))
+		lease := a.buy(s.item(nth))
 		one := observed{Harm: verify.NoHarm}
 		one.KeptOut, one.Why = then(nth, a, b, lease, func() { s.spring(traps...) })
 		all = worst(all, one)
@@ -213,8 +210,7 @@ func lostLeave(s *setup) observed {
 	proxy := s.lockProxies()[0]
 	a := s.client("A")
 	a.buys(s.item(0)) // loads the scripts
-	start := time.Now()
-	a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
+	start := a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
 	a.reaches(step.BeforeLeave)
 	reply := proxy.LoseReply(wire.Match{})
 	a.goOn()
@@ -232,8 +228,7 @@ func lostUnlockMessage(s *setup) observed {
 	a := s.client("A")
 	proxy := s.lockProxies()[0]
 	b := s.client("B")
-	lease := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
+	lease := a.buyUntil(s.item(0), step.BeforeWrite)
 	b.buy(s.item(0), at(step.Waiting), at(step.Waiting))
 	b.reaches(step.Waiting)
 	b.goOn()
@@ -266,12 +261,10 @@ func lateWrite(s *setup) observed {
 	writes := s.separateWrites(a, proxy)
 	longest := verify.NotAsked
 	for nth := 1; nth <= max(writes, 1); nth++ {
-		lease := time.Now()
-		a.buyUntil(s.item(nth), step.BeforeWrite)
+		lease := a.buyUntil(s.item(nth), step.BeforeWrite)
 		write := proxy.Hold(wire.Match{Nth: nth})
 		a.finish()
-		b.buy(s.item(nth))
-		kept := s.keptOut(b, lease)
+		kept := b.keptFrom(s.item(nth), lease)
 		if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
 			b.finish()
 		}
@@ -290,14 +283,12 @@ func partitionHeals(s *setup) observed {
 	s.config.Patience = s.ttl / 2
 	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{s.marketProxy()})
 	a := s.client("A")
-	start := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
+	start := a.buyUntil(s.item(0), step.BeforeWrite)
 	for _, p := range proxies {
 		p.Partition()
 	}
 	a.goOn()
-	b.buy(s.item(0))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start)
 	o, ended := a.endsWithin(time.Millisecond)
 	s.strikes(!ended || o.Unknown(), "it writes in spite of the partition")
 	for _, p := range proxies {

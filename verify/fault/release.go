@@ -40,7 +40,6 @@ func lostRelease(s *setup) observed {
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
 func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, one observed) {
-	lease := time.Now()
 	l := a.lists(nth)
 	sendAgain := lose()
 	a.goOn()
@@ -53,7 +52,7 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	}
 	b.op.began = time.Now() // until now the holder was at its release
 	one = observed{Harm: verify.NoHarm, Why: "the lock stays taken"}
-	one.KeptOut = s.keptOut(b, lease)
+	one.KeptOut = s.keptOut(b, a.op.began)
 	b.free()
 	if one.KeptOut != verify.NeverIn {
 		b.ends()
@@ -70,9 +69,7 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	c.ends()
 	sendAgain()
 	a.listed()
-	start := time.Now()
-	a.buyUntil(l.Item, step.BeforeWrite)
-	return c.comesBeside(l.Item, start, a)
+	return c.entersBeside(a, l.Item)
 }
 
 // listed waits until a listing has ended. One that was refused lost its lock before it wrote, and its item is not for
@@ -160,8 +157,7 @@ func readerLeaves(s *setup) observed {
 // besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
-	start := time.Now()
-	one.browseUntil(item, step.Acquired)
+	start := one.browseUntil(item, step.Acquired)
 	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
 	two.browseUntil(item, step.Acquired)
 	leaver(one, two).finish()
@@ -174,8 +170,7 @@ func readerLate(s *setup) observed {
 	one.browseUntil(s.item(0), step.Acquired)
 	one.pause()
 	s.wait(s.ttl + s.ttl/4)
-	start := time.Now()
-	two.browseUntil(s.item(0), step.Acquired)
+	start := two.browseUntil(s.item(0), step.Acquired)
 	one.resume()
 	one.finish()
 	in := writer.comesBeside(s.item(0), start, two)

@@ -136,11 +136,7 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 // and stores what it finds. It calls found, which may be nil, with each finding as it is made, one at a time. When
 // the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
 func (r *Runner) Run(
-	ctx context.Context,
-	res *verify.Faults,
-	scenarios []Scenario,
-	schemes []Scheme,
-	found func(verify.Finding),
+	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {
 	var missing []cell
 	var places []*verify.Finding // of the missing cells
@@ -158,10 +154,7 @@ func (r *Runner) Run(
 
 // run is Run for some cells, so many at the same time. It returns their findings, in the order of the cells.
 func (r *Runner) run(
-	asked context.Context,
-	cells []cell,
-	parallel int,
-	found func(verify.Finding),
+	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
 ) ([]verify.Finding, error) {
 	r.playing.RLock()
 	defer r.playing.RUnlock()

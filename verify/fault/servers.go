@@ -103,8 +103,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	}
 	before()
 	item := s.spare(0).Item
-	start := time.Now()
-	a.buyUntil(item, step.BeforeWrite)
+	start := a.buyUntil(item, step.BeforeWrite)
 	strike()
 	b := s.client("B") // connects to what there is now
 	in := s.getsBeside(b, item, start)
@@ -199,8 +198,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 	all := s.lockServers()
 	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")
-	lease := time.Now()
-	a.buyUntil(s.item(0), holder)
+	lease := a.buyUntil(s.item(0), holder)
 	for _, server := range all {
 		check(server.Pause())
 	}
@@ -274,8 +272,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 				check(s.masters[i].Kill())
 			}
 			s.strikes(true, "") // clients look for them
-			start := time.Now()
-			a.buy(s.item(0), at(step.BeforeWrite))
+			start := a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}

@@ -42,7 +42,7 @@ func mixed(s *setup) observed {
 		return paused(s, b, a)
 	}
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
-	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
+	entered, enters := b.entersBeside(a, s.item(0)), a.entersBeside(b, s.item(1))
 	entered, enters = entered || slipped, enters || slips
 	how := fmt.Sprintf("%s and %s do not keep each other out", s.scheme.Name, other.Name)
 	switch {
@@ -58,8 +58,7 @@ func mixed(s *setup) observed {
 
 // slipsIn lets a client find a lock free and the holder take it then, and reports whether the first still gets in.
 func slipsIn(s *setup, holder, other *client, item int) bool {
-	start := time.Now()
-	other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
+	start := other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
 	if other.held(clientTimeout) != step.Looked {
 		other.finish()
 		return false
@@ -161,8 +160,7 @@ func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
 	b.buys(s.item(0))
-	start := time.Now()
-	a.buyUntil(s.item(1), step.Between)
+	start := a.buyUntil(s.item(1), step.Between)
 	s.strikes(true, "") // a has one lock, and wants the other
 	b.buy(s.item(1), at(step.Between), at(step.Waiting))
 	why := "the second waits before it holds any lock"
@@ -172,12 +170,10 @@ func crossed(s *setup) observed {
 	s.checkInTime(start)
 	a.free()
 	b.free()
-	c.buy(s.item(1))
-	kept := s.keptOut(c, start)
+	kept := c.keptFrom(s.item(1), start)
 	for _, x := range []*client{a, b} {
 		o, ended := x.endsWithin(s.ttl / 4)
-		gaveUp := ended && o.Reason == contended
-		if gaveUp && kept == verify.LeaseRanOut {
+		if ended && o.Reason == contended && kept == verify.LeaseRanOut {
 			kept = verify.GaveUp
 		}
 	}

@@ -52,15 +52,12 @@ type operation struct {
 	worker int
 }
 
-// usualPrice makes an item of odd number just affordable at first, and one of even number not.
-func usualPrice(item market.ItemID) int64 { return []int64{trio.Funds + 1, trio.Funds}[item%2] }
-
 // drawOperation draws an operation: orders often match listings, because one seller and an item's price are frequent.
 func drawOperation(t *rapid.T) operation {
 	op := operation{worker: rapid.IntRange(0, 1).Draw(t, "worker")}
 	op.Item = market.ItemID(rapid.Int64Range(1, tradedItems).Draw(t, "item"))
 	op.Seller = rapid.SampledFrom([]market.UserID{seller, seller, seller, 2, 3}).Draw(t, "seller")
-	usual := usualPrice(op.Item)
+	usual := []int64{trio.Funds + 1, trio.Funds}[op.Item%2] // at first an item of odd number is just affordable
 	op.Price = rapid.SampledFrom([]int64{usual, usual, usual, 1}).Draw(t, "price")
 	if rapid.Bool().Draw(t, "order") {
 		op.Buyer = market.UserID(rapid.IntRange(1, trio.Accounts).Draw(t, "buyer"))
