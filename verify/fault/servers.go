@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -67,11 +69,8 @@ func serverFaults() []Scenario {
 		}, {
 			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-			Applies: lockThat(
-				func(s Scheme) bool { return len(s.need()) > 0 && !s.need().InRedis() },
-				"no session holds its lock",
-			),
-			run: leaderKilled,
+			Applies: lockThat(func(s Scheme) bool { return s.need() != "" && !s.need().InRedis() }, "no session holds its lock"),
+			run:     leaderKilled,
 		}}
 }
 
@@ -111,7 +110,6 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	first := a.finish()
 	b.finish()
 	kept := s.newcomer(b, s.item(0))
-	beside := in && first.Applied()
 	otherwise := "nobody else gets in beside the holder"
 	switch {
 	case kept == verify.CounterCaughtUp:
@@ -121,7 +119,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	case in:
 		otherwise = how + "; the first write was refused (" + first.Reason + ")"
 	}
-	return s.sawBeside(beside, kept, how, otherwise)
+	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
 }
 
 // getsBeside lets a client try to buy an item whose lock is held, and reports whether it is held before its write. As
@@ -330,4 +328,72 @@ func leaderKilled(s *setup) observed {
 		s.strikes(must(three.Leader(ctx)) != leader, "") // it waits for the next one
 	}
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
+}
+
+// evicted puts the lock among 6,000 keys without an expiry, fills the memory while it is held, and makes room again.
+func evicted(s *setup) observed {
+	var others []any
+	for i := range 6000 {
+		others = append(others, fmt.Sprint("other:", i), "")
+	}
+	all := s.limited("volatile-ttl")
+	for _, server := range all {
+		check(s.dial(server).MSet(s.ctx, others...).Err())
+	}
+	return besideHolder(s, func() {}, func() {
+		knew := s.known(all...)
+		for _, server := range all {
+			s.filled(server)()
+			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
+				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
+			}
+		}
+		if maps.Equal(knew, s.known(all...)) {
+			cannot("it has no key here that expires, and only those are evicted")
+		}
+	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
+}
+
+// outOfMemory fills the memory while the lock is held, until the holder has released it and another has tried.
+func outOfMemory(s *setup) observed {
+	all := s.limited("noeviction")
+	a, b := s.client("A"), s.client("B")
+	b.buys(s.item(0)) // loads the scripts
+	a.lists(0)
+	var makeRoom []func()
+	for _, server := range all {
+		makeRoom = append(makeRoom, s.filled(server))
+	}
+	a.finish()
+	b.buy(s.item(1))
+	o, ended := b.endsWithin(s.ttl / 4)
+	for _, free := range makeRoom {
+		free()
+	}
+	b.ends()
+	kept, taking := b.keptFrom(s.spare(0).Item, a.op.began), "another order fails"
+	if ended && o.Applied() {
+		taking = "another lock is taken"
+	}
+	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
+}
+
+// limited are the servers of the locks, with little memory.
+func (s *setup) limited(policy string) []*backend.Server {
+	all := s.lockServers()
+	for _, server := range all {
+		conn := s.dial(server)
+		check(conn.ConfigSet(s.ctx, "maxmemory", "8mb").Err())
+		check(conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
+	}
+	return all
+}
+
+// filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after
+// it have the server evict what it may, and are refused where that is not enough.
+func (s *setup) filled(server *backend.Server) (makeRoom func()) {
+	conn := s.dial(server)
+	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
+	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
+	return func() { check(conn.Del(s.ctx, "more").Err()) }
 }
