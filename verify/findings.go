@@ -25,9 +25,8 @@ type Finding struct {
 	Leases float64 `json:"leases,omitempty"`
 	// Broken is the promise of the lock that the verdict breaks; empty: none.
 	Broken string `json:"broken_promise,omitempty"`
-	// Gone is how many purchases were acknowledged and then lost by the server, and
-	// SecondsWithoutService how long it was from the last purchase that was acknowledged before a failure to the first one
-	// after it, which is not the same each time. Both are 0 where the scenario does not ask.
+	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long none
+	// was acknowledged around a failure, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
 	// Kept says why the finding was not made again when it should have been, and is of an earlier run; empty: it is not.
@@ -36,9 +35,6 @@ type Finding struct {
 
 // Outcome is the two observations in short: "no harm, 1 lease". Where nothing was observed it says why.
 func (f Finding) Outcome() string {
-	if f.Harm == "" {
-		return string(f.Verdict)
-	}
 	kept := f.KeptOut.String()
 	switch {
 	case f.Leases > 0 && f.KeptOut == LeaseRanOut:
@@ -46,7 +42,7 @@ func (f Finding) Outcome() string {
 	case f.Leases > 0:
 		kept += ", " + Leases(f.Leases)
 	}
-	return strings.TrimSuffix(f.Harm.String()+", "+kept, ", ")
+	return strings.TrimSuffix(f.Happened()+", "+kept, ", ")
 }
 
 // Happened is what happened to money and items, or why nothing was observed.
@@ -188,11 +184,13 @@ func (r *Faults) Found() int {
 func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }
 
 // Write stores the result as indented JSON.
-func (r *Faults) Write(w io.Writer) error {
+func (r *Faults) Write(w io.Writer) error { return write(w, "faults", r, " ") }
+
+func write(w io.Writer, what string, all any, indent string) error {
 	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write faults: %w", err)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(all); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
 	}
 	return nil
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// Harm is what happened to money, items or a lock. Its value is the code that stored results keep; [Harm.String] has
-// its words.
+// Harm is what happened to money, items or a lock: the code that stored results keep. [Harm.String] has its words.
 type Harm string
 
 // The harms.

@@ -28,25 +28,15 @@ func KeptOuts() []KeptOut {
 	}
 }
 
+var fewWords = map[KeptOut]string{
+	NotAsked: "", PassedOver: "dead waiter", LeaseRanOut: "lease", CounterCaughtUp: "counter", GaveUp: "time-out",
+	HolderBack: "holder", OrdersFail: "orders fail", NeverIn: "never",
+}
+
 // String is that in the few words of a table's cell.
 func (k KeptOut) String() string {
-	switch k {
-	case NotAsked:
-		return ""
-	case PassedOver:
-		return "dead waiter"
-	case LeaseRanOut:
-		return "lease"
-	case CounterCaughtUp:
-		return "counter"
-	case GaveUp:
-		return "time-out"
-	case HolderBack:
-		return "holder"
-	case OrdersFail:
-		return "orders fail"
-	case NeverIn:
-		return "never"
+	if words, ok := fewWords[k]; ok {
+		return words
 	}
 	return string(k)
 }

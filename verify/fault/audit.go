@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/marketsim/marketsim/market"
@@ -12,8 +13,7 @@ func (s *setup) saw(kept verify.KeptOut, why string) observed {
 	return s.sawBeside(false, kept, "", why)
 }
 
-// sawBeside is saw where a client may have come in beside the holder of a lock: how says why it could, and otherwise
-// what is the case if nobody did.
+// sawBeside is saw where a client may have come in beside a holder: how says why it could, otherwise why nobody did.
 func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
@@ -24,35 +24,28 @@ func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) o
 	case harm == verify.NoHarm:
 		why = otherwise
 	}
-	return observed{harm: harm, kept: kept, why: why, leases: s.leases}
+	return observed{Harm: harm, KeptOut: kept, Why: why, Leases: s.leases}
 }
 
 // reason says what an audit found in a cell of the table, whose item and accounts nobody needs to know.
 func reason(p market.Problem, harm verify.Harm) string {
-	switch {
-	case p.Kind == market.TwoOwners:
+	switch p.Kind {
+	case market.TwoOwners:
 		return "the item went to two buyers"
-	case p.Kind == market.StillListed:
+	case market.StillListed:
 		return "the item was bought, and is still for sale: the next buyer gets it again"
-	case harm == verify.ItemLost:
-		return "the item is gone: nobody has it, and it is not for sale"
-	case harm == verify.CoinsMade:
-		return "coins came from nowhere"
-	case harm == verify.CoinsLost:
-		return "coins vanished"
-	case harm == verify.Overdrawn:
-		return "an account is below zero: it paid for more than it could"
-	case harm == verify.ChargedTwice:
-		return "a buyer paid more often than they bought"
-	case harm == verify.NotPaid:
-		return "a buyer paid less often than they bought"
 	}
-	return p.Text
+	return cmp.Or(map[verify.Harm]string{
+		verify.ItemLost:     "the item is gone: nobody has it, and it is not for sale",
+		verify.CoinsMade:    "coins came from nowhere",
+		verify.CoinsLost:    "coins vanished",
+		verify.Overdrawn:    "an account is below zero: it paid for more than it could",
+		verify.ChargedTwice: "a buyer paid more often than they bought",
+		verify.NotPaid:      "a buyer paid less often than they bought",
+	}[harm], p.Text)
 }
 
-// audit ends all clients and accounts for the coins and items that they moved: the worst that is wrong, with a line
-// that says what, or NoHarm. The market's own audit says it of coins and items, and what clients were told is held
-// against that.
+// audit ends all clients, and says what is worst of what is wrong with coins and items, or with what clients were told.
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
@@ -61,16 +54,13 @@ func (s *setup) audit() (verify.Harm, string) {
 	for i := range found {
 		found[i].Text = reason(result.Problems[i], found[i].Harm)
 	}
-	found = append(found, s.toldTwice(after), s.toldWrongly(after))
-	worst := verify.Worst(found)
+	worst := verify.Worst(append(found, s.told(after)...))
 	return worst.Harm, worst.Text
 }
 
-// errTold stands in a ledger for what a client was told, so that the audit goes by where items lie: what their
-// clients were told of that is judged apart.
 var errTold = errors.New("what the client was told is judged apart")
 
-// ledger has each operation as one of unknown outcome.
+// ledger has each operation as one of unknown outcome, errTold, so that the audit goes by where items lie.
 func (s *setup) ledger() *market.Ledger {
 	var l market.Ledger
 	l.Minted(s.first, seller, nil)
@@ -81,67 +71,47 @@ func (s *setup) ledger() *market.Ledger {
 		l.Granted(user, coins)
 	}
 	for _, op := range s.operations {
-		switch {
-		case op.order != nil:
-			l.Purchased(*op.order, errTold)
-		case op.listed != 0:
-			l.Listed(market.Listing{Item: op.listed, Seller: seller, Price: price}, errTold)
+		switch op.Do {
+		case doBuy:
+			l.Purchased(op.Order, errTold)
+		case doList:
+			l.Listed(op.Listing, errTold)
 		}
 	}
 	return &l
 }
 
-// toldTwice finds an item of which two orders were applied, as their clients were told. The places of items and the
-// funds may then be those of two lawful orders, and show nothing.
-func (s *setup) toldTwice(after market.Snapshot) verify.Violation {
-	bought := map[market.ItemID]market.UserID{}
+// told finds what clients were told that is not so: that an operation was applied, of which nothing was, or an order
+// refused whose buyer has the item. It finds also that two orders of an item were applied, as clients were told: where
+// items lie and the funds may then be as after two lawful orders, and show nothing.
+func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
+	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
+	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}
 	for _, op := range s.operations {
-		if op.order == nil || !op.outcome.Applied() || ownerOf(after, op.order.Item) <= seller {
-			continue
-		}
-		switch bought[op.order.Item] {
-		case 0:
-			bought[op.order.Item] = op.order.Buyer
-		case op.order.Buyer:
-			return verify.Violation{Harm: verify.ChargedTwice, Text: "the buyer was told twice that it bought the item"}
-		default:
-			return verify.Violation{Harm: verify.SoldTwice, Text: "two buyers bought the item, and one has it"}
-		}
-	}
-	return verify.Violation{Harm: verify.NoHarm}
-}
-
-// toldWrongly finds a buyer who has an item, and was told of each order of it that it was refused, and a client who was
-// told that its operation was applied, of which nothing was.
-func (s *setup) toldWrongly(after market.Snapshot) verify.Violation {
-	explained := map[market.Order]bool{}
-	for _, op := range s.operations {
-		if op.order != nil && op.outcome.Reason == "" { // applied, or unknown
-			explained[*op.order] = true
-		}
+		explained[op.Order] = explained[op.Order] || op.outcome.Reason == "" // applied, or unknown
 	}
 	for _, op := range s.operations {
-		o, yes := op.order, op.outcome.Applied()
+		o, yes, owner := op.Order, op.outcome.Applied(), ownerOf(after, op.Order.Item)
 		switch {
-		case yes && op.listed != 0 && after.Inventory[seller][op.listed]:
-			return verify.Violation{
-				Harm: verify.ToldYes,
-				Text: "the seller was told that the item is for sale, and it is not",
-			}
-		case o == nil:
-		case yes && ownerOf(after, o.Item) != o.Buyer:
-			return verify.Violation{
-				Harm: verify.ToldYes,
-				Text: "the buyer was told that it bought the item, and neither paid nor has it",
-			}
-		case !explained[*o] && ownerOf(after, o.Item) == o.Buyer:
-			return verify.Violation{
-				Harm: verify.ToldNo,
-				Text: "the buyer paid once and has the item, and was told no (" + op.outcome.Reason + ")",
-			}
+		case op.Do == doList && yes && after.Inventory[seller][op.Listing.Item]:
+			find(verify.ToldYes, "the seller was told that the item is for sale, and it is not")
+		case op.Do != doBuy:
+		case yes && owner != o.Buyer:
+			find(verify.ToldYes, "the buyer was told that it bought the item, and neither paid nor has it")
+		case !explained[o] && owner == o.Buyer:
+			find(verify.ToldNo, "the buyer paid once and has the item, and was told no ("+op.outcome.Reason+")")
+		}
+		switch before := bought[o.Item]; {
+		case !yes || owner <= seller:
+		case before == 0:
+			bought[o.Item] = o.Buyer
+		case before == o.Buyer:
+			find(verify.ChargedTwice, "the buyer was told twice that it bought the item")
+		default:
+			find(verify.SoldTwice, "two buyers bought the item, and one has it")
 		}
 	}
-	return verify.Violation{Harm: verify.NoHarm}
+	return wrong
 }
 
 // ownerOf is who has an item in their inventory; 0: nobody.

@@ -25,13 +25,14 @@ type books struct {
 
 // order notes the outcome of a buyer's order of the first item.
 func (b books) order(buyer market.UserID, o Outcome) {
-	order := &market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}
-	b.operations = append(b.operations, &operation{order: order, done: true, outcome: o})
+	buy := command{Do: doBuy, Order: market.Order{Item: b.item(0), Seller: seller, Buyer: buyer, Price: price}}
+	b.operations = append(b.operations, &operation{command: buy, done: true, outcome: o})
 }
 
 // lists notes the outcome of a listing of an item that the seller still has.
 func (b books) lists(o Outcome) {
-	b.operations = append(b.operations, &operation{listed: b.spare(0).Item, done: true, outcome: o})
+	list := command{Do: doList, Listing: b.spare(0)}
+	b.operations = append(b.operations, &operation{command: list, done: true, outcome: o})
 }
 
 func (b books) coins(user market.UserID, n int64) {

@@ -44,8 +44,7 @@ type clientConfig struct {
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
 type endpoint struct {
 	Network, Addr, Password string
-
-	Cluster bool // a node of a cluster: clients follow the master of the market's slot
+	Cluster                 bool // a node of a cluster: clients follow the master of the market's slot
 }
 
 func endpointOf(t backend.Target) endpoint {
@@ -72,12 +71,12 @@ type command struct {
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports; one of its fields is set, and Lacks beside Error.
+// event is what a child reports: one of the first fields is set, and Lacks beside Error.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
-	Clock bool   // with At or Done: it has read its wall clock when that was wrong
+	Clock bool   // it has read its wall clock when that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
 
@@ -136,7 +135,7 @@ type served struct {
 	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
 	clock   atomic.Int64              // readings of its wall clock
 
-	still stillness
+	still *stillness // nil: it does not serve
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -158,7 +157,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	if err := lines.Decode(&config); err != nil {
 		return fmt.Errorf("read the client's configuration: %w", err)
 	}
-	if err := c.open(config, catalogue); err != nil {
+	if err := guard(func() { c.open(config, catalogue) }); err != nil {
 		c.report(event{Error: err.Error(), Lacks: errors.Is(err, lock.ErrServers)})
 		return err
 	}
@@ -169,7 +168,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		if err := lines.Decode(&cmd); err != nil {
 			c.gate.Load().Open()
 			working.Wait()
-			return c.close()
+			return errors.Join(c.Close(), c.process.Close())
 		}
 		switch cmd.Do {
 		case doGo:
@@ -177,7 +176,7 @@ func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 		case doFree:
 			c.gate.Load().Open()
 		default:
-			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at, Clock: c.misled()}) }, cmd.Hold...))
+			c.gate.Store(step.HoldEach(func(at step.Name) { c.report(event{At: at}) }, cmd.Hold...))
 			working.Go(func() { c.report(c.work(cmd)) })
 		}
 	}
@@ -191,14 +190,12 @@ func (c *served) observe(ctx context.Context, at step.Name) {
 func (c *served) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.still.ask != nil { // it serves
+	e.Clock = c.clock.Load() > c.right
+	if c.still != nil {
 		e.Stood = c.still.soFar()
 	}
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
-
-// misled reports whether it has read its wall clock when that was wrong.
-func (c *served) misled() bool { return c.clock.Load() > c.right }
 
 // work does an operation, and returns what to report of it.
 func (c *served) work(cmd command) event {
@@ -223,37 +220,20 @@ func (c *served) work(cmd command) event {
 	if err != nil {
 		o.Error = err.Error()
 	}
-	return event{Done: o, Clock: c.misled()}
+	return event{Done: o}
 }
 
-// open connects and opens the Purchaser.
-func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err error) {
+// open connects and opens the Purchaser. It ends as a scenario does where something fails: see guard.
+func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
 	defer cancel()
 	if config.Once {
 		catalogue.Locks = tried(catalogue.Locks)
 	}
-	spec, err := catalogue.Parse(config.Scheme)
-	if err != nil {
-		return err
-	}
-	keys, err := market.NewKeys(config.Prefix)
-	if err != nil {
-		return err
-	}
-	dial, err := dialer(ctx, config.Market, keys, config)
-	if err != nil {
-		return err
-	}
-	var masters []func(context.Context) (*redis.Client, error)
-	for _, m := range config.Masters {
-		dial, err := dialer(ctx, m, keys, config)
-		if err != nil {
-			return err
-		}
-		masters = append(masters, func(ctx context.Context) (*redis.Client, error) { return backend.Client(dial(ctx)) })
-	}
+	spec := must(catalogue.Parse(config.Scheme))
+	keys := must(market.NewKeys(config.Prefix))
+	to := func(e endpoint) strategies.Dialer { return must(dialer(ctx, e, keys, config)) }
 	env := strategies.Env{
 		Keys: keys, Process: &c.process, Steps: c.observe,
 		Now: func() time.Time {
@@ -263,16 +243,18 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) (err 
 			}
 			return now.Add(config.Clock)
 		},
-		Servers: lock.Servers{Masters: masters, ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+		Servers: lock.Servers{ZooKeeper: config.ZooKeeper, Etcd: config.Etcd},
+	}
+	for _, m := range config.Masters {
+		dial := to(m)
+		env.Servers.Masters = append(env.Servers.Masters, func(ctx context.Context) (*redis.Client, error) {
+			return backend.Client(dial(ctx))
+		})
 	}
 	if config.Locks != nil {
-		env.Locks, err = dialer(ctx, *config.Locks, keys, config)
-		if err != nil {
-			return err
-		}
+		env.Locks = to(*config.Locks)
 	}
-	c.Connection, err = strategies.Connect(ctx, spec, dial, env)
-	return err
+	c.Connection = must(strategies.Connect(ctx, spec, to(config.Market), env))
 }
 
 // tried are locks that whoever acquires them only tries to take.
@@ -281,14 +263,21 @@ func tried(kinds []lock.Kind) []lock.Kind {
 	for i, kind := range kinds {
 		kinds[i].New = func(env lock.Env) (lock.Locker, error) {
 			l, err := kind.New(env)
-			return trying{l}, err
+			closer, ok := l.(io.Closer)
+			if !ok {
+				closer = io.NopCloser(nil)
+			}
+			return trying{l, closer}, err
 		}
 	}
 	return kinds
 }
 
 // trying is a Locker that does not wait.
-type trying struct{ lock.Locker }
+type trying struct {
+	lock.Locker
+	io.Closer
+}
 
 // Acquire implements lock.Locker: where the lock is held, the time-out is over at once.
 func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
@@ -298,17 +287,6 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	}
 	return lease, err
 }
-
-// Close implements io.Closer.
-func (t trying) Close() error {
-	c, ok := t.Locker.(io.Closer)
-	if !ok {
-		return nil
-	}
-	return c.Close()
-}
-
-func (c *served) close() error { return errors.Join(c.Close(), c.process.Close()) }
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
@@ -324,9 +302,10 @@ func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConf
 		if config.Resend {
 			ctx = backend.SendingAgain(ctx)
 		}
-		conn, err := connect(backend.WaitingForReplies(ctx, config.Patience))
+		ctx = backend.WaitingForReplies(ctx, config.Patience)
+		conn, err := connect(ctx)
 		for again := 0; again < 20 && err != nil && config.Patience > 0; again++ { // a busy machine greets late
-			conn, err = connect(backend.WaitingForReplies(ctx, config.Patience))
+			conn, err = connect(ctx)
 		}
 		return conn, err
 	}, nil

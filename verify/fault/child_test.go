@@ -68,7 +68,7 @@ func TestOnce(t *testing.T) {
 			s.checkInTime(start)
 			a.finish()
 			b.buy(s.item(2))
-			return observed{harm: verify.NoHarm, why: held + ", then " + b.ends().String()}
+			return observed{Harm: verify.NoHarm, Why: held + ", then " + b.ends().String()}
 		}), scheme(t, name)})
 		if f.Verdict == verify.Unavailable {
 			testkit.Require(t, "zookeeper", f.Why)

@@ -1,8 +1,11 @@
 package fault
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify"
 )
 
 // clientTimeout is how long a client may take to answer before the machine, not the scheme, is to blame.
@@ -21,12 +25,12 @@ type client struct {
 	setup   *setup
 	name    string
 	account market.UserID
-	process *process
+	process *backend.Process
+	in, out *os.File // of its process
+	send    *json.Encoder
 	events  chan event
 	op      *operation // under way, or the last one
 	at      step.Name  // where it is held; empty: nowhere, as far as is known
-	sent    command    // what began it
-	gaveUp  int        // how often it was made again
 	dead    bool
 	paused  bool          // it was, by its scenario
 	stood   time.Duration // the longest time for which its process stood still before that
@@ -34,11 +38,10 @@ type client struct {
 	readsClock bool // it has, when that was wrong
 }
 
-// An operation is what a client did.
 type operation struct {
-	order   *market.Order // nil: it did not buy
-	listed  market.ItemID // 0: it did not list
+	command
 	began   time.Time
+	gaveUp  int // how often it was made again
 	done    bool
 	outcome Outcome
 }
@@ -46,16 +49,44 @@ type operation struct {
 // client starts a client with an account of its own, which is ready when this returns.
 func (s *setup) client(name string) *client {
 	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
-	var err error
-	c.process, err = startProcess(s.runner.folder)
-	c.check(err)
+	c.check(c.start(s.runner.folder))
 	go c.read()
 	s.clients = append(s.clients, c)
-	c.check(c.process.send.Encode(s.config))
+	c.check(c.send.Encode(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {
 		fail(fmt.Errorf("client %s did not open %s in %s", name, s.scheme.Name, clientTimeout))
 	}
 	return c
+}
+
+// childEnv marks a process that is this program once more, as a client in a scenario.
+const childEnv = "MARKETSIM_CHILD"
+
+// start starts its process, which on Linux dies with this one however that ends; elsewhere its input ends, and so it.
+func (c *client) start(folder *backend.Folder) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, childIn.Close(), in.Close())
+	}
+	c.process = &backend.Process{
+		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
+	}
+	err = c.process.Start(context.Background())
+	childIn.Close()
+	childOut.Close()
+	if err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	c.in, c.out, c.send = in, out, json.NewEncoder(in)
+	return nil
 }
 
 // check is check with the client's name in the error.
@@ -68,10 +99,10 @@ func (c *client) check(err error) {
 // read passes on what the child reports until it ends.
 func (c *client) read() {
 	defer close(c.events)
-	defer c.process.out.Close()
-	for {
+	defer c.out.Close()
+	for lines := json.NewDecoder(c.out); ; {
 		var e event
-		if c.process.receive.Decode(&e) != nil {
+		if lines.Decode(&e) != nil {
 			return
 		}
 		c.events <- e
@@ -81,51 +112,74 @@ func (c *client) read() {
 // at is a step to be held at.
 func at(name step.Name) step.Point { return step.Point{At: name} }
 
-// list begins to offer an item of the setup's seller.
-func (c *client) list(l market.Listing, hold ...step.Point) {
-	c.begin(nil, command{Do: doList, Listing: l, Hold: hold})
-	c.op.listed = l.Item
+// list begins to offer an item of the setup's seller. It returns when it began, as buy and the like do.
+func (c *client) list(l market.Listing, hold ...step.Point) time.Time {
+	return c.begin(command{Do: doList, Listing: l, Hold: hold})
 }
 
-// buy begins to order an item.
-func (c *client) buy(item market.ItemID, hold ...step.Point) { c.buyAt(price, item, hold...) }
+func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
+	return c.buyAt(price, item, hold...)
+}
+
+// buys orders an item, and waits for the end.
+func (c *client) buys(item market.ItemID) Outcome {
+	c.buy(item)
+	return c.ends()
+}
 
 // buyAt is buy at a price that may not be the item's.
-func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) {
+func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time.Time {
 	o := market.Order{Item: item, Seller: seller, Buyer: c.account, Price: price}
-	c.begin(&o, command{Do: doBuy, Order: o, Hold: hold})
+	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
 
 // buyUntil begins to order an item, and returns when the client is held at a step.
-func (c *client) buyUntil(item market.ItemID, name step.Name) {
-	c.buy(item, at(name))
+func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
+	began := c.buy(item, at(name))
 	c.reaches(name)
+	return began
+}
+
+// keptFrom orders an item, and is keptOut of that.
+func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
+	c.buy(item, hold...)
+	return c.setup.keptOut(c, lease)
+}
+
+// lists is list of the i-th spare item, and returns when the client is held before it releases.
+func (c *client) lists(i int, hold ...step.Point) market.Listing {
+	l := c.setup.spare(i)
+	c.list(l, append(hold, at(step.BeforeRelease))...)
+	c.reaches(step.BeforeRelease)
+	return l
 }
 
 // browseUntil begins to look for an item under a shared lock, and returns when the client is held at a step.
-func (c *client) browseUntil(item market.ItemID, name step.Name) {
+func (c *client) browseUntil(item market.ItemID, name step.Name) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
-	c.begin(nil, command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
 	c.reaches(name)
+	return began
 }
 
-func (c *client) begin(order *market.Order, cmd command) {
-	c.op = &operation{order: order, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
+// begin begins an operation, and returns when.
+func (c *client) begin(cmd command) time.Time {
+	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
-	c.at, c.sent, c.gaveUp = "", cmd, 0
-	c.check(c.process.send.Encode(cmd))
+	c.at = ""
+	c.check(c.send.Encode(cmd))
+	return c.op.began
 }
 
-// goOn lets it go from where it is held.
 func (c *client) goOn() {
 	c.at = ""
-	c.check(c.process.send.Encode(command{Do: doGo}))
+	c.check(c.send.Encode(command{Do: doGo}))
 }
 
 // free lets it go to the end of its operation, past all other steps at which it was to be held.
 func (c *client) free() {
 	c.at = ""
-	c.check(c.process.send.Encode(command{Do: doFree}))
+	c.check(c.send.Encode(command{Do: doFree}))
 }
 
 // finish lets it go to the end of its operation, and returns the outcome.
@@ -193,6 +247,16 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	return false
 }
 
+// comesBeside is buyBeside where others hold the lock, by leases that began at since or later, and ends what all do.
+func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
+	in := c.buyBeside(item)
+	c.setup.checkInTime(since)
+	for _, each := range append(holders, c) {
+		each.finish()
+	}
+	return in
+}
+
 // ends waits for the end of its operation and returns the outcome. Where it is held on its way, it goes on.
 func (c *client) ends() Outcome {
 	o, ok := c.endsWithin(clientTimeout)
@@ -229,9 +293,9 @@ func (c *client) getsIn(within time.Duration) bool {
 			c.goOn()
 		case ok && e.At == "" && slices.Contains([]string{contended, "lock_lost"}, c.op.outcome.Reason):
 			c.setup.wait(pollEvery)
-			n, began := c.gaveUp, c.op.began
-			c.begin(c.op.order, c.sent)
-			c.gaveUp, c.op.began = n+1, began
+			before := *c.op
+			c.begin(before.command)
+			c.op.gaveUp, c.op.began = before.gaveUp+1, before.began
 		default:
 			return ok
 		}
@@ -241,8 +305,6 @@ func (c *client) getsIn(within time.Duration) bool {
 
 // next waits for what it reports next; false when it reported nothing in time.
 func (c *client) next(within time.Duration) (event, bool) {
-	late := time.NewTimer(within)
-	defer late.Stop()
 	c.at = ""
 	select {
 	case e, ok := <-c.events:
@@ -253,23 +315,24 @@ func (c *client) next(within time.Duration) (event, bool) {
 			c.check(fmt.Errorf("%w: %s", backend.ErrUnavailable, e.Error))
 		case e.Error != "":
 			c.check(errors.New(e.Error))
-		case e.Done != nil:
-			c.op.done, c.op.outcome = true, *e.Done
 		}
 		c.at, c.readsClock = e.At, e.Clock
-		c.looks(e)
+		c.note(e)
 		return e, true
-	case <-late.C:
+	case <-time.After(within):
 	case <-c.setup.ctx.Done():
 		fail(c.setup.ctx.Err())
 	}
 	return event{}, false
 }
 
-// looks notes for how long the client's process stood still by itself.
-func (c *client) looks(e event) {
+// note keeps what counts whenever it was said: the outcome, and for how long the process stood still by itself.
+func (c *client) note(e event) {
 	if !c.paused {
 		c.stood = max(c.stood, e.Stood)
+	}
+	if e.Done != nil {
+		c.op.done, c.op.outcome = true, *e.Done
 	}
 }
 
@@ -280,7 +343,6 @@ func (c *client) pause() {
 	c.setup.strikes(true, "")
 }
 
-// resume lets a paused process run on.
 func (c *client) resume() { c.check(c.process.Resume()) }
 
 // kill ends its process at once. What became of its operation is not known.
@@ -296,14 +358,12 @@ func (c *client) end() (err error) {
 	}
 	c.dead = true
 	err = c.process.Kill()
+	c.in.Close()
 	if err != nil {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
 	for e := range c.events { // what it said before it died counts
-		c.looks(e)
-		if e.Done != nil {
-			c.op.done, c.op.outcome = true, *e.Done
-		}
+		c.note(e)
 	}
 	if c.op != nil && !c.op.done {
 		c.op.done, c.op.outcome = true, Outcome{Error: "its client was killed"}

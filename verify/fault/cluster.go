@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +15,9 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// clusterFaults are scenarios of a market on a Redis Cluster.
-func clusterFaults() []Scenario {
+// Clustered lists the scenarios of a market on a Redis Cluster, which are run where somebody asks for them: each takes
+// seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
+func Clustered() []Scenario {
 	return []Scenario{{
 		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",
 		Needs: "redis-server, redis-cli", OnCluster: true, run: slotMoved,
@@ -66,31 +68,30 @@ const boughtBehind = 3
 // buy when the replica has taken its place: first an item that was bought.
 func masterPromoted(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
-	pair := s.replicated()
-	a.buy(s.item(boughtBehind))
-	if o := a.ends(); !o.Applied() {
+	master := must(s.cluster.Master(s.ctx, s.keys.Market()))
+	replica := must(s.cluster.ReplicaOf(s.ctx, master))
+	if o := a.buys(s.item(boughtBehind)); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a purchase is %s", errLate, o))
 	}
 	last := time.Now()
-	pair.fallBehind(s)
+	s.fallBehind(s.dial(s.cluster.Redises[master]), s.cluster.Redises[replica])
 	for i := range boughtBehind {
-		a.buy(s.item(i))
-		if a.ends().Applied() {
+		if a.buys(s.item(i)).Applied() {
 			last = time.Now()
 		}
 	}
-	check(s.cluster.Redises[pair.master].Kill())
+	check(s.cluster.Redises[master].Kill())
 	s.strikes(true, "") // the market was there
-	check(s.cluster.Redises[pair.replica].Resume())
+	check(s.cluster.Redises[replica].Resume())
 	b.buy(s.item(0))
 	for item := 0; !b.ends().Applied(); b.buy(s.item(item)) {
 		s.wait(pollEvery)
 		if b.op.outcome.Unknown() {
 			item++ // it may be bought
 		}
-		if item == boughtBehind && s.waitsForReplicas() { // the promoted master has none
-			o := s.sawGone(pair)
-			o.why += "; and none is acknowledged until the promoted master has a replica of its own"
+		if n := s.scheme.value("replicas"); item == boughtBehind && n != "" && n != "0" { // the promoted master has none
+			o := s.sawGone(replica)
+			o.Why += "; and none is acknowledged until the promoted master has a replica of its own"
 			return o
 		}
 		if item == boughtBehind || time.Since(last) > clientTimeout {
@@ -98,66 +99,44 @@ func masterPromoted(s *setup) observed {
 		}
 	}
 	unserved := time.Since(last)
-	o := s.sawGone(pair)
-	o.unserved = unserved
+	o := s.sawGone(replica)
+	o.SecondsWithoutService = math.Round(10*unserved.Seconds()) / 10
 	return o
 }
 
-// waitsForReplicas reports whether a purchase counts as made only when replicas have it.
-func (s *setup) waitsForReplicas() bool {
-	n, known := s.scheme.Value("replicas")
-	return known && n != "0"
-}
-
-// A pair is the market's master and its replica, by their numbers in the cluster.
-type pair struct {
-	master, replica int
-	conn            *backend.Conn // to the master, and nobody else
-	flood           string        // a key in the same slot, by its braces, that fills what lies between the two
-}
-
-// replicated returns the market's master and its replica, which has all that was written.
-func (s *setup) replicated() pair {
-	p := pair{flood: s.keys.Market() + "flood", master: must(s.cluster.Master(s.ctx, s.keys.Market()))}
-	p.replica = must(s.cluster.ReplicaOf(s.ctx, p.master))
-	p.conn = own(s, must(s.cluster.Redises[p.master].Dial(s.ctx)))
-	s.replicates(p.conn, p.flood)
-	return p
-}
-
-// fallBehind stops the replica, and fills its connection: what is written after that stays in the master's memory, and
-// dies with it. Neither of the two notices at once, as where packets are lost.
-func (p pair) fallBehind(s *setup) {
-	check(s.cluster.Redises[p.replica].Pause())
+// fallBehind stops a replica that has all that was written, and fills its connection: what is written after that stays
+// in the master's memory, and dies with it. Neither of the two notices at once, as where packets are lost.
+func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
+	flood := s.keys.Market() + "flood" // in the same slot, by its braces
+	s.replicates(master, flood)
+	check(replica.Pause())
 	const much, enough, settles = 1 << 20, 4 << 20, 20 * time.Millisecond
 	block := strings.Repeat("x", much)
 	for {
-		if p.unsent(s) >= enough {
+		if s.unsent(master) >= enough {
 			s.wait(settles)
-			if p.unsent(s) >= enough {
+			if s.unsent(master) >= enough {
 				return
 			}
 		}
-		check(p.conn.Set(s.ctx, p.flood, block, 0).Err())
+		check(master.Set(s.ctx, flood, block, 0).Err())
 	}
 }
 
-// unsent is how many bytes the master could not send to its replica.
-func (p pair) unsent(s *setup) (bytes int) {
-	clients := must(p.conn.Do(s.ctx, "client", "list", "type", "replica").Text())
+// unsent is how many bytes a master could not send to its replica.
+func (s *setup) unsent(master *backend.Conn) (bytes int) {
+	clients := must(master.Do(s.ctx, "client", "list", "type", "replica").Text())
 	for _, field := range strings.Fields(clients) {
 		_, _ = fmt.Sscanf(field, "omem=%d", &bytes)
 	}
 	return bytes
 }
 
-// sawGone counts the market, and the purchases that were acknowledged and are gone. What is gone is no mistake of the
-// scheme; anything else that is wrong is judged as ever: each purchase is one write, so that what the server has is
-// what it had at one time, and then what was done since.
-func (s *setup) sawGone(p pair) observed {
+// sawGone counts the market, and the purchases that were acknowledged and are gone, which is no mistake of the scheme.
+// Other harm is: a purchase is one write, so that a server has what it had at one time, and what was done since.
+func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
-	check(s.conn.Close())
-	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), p.replica))
+	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), replica))
 	check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
 		err = s.server.Cluster().Refresh(s.ctx)
 		if err == nil {
@@ -165,31 +144,32 @@ func (s *setup) sawGone(p pair) observed {
 		}
 		return err
 	}))
+	own(s, s.conn)
 	after := s.snapshot()
 	sold, again, gone := map[market.ItemID]bool{}, false, 0
 	s.operations = slices.DeleteFunc(s.operations, func(op *operation) bool {
 		if !op.outcome.Applied() {
 			return false
 		}
-		again = again || sold[op.order.Item]
-		sold[op.order.Item] = true
-		if after.Inventory[op.order.Buyer][op.order.Item] {
+		again = again || sold[op.Order.Item]
+		sold[op.Order.Item] = true
+		if after.Inventory[op.Order.Buyer][op.Order.Item] {
 			return false
 		}
 		gone++
 		return true
 	})
 	o := s.saw(verify.NotAsked, "no purchase that was acknowledged is gone")
-	if o.harm != verify.NoHarm {
+	if o.Harm != verify.NoHarm {
 		return o
 	}
-	o.gone = gone
+	o.Gone = gone
 	if gone > 0 {
-		o.harm = verify.PurchasesGone
-		o.why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
+		o.Harm = verify.PurchasesGone
+		o.Why = english.Plural(gone, "purchase", "") + " that had been acknowledged are gone"
 	}
 	if again {
-		o.why += ", and an item of them was sold again: two buyers were told that it is theirs"
+		o.Why += ", and an item of them was sold again: two buyers were told that it is theirs"
 	}
 	return o
 }

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -35,8 +36,7 @@ func crashHalfTaken(s *setup) observed {
 	start := time.Now()
 	a.takeHalf(s.item(0))
 	a.kill()
-	b.buy(s.item(0))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start)
 	why := entry(kept)
 	if kept == verify.LeaseRanOut {
 		why = "the dead holder had set no expiry, and others get in all the same, after a lease"
@@ -63,33 +63,24 @@ func crashHolding(s *setup) observed {
 	writes := s.separateWrites(s.client("A"), proxy)
 	kept := verify.NotAsked
 	for nth := 1; nth <= max(writes, 1); nth++ {
-		start := time.Now()
-		s.crashAt(proxy, nth)
+		a := s.client("A")
+		start := a.buyUntil(s.item(nth), step.BeforeWrite)
+		if nth > 1 {
+			write := proxy.Hold(wire.Match{Nth: nth})
+			a.free()
+			s.await(write.Reached())
+		}
+		a.kill()
 		if kept != verify.NeverIn { // which would be so again
-			b.buy(s.item(nth))
-			kept = last(verify.KeptOuts(), kept, s.keptOut(b, start))
+			kept = last(verify.KeptOuts(), kept, b.keptFrom(s.item(nth), start))
 		}
 	}
 	return s.saw(kept, entry(kept))
 }
 
-// crashAt kills a buyer before the nth command of its write.
-func (s *setup) crashAt(proxy *wire.Proxy, nth int) {
-	a := s.client("A")
-	a.buyUntil(s.item(nth), step.BeforeWrite)
-	if nth > 1 {
-		write := proxy.Hold(wire.Match{Nth: nth})
-		a.free()
-		s.await(write.Reached())
-	}
-	a.kill()
-}
-
 func crashWaiting(s *setup) observed {
 	holder, first, second := s.client("A"), s.client("B"), s.client("C")
-	item := s.spare(0).Item
-	holder.list(s.spare(0), at(step.BeforeRelease))
-	holder.reaches(step.BeforeRelease)
+	item := holder.lists(0).Item
 	beside := first.buyBeside(item)
 	beside = second.buyBeside(item) || beside
 	first.kill()
@@ -124,29 +115,25 @@ func lottery(s *setup) observed {
 	again, twice := s.draw(1, step.Written)
 	o := s.saw(last(verify.KeptOuts(), kept, again), "there is one draw a day")
 	switch {
-	case o.harm != verify.NoHarm:
+	case o.Harm != verify.NoHarm:
 	case draws > 1:
-		o.harm, o.why = verify.ChargedTwice, "an instance draws beside the winner"
+		o.Harm, o.Why = verify.ChargedTwice, "an instance draws beside the winner"
 	case twice > 1:
-		o.harm = verify.ChargedTwice
-		o.why = "the winner had drawn when it died, and one that comes after a lease draws again"
+		o.Harm = verify.ChargedTwice
+		o.Why = "the winner had drawn when it died, and one that comes after a lease draws again"
 	}
 	return o
 }
 
-// draw is one day. It says how long an instance is kept out that comes when the winner has died at a step, and how many
-// draws there were.
+// draw is one day: how long is an instance kept out that comes when the winner is dead, and how many draws are there?
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account
 	prizes := []market.ItemID{s.item(3 * day), s.item(3*day + 1), s.item(3*day + 2)}
-	start := time.Now()
-	winner.buyUntil(prizes[0], dies)
-	loser.buy(prizes[1])
-	loser.ends() // it does not wait
+	start := winner.buyUntil(prizes[0], dies)
+	loser.buys(prizes[1]) // it does not wait
 	winner.kill()
-	late.buy(prizes[2])
-	kept = s.keptOut(late, start)
+	kept = late.keptFrom(prizes[2], start)
 	after := s.snapshot()
 	for _, prize := range prizes {
 		if ownerOf(after, prize) == winner.account {
@@ -158,13 +145,9 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 
 // entry says how the next one gets in after a holder.
 func entry(kept verify.KeptOut) string {
-	switch kept {
-	case verify.NeverIn:
-		return "nobody gets in: an order gives up, and the next one is kept out too"
-	case verify.LeaseRanOut:
-		return "others get in after a lease"
-	case verify.NoLease:
-		return "nobody waits"
-	}
-	return "others get in at once"
+	return cmp.Or(map[verify.KeptOut]string{
+		verify.NeverIn:     "nobody gets in: an order gives up, and the next one is kept out too",
+		verify.LeaseRanOut: "others get in after a lease",
+		verify.NoLease:     "nobody waits",
+	}[kept], "others get in at once")
 }

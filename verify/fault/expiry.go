@@ -12,7 +12,7 @@ import (
 func expiries() []Scenario {
 	return []Scenario{{
 		Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
-		Needs: "Unix signals", run: pausePastTTL,
+		Needs: "Unix signals", run: func(s *setup) observed { return paused(s, s.client("A"), s.client("B")) },
 	}, {
 		Name:    "pause-before-read",
 		Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
@@ -44,13 +44,8 @@ func expiries() []Scenario {
 		Name:  "stuck-goroutine",
 		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
 		run: func(s *setup) observed {
-			return takenOver(s, takeover{
-				holder:  s.client("A"),
-				other:   s.client("B"),
-				watched: s.forGood() + 3*s.ttl, // a lock that counts its renewals may go on for a few TTLs more
-				suspend: func() { s.strikes(true, "") },
-				resume:  func() {},
-			})
+			watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
+			return takenOver(s, s.client("A"), s.client("B"), watched, func() { s.strikes(true, "") }, func() {})
 		},
 	}, {
 		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
@@ -62,34 +57,23 @@ func expiries() []Scenario {
 	}}
 }
 
-func pausePastTTL(s *setup) observed {
-	a, b := s.client("A"), s.client("B")
-	return takenOver(s, takeover{holder: a, other: b, watched: s.forGood(), suspend: a.pause, resume: a.resume})
+// paused is takenOver where the holder's process pauses.
+func paused(s *setup, holder, other *client) observed {
+	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
-// A takeover is a buyer who is suspended while it holds its lock, and another who wants the same item.
-type takeover struct {
-	holder, other   *client
-	watched         time.Duration // how long the other has to get in until the holder goes on
-	suspend, resume func()        // the holder
+// takenOver suspends a buyer just before it writes, until another has got in who wants the item, or for some time.
+func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
+	start := holder.buyUntil(s.item(0), step.BeforeWrite)
+	suspend()
+	other.buy(s.item(0))
+	in := other.getsIn(watched)
+	kept := s.kept(other, start, in)
+	resume()
+	return s.tookOver(holder.finish(), other, kept)
 }
 
-// takenOver holds a buyer just before it writes, lets another buy the same item, and after some time at the latest lets
-// the first go on.
-func takenOver(s *setup, t takeover) observed {
-	start := time.Now()
-	t.holder.buyUntil(s.item(0), step.BeforeWrite)
-	t.suspend()
-	t.other.buy(s.item(0))
-	in := t.other.getsIn(t.watched)
-	kept := s.kept(t.other, start, in)
-	t.resume()
-	first := t.holder.finish()
-	return s.tookOver(first, t.other, kept)
-}
-
-// tookOver says what came of it that a second buyer tried while the first was not running or cut off, and was kept out
-// for so long until the first was back with its outcome.
+// tookOver says what came of two buyers: the first was not running or cut off, and the second kept out for so long.
 func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
@@ -141,8 +125,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	start := time.Now()
 	take(a, s.item(0))
 	a.pause()
-	b.buy(s.item(0), at(step.BeforeWrite))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start, at(step.BeforeWrite))
 	entered := time.Now()
 	a.resume()
 	s.wait(s.ttl / 3) // a client that can notice the loss does so when it wakes
@@ -157,8 +140,7 @@ func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 // releasedLate pauses a seller's listing on its way out. A buyer takes the item's lock meanwhile, and is held in its
 // critical section; the seller wakes and releases; if that was the buyer's lock, one more buyer gets in.
 func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
-	start := time.Now()
-	a.list(s.spare(0), where)
+	start := a.list(s.spare(0), where)
 	item := s.spare(0).Item
 	if a.held(clientTimeout) == "" {
 		if !a.op.done || !a.op.outcome.Applied() {
@@ -168,8 +150,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	}
 	s.letRenew()
 	a.pause()
-	b.buy(item, at(step.BeforeWrite))
-	kept, entered := s.keptOut(b, start), time.Now()
+	kept, entered := b.keptFrom(item, start, at(step.BeforeWrite)), time.Now()
 	s.letRenew()
 	a.resume()
 	s.letRenew()
@@ -181,10 +162,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 		return s.saw(verify.HolderBack, "nobody gets in before the holder has released")
 	}
 	b.mustBe(step.BeforeWrite)
-	two := c.buyBeside(item)
-	s.checkInTime(entered)
-	b.finish()
-	c.finish()
+	two := c.comesBeside(item, entered, b)
 	otherwise := "its late release leaves the next holder's lock alone"
 	if released.LeaseLost {
 		otherwise = "its late release finds the lock not its own, and says so"
@@ -192,19 +170,13 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
 }
 
-// letRenew waits as long as a renewal takes that is under way or due. Otherwise a lock whose renewal does not compare
-// tokens is now safe, now not.
+// letRenew waits for a renewal that is under way or due: else one that does not compare tokens is now safe, now not.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
 func raceForIt(s *setup) observed {
 	holder := s.client("A")
-	waiting := make([]*client, 4)
-	for i := range waiting {
-		waiting[i] = s.client(string(rune('B' + i)))
-	}
-	item := s.spare(0).Item
-	holder.list(s.spare(0), at(step.BeforeRelease))
-	holder.reaches(step.BeforeRelease)
+	waiting := []*client{s.client("B"), s.client("C"), s.client("D"), s.client("E")}
+	item := holder.lists(0).Item
 	for _, w := range waiting {
 		w.buy(item, at(step.Looked), at(step.BeforeWrite), step.Point{At: step.Waiting, After: step.Looked})
 	}
@@ -228,8 +200,7 @@ func raceForIt(s *setup) observed {
 	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter holds those who only look until everybody has looked who would, lets them act on what they saw one after the
-// other, and says how many are then inside at the same time.
+// enter lets those who look act on it only when all have looked who would, and says how many are then inside at a time.
 func enter(s *setup, waiting []*client) (inside int) {
 	where := make([]step.Name, len(waiting))
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
@@ -255,4 +226,69 @@ func enter(s *setup, waiting []*client) (inside int) {
 	}
 	s.checkInTime(start)
 	return inside
+}
+
+// clocks are scenarios in which one client's clock is wrong.
+func clocks() []Scenario {
+	const clockError = 30 * time.Second
+	return []Scenario{{
+		Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
+		Promise: "clock-independent", Applies: needsLock,
+		run: func(s *setup) observed { return skewed(s, clockError) },
+	}, {
+		Name: "clock-behind", Title: "one client's clock is 30 s behind",
+		Promise: "clock-independent", Applies: needsLock,
+		run: func(s *setup) observed { return skewed(s, -clockError) },
+	}, {
+		Name:    "clock-set-back",
+		Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
+		Promise: "clock-independent", Applies: needsLock,
+		run: func(s *setup) observed { return setBack(s, clockError) },
+	}}
+}
+
+// skewed lets the client with the wrong clock try the lock that another holds, and the other way round.
+func skewed(s *setup, by time.Duration) observed {
+	right := s.client("A")
+	s.config.Clock = by
+	wrong := s.client("B")
+	enters := wrong.entersBeside(right, s.item(0))
+	entered := right.entersBeside(wrong, s.item(1))
+	s.strikes(wrong.readsClock, "")
+	if !wrong.readsClock { // whatever happened is not the clock's doing
+		cannot("it does not read the clock that is wrong")
+	}
+	how := "it enters beside others, and others beside it"
+	switch {
+	case !entered:
+		how = "it takes a lock that others hold"
+	case !enters:
+		how = "others take the lock that it holds"
+	}
+	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
+}
+
+// entersBeside reports whether a client gets in beside a holder, just before that writes.
+func (c *client) entersBeside(holder *client, item market.ItemID) bool {
+	start := holder.buyUntil(item, step.BeforeWrite)
+	return c.comesBeside(item, start, holder)
+}
+
+// setBack sets a client's clock back while it takes its lock. It misjudges how long that took and works past its lease.
+func setBack(s *setup, by time.Duration) observed {
+	b := s.client("B")
+	s.config.Clock, s.config.Right = -by, 1
+	a := s.client("A")
+	a.buyUntil(s.item(0), step.Read)
+	if !a.readsClock { // whatever happens then is not the clock's doing
+		cannot("it does not read the clock once more when that has been set back, to know how long its lock is valid")
+	}
+	s.strikes(true, "")
+	b.buy(s.item(0))
+	in := b.getsIn(3 * s.ttl)
+	first := a.finish()
+	if !in {
+		return s.saw(verify.NotAsked, "nobody else gets in before the holder is done")
+	}
+	return s.tookOver(first, b, verify.NotAsked)
 }

@@ -26,7 +26,7 @@ func networkFaults() []Scenario {
 	}, {
 		Name:    "lost-leave",
 		Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
-		Applies: entersTwice, run: lostLeave,
+		Applies: only(func(s Scheme) bool { return s.value("entries") == "2" }, "it enters its lock once"), run: lostLeave,
 	}, {
 		Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
 		run: lostWriteReply,
@@ -43,7 +43,9 @@ func networkFaults() []Scenario {
 		run: cutMidPurchase,
 	}, {
 		Name: "lost-message", Title: "the message that tells of the release is lost",
-		Applies: lockThat(subscribes, "no message tells its waiters"), run: lostUnlockMessage,
+		Applies: lockThat(func(s Scheme) bool { return strings.Contains(s.Lock.Wakes, "pub/sub") },
+			"no message tells its waiters"),
+		run: lostUnlockMessage,
 	}, {
 		Name:  "partition",
 		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
@@ -65,8 +67,7 @@ func lostAcquireReply(s *setup) observed {
 				return kept, "it waits for a lock that nobody else wants"
 			}
 			heal()
-			b.buy(s.item(nth))
-			kept = s.keptOut(b, lease)
+			kept = b.keptFrom(s.item(nth), lease)
 			return kept, entry(kept)
 		})
 }
@@ -83,8 +84,7 @@ func resentAcquire(s *setup) observed {
 			default:
 				return kept, "it waits for a lock that nobody else wants"
 			}
-			b.buy(s.item(nth))
-			return s.keptOut(b, lease), "it gets in, and others are kept out after its release"
+			return b.keptFrom(s.item(nth), lease), "it gets in, and others are kept out after its release"
 		})
 }
 
@@ -94,19 +94,17 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
 	if !s.scheme.need().InRedis() {
-		fail(unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock"))
+		unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
 	}
 	b := s.client("B") // goes past the proxies, and asks once
 	s.config.Resend = resend
 	proxies := s.lockProxies()
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
-	commands := s.counted(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
-	names := proxies[0].Commands()[:commands]
+	a.buys(s.item(0)) // loads the scripts
+	names := s.recorded(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	a.finish()
-	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: safe}
-	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
+	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: safe}
+	for nth := 1; nth <= len(names) && all.KeptOut != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
 		for _, name := range names[:nth] {
@@ -118,20 +116,18 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 		for _, p := range proxies {
 			traps = append(traps, p.LoseReply(match))
 		}
-		lease := time.Now()
-		a.buy(s.item(nth))
-		one := observed{harm: verify.NoHarm}
-		one.kept, one.why = then(nth, a, b, lease, func() { s.spring(traps...) })
-		all = all.worst(one)
+		lease := a.buy(s.item(nth))
+		one := observed{Harm: verify.NoHarm}
+		one.KeptOut, one.Why = then(nth, a, b, lease, func() { s.spring(traps...) })
+		all = worst(all, one)
 	}
-	return s.saw(all.kept, all.why)
+	return s.saw(all.KeptOut, all.Why)
 }
 
 func lostWriteReply(s *setup) observed {
 	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
 		a.ends()
-		a.buy(s.item(item))
-		return "the second order is " + a.ends().String() + ": bought once"
+		return "the second order is " + a.buys(s.item(item)).String() + ": bought once"
 	})
 }
 
@@ -151,23 +147,18 @@ func resentLate(s *setup) observed {
 	s.config.Resend, s.config.Patience = true, s.ttl/4
 	proxy := s.marketProxy()
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
+	a.buys(s.item(0)) // loads the scripts
 	a.buyUntil(s.item(1), step.BeforeWrite)
 	first := proxy.Hold(wire.Match{})
 	proxy.Record()
 	a.finish()
 	sent := proxy.Commands()
-	a.buy(s.item(2))
-	a.ends()
+	a.buys(s.item(2))
 	s.spring(first)
 	if len(sent) < 2 || !slices.Contains(sent[1:], sent[0]) {
 		cannot("its write is not sent again")
 	}
-	select {
-	case <-first.Answered():
-	case <-s.ctx.Done():
-	}
+	s.await(first.Answered())
 	return s.saw(verify.NotAsked, "the copy that arrives late changes nothing")
 }
 
@@ -199,41 +190,27 @@ func atEachWrite(s *setup,
 	return s.saw(verify.NotAsked, why)
 }
 
-// writesOf are the names of the commands that write a client's purchase, its scripts being loaded. It takes items 0 and
-// the last one.
+// writesOf names the commands that write a purchase, its scripts being loaded. It takes item 0 and the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
-	a.buy(s.item(offered - 1)) // loads the scripts
-	a.ends()
+	a.buys(s.item(offered - 1)) // loads the scripts
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
 	a.reaches(step.BeforeWrite)
-	n := s.counted(proxy, func() {
+	names := s.recorded(proxy, func() {
 		a.goOn()
 		a.reaches(step.Written)
 	})
-	names := proxy.Commands()[:n]
 	a.finish()
 	return names
 }
 
-// entersTwice keeps out schemes that enter their lock once.
-func entersTwice(s Scheme) string {
-	if entries, _ := s.Value("entries"); entries != "2" {
-		return "it enters its lock once"
-	}
-	return ""
-}
-
-// lostLeave loses the reply to the release of the inner of two entries, and lets another come while the holder of the
-// outer one works on.
+// lostLeave loses the reply to the release of the inner of two entries, whose holder works on, and lets another come.
 func lostLeave(s *setup) observed {
 	b := s.client("B")
 	s.config.Resend = true
 	proxy := s.lockProxies()[0]
 	a := s.client("A")
-	a.buy(s.item(0)) // loads the scripts
-	a.ends()
-	start := time.Now()
-	a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
+	a.buys(s.item(0)) // loads the scripts
+	start := a.buy(s.item(1), at(step.BeforeLeave), at(step.BeforeWrite))
 	a.reaches(step.BeforeLeave)
 	reply := proxy.LoseReply(wire.Match{})
 	a.goOn()
@@ -247,15 +224,11 @@ func lostLeave(s *setup) observed {
 	return s.sawBeside(in, verify.NotAsked, how, "nobody gets in beside the holder who works on")
 }
 
-// subscribes reports whether its waiters subscribe when they have found the lock held, and then look once more.
-func subscribes(s Scheme) bool { return strings.Contains(s.Lock.Wakes, "pub/sub") }
-
 func lostUnlockMessage(s *setup) observed {
 	a := s.client("A")
 	proxy := s.lockProxies()[0]
 	b := s.client("B")
-	lease := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
+	lease := a.buyUntil(s.item(0), step.BeforeWrite)
 	b.buy(s.item(0), at(step.Waiting), at(step.Waiting))
 	b.reaches(step.Waiting)
 	b.goOn()
@@ -286,34 +259,22 @@ func lateWrite(s *setup) observed {
 	proxy := s.marketProxy()
 	a := s.client("A")
 	writes := s.separateWrites(a, proxy)
-	kept := s.late(a, b, proxy, 1)
-	for nth := 2; nth <= writes; nth++ {
-		kept = last(verify.KeptOuts(), kept, s.late(a, b, proxy, nth))
-	}
-	return s.saw(kept, "the write that arrives late changes nothing")
-}
-
-// late holds the nth command of a's write until b has come, and says how long b was kept out.
-func (s *setup) late(a, b *client, proxy *wire.Proxy, nth int) verify.KeptOut {
-	lease := time.Now()
-	a.buyUntil(s.item(nth), step.BeforeWrite)
-	write := proxy.Hold(wire.Match{Nth: nth})
-	a.finish()
-	b.buy(s.item(nth))
-	kept := s.keptOut(b, lease)
-	if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
-		b.finish()
-	}
-	s.spring(write)
-	select {
-	case <-write.Reached():
-		select {
-		case <-write.Ended():
-		case <-s.ctx.Done():
+	longest := verify.NotAsked
+	for nth := 1; nth <= max(writes, 1); nth++ {
+		lease := a.buyUntil(s.item(nth), step.BeforeWrite)
+		write := proxy.Hold(wire.Match{Nth: nth})
+		a.finish()
+		kept := b.keptFrom(s.item(nth), lease)
+		if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
+			b.finish()
 		}
-	default:
+		s.spring(write)
+		if caught(write) {
+			s.await(write.Ended())
+		}
+		longest = last(verify.KeptOuts(), longest, kept)
 	}
-	return kept
+	return s.saw(longest, "the write that arrives late changes nothing")
 }
 
 // partitionHeals cuts the holder off for longer than it waits for a reply.
@@ -322,14 +283,12 @@ func partitionHeals(s *setup) observed {
 	s.config.Patience = s.ttl / 2
 	proxies := slices.Concat(s.ensembleProxies(), s.lockProxies(), []*wire.Proxy{s.marketProxy()})
 	a := s.client("A")
-	start := time.Now()
-	a.buyUntil(s.item(0), step.BeforeWrite)
+	start := a.buyUntil(s.item(0), step.BeforeWrite)
 	for _, p := range proxies {
 		p.Partition()
 	}
 	a.goOn()
-	b.buy(s.item(0))
-	kept := s.keptOut(b, start)
+	kept := b.keptFrom(s.item(0), start)
 	o, ended := a.endsWithin(time.Millisecond)
 	s.strikes(!ended || o.Unknown(), "it writes in spite of the partition")
 	for _, p := range proxies {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -21,29 +22,25 @@ func lostRelease(s *setup) observed {
 	}
 	a := s.client("A")
 	if !ensemble {
-		a.buy(s.item(0)) // loads the scripts
-		a.ends()
-		a.list(s.spare(0), at(step.BeforeRelease))
-		a.reaches(step.BeforeRelease)
-		commands = s.counted(proxies[0], func() { a.finish() })
+		a.buys(s.item(0)) // loads the scripts
+		a.lists(0)
+		commands = len(s.recorded(proxies[0], func() { a.finish() }))
 	}
-	all := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "nobody gets in beside the next holder"}
-	for nth := 1; nth <= commands && all.kept != verify.NeverIn; nth++ {
+	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "nobody gets in beside the next holder"}
+	for nth := 1; nth <= commands && all.KeptOut != verify.NeverIn; nth++ {
 		in, one := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
-		beside, all = beside || in, all.worst(one)
+		beside, all = beside || in, worst(all, one)
 	}
 	if ensemble {
 		beside = takenAgain(s, proxies, a, c) || beside
 	}
 	how := "what its holder sends after the lost reply frees a lock that was taken since"
-	return s.sawBeside(beside, all.kept, how, all.why)
+	return s.sawBeside(beside, all.KeptOut, how, all.Why)
 }
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
 func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, one observed) {
-	l, lease := s.spare(nth), time.Now()
-	a.list(l, at(step.BeforeRelease))
-	a.reaches(step.BeforeRelease)
+	l := a.lists(nth)
 	sendAgain := lose()
 	a.goOn()
 	b.buy(l.Item, at(step.BeforeWrite))
@@ -51,46 +48,32 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	sendAgain()
 	a.listed()
 	if in {
-		beside = c.buyBeside(l.Item)
-		s.checkInTime(entered)
-		b.finish()
-		c.finish()
-		return beside, observed{harm: verify.NoHarm, kept: verify.AtOnce}
+		return c.comesBeside(l.Item, entered, b), observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce}
 	}
 	b.op.began = time.Now() // until now the holder was at its release
-	one = observed{harm: verify.NoHarm, why: "the lock stays taken"}
-	one.kept = s.keptOut(b, lease)
+	one = observed{Harm: verify.NoHarm, Why: "the lock stays taken"}
+	one.KeptOut = s.keptOut(b, a.op.began)
 	b.free()
-	if one.kept != verify.NeverIn {
+	if one.KeptOut != verify.NeverIn {
 		b.ends()
 	}
 	return false, one
 }
 
-// takenAgain loses the reply to a release, after which the same client takes the lock again. It reports whether another
-// gets in beside it.
-func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) (beside bool) {
-	l := s.spare(offered - 1)
-	a.list(l, at(step.BeforeRelease))
-	a.reaches(step.BeforeRelease)
+// takenAgain loses the reply to a release of a client that takes the lock again. Does another get in beside it?
+func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
+	l := a.lists(offered - 1)
 	sendAgain := loseMessages(s, proxies, 1)
 	a.goOn()
 	c.buyAt(price+1, l.Item) // gets in when the release is applied, and is refused: the item stays
 	c.ends()
 	sendAgain()
 	a.listed()
-	start := time.Now()
-	a.buyUntil(l.Item, step.BeforeWrite)
-	beside = c.buyBeside(l.Item)
-	s.checkInTime(start)
-	a.finish()
-	c.finish()
-	return beside
+	return c.entersBeside(a, l.Item)
 }
 
-// listed waits until a listing has ended, after whose write a release is made. One that was refused lost its lock
-// before the write, because this machine held up its client or server for longer than a lease, and its item is not
-// for sale.
+// listed waits until a listing has ended. One that was refused lost its lock before it wrote, and its item is not for
+// sale: this machine held it up for longer than a lease.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {
@@ -98,8 +81,7 @@ func (c *client) listed() {
 	}
 }
 
-// loseReplyAndHold loses the reply to the nth command from now on, and holds what the client sends after that until
-// sendAgain is called.
+// loseReplyAndHold loses the reply to the nth command from now on, and holds what comes after it until sendAgain.
 func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func()) {
 	var traps []*wire.Trap
 	for _, p := range proxies {
@@ -125,12 +107,73 @@ func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
 // spring opens traps, and notes whether they have caught what they were set for.
 func (s *setup) spring(traps ...*wire.Trap) {
 	for _, t := range traps {
-		select {
-		case <-t.Reached():
-			s.strikes(true, "")
-		default:
-			s.strikes(false, "no such command came")
-		}
+		s.strikes(caught(t), "no such command came")
 		t.Open()
 	}
+}
+
+// caught reports whether a trap has caught what it was set for.
+func caught(t *wire.Trap) bool {
+	select {
+	case <-t.Reached():
+		return true
+	default:
+		return false
+	}
+}
+
+// readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
+func readerFaults() []Scenario {
+	shared := lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
+	return []Scenario{{
+		Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
+		Promise: "shared", Applies: shared, run: readerLeaves,
+	}, {
+		Name:    "reader-late",
+		Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
+		Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
+	}}
+}
+
+func readerLeaves(s *setup) observed {
+	first := besideReader(s, s.item(0), func(first, _ *client) *client { return first })
+	last := besideReader(s, s.item(1), func(_, last *client) *client { return last })
+	s.config.Tick = time.Hour // both come in the same millisecond
+	same := besideReader(s, s.item(2), func(first, _ *client) *client { return first })
+	how := "a writer enters beside the reader who stays"
+	switch {
+	case !first && same:
+		how = "when the reader who came last leaves, a writer enters beside the other; " +
+			"of two who came in the same millisecond, whoever leaves lets one in"
+	case !last:
+		how = "when the reader who came first leaves, a writer enters beside the other"
+	case !first:
+		how = "when the reader who came last leaves, a writer enters beside the other"
+	}
+	beside := first || last || same
+	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
+}
+
+// besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
+func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
+	one, two, writer := s.client("A"), s.client("B"), s.client("C")
+	start := one.browseUntil(item, step.Acquired)
+	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
+	two.browseUntil(item, step.Acquired)
+	leaver(one, two).finish()
+	s.strikes(true, "")
+	return writer.comesBeside(item, start, one, two)
+}
+
+func readerLate(s *setup) observed {
+	one, two, writer := s.client("A"), s.client("B"), s.client("C")
+	one.browseUntil(s.item(0), step.Acquired)
+	one.pause()
+	s.wait(s.ttl + s.ttl/4)
+	start := two.browseUntil(s.item(0), step.Acquired)
+	one.resume()
+	one.finish()
+	in := writer.comesBeside(s.item(0), start, two)
+	return s.sawBeside(in, verify.NotAsked, "the late reader freed the other's entry: a writer enters beside it",
+		"the late reader frees its own entry only")
 }

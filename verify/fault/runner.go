@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
@@ -22,24 +23,23 @@ import (
 // Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
 const Parallel = 8
 
-// attempts bounds how often a scenario is run because the machine was late, silentAttempts how often because the lock
-// may not say that it waits, which takes longer to find out.
+// How often a scenario is run.
 const (
-	attempts       = 10
-	silentAttempts = 3
+	attempts       = 10 // because the machine was late
+	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
-// A Runner runs scenarios. It holds the servers that setups share: those that no scenario harms. It is safe for
-// concurrent use.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
 type Runner struct {
 	redis  *backend.Server
 	folder *backend.Folder
 
 	playing sync.RWMutex // locked for reading while scenarios are played
 
-	mu     sync.Mutex
-	locks  map[lock.Need]*servers.Locks // what locks need
-	setups int
+	mu    sync.Mutex
+	locks map[lock.Need]*servers.Locks // what locks need
+
+	setups atomic.Int64
 }
 
 // StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
@@ -71,8 +71,7 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest) error {
 	return err
 }
 
-// Close ends the servers. It waits for a Run that is under way, whose context has ended: each scenario ends the servers
-// and clients of its own.
+// Close ends the servers. It waits for a Run that is under way, whose context has ended.
 func (r *Runner) Close() error {
 	r.playing.Lock()
 	defer r.playing.Unlock()
@@ -83,14 +82,6 @@ func (r *Runner) Close() error {
 		errs = append(errs, locks.Close())
 	}
 	return errors.Join(append(errs, r.folder.Remove())...)
-}
-
-// prefix returns a new setup's prefix.
-func (r *Runner) prefix() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.setups++
-	return fmt.Sprintf("marketsim:{faults-%d}:", r.setups)
 }
 
 // servers returns the servers that a lock needs. All setups share them, except masters: scenarios kill those.
@@ -107,14 +98,12 @@ func (r *Runner) servers(ctx context.Context, need lock.Need) (*servers.Locks, e
 	return locks, err
 }
 
-// A cell is a scenario with a scheme.
 type cell struct {
 	scenario Scenario
 	scheme   Scheme
 }
 
-// cross is each scenario with each scheme, scenario by scenario. A result holds its findings in this order: what is
-// found of the i-th cell is its i-th finding, see NewResult and Runner.Run.
+// cross is each scenario with each scheme, scenario by scenario: a result holds its findings in this order.
 func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	var cells []cell
 	for _, sc := range scenarios {
@@ -125,15 +114,14 @@ func cross(scenarios []Scenario, schemes []Scheme) []cell {
 	return cells
 }
 
-// NewResult returns a result of marketsim's version in which nothing is found yet: all findings are marked as stopped,
-// scenario by scenario, in the order given.
+// NewResult returns a result of marketsim's version in which each finding is marked as stopped, in the order given.
 func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.Faults {
 	res := &verify.Faults{
 		Schema: verify.FaultsSchema, Status: stored.Incomplete, Findings: []verify.Finding{},
 		Manifest: verify.FaultsManifest{Version: version, Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, c := range cross(scenarios, schemes) {
-		res.Findings = append(res.Findings, c.stopped("the run ended before it began"))
+		res.Findings = append(res.Findings, c.found(verify.Stopped, "the run ended before it began"))
 	}
 	for _, sc := range scenarios {
 		res.Scenarios = append(res.Scenarios, verify.Scenario{Name: sc.Name, Title: sc.Title, Promise: sc.Promise})
@@ -144,40 +132,29 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was
-// stopped, and stores what it finds in the result. It calls found with each finding as it is made, one at a time;
-// found may be nil. When the environment fails or the context ends, Run returns why, and the findings that are
-// missing then stay stopped.
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped,
+// and stores what it finds. It calls found, which may be nil, with each finding as it is made, one at a time. When
+// the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
 func (r *Runner) Run(
-	ctx context.Context,
-	res *verify.Faults,
-	scenarios []Scenario,
-	schemes []Scheme,
-	found func(verify.Finding),
+	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {
 	var missing []cell
-	var places []int // of the finding of each missing cell, in the result
-	for place, c := range cross(scenarios, schemes) {
-		if res.Findings[place].Verdict == verify.Stopped {
-			missing = append(missing, c)
-			places = append(places, place)
+	var places []*verify.Finding // of the missing cells
+	for i, c := range cross(scenarios, schemes) {
+		if place := &res.Findings[i]; place.Verdict == verify.Stopped {
+			missing, places = append(missing, c), append(places, place)
 		}
 	}
-	findings, err := r.run(ctx, missing, Parallel, found) // in the order of missing
+	findings, err := r.run(ctx, missing, Parallel, found)
 	for i, place := range places {
-		res.Findings[place] = findings[i]
+		*place = findings[i]
 	}
 	return err
 }
 
-// run runs some cells, of which so many at the same time, and returns their findings, in the order of the cells. It
-// calls found, which may be nil, with each as it is made, one at a time. When the environment fails or the context
-// ends, run returns why, and the findings that are missing then are marked as stopped.
+// run is Run for some cells, so many at the same time. It returns their findings, in the order of the cells.
 func (r *Runner) run(
-	asked context.Context,
-	cells []cell,
-	parallel int,
-	found func(verify.Finding),
+	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
 ) ([]verify.Finding, error) {
 	r.playing.RLock()
 	defer r.playing.RUnlock()
@@ -190,7 +167,7 @@ func (r *Runner) run(
 	for range parallel {
 		running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(cells)); i = next.Add(1) - 1 {
-				f, err := cells[i].stopped("the run ended before its turn"), ctx.Err()
+				f, err := cells[i].found(verify.Stopped, "the run ended before its turn"), ctx.Err()
 				if err == nil {
 					f, err = r.runCell(ctx, cells[i])
 				}
@@ -213,51 +190,39 @@ func (r *Runner) run(
 	return findings, context.Cause(ctx)
 }
 
-// stopped marks the cell as not found, because the run ended.
-func (c cell) stopped(why string) verify.Finding {
-	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.Stopped, Why: why}
+// found is a finding of the cell, with the first line of why.
+func (c cell) found(v verify.Verdict, why string) verify.Finding {
+	why, _, _ = strings.Cut(why, "\n")
+	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
 }
 
 // runCell runs a scenario with a scheme. An error means that the environment failed, not the scheme.
 func (r *Runner) runCell(ctx context.Context, c cell) (verify.Finding, error) {
-	f := verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: verify.NotApplicable}
-	f.Why = c.cannotHappen()
-	if f.Why != "" {
-		return f, nil
+	if why := c.cannotHappen(); why != "" {
+		return c.found(verify.NotApplicable, why), nil
 	}
 	o, err := r.observe(ctx, c)
-	var why inapplicable
-	var beyond unplayable
-	var still stoodStill
+	var not notPlayed
 	switch {
 	case err == nil:
-	case errors.As(err, &still) && ctx.Err() == nil:
-		f.Verdict, f.Why = verify.Unavailable, still.Error()
-		return f, nil
-	case errors.As(err, &why):
-		f.Why = why.Error()
-		return f, nil
-	case errors.As(err, &beyond):
-		f.Verdict, f.Why = verify.NotPlayable, beyond.Error()
-		return f, nil
+	case errors.As(err, &not) && (not.verdict != verify.Unavailable || ctx.Err() == nil):
+		return c.found(not.verdict, not.why), nil
 	case ctx.Err() != nil: // what failed, failed because of that
-		return c.stopped("the run ended while it was under way"), c.failed(errors.Join(context.Cause(ctx), err))
+		err = c.failed(errors.Join(context.Cause(ctx), err))
+		return c.found(verify.Stopped, "the run ended while it was under way"), err
 	case errors.Is(err, backend.ErrUnavailable), errors.Is(err, errUnclear):
-		f.Verdict = verify.Unavailable
-		f.Why, _, _ = strings.Cut(err.Error(), "\n")
-		return f, nil
+		return c.found(verify.Unavailable, err.Error()), nil
 	default:
 		err = c.failed(err)
-		said, _, _ := strings.Cut(err.Error(), "\n")
-		return c.stopped(said), err
+		return c.found(verify.Stopped, err.Error()), err
 	}
-	f.Verdict, f.Harm, f.KeptOut, f.Why = verify.VerdictOf(o.harm, o.kept), o.harm, o.kept, o.why
-	if o.kept.Measured() {
-		f.Leases = math.Round(2*o.leases) / 2
+	o.Scenario, o.Subject, o.Verdict = c.scenario.Name, c.scheme.Name, verify.VerdictOf(o.Harm, o.KeptOut)
+	o.Leases = math.Round(2*o.Leases) / 2
+	if !o.KeptOut.Measured() {
+		o.Leases = 0
 	}
-	f.Gone, f.SecondsWithoutService = o.gone, math.Round(10*o.unserved.Seconds())/10
-	f.Broken = c.scenario.broken(c.scheme.Promises(), f.Verdict)
-	return f, nil
+	o.Broken = c.scenario.broken(c.scheme.Promises(), o.Verdict)
+	return o, nil
 }
 
 func (c cell) failed(err error) error {
@@ -273,7 +238,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		watch := watchStillness(lookEvery)
 		err = s.attempt(c.scenario.OnCluster, func() {
 			o = c.scenario.run(s)
-			if o.harm == verify.NoHarm && !s.struck {
+			if o.Harm == verify.NoHarm && !s.struck {
 				cannot(cmp.Or(s.missed, "nothing was seen to fail in it"))
 			}
 		})
@@ -282,16 +247,61 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 			stood = max(stood, client.stood)
 		}
 		if stood > s.ttl/4 { // whatever was seen, and whatever failed
-			err = stoodStill(stood)
+			why := fmt.Sprintf("the machine stood still for %s", stood.Round(100*time.Millisecond))
+			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
 		}
-		wantsProof := o.kept == verify.NeverIn || o.kept == verify.PassedOver
+		wantsProof := o.KeptOut == verify.NeverIn || o.KeptOut == verify.PassedOver
 		switch {
 		case errors.Is(err, errLate), errors.Is(err, errUnclear) && n < silentAttempts-1:
-		case err == nil && wantsProof && o.kept != before.kept: // seen once
+		case err == nil && wantsProof && o.KeptOut != before.KeptOut: // seen once
 			before, err = o, errLate
 		default:
 			return o, err
 		}
 	}
 	return o, err
+}
+
+// lookEvery is how often a stillness looks at the clock.
+const lookEvery = 5 * time.Millisecond
+
+// A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
+// paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
+type stillness struct {
+	every time.Duration
+	over  chan struct{}
+
+	mu      sync.Mutex
+	last    time.Time
+	longest time.Duration
+}
+
+func watchStillness(every time.Duration) *stillness {
+	s := &stillness{every: every, over: make(chan struct{}), last: time.Now()}
+	go func() {
+		for ticks := time.Tick(every); ; {
+			select {
+			case <-ticks:
+				s.soFar()
+			case <-s.over:
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// soFar is the longest time that passed between two looks, of which this is one.
+func (s *stillness) soFar() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.longest, s.last = max(s.longest, now.Sub(s.last)-s.every), now
+	return s.longest
+}
+
+// end is soFar, and ends the watch.
+func (s *stillness) end() time.Duration {
+	close(s.over)
+	return s.soFar()
 }

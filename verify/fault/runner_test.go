@@ -75,9 +75,9 @@ func TestLateRunsAreRepeated(t *testing.T) {
 			runs++
 			if runs <= c.late {
 				check(c.why)
-				return observed{harm: verify.SoldTwice, why: "late"}
+				return observed{Harm: verify.SoldTwice, Why: "late"}
 			}
-			return observed{harm: verify.NoHarm, why: "in time"}
+			return observed{Harm: verify.NoHarm, Why: "in time"}
 		}), scheme(t, "watch")})
 		if runs != c.runs {
 			t.Errorf("late %d times, run %d times, want %d", c.late, runs, c.runs)
@@ -108,7 +108,7 @@ func TestStoodStill(t *testing.T) {
 			if runs <= c.times {
 				stopMyself(t, TTL*3/10)
 			}
-			return observed{harm: verify.SoldTwice, why: "seen"}
+			return observed{Harm: verify.SoldTwice, Why: "seen"}
 		}), scheme(t, "watch")})
 		named := strings.HasPrefix(f.Why, "the machine stood still for ")
 		if err != nil || f.Verdict != c.want || named != (c.want == verify.Unavailable) {
@@ -130,7 +130,7 @@ func TestClientStoodStill(t *testing.T) {
 			c.buy(1)
 			c.finish()
 			paused = c.paused
-			return observed{harm: verify.SoldTwice, why: "seen"}
+			return observed{Harm: verify.SoldTwice, Why: "seen"}
 		}), scheme(t, "watch")})
 		want := verify.Verdict("sold twice")
 		if !paused {
@@ -168,7 +168,7 @@ func TestNeverIsSeenTwice(t *testing.T) {
 		f, err := r.runCell(t.Context(), cell{custom(func(*setup) observed {
 			kept := left[0]
 			left = left[1:]
-			return observed{harm: verify.NoHarm, kept: kept, why: "seen"}
+			return observed{Harm: verify.NoHarm, KeptOut: kept, Why: "seen"}
 		}), scheme(t, "watch")})
 		if err != nil || f.KeptOut != c.want || len(left) != 0 {
 			t.Errorf("%v: %+v, %v, %d runs fewer", c.seen, f, err, len(left))
@@ -200,7 +200,7 @@ func TestClientThatDies(t *testing.T) {
 			t.Error(err)
 		}
 		a.ends()
-		return observed{harm: verify.NoHarm, why: "it died"}
+		return observed{Harm: verify.NoHarm, Why: "it died"}
 	}), scheme(t, "watch")})
 	if err == nil || !strings.Contains(err.Error(), "client A: it ended") {
 		t.Errorf("%v, want that client A ended", err)
@@ -211,7 +211,7 @@ func TestClientThatComesElsewhere(t *testing.T) {
 	_, err := startRunner(t).runCell(t.Context(), cell{custom(func(s *setup) observed {
 		a := s.client("A")
 		a.buyUntil(s.item(0), step.Half)
-		return observed{harm: verify.NoHarm, why: "it got there"}
+		return observed{Harm: verify.NoHarm, Why: "it got there"}
 	}), scheme(t, "watch")})
 	if err == nil || !strings.Contains(err.Error(), "(applied)") {
 		t.Errorf("%v, want where it was and its outcome", err)
@@ -244,7 +244,7 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 	r := startRunner(t)
 	lacking := custom(func(s *setup) observed {
 		fail(fmt.Errorf("no such thing: %w\nmore of it", backend.ErrUnavailable))
-		return observed{harm: verify.SoldTwice, why: ""}
+		return observed{Harm: verify.SoldTwice, Why: ""}
 	})
 	f, err := r.runCell(t.Context(), cell{lacking, scheme(t, "watch")})
 	if err != nil || f.Verdict != verify.Unavailable || f.Why != "no such thing: "+backend.ErrUnavailable.Error() {
@@ -255,7 +255,7 @@ func TestEnvironmentThatLacksSomething(t *testing.T) {
 // TestRunEndsWithTheFirstFailure keeps what was found until then, and marks the rest.
 func TestRunEndsWithTheFirstFailure(t *testing.T) {
 	errFire := errors.New("fire")
-	fails := custom(func(s *setup) observed { fail(errFire); return observed{harm: verify.NoHarm, why: ""} })
+	fails := custom(func(s *setup) observed { fail(errFire); return observed{Harm: verify.NoHarm, Why: ""} })
 	inapplicable := Scenario{Name: "inapplicable", Applies: func(Scheme) string { return "never" }}
 	var reported []verify.Finding
 	schemes := []Scheme{scheme(t, "watch")}
@@ -317,7 +317,7 @@ func TestCancelledRun(t *testing.T) {
 		}
 		cancel()
 		s.wait(clientTimeout)
-		return observed{harm: verify.SoldTwice, why: "nobody waited"}
+		return observed{Harm: verify.SoldTwice, Why: "nobody waited"}
 	}), scheme(t, "watch")})
 	if !errors.Is(err, context.Canceled) || f.Verdict != verify.Stopped {
 		t.Errorf("%+v, %v; want context.Canceled", f, err)

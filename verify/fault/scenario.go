@@ -1,3 +1,21 @@
+// Package fault shows what strategies and locks lose when a client, a server or the network between them fails. In a
+// [Scenario] a few clients buy the same item, and one of them is stopped, killed, cut off or given a wrong clock at a
+// chosen step or command, never by luck. Afterwards every coin and item is counted. A [verify.Finding] holds two
+// answers: what is wrong with coins and items, and how long others were kept out. Both are observed; what a lock
+// declares decides which scenarios apply to it and whether it broke a promise, and nothing else.
+//
+// A client is a child process, because only a process can be paused or killed with everything that runs in it. (A
+// goroutine that is held leaves its lock's watchdog renewing: that is a scenario of its own.) The child is this same
+// program, so its main function, or TestMain in tests, must first call [ServeChild].
+//
+// # What strategies and locks must say
+//
+// Scenarios hold a client at the steps that its strategy and lock pass to their step.Observer; each call blocks while
+// the client is held. A strategy calls step.Between, step.Acquired, step.Read, step.BeforeWrite, step.Written and
+// step.BeforeRelease where it has them. A lock must call step.Waiting each time it was found held and the worker is
+// about to wait: a scenario knows by this alone that the lock keeps a client out, and is not played if it is
+// missing. A lock calls step.Looked between a look at its state and what depends on that look, and step.Half between
+// the two commands of an acquisition, if it has such points; scenarios that strike there do not apply to other locks.
 package fault
 
 import (
@@ -15,43 +33,29 @@ import (
 type Scenario struct {
 	Name  string // as on the command line
 	Title string // one line
-	// Applies says why the scenario cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil:
-	// to all.
+	// Applies says why it cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil: to all.
 	Applies func(Scheme) string
-	// Needs is what the scenario starts besides a Redis: shown to users.
-	Needs string
-	// Lease is how long locks last in it; 0 means TTL.
-	Lease time.Duration
+	Needs   string        // what the scenario starts besides a Redis: shown to users
+	Lease   time.Duration // how long locks last in it; 0 means TTL
 	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
-	Promise string
-	// OnCluster says that the market is on a Redis Cluster of the scenario's own.
-	OnCluster bool
+	Promise   string
+	OnCluster bool // the market is on a Redis Cluster of the scenario's own
 
-	// run tells the clients of a setup what to do, and says what came of it. It handles no errors: fail ends it.
-	run func(*setup) observed
+	run func(*setup) observed // tells the clients what to do, and says what came of it: where that fails, fail ends it
 }
 
 // An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
-// and the reason in one line. Nothing in it may follow from what a lock declares. setup.saw and setup.sawBeside make
-// one.
-type observed struct {
-	harm verify.Harm
-	kept verify.KeptOut
-	why  string
-
-	leases   float64       // that they were kept out for, where that is measured
-	gone     int           // purchases that were acknowledged and are lost by the server
-	unserved time.Duration // from the last purchase before a failure to the first one after it
-}
+// and why. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
+type observed = verify.Finding
 
 // worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
-func (o observed) worst(other observed) observed {
-	mine, theirs := verify.VerdictOf(o.harm, o.kept), verify.VerdictOf(other.harm, other.kept)
+func worst(o, other observed) observed {
+	mine, theirs := verify.VerdictOf(o.Harm, o.KeptOut), verify.VerdictOf(other.Harm, other.KeptOut)
 	if last(verify.Verdicts(), mine, theirs) != mine {
-		o.why = other.why
+		o.Why = other.Why
 	}
-	o.harm = last(verify.Harms(), o.harm, other.harm)
-	o.kept = last(verify.KeptOuts(), o.kept, other.kept)
+	o.Harm = last(verify.Harms(), o.Harm, other.Harm)
+	o.KeptOut = last(verify.KeptOuts(), o.KeptOut, other.KeptOut)
 	return o
 }
 
@@ -68,10 +72,6 @@ func All() []Scenario {
 	return slices.Concat(crashes(), expiries(), clocks(), networkFaults(), serverFaults(), readerFaults(),
 		severalClients())
 }
-
-// Clustered lists those of a market on a Redis Cluster, in the same order. They are run where somebody asks for them:
-// each takes seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
-func Clustered() []Scenario { return clusterFaults() }
 
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
 var ErrScenario = errors.New("invalid scenario")
@@ -121,23 +121,25 @@ func (c cell) cannotHappen() string {
 	return c.scenario.Applies(c.scheme)
 }
 
-// An inapplicable says why a scenario cannot happen to a scheme, where that is found out in a run only.
-type inapplicable string
-
-func (why inapplicable) Error() string { return string(why) }
-
-// An unplayable says why a scenario that can happen to a scheme cannot be played with it, on any machine.
-type unplayable string
-
-func (why unplayable) Error() string { return string(why) }
-
-// needsLock keeps out schemes without a lock.
-func needsLock(s Scheme) string {
-	if s.Lock == nil {
-		return "it takes no lock of marketsim's"
-	}
-	return ""
+// A notPlayed ends a run in which it is found out that nothing can be observed: which verdict that is, and why.
+type notPlayed struct {
+	verdict verify.Verdict
+	why     string
 }
+
+func (n notPlayed) Error() string { return n.why }
+
+// only keeps out schemes that are not such, for the reason given.
+func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
+	return func(s Scheme) string {
+		if is(s) {
+			return ""
+		}
+		return otherwise
+	}
+}
+
+var needsLock = only(func(s Scheme) bool { return s.Lock != nil }, "it takes no lock of marketsim's")
 
 // lockThat keeps out schemes without a lock, and those whose lock is not such a one, for the reason given.
 func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// TTL is how long leases last in scenarios: short, because scenarios often wait for a lease to end, and long compared
-// with the delays of a busy machine.
+// TTL is how long leases last in scenarios, which often wait for one: long only beside the delays of a busy machine.
 const TTL = time.Second
 
 // A Scheme is what a scenario is run with: a strategy with its lock.
@@ -88,30 +88,26 @@ func Names(c strategies.Catalogue) []string {
 
 // parse reads a scheme's name: a strategy, or a lock to be put under the strategy fine.
 func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
-	head := name
-	if end := strings.IndexAny(name, ":+"); end >= 0 {
-		head = name[:end]
-	}
 	var known []string
 	for _, s := range c.Strategies {
-		if s.Name == head {
-			return c.Parse(name)
-		}
 		known = append(known, s.Name)
 	}
 	for _, k := range c.Locks {
-		if k.Name == head {
-			return c.Parse(locksUnder + ":" + name)
-		}
 		known = append(known, k.Name)
 	}
-	return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
-		strategies.UnknownName("lock or strategy", head, known))
+	head := regexp.MustCompile(`^[^:+]*`).FindString(name)
+	switch at := slices.Index(known, head); {
+	case at < 0:
+		return strategies.Spec{}, fmt.Errorf("%w %q: %s", strategies.ErrSpec, name,
+			strategies.UnknownName("lock or strategy", head, known))
+	case at >= len(c.Strategies):
+		name = locksUnder + ":" + name
+	}
+	return c.Parse(name)
 }
 
-// checkFree returns an error for a parameter that scenarios set themselves: a scenario could not tell what it sees if
-// leases or time-outs were longer or shorter. A lease that is an alternative to a watchdog may be asked for, as long
-// as it is TTL.
+// checkFree returns an error for a lease or a time-out, by whose lengths scenarios tell what they see. A lease that is
+// an alternative to a watchdog may be asked for, as long as it is TTL.
 func checkFree(spec strategies.Spec) error {
 	for _, p := range spec.Params() {
 		value, _ := spec.Value(p.Name)
@@ -126,12 +122,10 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// pollEvery is how often clients of a scenario look whether a lock is free: seldom enough that many can wait at the
-// same time for a lease to end, and at once compared with a lease.
+// pollEvery is how often clients look for a lock: at once compared with a lease, and many can wait at the same time.
 const pollEvery = 5 * time.Millisecond
 
-// lasting is the scheme with leases of d and time-outs of two. A lock that polls does so every pollEvery, unless
-// its name says otherwise.
+// lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	if s.Lock == nil {
 		return s, nil
@@ -171,8 +165,14 @@ func (s Scheme) need() lock.Need {
 
 // fences reports whether the market refuses the writes of the scheme's former holders.
 func (s Scheme) fences() bool {
-	fencing, _ := s.Value("fencing")
+	fencing := s.value("fencing")
 	return fencing == "on" || fencing == "token"
+}
+
+// value is that of a parameter; empty: the scheme has none of that name.
+func (s Scheme) value(name string) string {
+	value, _ := s.Value(name)
+	return value
 }
 
 // neighbour is the scheme that this one is mixed with. One that fences meets the same without fences; a lock meets the

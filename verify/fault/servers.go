@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market"
@@ -67,19 +69,14 @@ func serverFaults() []Scenario {
 		}, {
 			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-			Applies: lockThat(
-				func(s Scheme) bool { return len(s.need()) > 0 && !s.need().InRedis() },
-				"no session holds its lock",
-			),
-			run: leaderKilled,
+			Applies: lockThat(func(s Scheme) bool { return s.need() != "" && !s.need().InRedis() }, "no session holds its lock"),
+			run:     leaderKilled,
 		}}
 }
 
 // inRedis keeps out schemes without a lock, and locks that are not in Redis.
-func inRedis(s Scheme) string {
-	return lockThat(func(s Scheme) bool { return s.need().InRedis() },
-		"its lock is not in Redis, and its servers keep what they know on disk")(s)
-}
+var inRedis = lockThat(func(s Scheme) bool { return s.need().InRedis() },
+	"its lock is not in Redis, and its servers keep what they know on disk")
 
 // onOneRedis keeps out those on several masters, too.
 func onOneRedis(s Scheme) string {
@@ -89,17 +86,10 @@ func onOneRedis(s Scheme) string {
 	return inRedis(s)
 }
 
-// onMasters keeps out all but locks on several masters.
-func onMasters(s Scheme) string {
-	if s.need() != lock.NeedsMasters {
-		return "its lock is not on several masters"
-	}
-	return ""
-}
+var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
 
-// besideHolder holds a buyer just before it writes, does something to the servers, and lets another buy the same item
-// before and after the first goes on. Then the other buys an item whose lock is free, and was used before. before is
-// called just before the first takes the lock.
+// besideHolder holds a buyer just before it writes, strikes the servers, and lets another buy the same item before and
+// after the first goes on, and then one whose lock is free and was used. before is called before the first begins.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
 	lister.list(s.spare(0)) // under the same lock, as every item was: a fence has begun to count
@@ -112,8 +102,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	}
 	before()
 	item := s.spare(0).Item
-	start := time.Now()
-	a.buyUntil(item, step.BeforeWrite)
+	start := a.buyUntil(item, step.BeforeWrite)
 	strike()
 	b := s.client("B") // connects to what there is now
 	in := s.getsBeside(b, item, start)
@@ -121,7 +110,6 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	first := a.finish()
 	b.finish()
 	kept := s.newcomer(b, s.item(0))
-	beside := in && first.Applied()
 	otherwise := "nobody else gets in beside the holder"
 	switch {
 	case kept == verify.CounterCaughtUp:
@@ -131,7 +119,7 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	case in:
 		otherwise = how + "; the first write was refused (" + first.Reason + ")"
 	}
-	return s.sawBeside(beside, kept, how, otherwise)
+	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
 }
 
 // getsBeside lets a client try to buy an item whose lock is held, and reports whether it is held before its write. As
@@ -146,8 +134,7 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 	}
 }
 
-// newcomer lets a client buy an item whose lock is free, again as long as it is refused as stale, and says how long it
-// is kept out.
+// newcomer says how long a client is kept out of a lock that is free, and tries again while it is refused as stale.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	for start, stale := time.Now(), false; ; stale = true {
 		c.buy(item)
@@ -178,39 +165,27 @@ func (s *setup) forgets(before, after *backend.Server, does func()) {
 func (s *setup) known(servers ...*backend.Server) map[string]string {
 	known := map[string]string{}
 	for i, server := range servers {
-		conn := must(server.Dial(s.ctx))
+		conn := s.dial(server)
 		for _, key := range must(conn.Keys(s.ctx, s.keys.Prefix()+"*").Result()) {
 			known[fmt.Sprint(i, key)], _ = conn.Dump(s.ctx, key).Result() // it may have expired
 		}
-		conn.Close()
 	}
 	return known
 }
 
-// A lockServer is a private server of the locks, with a connection to it.
-type lockServer struct {
-	*backend.Server
-	conn *backend.Conn
-}
-
 // lockServers are the servers of the locks of the clients to come: one apart from the market's, or several masters.
-func (s *setup) lockServers() []lockServer {
+func (s *setup) lockServers() []*backend.Server {
 	if s.scheme.FusesLock() {
-		fail(unplayable("its lock is with its market, on a server that other scenarios use, too"))
+		unplayable("its lock is with its market, on a server that other scenarios use, too")
 	}
 	if s.masters == nil {
-		server, conn := s.locksApart()
-		return []lockServer{{server, conn}}
+		return []*backend.Server{s.locksApart()}
 	}
-	var all []lockServer
-	for _, server := range s.masters {
-		all = append(all, lockServer{server, own(s, must(server.Dial(s.ctx)))})
-	}
-	return all
+	return s.masters
 }
 
 func restartedEmpty(s *setup) observed {
-	server, _ := s.locksApart()
+	server := s.locksApart()
 	restart := func() { check(server.Restart(s.ctx)) }
 	return besideHolder(s, func() {}, func() { s.forgets(server, server, restart) },
 		"the server comes back empty, and another gets in beside the holder")
@@ -219,16 +194,16 @@ func restartedEmpty(s *setup) observed {
 // serverStalls stops the servers of the locks while a buyer is at a step and another waits.
 func serverStalls(s *setup, holder step.Name) observed {
 	all := s.lockServers()
+	conn := s.dial(all[0])
 	a, b := s.client("A"), s.client("B")
-	lease := time.Now()
-	a.buyUntil(s.item(0), holder)
+	lease := a.buyUntil(s.item(0), holder)
 	for _, server := range all {
 		check(server.Pause())
 	}
 	b.buy(s.item(0))
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
-	s.strikes(all[0].conn.Ping(late).Err() != nil, "the server answers")
+	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
 	_, gaveUp := b.endsWithin(time.Millisecond) // it does not wait for servers that do not answer
 	for _, server := range all {
 		check(server.Resume())
@@ -244,18 +219,17 @@ func serverStalls(s *setup, holder step.Name) observed {
 
 // failover gives the locks a master with a replica that falls behind, and is promoted when the master dies.
 func failover(s *setup) observed {
-	master, conn := s.locksApart()
+	master := s.locksApart()
 	link := own(s, must(wire.Start(master.Target.Addr))) // between the master and the replica
 	host, port, _ := net.SplitHostPort(link.Addr())
 	replica := s.redis(master.Target.Password, "--replicaof", host, port)
 	fallBehind := func() {
-		s.replicates(conn, "written")
+		s.replicates(s.dial(master), "written")
 		link.Partition()
 	}
 	promote := func() {
 		check(master.Kill())
-		promoted := own(s, must(replica.Dial(s.ctx)))
-		check(promoted.Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
+		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
 		s.locksAt(replica.Target) // for those who come now
 	}
 	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
@@ -270,11 +244,11 @@ func (s *setup) replicates(conn *backend.Conn, key string) {
 	}
 }
 
-// locksApart starts a Redis for the locks of the clients to come, apart from the market's, and connects to it.
-func (s *setup) locksApart() (*backend.Server, *backend.Conn) {
+// locksApart starts a Redis for the locks of the clients to come, apart from the market's.
+func (s *setup) locksApart() *backend.Server {
 	server := s.redis("")
 	s.locksAt(server.Target)
-	return server, own(s, must(server.Dial(s.ctx)))
+	return server
 }
 
 // redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random
@@ -287,7 +261,6 @@ func (s *setup) redis(password string, args ...string) *backend.Server {
 	return own(s, server)
 }
 
-// redlockDown is a scenario with n of Redlock's five masters down.
 func redlockDown(name, title string, n int, promise string) Scenario {
 	return Scenario{
 		Name: name, Title: title, Promise: promise, Needs: "redis-server", Applies: onMasters,
@@ -297,15 +270,11 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 				check(s.masters[i].Kill())
 			}
 			s.strikes(true, "") // clients look for them
-			start := time.Now()
-			a.buy(s.item(0), at(step.BeforeWrite))
+			start := a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
-			in := b.buyBeside(s.item(0))
-			s.checkInTime(start)
-			a.finish()
-			b.finish()
+			in := b.comesBeside(s.item(0), start, a)
 			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time",
 				"one gets in at a time")
 		},
@@ -330,23 +299,18 @@ func redlockExpiry(s *setup) observed {
 	for _, p := range proxies[3:] {
 		p.Disconnect()
 	}
-	return besideHolder(s, func() {}, func() {
-		s.forgets(s.masters[2], s.masters[2], func() { s.expireAll(2) })
-		s.config.Masters = all
-	}, "the lock expires early on one master, two return, and another gets in beside the holder")
-}
-
-// expireAll makes everything on a master expire that would do so one day, as a clock does that jumps there.
-func (s *setup) expireAll(master int) {
-	conn := must(s.masters[master].Dial(s.ctx))
-	defer conn.Close()
-	keys := must(conn.Keys(s.ctx, "*").Result()) // of a server of this setup's own
-	for _, key := range keys {
-		left := must(conn.PTTL(s.ctx, key).Result())
-		if left > 0 {
-			check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+	conn := s.dial(s.masters[2])
+	expire := func() { // everything that would do so one day, as a clock does that jumps there
+		for _, key := range must(conn.Keys(s.ctx, "*").Result()) {
+			if must(conn.PTTL(s.ctx, key).Result()) > 0 {
+				check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
+			}
 		}
 	}
+	return besideHolder(s, func() {}, func() {
+		s.forgets(s.masters[2], s.masters[2], expire)
+		s.config.Masters = all
+	}, "the lock expires early on one master, two return, and another gets in beside the holder")
 }
 
 func leaderKilled(s *setup) observed {
@@ -364,4 +328,72 @@ func leaderKilled(s *setup) observed {
 		s.strikes(must(three.Leader(ctx)) != leader, "") // it waits for the next one
 	}
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
+}
+
+// evicted puts the lock among 6,000 keys without an expiry, fills the memory while it is held, and makes room again.
+func evicted(s *setup) observed {
+	var others []any
+	for i := range 6000 {
+		others = append(others, fmt.Sprint("other:", i), "")
+	}
+	all := s.limited("volatile-ttl")
+	for _, server := range all {
+		check(s.dial(server).MSet(s.ctx, others...).Err())
+	}
+	return besideHolder(s, func() {}, func() {
+		knew := s.known(all...)
+		for _, server := range all {
+			s.filled(server)()
+			if left := len(must(s.dial(server).Keys(s.ctx, "other:*").Result())); left != len(others)/2 {
+				fail(fmt.Errorf("of %d keys without an expiry %d are left", len(others)/2, left))
+			}
+		}
+		if maps.Equal(knew, s.known(all...)) {
+			cannot("it has no key here that expires, and only those are evicted")
+		}
+	}, "of all keys on the server the lock was evicted, because it expires: another gets in beside the holder")
+}
+
+// outOfMemory fills the memory while the lock is held, until the holder has released it and another has tried.
+func outOfMemory(s *setup) observed {
+	all := s.limited("noeviction")
+	a, b := s.client("A"), s.client("B")
+	b.buys(s.item(0)) // loads the scripts
+	a.lists(0)
+	var makeRoom []func()
+	for _, server := range all {
+		makeRoom = append(makeRoom, s.filled(server))
+	}
+	a.finish()
+	b.buy(s.item(1))
+	o, ended := b.endsWithin(s.ttl / 4)
+	for _, free := range makeRoom {
+		free()
+	}
+	b.ends()
+	kept, taking := b.keptFrom(s.spare(0).Item, a.op.began), "another order fails"
+	if ended && o.Applied() {
+		taking = "another lock is taken"
+	}
+	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
+}
+
+// limited are the servers of the locks, with little memory.
+func (s *setup) limited(policy string) []*backend.Server {
+	all := s.lockServers()
+	for _, server := range all {
+		conn := s.dial(server)
+		check(conn.ConfigSet(s.ctx, "maxmemory", "8mb").Err())
+		check(conn.ConfigSet(s.ctx, "maxmemory-policy", policy).Err())
+	}
+	return all
+}
+
+// filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after
+// it have the server evict what it may, and are refused where that is not enough.
+func (s *setup) filled(server *backend.Server) (makeRoom func()) {
+	conn := s.dial(server)
+	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())
+	s.strikes(redis.HasErrorPrefix(conn.Set(s.ctx, "one more", "", 0).Err(), "OOM"), "the memory is not full")
+	return func() { check(conn.Del(s.ctx, "more").Err()) }
 }

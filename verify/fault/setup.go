@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,7 @@ var errUnclear = errors.New("the lock does not tell that it keeps a client out, 
 	"or that it does so for good, by giving up in time (parameter timeout)")
 
 // A setup is one market with the clients and servers of one run of a scenario. A scenario reads as a story because it
-// handles no errors: where something fails, [fail] ends the run on the spot, and [setup.attempt] returns the
-// failure.
+// handles no errors: where something fails, [fail] ends the run, and [setup.attempt] returns the failure.
 type setup struct {
 	scheme Scheme
 	ttl    time.Duration // how long its leases last
@@ -60,19 +60,21 @@ type setup struct {
 	leases float64 // that somebody was kept out, at most, until one ran out or a waiter gave up
 }
 
-// failure is what fail panics with. It never leaves attempt.
+// failure is what fail panics with. It never leaves guard.
 type failure struct{ err error }
 
 // fail ends the run with an error that is not nil. It does not return, so that no scenario goes on with a server or a
-// client that is not there. Only the goroutine that runs setup.attempt may call it.
+// client that is not there. Only the goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
 // cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
-func cannot(why string) { fail(inapplicable(why)) }
+func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 
-// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, and if not, what was
-// seen instead. Only what has arrived can be survived: without it, a cell does not apply. All by which
-// something fails calls it.
+// unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
+func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
+
+// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, or else what was seen instead.
+// Only what has arrived can be survived: without it, a cell does not apply.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
@@ -106,9 +108,6 @@ func (s *setup) attempt(onCluster bool, run func()) error {
 	for _, c := range slices.Backward(s.closers) {
 		errs = append(errs, c.Close())
 	}
-	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
-	}
 	return errors.Join(errs...)
 }
 
@@ -135,10 +134,11 @@ func (s *setup) prepare(onCluster bool) {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server()
 	}
-	s.config = clientConfig{Scheme: s.scheme.String(), Prefix: s.runner.prefix(), Market: endpointOf(s.server.Target)}
+	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
+	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	s.keys = must(market.NewKeys(s.config.Prefix))
-	s.conn = must(s.server.Dialer(s.keys.Market())(s.ctx))
+	s.conn = own(s, must(s.server.Dialer(s.keys.Market())(s.ctx)))
 	check(s.scheme.CheckServer(s.ctx, s.conn.Client, s.keys))
 	s.granted = map[market.UserID]int64{}
 	s.opening = market.Opening{Accounts: accounts, Funds: funds, Strategy: s.config.Scheme}
@@ -160,7 +160,6 @@ func (s *setup) prepare(onCluster bool) {
 	}
 }
 
-// snapshot reads the market.
 func (s *setup) snapshot() market.Snapshot {
 	return must(market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts))
 }
@@ -194,30 +193,28 @@ func (s *setup) fund(id market.UserID, coins int64) {
 	s.granted[id] = coins - funds
 }
 
-// wait lets time pass.
-func (s *setup) wait(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-s.ctx.Done():
-		fail(s.ctx.Err())
-	}
-}
+func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
 
 // await waits for something that is to happen soon.
-func (s *setup) await(happened <-chan struct{}) {
-	late := time.NewTimer(clientTimeout)
-	defer late.Stop()
-	select {
-	case <-happened:
-	case <-late.C:
+func (s *setup) await(what <-chan struct{}) {
+	if !s.happens(what, clientTimeout) {
 		fail(errLate)
-	case <-s.ctx.Done():
-		fail(s.ctx.Err())
 	}
 }
 
-// forGood is how long a scenario watches before it says that nobody gets in: until an order has given up, after two
-// leases, and the next one is kept out too.
+// happens waits for something, and reports whether it happened in time.
+func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
+	select {
+	case <-what:
+		return true
+	case <-time.After(within):
+	case <-s.ctx.Done():
+		fail(s.ctx.Err())
+	}
+	return false
+}
+
+// forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
 // kept says how long a client's operation was kept out that was let in just now, or was not in all the time that the
@@ -229,7 +226,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	switch {
 	case in && c.op.done && !c.op.outcome.entered():
 		return verify.OrdersFail
-	case !in && c.gaveUp == 0:
+	case !in && c.op.gaveUp == 0:
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn
@@ -244,8 +241,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	return verify.AtOnce
 }
 
-// keptOut watches a client's operation for as long as forGood until it gets in, and says how long it was kept out by a
-// lease that began at lease, at the earliest.
+// keptOut watches a client's operation until it gets in, for as long as forGood, and is then what kept says of it.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
 	in := c.getsIn(s.forGood())
 	return s.kept(c, lease, in)
@@ -258,40 +254,27 @@ func (s *setup) checkInTime(since time.Time) {
 	}
 }
 
-// marketProxy puts a proxy between the clients to come and the market. Their locks go past it, straight to their
-// servers.
+// marketProxy puts a proxy between the clients to come and the market. Their locks go past it.
 func (s *setup) marketProxy() *wire.Proxy {
-	p, through := s.proxy(s.config.Market)
 	if s.config.Locks == nil {
-		direct := s.config.Market
-		s.config.Locks = &direct
+		s.config.Locks = new(s.config.Market)
 	}
-	s.config.Market = through
-	return p
+	return s.proxy(&s.config.Market)
 }
 
 // lockProxies puts a proxy between the clients to come and each Redis that their lock lives on.
 func (s *setup) lockProxies() (proxies []*wire.Proxy) {
 	if s.scheme.FusesLock() { // its lock is with the market, on the same connection
-		p, through := s.proxy(s.config.Market)
-		s.config.Market = through
-		return []*wire.Proxy{p}
+		return []*wire.Proxy{s.proxy(&s.config.Market)}
 	}
 	if s.masters == nil {
-		where := s.config.Market
-		if s.config.Locks != nil {
-			where = *s.config.Locks
-		}
-		p, through := s.proxy(where)
-		s.config.Locks = &through
-		return []*wire.Proxy{p}
+		s.config.Locks = new(*cmp.Or(s.config.Locks, &s.config.Market))
+		return []*wire.Proxy{s.proxy(s.config.Locks)}
 	}
-	var masters []endpoint
-	for _, m := range s.config.Masters {
-		p, through := s.proxy(m)
-		proxies, masters = append(proxies, p), append(masters, through)
+	s.config.Masters = slices.Clone(s.config.Masters)
+	for i := range s.config.Masters {
+		proxies = append(proxies, s.proxy(&s.config.Masters[i]))
 	}
-	s.config.Masters = masters
 	return proxies
 }
 
@@ -308,30 +291,30 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy starts a proxy of a Redis for the length of the run, which clients reach at through. On a cluster it is one
-// of the market's master.
-func (s *setup) proxy(to endpoint) (p *wire.Proxy, through endpoint) {
-	target := to.target()
-	if to.Cluster {
+// proxy puts a proxy before a Redis for the length of the run. On a cluster it is one of the market's master.
+func (s *setup) proxy(before *endpoint) *wire.Proxy {
+	target := before.target()
+	if before.Cluster {
 		target = s.server.Master(s.keys.Market())
 	}
-	p = own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
-	return p, endpointOf(target.Through(p.Addr()))
+	p := own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
+	*before = endpointOf(target.Through(p.Addr()))
+	return p
 }
 
 // locksAt tells the clients to come where the locks live.
-func (s *setup) locksAt(t backend.Target) {
-	where := endpointOf(t)
-	s.config.Locks = &where
-}
+func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
 
-// counted is how many commands a proxy sees while something happens.
-func (s *setup) counted(p *wire.Proxy, happens func()) int {
+// dial connects to a private server for the length of the run.
+func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }
+
+// recorded names the commands that a proxy sees while something happens.
+func (s *setup) recorded(p *wire.Proxy, happens func()) []string {
 	p.Record()
 	happens()
-	n := len(p.Commands())
-	if n >= offered-1 {
-		fail(fmt.Errorf("the rehearsal took %d commands", n))
+	names := p.Commands()
+	if len(names) >= offered-1 {
+		fail(fmt.Errorf("the rehearsal took %d commands", len(names)))
 	}
-	return n
+	return names
 }

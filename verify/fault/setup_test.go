@@ -154,7 +154,7 @@ func TestKept(t *testing.T) {
 		{free, TTL, TTL, false, verify.NeverIn},
 	} {
 		s := &setup{scheme: c.scheme, ttl: TTL}
-		waiting := &client{op: &operation{began: time.Now().Add(-c.waited)}, gaveUp: 1}
+		waiting := &client{op: &operation{began: time.Now().Add(-c.waited), gaveUp: 1}}
 		var got verify.KeptOut
 		err := guard(func() { got = s.kept(waiting, time.Now().Add(-c.lease), c.in) })
 		if got != c.want || (c.want == "") != errors.Is(err, errLate) {
@@ -192,15 +192,15 @@ func TestKeptByAnError(t *testing.T) {
 
 // TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
 func TestWorst(t *testing.T) {
-	stuck := observed{harm: verify.NoHarm, kept: verify.NeverIn, why: "stuck"}
-	sold := observed{harm: verify.SoldTwice, kept: verify.AtOnce, why: "sold"}
-	fine := observed{harm: verify.NoHarm, kept: verify.AtOnce, why: "fine"}
+	stuck := observed{Harm: verify.NoHarm, KeptOut: verify.NeverIn, Why: "stuck"}
+	sold := observed{Harm: verify.SoldTwice, KeptOut: verify.AtOnce, Why: "sold"}
+	fine := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "fine"}
 	for _, c := range []struct{ a, b, want observed }{
 		{fine, stuck, stuck}, {stuck, fine, stuck}, {sold, fine, sold}, {fine, fine, fine},
-		{stuck, sold, observed{harm: verify.SoldTwice, kept: verify.NeverIn, why: "sold"}},
-		{sold, stuck, observed{harm: verify.SoldTwice, kept: verify.NeverIn, why: "sold"}},
+		{stuck, sold, observed{Harm: verify.SoldTwice, KeptOut: verify.NeverIn, Why: "sold"}},
+		{sold, stuck, observed{Harm: verify.SoldTwice, KeptOut: verify.NeverIn, Why: "sold"}},
 	} {
-		if got := c.a.worst(c.b); got != c.want {
+		if got := worst(c.a, c.b); got != c.want {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
 		}
 	}

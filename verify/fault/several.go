@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/market/step"
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 )
 
-// severalClients are scenarios in which no client, server or network fails: what several clients do goes wrong, each of
-// which does as it is meant to.
+// severalClients are scenarios in which nothing fails: several clients do as they are meant to, and it goes wrong.
 func severalClients() []Scenario {
 	return []Scenario{{
 		Name:  "mixed",
@@ -20,25 +20,15 @@ func severalClients() []Scenario {
 		Title: "two clients buy different items from one account, which holds enough for one of them",
 		Lease: restartLease, run: overdraft,
 	}, {
-		Name:  "crossed",
-		Title: "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
-		Applies: func(s Scheme) string {
-			if !s.SeveralLocks() {
-				return "no operation of it takes two locks"
-			}
-			return ""
-		},
-		run: crossed,
+		Name:    "crossed",
+		Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
+		Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
 	}}
 }
 
 // sharesKeys keeps out schemes whose clients share nothing with those of another kind.
-func sharesKeys(s Scheme) string {
-	if s.need() != "" && !s.fences() {
-		return "its lock is no key of the market's Redis: nobody else uses it"
-	}
-	return ""
-}
+var sharesKeys = only(func(s Scheme) bool { return s.need() == lock.NeedsNothing || s.fences() },
+	"its lock is no key of the market's Redis: nobody else uses it")
 
 // mixed lets clients of the scheme and of its neighbour meet.
 func mixed(s *setup) observed {
@@ -49,10 +39,10 @@ func mixed(s *setup) observed {
 	b := s.client("B")
 	s.strikes(true, "")    // they meet
 	if s.scheme.fences() { // the other writes late, and compares nothing
-		return takenOver(s, takeover{holder: b, other: a, watched: s.forGood(), suspend: b.pause, resume: b.resume})
+		return paused(s, b, a)
 	}
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
-	entered, enters := entersBeside(s, a, b, 0), entersBeside(s, b, a, 1)
+	entered, enters := b.entersBeside(a, s.item(0)), a.entersBeside(b, s.item(1))
 	entered, enters = entered || slipped, enters || slips
 	how := fmt.Sprintf("%s and %s do not keep each other out", s.scheme.Name, other.Name)
 	switch {
@@ -66,11 +56,9 @@ func mixed(s *setup) observed {
 	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
-// slipsIn lets a client look whether a lock is free, and another take it before the first acts on what it saw. It
-// reports whether the first gets in beside that holder.
+// slipsIn lets a client find a lock free and the holder take it then, and reports whether the first still gets in.
 func slipsIn(s *setup, holder, other *client, item int) bool {
-	start := time.Now()
-	other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
+	start := other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
 	if other.held(clientTimeout) != step.Looked {
 		other.finish()
 		return false
@@ -85,8 +73,7 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 	return in
 }
 
-// apart is what else can happen between two that do not enter beside each other: orders fail, a lock is given an
-// expiry, or a late release deletes the other's.
+// apart is what else can happen: orders fail, a lock is given an expiry, or a late release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
 	if why := a.op.outcome.Reason; why != "not_listed" { // after b had bought the item that a came for
 		b.buyUntil(s.item(2), step.BeforeWrite)
@@ -100,15 +87,14 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 		return s.sawBeside(in, verify.NotAsked, how, "each keeps the other out")
 	}
 	o := releasedLate(s, at(step.BeforeRelease), a, b, s.client("C"))
-	o.kept = verify.NotAsked
-	if o.harm == verify.NoHarm {
-		o.why = "each keeps the other out; " + o.why
+	o.KeptOut = verify.NotAsked
+	if o.Harm == verify.NoHarm {
+		o.Why = "each keeps the other out; " + o.Why
 	}
 	return o
 }
 
-// outlasting holds whichever of two never expires for longer than a lease: one that expires may give its lock an end.
-// It reports whether a waiter then gets in.
+// outlasting holds the lock of the two that never expires, and reports whether a waiter of the other has it expire.
 func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
@@ -134,8 +120,7 @@ func aborted(s *setup, held, waits Scheme) string {
 	s.config.Scheme = held.String()
 	proxy := s.lockProxies()[0]
 	holder := s.client("F")
-	holder.list(s.spare(1), at(step.BeforeRelease), at(step.Looked), at(step.Looked), at(step.Looked))
-	holder.reaches(step.BeforeRelease)
+	holder.lists(1, at(step.Looked), at(step.Looked), at(step.Looked))
 	for _, w := range waiters {
 		w.buy(s.spare(1).Item, at(step.Looked), step.Point{At: step.Waiting, After: step.Looked})
 		w.reaches(step.Looked)
@@ -174,10 +159,8 @@ func overdraft(s *setup) observed {
 func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
-	b.buy(s.item(0))
-	b.ends()
-	start := time.Now()
-	a.buyUntil(s.item(1), step.Between)
+	b.buys(s.item(0))
+	start := a.buyUntil(s.item(1), step.Between)
 	s.strikes(true, "") // a has one lock, and wants the other
 	b.buy(s.item(1), at(step.Between), at(step.Waiting))
 	why := "the second waits before it holds any lock"
@@ -187,12 +170,10 @@ func crossed(s *setup) observed {
 	s.checkInTime(start)
 	a.free()
 	b.free()
-	c.buy(s.item(1))
-	kept := s.keptOut(c, start)
+	kept := c.keptFrom(s.item(1), start)
 	for _, x := range []*client{a, b} {
 		o, ended := x.endsWithin(s.ttl / 4)
-		gaveUp := ended && o.Reason == contended
-		if gaveUp && kept == verify.LeaseRanOut {
+		if ended && o.Reason == contended && kept == verify.LeaseRanOut {
 			kept = verify.GaveUp
 		}
 	}

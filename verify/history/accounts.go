@@ -37,14 +37,9 @@ func (c *checker) settle() {
 	}
 }
 
-// missing is how many operations more must have brought an item to a location than
-// those that were applied for sure did.
+// missing is how many operations more must have brought an item to a location than those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
-	for _, end := range t.end {
-		if end == at {
-			n++
-		}
-	}
+	n = len(keep(t.end, func(end location) bool { return end == at }))
 	for _, s := range t.steps {
 		m, ok := s.act.(move)
 		if !ok || s.op.Outcome == Unknown && !applied[s.op] {
@@ -98,7 +93,6 @@ func (c *checker) accounts() *Part {
 	return p
 }
 
-// errUnknown stands in a ledger for an outcome that nobody knows.
 var errUnknown = errors.New("the outcome is unknown")
 
 const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
@@ -178,9 +172,8 @@ func (c *checker) statements() [][]step {
 	return all
 }
 
-// tight reports whether there was a moment in which an account may have held less than its dearest order costs, or an
-// order that was refused for lack of coins. It held at least its opening and the sales that had returned, less all
-// orders that had been called.
+// tight reports whether an order was refused for lack of coins, or an account may once have held less than its dearest
+// order costs. It held at least its opening and the sales that had returned, less all orders that had been called.
 func (c *checker) tight(account []step) bool {
 	changes := func(s step) int64 { // when
 		if s.booking().change > 0 {

@@ -51,11 +51,6 @@ const (
 	TokensPart = "tokens" // whether fencing tokens grow
 )
 
-// Market is the worst answer of the parts that judge the market.
-func (v CheckResult) Market() Answer {
-	return worst(keep(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart }))
-}
-
 func worst(parts []Part) Answer {
 	answer := Linearizable
 	for _, p := range parts {
@@ -78,7 +73,8 @@ func (v CheckResult) Part(name string) Part {
 
 // Findings says in a few words what became of the market and, apart from that, of the lock.
 func (v CheckResult) Findings() string {
-	all, lock := strings.ToUpper(string(v.Market())), ""
+	market := keep(v.Parts, func(p Part) bool { return p.Name != LocksPart && p.Name != TokensPart })
+	all, lock := strings.ToUpper(string(worst(market))), ""
 	if n := v.Part(LocksPart).Wrong; n > 0 {
 		lock += ", a lock HELD BY TWO " + english.Plural(n, "time", "")
 	}
@@ -161,7 +157,6 @@ func Check(ctx context.Context, h *History) CheckResult {
 	return v
 }
 
-// A checker makes one check.
 type checker struct {
 	ctx    context.Context
 	h      *History
@@ -213,10 +208,9 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by their acquisition and then their release, that exclude each other and overlap. It is
-// enough to compare each with the longest exclusive and the longest shared one that began before it: if it overlaps
-// any, it overlaps those. Holds that meet in one instant do not overlap, because the clock cannot tell which came
-// first.
+// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap. What overlaps any that
+// began before it overlaps the longest exclusive or the longest shared one of these. Holds that meet in one instant do
+// not overlap, because the clock cannot tell which came first.
 func overlaps(p *Part, holds []Hold) {
 	longest := map[bool]Hold{} // by whether it is shared
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {
@@ -234,8 +228,7 @@ func overlaps(p *Part, holds []Hold) {
 	}
 }
 
-// fences finds tokens that do not grow: one that is not larger than that of a hold that had been acquired before this
-// one was called for. It is enough to compare each with the largest token until then.
+// fences finds tokens that are not larger than the largest that was acquired before their hold was called for.
 func fences(p *Part, holds []Hold) {
 	holds = keep(holds, fenced)
 	called := slices.SortedStableFunc(slices.Values(holds), func(a, b Hold) int { return cmp.Compare(a.Called, b.Called) })

@@ -32,19 +32,14 @@ package history
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
@@ -124,8 +119,7 @@ const (
 	maxFunds    = 1_000_000_000_000_000
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
-	// A check takes five to ten times as much memory as its file has bytes. The longest line is the last: all that lies
-	// in the market.
+	// A check takes five to ten times as much memory as its file has bytes. The longest line is the market's, the last.
 	maxBytes = 512 << 20
 	maxLine  = 128 << 20
 	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
@@ -151,8 +145,7 @@ type line struct {
 	Final  *market.Snapshot `json:"final,omitempty"` // the last line
 }
 
-// A Writer records the history of one row into a folder. Its methods are not safe for concurrent use; each Recorder
-// serves one worker, beside the others.
+// A Writer records the history of one row into a folder. It is not safe for concurrent use; each worker has a Recorder.
 type Writer struct {
 	output
 	began   time.Time
@@ -197,13 +190,7 @@ func (w *Writer) Worker() (*Recorder, error) {
 
 // Finish adds what the market held when every worker had stopped, and closes the history. It returns the failures to
 // write, of any worker: the history is then not whole, and Read says so.
-func (w *Writer) Finish(final market.Snapshot) error {
-	err := w.closeWorkers()
-	if err == nil {
-		w.add(&line{Final: &final})
-	}
-	return errors.Join(err, w.close())
-}
+func (w *Writer) Finish(final market.Snapshot) error { return w.end(&line{Final: &final}) }
 
 // Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker
 // recorded anything, it is removed.
@@ -211,18 +198,22 @@ func (w *Writer) Abandon() error {
 	if w == nil {
 		return nil
 	}
-	err := errors.Join(w.closeWorkers(), w.close())
+	err := w.end(nil)
 	if text, _ := os.ReadFile(w.file.Name()); bytes.Count(text, []byte("\n")) == 1 {
 		err = errors.Join(err, os.Remove(w.file.Name()))
 	}
 	return err
 }
 
-func (w *Writer) closeWorkers() (err error) {
+// end closes the history, after a last line if there is one and all workers have written theirs.
+func (w *Writer) end(last *line) (err error) {
 	for _, r := range w.workers {
 		err = errors.Join(err, r.close())
 	}
-	return err
+	if err == nil && last != nil {
+		w.add(last)
+	}
+	return errors.Join(err, w.close())
 }
 
 // An output appends whole lines to the file. Each worker has its own, so that none waits for another.
@@ -312,154 +303,3 @@ func (r *Recorder) Held(h lock.Holding) {
 }
 
 func (r *Recorder) since(t time.Time) int64 { return t.Sub(r.began).Nanoseconds() }
-
-// Find returns the folders at and below dir that hold a history, whole or not, in lexical order. It returns ErrNone,
-// wrapped, when there is none.
-func Find(dir string) (found []string, err error) {
-	if filepath.Base(dir) == fileName {
-		dir = filepath.Dir(dir)
-	}
-	below := filepath.Clean(dir) + string(filepath.Separator) // also where the folder is a link
-	err = filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Name() == fileName {
-			found = append(found, filepath.Dir(path))
-		}
-		return err
-	})
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no %s in %s or below", fileName, dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
-	}
-	slices.Sort(found)
-	return found, nil
-}
-
-// Read reads the history in a folder, until ctx ends. It returns ErrDamaged, wrapped, for one that is not whole, and
-// ErrNone, wrapped, when there is none.
-func Read(ctx context.Context, dir string) (*History, error) {
-	path := filepath.Join(dir, fileName)
-	f, err := stored.Open(path, maxBytes)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
-	}
-	defer f.Close()
-	h, err := read(ctx, io.LimitReader(f, maxBytes))
-	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("read %s: %w", path, ctx.Err())
-	case err != nil:
-		return nil, fmt.Errorf("%w: %s, %w", ErrDamaged, path, err)
-	}
-	return h, nil
-}
-
-// read reads a history's lines. Its error names the line.
-func read(ctx context.Context, from io.Reader) (*History, error) {
-	h := &History{}
-	in := bufio.NewScanner(from)
-	in.Buffer(nil, maxLine)
-	in.Split(nextLine)
-	for number := 1; ctx.Err() == nil; number++ {
-		whole := in.Scan() && bytes.HasSuffix(in.Bytes(), []byte("\n"))
-		last, err := false, in.Err()
-		switch {
-		case errors.Is(err, bufio.ErrTooLong):
-			err = fmt.Errorf("it is longer than %d MiB", maxLine>>20)
-		case err == nil && !whole:
-			err = errors.New("the file has no end: the run was killed, or the file was cut short")
-		case err == nil:
-			last, err = h.add(number, in.Bytes())
-		}
-		if err == nil && last && in.Scan() {
-			err = errors.New("something follows the end: the file was edited")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
-		}
-		if last {
-			return h, nil
-		}
-	}
-	return nil, ctx.Err()
-}
-
-// nextLine is a bufio.SplitFunc of lines with their ends, which the last may lack.
-func nextLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i+1], nil
-	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
-}
-
-// add notes what a line says, and reports whether it is the last.
-func (h *History) add(number int, text []byte) (last bool, err error) {
-	var l line
-	err = stored.Unmarshal(text, &l, "marketsim run --history DIR")
-	switch {
-	case number == 1 && l.Format != format && (err == nil || l.Format != ""): // whose fields may be others
-		return false, fmt.Errorf("format %q is not %q, which this marketsim reads", l.Format, format)
-	case err != nil:
-		return false, fmt.Errorf("it cannot be read: %w", err)
-	case !l.written(text):
-		return false, errors.New("a field is missing, or there twice, or is written in another way: the file was edited")
-	case number == 1 && l.Header != nil && l.Header.possible():
-		h.Header = *l.Header
-	case l.Op != nil && l == line{Op: l.Op} && l.Op.possible(h.Accounts):
-		h.Ops = append(h.Ops, *l.Op)
-	case l.Hold != nil && l == line{Hold: l.Hold} && l.Hold.possible():
-		h.Holds = append(h.Holds, *l.Hold)
-	case number > 1 && l.Final != nil && l == line{Final: l.Final}:
-		h.Final = *l.Final
-		mints := keep(h.Ops, func(o Op) bool { return o.Kind == Mint })
-		if n := len(mints) * market.BatchSize; n > maxItems {
-			return false, fmt.Errorf("%d items were minted until here, more than %d: record a shorter row", n, maxItems)
-		}
-	default:
-		return false, errors.New("no worker of such a row records that: the file was edited")
-	}
-	return l.Final != nil, nil
-}
-
-// written reports whether a text is how the line is written. An encoder writes what is no UTF-8 as an escape sequence,
-// and what is read of that as it is.
-func (l *line) written(text []byte) bool {
-	again, err := json.Marshal(l)
-	again = append(again, '\n')
-	return err == nil && (bytes.Equal(again, text) ||
-		bytes.Equal(again, bytes.ReplaceAll(text, []byte(`\ufffd`), []byte("\ufffd"))))
-}
-
-func (h *Header) possible() bool {
-	return h.Accounts >= 1 && h.Accounts <= maxAccounts && h.Funds >= 0 && h.Funds <= maxFunds
-}
-
-// possible reports whether a Recorder may write it.
-func (o *Op) possible(accounts int) bool {
-	account := func(id market.UserID) bool { return id >= 1 && id <= market.UserID(accounts) }
-	known := slices.Contains([]OpKind{Mint, List, Purchase}, o.Kind) &&
-		slices.Contains([]Outcome{Applied, Refused, Unknown}, o.Outcome)
-	failedMint := o.Kind == Mint && o.Outcome != Applied // it may have no item
-	hasReason, isPurchase := o.Reason != "", o.Kind == Purchase
-	switch {
-	case !known || o.Worker < 1 || o.Price < 0 || o.Price > maxPrice:
-	case o.Start > o.End || o.End >= never:
-	case !account(o.Seller):
-	case isPurchase != (o.Buyer != 0) || isPurchase && !account(o.Buyer):
-	case (o.Kind == Mint) != (o.Price == 0):
-	case o.Item < 1 && !failedMint:
-	case o.Item > market.MaxItems:
-	case hasReason != (o.Outcome == Refused): // a refusal has a reason, and nothing else has
-	default:
-		return true
-	}
-	return false
-}
-
-func (h *Hold) possible() bool {
-	return h.Worker >= 1 && slices.IsSorted([]int64{0, h.Called, h.Acquired, h.Releasing, h.Released})
-}

@@ -70,10 +70,9 @@ func (c *checker) judge(p *Part, of string, from state, steps []step) {
 	}
 }
 
-// inOrder looks for an order of steps that starts in a state. It cuts the steps where no operation is under way: what
-// was applied until then is in the state, whatever its order was, so that the pieces can be judged one by one. Of a
-// piece that is too large only the beginning is judged: violated or unknown. It returns the shortest steps that have no
-// order, and the state before them.
+// inOrder looks for an order of steps that starts in a state, and returns the shortest steps that have none, and the
+// state before them. It judges one by one the pieces between which no operation is under way: what was applied until
+// then is in the state. Of a piece that is too large only the beginning is judged: violated or unknown.
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
@@ -97,8 +96,7 @@ func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	return Linearizable, nil, nil
 }
 
-// cut is how many steps, sorted by call, there are before a moment in which nothing is under way. A step that returns
-// in the very instant in which the next is called overlaps it.
+// cut is how many steps, sorted by call, there are before a moment in which nothing is under way, and nothing returns.
 func cut(steps []step) int {
 	last := steps[0].ret
 	for i, s := range steps {
@@ -112,21 +110,10 @@ func cut(steps []step) int {
 
 // legal asks porcupine whether steps have an order.
 func (c *checker) legal(from state, steps []step) Answer {
-	ok := c.ctx.Err() == nil && porcupine.CheckOperations(c.model(from), operations(steps))
-	switch {
-	case c.ctx.Err() != nil:
-		return Undecided
-	case ok:
-		return Linearizable
-	}
-	return Violated
-}
-
-func (c *checker) model(from state) porcupine.Model {
-	return porcupine.Model{
+	model := porcupine.Model{
 		Init: func() any { return from },
 		Step: func(s, input, _ any) (bool, any) {
-			if c.ctx.Err() != nil { // end soon; legal sees why
+			if c.ctx.Err() != nil { // end soon
 				return false, s
 			}
 			one := input.(*step)
@@ -137,18 +124,18 @@ func (c *checker) model(from state) porcupine.Model {
 			return ok || one.may, after
 		},
 	}
-}
-
-func operations(steps []step) []porcupine.Operation {
 	ops := make([]porcupine.Operation, len(steps))
 	for i := range steps {
-		s := &steps[i]
-		ops[i] = porcupine.Operation{Input: s, Call: s.call, Return: s.ret}
-		if s.op != nil {
-			ops[i].ClientId = s.op.Worker - 1
-		}
+		ops[i] = porcupine.Operation{Input: &steps[i], Call: steps[i].call, Return: steps[i].ret}
 	}
-	return ops
+	ok := c.ctx.Err() == nil && porcupine.CheckOperations(model, ops)
+	switch {
+	case c.ctx.Err() != nil:
+		return Undecided
+	case ok:
+		return Linearizable
+	}
+	return Violated
 }
 
 // byReturn is a copy of steps in the order in which they returned.
@@ -156,8 +143,7 @@ func byReturn(steps []step) []step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
 }
 
-// prefix is what was known when the first n of the steps, sorted by return, had returned: those that were under way
-// then may have happened or not.
+// prefix is what was known when the first n of the steps, sorted by return, had returned: those under way may happen.
 func prefix(steps []step, n int) []step {
 	known, all := slices.Clone(steps[:n]), n == len(steps) || steps[n].ret == never // that ever return
 	for _, s := range steps[n:] {
@@ -218,10 +204,7 @@ func described(from state, steps []step) (lines []string) {
 func wrong(steps []step) string {
 	var last action
 	sold := map[location]int{}
-	for _, s := range byReturn(steps) {
-		if s.ret == never {
-			continue
-		}
+	for _, s := range keep(byReturn(steps), func(s step) bool { return s.ret != never }) {
 		last = s.act
 		if m, ok := last.(move); ok {
 			sold[m.from]++

@@ -86,7 +86,7 @@ func (open Open) factory(server backend.Target) Factory {
 	return Factory{
 		plain: true, Patience: plainPatience, Parallel: true,
 		Open: func(t testing.TB, w Worker) lock.Locker {
-			w.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, server, w.proxies) }
+			w.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.proxies.Connect(ctx, server) }
 			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 			l, closer, err := open(life, w)
 			t.Cleanup(func() {
@@ -101,16 +101,6 @@ func (open Open) factory(server backend.Target) Factory {
 			return &plain{lock: l, w: w, end: end}
 		},
 	}
-}
-
-// dial connects to a server through proxies, and logs in.
-func dial(ctx context.Context, target backend.Target, through *suite.Proxies) (net.Conn, error) {
-	addr, err := through.Through(target.Addr)
-	if err != nil {
-		return nil, err
-	}
-	target.Addr = addr
-	return backend.Connect(ctx, target)
 }
 
 // plain is the Locker of a Lock.

@@ -220,28 +220,20 @@ func judge(promises lock.Promises, results map[string]suite.Result) Report {
 	for _, p := range promises.List() {
 		s := PromiseState{Promise: p.Name, State: NotMade}
 		if p.Made {
-			s.State, s.Why = state(p.Name, results)
+			s.State = Kept
+		}
+		for _, c := range checks {
+			switch got, ran := results[c.Name]; {
+			case c.Promise != p.Name || !p.Made || s.State == Broken:
+			case got.Failed: // which breaks it, whatever the other checks found
+				s.State, s.Why = Broken, c.Name
+			case !ran:
+				s.State, s.Why = NotRun, c.Name
+			case got.Missing != "":
+				s.State, s.Why = Unchecked, got.Missing
+			}
 		}
 		r = append(r, s)
 	}
 	return r
-}
-
-// state judges one promise. A check that failed breaks it, whatever the other checks found.
-func state(promise string, results map[string]suite.Result) (s State, why string) {
-	s = Kept
-	for _, c := range checks {
-		if c.Promise != promise {
-			continue
-		}
-		switch r, ran := results[c.Name]; {
-		case r.Failed:
-			return Broken, c.Name
-		case !ran:
-			s, why = NotRun, c.Name
-		case r.Missing != "":
-			s, why = Unchecked, r.Missing
-		}
-	}
-	return s, why
 }

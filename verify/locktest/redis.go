@@ -44,7 +44,7 @@ func (r Redis) Factory(t testing.TB) Factory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = admin.Close() })
-	m := &redisMaker{Redis: r, keys: keys, declared: map[string]bool{}}
+	m := &redisMaker{Redis: r, keys: keys}
 	t.Cleanup(func() { m.findUndeclared(t, admin.Client, own) })
 	f := Factory{
 		Open: m.open, TTL: r.TTL, Renewing: r.Renewing, Parallel: r.Parallel, Clock: !r.Kind.OwnClock,
@@ -64,17 +64,14 @@ func (r Redis) Factory(t testing.TB) Factory {
 type redisMaker struct {
 	Redis
 	keys     market.Keys
-	mu       sync.Mutex
-	declared map[string]bool // the keys of all locks that were named
+	declared sync.Map // the keys of all locks that were named
 }
 
 // key is lock.Env's Key.
 func (m *redisMaker) key(name string) string {
 	key := m.keys.Lock(name)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, k := range m.Kind.AllKeys(key) {
-		m.declared[k] = true
+		m.declared.Store(k, true)
 	}
 	return key
 }
@@ -85,7 +82,7 @@ func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own strin
 	ctx := context.WithoutCancel(t.Context())
 	found := admin.Scan(ctx, 0, "*"+own+"*", 1000).Iterator()
 	for found.Next(ctx) {
-		if !m.declared[found.Val()] {
+		if _, declared := m.declared.Load(found.Val()); !declared {
 			t.Errorf("the lock left %s, which the Keys of its Kind do not list, so that no run removes it", found.Val())
 		}
 	}

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// prompt is how soon after its context an operation must end, on a busy machine too, and before the time-out of a
-	// lock, 10 s, would end it.
+	// prompt is how soon after its context an operation must end, on a busy machine too: before a lock times out, 10 s.
 	prompt = 5 * time.Second
 
 	// meeting is how long an order waits for another one that is held, if it does not report that it waits.
@@ -32,8 +31,10 @@ func (f *fixture) meet(
 	f.AtEach("an order", func(h *suite.Hold) bool {
 		both, waiting := orders(), step.Hold(step.Waiting)
 		waiting.Open()
-		first, second := f.held(), f.worker(waiting.Observe)
-		first.connects(both[0])
+		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
+		inVain := both[0] // only a worker who is connected can be held, and clients connect when they have to
+		inVain.Item += market.BatchSize - 1
+		_ = first.purchase(f.Ctx, inVain)
 		if !h.Arm(first.proxies) {
 			return false
 		}
@@ -111,8 +112,7 @@ const (
 	tradeItems   = 25 // of each seller
 )
 
-// manyTrade lets sellers list while every buyer tries to buy every item, and once more when all are listed. All can pay
-// for all, so each item is sold, once.
+// manyTrade has every buyer try to buy every item while sellers list them, and once more then. All can pay for all.
 func manyTrade(f *fixture) {
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
@@ -178,8 +178,7 @@ func endedContextAppliesNothing(f *fixture) {
 
 var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
-// cancellationAtAnyStep cancels an order at each step. Whatever its outcome, a second worker finds the item sold or can
-// buy it, and the first worker can go on.
+// cancellationAtAnyStep cancels an order at each step: another finds the item sold or buys it, and the first goes on.
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)

@@ -37,37 +37,37 @@ type fixture struct {
 // newFixture returns a fixture whose market is there, and is audited and removed after the check.
 func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixture {
 	s.Helper()
-	keys, err := market.NewKeys("markettest:{" + rand.Text() + "}:")
-	if err != nil {
-		s.Fatal(err)
-	}
-	conn, err := server.Dialer(keys.Prefix())(s.Ctx)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = conn.Close() }) // a test may have closed it
-	f := &fixture{Fixture: s, server: server, factory: factory, keys: keys, conn: conn}
+	f := &fixture{Fixture: s, server: server, factory: factory}
+	var err error
+	f.keys, err = market.NewKeys("markettest:{" + rand.Text() + "}:")
+	f.works(err)
+	f.conn, err = server.Dialer(f.keys.Prefix())(f.Ctx)
+	f.works(err)
+	f.Cleanup(func() { _ = f.conn.Close() }) // a test may have closed it
 	f.seed(opening)
 	f.Cleanup(f.close)
 	return f
 }
 
-// seed makes the market.
+// works ends the check where the suite itself cannot go on.
+func (f *fixture) works(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 func (f *fixture) seed(o market.Opening) {
 	f.Helper()
 	f.opening, f.ledgers, f.seeded = o, []*market.Ledger{new(market.Ledger)}, true
-	if err := market.Seed(f.Ctx, f.conn, f.keys, f.opening); err != nil {
-		f.Fatal(err)
-	}
+	f.works(market.Seed(f.Ctx, f.conn, f.keys, f.opening))
 }
 
 func (f *fixture) mint(owner market.UserID) market.ItemID {
 	f.Helper()
 	first, err := market.Mint(f.Ctx, f.conn, f.keys, owner)
 	f.ledgers[0].Minted(first, owner, err)
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	return first
 }
 
@@ -109,16 +109,13 @@ func (f *fixture) remove() {
 	}
 }
 
-// present lists the keys under the prefix.
 func (f *fixture) present() (keys []string) {
 	f.Helper()
 	it := f.conn.Scan(f.Ctx, 0, f.keys.Prefix()+"*", 1000).Iterator()
 	for it.Next(f.Ctx) {
 		keys = append(keys, it.Val())
 	}
-	if err := it.Err(); err != nil {
-		f.Fatal(err)
-	}
+	f.works(it.Err())
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -142,13 +139,11 @@ func (f *fixture) onlyTheMarket() {
 const longestLease = time.Minute
 
 // expires waits for a key to expire that was left after an unknown outcome: a lock that keeps a late write alone. It
-// reports false for one that does not expire, or too late, and where every outcome was known.
+// reports false for one that does not, or too late, and where every outcome was known.
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	if !f.unknown.Load() || left > longestLease || left < 0 && left != noKey {
 		return false
 	}
@@ -164,13 +159,10 @@ const noKey = time.Duration(-2) // what PTTL answers
 func (f *fixture) snapshot() market.Snapshot {
 	f.Helper()
 	s, err := market.ReadSnapshot(f.Ctx, f.conn, f.keys, f.opening.Accounts)
-	if err != nil {
-		f.Fatal(err)
-	}
+	f.works(err)
 	return s
 }
 
-// matches checks that the market is in a state.
 func (f *fixture) matches(want market.Snapshot) {
 	f.Helper()
 	if diff := cmp.Diff(want, f.snapshot()); diff != "" {
@@ -180,9 +172,6 @@ func (f *fixture) matches(want market.Snapshot) {
 
 // worker opens a Purchaser with connections and a ledger of its own.
 func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil) }
-
-// held opens a worker that can be held.
-func (f *fixture) held() *worker { return f.open(nil, f.NewProxies()) }
 
 func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.Helper()
@@ -205,44 +194,24 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 type worker struct {
 	fixture   *fixture
 	purchaser market.Purchaser
-	mu        sync.Mutex
-	conns     []*workerConn
 	proxies   *suite.Proxies // nil: it cannot be held
 	ledger    *market.Ledger
-	receipt   market.Receipt // of its last operation
+	watching  sync.Map // the connections on which a WATCH is in force
 }
 
-// dial is the Dial of a market.Worker.
 func (w *worker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	target := w.fixture.server.Master(w.fixture.keys.Prefix())
-	addr, err := w.proxies.Through(target.Addr)
+	conn, err := w.proxies.Connect(ctx, w.fixture.server.Master(w.fixture.keys.Prefix()))
 	if err != nil {
 		return nil, err
 	}
-	target.Addr = addr
-	conn, err := backend.Connect(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	c := &workerConn{Conn: conn}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conns = append(w.conns, c)
-	return c, nil
+	return &workerConn{Conn: conn, watching: &w.watching}, nil
 }
 
-// connects makes an order in vain, of an item of a batch that nobody lists: clients connect when they have to, and only
-// a worker who is connected can be held.
-func (w *worker) connects(o market.Order) {
-	o.Item += market.BatchSize - 1
-	_ = w.purchase(w.fixture.Ctx, o)
-}
-
-// A workerConn is a connection of a worker, which knows whether a WATCH is in force on it.
+// A workerConn is a connection of a worker, which notes whether a WATCH is in force on it.
 type workerConn struct {
 	net.Conn
-	part    string // of a command that was written in part
-	watches atomic.Bool
+	watching *sync.Map
+	part     string // of a command that was written in part
 }
 
 // Write implements net.Conn.
@@ -252,9 +221,9 @@ func (c *workerConn) Write(p []byte) (int, error) {
 	for _, words := range commands {
 		switch words[0] {
 		case "watch":
-			c.watches.Store(true)
+			c.watching.Store(c, nil)
 		case "unwatch", "exec", "discard", "reset":
-			c.watches.Store(false)
+			c.watching.Delete(c)
 		}
 	}
 	return c.Conn.Write(p)
@@ -262,7 +231,7 @@ func (c *workerConn) Write(p []byte) (int, error) {
 
 // Close implements net.Conn.
 func (c *workerConn) Close() error {
-	c.watches.Store(false)
+	c.watching.Delete(c)
 	return c.Conn.Close()
 }
 
@@ -278,13 +247,13 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 	return err
 }
 
-// timed keeps the receipt of an operation, and checks that the parts of its time are parts of the time it took.
-func (w *worker) timed(ctx context.Context, operation func(context.Context) (market.Receipt, error)) (err error) {
+// timed checks that the parts of an operation's time are parts of the time it took.
+func (w *worker) timed(ctx context.Context, operation func(context.Context) (market.Receipt, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	start := time.Now()
-	w.receipt, err = operation(ctx)
-	took, r := time.Since(start), w.receipt
+	r, err := operation(ctx)
+	took := time.Since(start)
 	if err != nil && !market.Refused(err) {
 		w.fixture.unknown.Store(true)
 	}
@@ -302,20 +271,17 @@ func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
 }
 
-// leftNothing checks that the worker holds no lock and watches no key: writes by others do not abort its next
-// transaction.
+// leftNothing checks that the worker holds no lock, and watches no key whose change would abort its next transaction.
 func (w *worker) leftNothing(after string) {
 	f := w.fixture
 	f.Helper()
 	f.onlyTheMarket()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if slices.ContainsFunc(w.conns, func(c *workerConn) bool { return c.watches.Load() }) {
+	for range w.watching.Range {
 		f.Errorf("%s left a WATCH behind on a connection of the worker's", after)
+		return
 	}
 }
 
-// applied checks that an operation was applied.
 func (f *fixture) applied(err error) {
 	f.Helper()
 	if err != nil {

@@ -25,8 +25,7 @@ import (
 type Factory struct {
 	Open market.Open
 
-	// LockKeys enumerates the keys that locks may have left in a market, as market.Remove wants them. Nil means
-	// none.
+	// LockKeys enumerates the keys that locks may have left in a market, for market.Remove. Nil means none.
 	LockKeys func(keys market.Keys, m market.Made) iter.Seq[string]
 
 	// Lasting reports whether one of LockKeys stays although no lock is held: a counter of holders, a fence at the
@@ -36,8 +35,7 @@ type Factory struct {
 	// Unprotected says that nothing is promised to workers who trade at the same time. By default everything is.
 	Unprotected bool
 
-	// SharedAccounts says that an account is protected from several workers who spend from it at the same time. By
-	// default only the items are.
+	// SharedAccounts says that an account, too, is protected from several workers who spend from it at the same time.
 	SharedAccounts bool
 }
 

@@ -52,16 +52,12 @@ type operation struct {
 	worker int
 }
 
-// usualPrice makes an item of odd number just affordable at first, and one of even number not.
-func usualPrice(item market.ItemID) int64 { return []int64{trio.Funds + 1, trio.Funds}[item%2] }
-
-// drawOperation draws an operation. One seller and an item's usual price are frequent, so that orders often match
-// listings.
+// drawOperation draws an operation: orders often match listings, because one seller and an item's price are frequent.
 func drawOperation(t *rapid.T) operation {
 	op := operation{worker: rapid.IntRange(0, 1).Draw(t, "worker")}
 	op.Item = market.ItemID(rapid.Int64Range(1, tradedItems).Draw(t, "item"))
 	op.Seller = rapid.SampledFrom([]market.UserID{seller, seller, seller, 2, 3}).Draw(t, "seller")
-	usual := usualPrice(op.Item)
+	usual := []int64{trio.Funds + 1, trio.Funds}[op.Item%2] // at first an item of odd number is just affordable
 	op.Price = rapid.SampledFrom([]int64{usual, usual, usual, 1}).Draw(t, "price")
 	if rapid.Bool().Draw(t, "order") {
 		op.Buyer = market.UserID(rapid.IntRange(1, trio.Accounts).Draw(t, "buyer"))
@@ -77,17 +73,15 @@ func (op operation) String() string {
 }
 
 func (op operation) on(ctx context.Context, p market.Purchaser) error {
-	var err error
 	if op.Buyer == 0 {
-		_, err = p.List(ctx, market.Listing{Item: op.Item, Seller: op.Seller, Price: op.Price})
-	} else {
-		_, err = p.Purchase(ctx, op.Order)
+		_, err := p.List(ctx, market.Listing{Item: op.Item, Seller: op.Seller, Price: op.Price})
+		return err
 	}
+	_, err := p.Purchase(ctx, op.Order)
 	return err
 }
 
-// sequenceMatchesReference makes random operations on two connections in turn, the same on the reference, and
-// compares each outcome and the end.
+// sequenceMatchesReference compares random operations of two workers in turn, and their end, with the reference.
 func sequenceMatchesReference(f *fixture) {
 	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
 	f.remove()

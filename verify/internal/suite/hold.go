@@ -1,17 +1,19 @@
 package suite
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
-// Proxies are between a worker and its servers. A worker that nobody holds or ends connects directly. Nil is such a
-// worker's.
+// Proxies are between a worker and its servers. Nil is of one that nobody holds or ends: it connects directly.
 type Proxies struct {
 	mu    sync.Mutex
 	addrs []string // of the servers, in the order in which the worker asked for them
@@ -25,8 +27,7 @@ func (f *Fixture) NewProxies() *Proxies {
 	return p
 }
 
-// Through returns the address at which the worker reaches the server at addr, host:port. The error says that there
-// is no port to listen on.
+// Through returns the address at which the worker reaches the server at addr, host:port. It fails without a free port.
 func (p *Proxies) Through(addr string) (string, error) {
 	if p == nil {
 		return addr, nil
@@ -43,6 +44,15 @@ func (p *Proxies) Through(addr string) (string, error) {
 	proxy.Record()
 	p.addrs, p.all = append(p.addrs, addr), append(p.all, proxy)
 	return proxy.Addr(), nil
+}
+
+// Connect connects the worker to a server through its proxy, and logs in.
+func (p *Proxies) Connect(ctx context.Context, target backend.Target) (conn net.Conn, err error) {
+	target.Addr, err = p.Through(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Connect(ctx, target)
 }
 
 // Each does something to each proxy, and reports whether there is one.
@@ -76,8 +86,7 @@ type Hold struct {
 	trap        *wire.Trap
 }
 
-// Arm has the next operation of a worker held, which has spoken to its servers before. It reports false if there is no
-// such server.
+// Arm has the next operation of a worker held. It reports false if the worker has not spoken to such a server yet.
 func (h *Hold) Arm(p *Proxies) bool {
 	h.proxies = p
 	var spoken []*wire.Proxy

@@ -175,15 +175,10 @@ func Server(t testing.TB) *backend.Server {
 // Repeat calls try until it returns true, and reports whether it did. The last try begins after limit, however long the
 // machine stopped before.
 func Repeat(limit time.Duration, try func() bool) bool {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(limit); ; <-tick.C {
+	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		last := time.Now().After(deadline)
-		if try() {
-			return true
-		}
-		if last {
-			return false
+		if done := try(); done || last {
+			return done
 		}
 	}
 }
