@@ -29,7 +29,7 @@ type Factory struct {
 	LockKeys func(keys market.Keys, m market.Made) iter.Seq[string]
 
 	// Lasting reports whether one of LockKeys stays although no lock is held: a counter of holders, a fence at the
-	// market. Nil means that none does.
+	// market. Nil means that none does. A key that expires, and is not below Keys.Lock, may stay: it marks what was done.
 	Lasting func(key string) bool
 
 	// Unprotected says that nothing is promised to workers who trade at the same time. By default everything is.
