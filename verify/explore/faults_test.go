@@ -237,9 +237,9 @@ func TestFaultsAreNotReduced(t *testing.T) {
 			t.Errorf("%s: %s", fault, r)
 			continue
 		}
-		d, err := Replay(t.Context(), reads(expiry, servers), r.Found[0].Token)
-		if err != nil || !strings.Contains(d.String(), "Harm: gone: what was set is gone") {
-			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, d)
+		f, err := Replay(t.Context(), reads(expiry, servers), r.Found[0].Token)
+		if err != nil || !strings.Contains(f.Diagram.String(), "Harm: gone: what was set is gone") {
+			t.Errorf("%s: token %s plays %v\n%s", fault, r.Found[0].Token, err, f.Diagram)
 		}
 	}
 }

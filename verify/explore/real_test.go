@@ -32,6 +32,7 @@ type step struct {
 type PlayedSchedule struct {
 	program Program
 	scripts []string // that the server knew
+	addrs   []string // of the servers of the locks
 	steps   []step
 	diagram verify.Diagram
 }
@@ -91,7 +92,7 @@ func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err 
 
 // played plays one schedule, and reports whether it did harm.
 func (s *search) played(chosen func(*world, []choice) (choice, error)) (one PlayedSchedule, harm bool, err error) {
-	one = PlayedSchedule{program: s.Program, scripts: s.scripts}
+	one = PlayedSchedule{program: s.Program, scripts: s.scripts, addrs: s.addrs}
 	s.again = func(w *world, r *request) { // which a real server has to be asked as well
 		is := step{choice: choice{what: deliver, n: r.client}, at: time.Since(w.begin), line: r.String()}
 		one.steps = append(one.steps, is)
@@ -172,7 +173,7 @@ func (g *gate) execute(ctx context.Context, target backend.Target, r *request) {
 // first difference.
 func (p PlayedSchedule) Real(ctx context.Context, targets ...backend.Target) error {
 	w := &world{program: p.program, scripts: slices.Clone(p.scripts), begin: time.Now(), arrived: make(chan struct{}, 1),
-		running: nobody}
+		running: nobody, addrs: p.addrs}
 	g := &gate{world: w, conns: map[*conn]*bufio.ReadWriter{}}
 	for number, target := range targets {
 		w.servers = append(w.servers, g.server(ctx, target, number, p.scripts))
