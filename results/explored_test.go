@@ -76,8 +76,7 @@ func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	markets := markettest.Markets()
-	m := markets[slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == name })]
+	m, _ := markettest.Named(name)
 	spec, err := m.Spec(catalogue.Full(), subject)
 	if err != nil {
 		t.Fatal(err)

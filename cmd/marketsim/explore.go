@@ -148,12 +148,12 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 			return nil, usageError{fmt.Errorf("--of: there is no fault %q; 'marketsim explore --help' names them", kind)}
 		}
 	}
-	var known []string
-	for _, m := range markettest.Markets() {
-		known = append(known, m.Name)
-	}
 	for _, name := range f.programs {
-		if !slices.Contains(known, name) {
+		if _, is := markettest.Named(name); !is {
+			var known []string
+			for _, m := range markettest.Markets() {
+				known = append(known, m.Name)
+			}
 			return nil, usageError{errors.New("--program: " + strategies.UnknownName("program", name, known))}
 		}
 	}
@@ -267,25 +267,25 @@ func (f *exploreFlags) again(ctx context.Context, p *program) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--replay: %w", err)}
 	}
-	for _, m := range markettest.Markets() {
-		if m.Name != name {
-			continue
-		}
-		spec, err := m.Spec(catalogue.Full(), subject)
-		if err != nil {
-			return usageError{fmt.Errorf("--replay: %w", err)}
-		}
-		found, err := explore.Replay(ctx, m.ProgramOf(spec), f.replay)
-		if err != nil {
-			return usageError{fmt.Errorf("--replay: %w", err)}
-		}
-		one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
-		one.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
-		one.Broken = m.Broken(spec, found)
-		res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version(), Searches: []verify.Explored{one}}
-		return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
+	m, known := markettest.Named(name)
+	if !known {
+		return usageError{fmt.Errorf("--replay: %q is no program of 'marketsim explore': a test has to play it", name)}
 	}
-	return usageError{fmt.Errorf("--replay: %q is no program of 'marketsim explore': a test has to play it", name)}
+	spec, err := m.Spec(catalogue.Full(), subject)
+	if err != nil {
+		return usageError{fmt.Errorf("--replay: %w", err)}
+	}
+	found, err := explore.Replay(ctx, m.ProgramOf(spec), f.replay)
+	if err != nil {
+		return usageError{fmt.Errorf("--replay: %w", err)}
+	}
+	one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
+	one.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
+	if found.Harm != "" {
+		one.Broken = m.Broken(spec, found)
+	}
+	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version(), Searches: []verify.Explored{one}}
+	return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
 }
 
 // complete explores the schemes that a folder's table lacks, and those that are named, and stores the table.

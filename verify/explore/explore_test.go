@@ -1,7 +1,6 @@
 package explore_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -12,16 +11,15 @@ import (
 // programOf makes a program for a spec.
 func programOf(t *testing.T, text, name string) (explore.Program, markettest.Market) {
 	t.Helper()
-	markets := markettest.Markets()
-	i := slices.IndexFunc(markets, func(m markettest.Market) bool { return m.Name == name })
-	if i < 0 {
+	m, known := markettest.Named(name)
+	if !known {
 		t.Fatalf("there is no program %q", name)
 	}
-	spec, err := markets[i].Spec(catalogue.Full(), text)
+	spec, err := m.Spec(catalogue.Full(), text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return markets[i].ProgramOf(spec), markets[i]
+	return m.ProgramOf(spec), m
 }
 
 // wants are what a search finds of a spec in a program: the fewest preemptions and faults; -1: nothing.

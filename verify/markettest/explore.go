@@ -112,6 +112,16 @@ func Markets() []Market {
 	return all
 }
 
+// Named is the market of that name; false: there is none.
+func Named(name string) (Market, bool) {
+	all := Markets()
+	i := slices.IndexFunc(all, func(m Market) bool { return m.Name == name })
+	if i < 0 {
+		return Market{}, false
+	}
+	return all[i], true
+}
+
 // Program makes the program of purchasers that open makes.
 func (m Market) Program(subject string, open market.Open) explore.Program {
 	keys, _ := market.NewKeys("m:") // which is a prefix

@@ -1,0 +1,222 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// request is what a choice delivers; nil: nothing.
+func (w *world) request(c choice) *request {
+	switch c.what {
+	case deliver:
+		return w.nexts(c.n)[c.at]
+	case Die, Lose, Late, Drop, Split, cutShort:
+		return w.next(c.n)
+	case arrive:
+		return w.delayed(c.n)[c.at]
+	}
+	return nil
+}
+
+// do makes a choice happen, whose request is taken from where it waits.
+func (w *world) do(c choice, r *request) {
+	w.steps = append(w.steps, c)
+	if c.preempt {
+		w.preemptions++
+	}
+	if c.isFault() {
+		w.faults++
+	}
+	now := time.Now()
+	if !c.aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, timePass, arrive}, c.what) {
+		w.running = c.n
+	}
+	if c.isFault() || c.what == wake || c.what == arrive {
+		w.last = now
+	}
+	if c.what != deliver {
+		w.asks.changed()
+	}
+	if c.what == arrive {
+		r.held = false
+		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
+	} else if r != nil {
+		r.waiting = r.waiting[1:]
+	}
+	switch c.what {
+	case Pause:
+		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
+		w.clients[c.n].paused = now
+		w.clients[c.n].pauses++
+	case wake:
+		slept := now.Sub(w.clients[c.n].paused).Round(time.Millisecond)
+		w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
+		w.clients[c.n].paused = time.Time{}
+	case Late:
+		w.sendLate(r)
+	case Drop, cutShort:
+		w.lose(r)
+	case Clock:
+		w.stepClock(c)
+	case Empty:
+		w.restart(w.locks(c.n), 0)
+	case Behind:
+		w.restart(w.locks(0), c.n+1)
+	case ServerClock:
+		server := w.locks(c.n)
+		w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
+		server.redis.FastForward(2 * w.program.Lease)
+	case timePass:
+		w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
+		for again := w.wait(2); again && c.preempt && w.next(c.n) == nil && w.clients[c.n].alive(); {
+			again = w.wait(2)
+		}
+		if c.preempt {
+			w.running = c.n
+		}
+		return
+	default:
+		w.execute(r, c.what)
+	}
+	w.settle()
+}
+
+// struck are the faults that have happened so far.
+func (w *world) struck() (faults []Fault) {
+	for _, c := range w.steps {
+		if c.isFault() {
+			faults = append(faults, c.what)
+		}
+	}
+	return faults
+}
+
+// sendLate has a request be on its way until its client has given up.
+func (w *world) sendLate(r *request) {
+	w.draw(verify.Event{Reply: "*on its way for long*"}, r)
+	w.mu.Lock()
+	r.deaf, r.held = true, true
+	w.mu.Unlock()
+	w.late = append(w.late, r)
+}
+
+// lose loses a request that is not executed, with its connection.
+func (w *world) lose(r *request) {
+	w.draw(verify.Event{Reply: "*is lost, the connection breaks*"}, r)
+	r.cut()
+}
+
+// stepClock has a client's clock step, ahead or back.
+func (w *world) stepClock(c choice) {
+	by, does := 2*w.program.Lease, "*its clock steps ahead by %s*"
+	if c.at == 2 {
+		does = "*its clock steps back by %s*"
+		w.clients[c.n].clock -= by
+	} else {
+		w.clients[c.n].clock += by
+	}
+	w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf(does, by)}, nil)
+}
+
+// execute has the server execute a request.
+func (w *world) execute(r *request, how Fault) {
+	w.mu.Lock()
+	r.deaf, r.answer = how != deliver && how != Split, nil
+	w.mu.Unlock()
+	w.observe(r, func() { r.server.execute(r) })
+	w.uses = nil
+	if how == deliver {
+		w.asks.heard(r)
+	}
+	then := map[Fault]string{
+		Lose:   "*executed, the reply is lost*",
+		Die:    "*executed, then the client dies*",
+		arrive: "*comes late, and is executed*",
+		Split:  "*only this part is executed so far*",
+	}
+	w.draw(verify.Event{Reply: then[how]}, r)
+	switch how {
+	case Lose:
+		r.cut()
+	case Die:
+		w.kill(r.client)
+	}
+}
+
+// askAgain has a server execute what a client asks again, which nobody chooses, and which few want to see.
+func (w *world) askAgain(r *request, drawn bool) {
+	w.asks.again++
+	r.waiting = r.waiting[1:]
+	r.answer = nil
+	w.observe(r, func() { r.server.execute(r) })
+	w.asks.heard(r)
+	if drawn {
+		w.draw(verify.Event{}, r)
+	}
+	w.settle()
+}
+
+// kill ends a client: its connections break, and what it is told from now on nobody hears.
+func (w *world) kill(i int) {
+	w.mu.Lock()
+	w.clients[i].died = true
+	conns := w.clients[i].conns // it may make another where one breaks
+	w.mu.Unlock()
+	w.clients[i].cancel()
+	for _, c := range conns {
+		c.cut()
+	}
+}
+
+// know notes a script. Those that the first schedule sends every later one begins with.
+func (w *world) know(script string) {
+	if !slices.Contains(w.scripts, script) {
+		w.scripts = append(w.scripts, script)
+	}
+}
+
+// restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. What a client has
+// not sent yet goes to the new one, because clients look whether an idle connection is still open; one of which the
+// server knew something, a WATCH or a subscription, breaks.
+func (w *world) restart(old *Server, lacks int) {
+	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
+	if lacks == 0 {
+		w.drawServer(old, "*starts anew, empty*")
+	} else {
+		fresh.log = embedded.Lag(fresh.redis, old.log, lacks)
+		w.drawServer(old, "*is replaced by a replica that lacks the last %d writes*", lacks)
+	}
+	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
+	w.servers[old.number] = fresh
+	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
+	var conns []*conn
+	w.mu.Lock()
+	for _, c := range w.clients {
+		conns = append(conns, c.conns...)
+	}
+	w.mu.Unlock()
+	for _, c := range conns {
+		switch {
+		case c.server != old:
+		case len(c.watched) > 0 || c.subscribed:
+			c.cut()
+		default:
+			resp3 := c.peer.Resp3
+			fresh.serve(c)
+			c.peer.Resp3 = resp3
+			if c.selects != nil {
+				w.mu.Lock()
+				wasDeaf := c.deaf
+				c.deaf = true // the client has not asked
+				w.mu.Unlock()
+				w.remembered.Dispatch(fresh.redis.Server(), c.peer, c.selects, false)
+				c.peer.Flush()
+				c.deaf = wasDeaf
+			}
+		}
+	}
+}
