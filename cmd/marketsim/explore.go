@@ -60,12 +60,12 @@ func newExplore(p *program) *cobra.Command {
 		kinds = append(kinds, string(fault))
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
-		flags.IntVar(&f.preemptions, "preemptions", 2, "how `often` a client that could go on waits for another one, at "+
-			"most (1 with three clients\nor servers of locks)")
-		flags.IntVar(&f.faults, "faults", 1, "`how` many faults happen, at most")
+		flags.IntVar(&f.preemptions, "preemptions", 2, "a client that could go on waits for another one at most `N` times\n"+
+			"(once with three clients or servers of locks)")
+		flags.IntVar(&f.faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
 			strings.Join(kinds, ", "))
-		flags.IntVar(&f.schedules, "schedules", 1_000_000, "after how `many` schedules a search stops")
+		flags.IntVar(&f.schedules, "schedules", 1_000_000, "a search stops after `N` schedules")
 	})
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.programs, "program", nil,

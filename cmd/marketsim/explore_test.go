@@ -76,6 +76,15 @@ func TestExploreUsage(t *testing.T) {
 	marketsim(t, "explore", "etcd").exits(t, 0).says(t, "not explored: ", "etcd")
 }
 
+// TestExploreBroken: a harm that breaks a promise is a violation.
+func TestExploreBroken(t *testing.T) {
+	one := verify.Explored{Scheme: "mine", Program: "one-item", Broken: "exclusive", Harm: verify.SoldTwice}
+	err := exploredBroken(&verify.Explorations{Searches: []verify.Explored{one}})
+	if code := exitCode(err); code != 3 || !strings.Contains(err.Error(), `mine promises "exclusive"`) {
+		t.Errorf("exit code %d: %v", code, err)
+	}
+}
+
 // TestExploreIsInterrupted: what was explored until then is told.
 func TestExploreIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

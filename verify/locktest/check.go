@@ -19,8 +19,8 @@ import (
 // beginning of all its keys. unlock may be called again, and may return anything where the lock was no longer held.
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
-// An Open makes a client of a lock of one's own. It connects by w.Dial, to which no address matters, and its locks
-// expire w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
+// An Open makes a client of a lock of one's own. It connects by w.Dial, whatever the address, and its locks expire
+// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
 // goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The
 // closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
