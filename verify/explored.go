@@ -12,7 +12,7 @@ import (
 
 // Assumed is what a search of schedules takes for granted, and a real network does not.
 const Assumed = "commands take no time; timers fire in order, also during a pause; pushes arrive at once; " +
-	"the server is miniredis"
+	"what is asked again is struck twice at most; the server is miniredis"
 
 // ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
 const ExploredSchema = 1

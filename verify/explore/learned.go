@@ -112,7 +112,8 @@ type asks struct {
 }
 
 // asksAgain reports whether a client is about to ask at a point where it has asked before, with the same to choose
-// from, the same requests that wait, and the same at its server, which expires at the same times.
+// from, the same requests that wait, and the same at its server, whenever that expires: of renewals, which would be
+// points without end, only the first two are struck.
 func (s *search) asksAgain(w *world, options []choice) bool {
 	r := w.next(options[0].n)
 	if options[0].what != deliver || r == nil || r.rest {
@@ -123,7 +124,7 @@ func (s *search) asksAgain(w *world, options []choice) bool {
 		return false
 	}
 	r.server.Do("TIME") // what has expired goes
-	point := fmt.Sprint(options, w.pending(), stockOf(r.server.redis))
+	point := fmt.Sprint(options, w.pending()) + r.server.redis.Dump()
 	if w.asks.points[point] {
 		return true
 	}
