@@ -128,19 +128,18 @@ func (r *Explorations) check() error {
 	return nil
 }
 
-// Replace puts searches in the place of those of the same schemes, and sorts all as schemes are named, the others last.
+// Replace keeps what is of these schemes, in their order, and of those that were explored again what was found then.
 func (r *Explorations) Replace(found []Explored, schemes []string) {
-	again := func(e Explored) bool {
-		return slices.ContainsFunc(found, func(f Explored) bool { return f.Scheme == e.Scheme })
-	}
-	r.Searches = append(slices.DeleteFunc(r.Searches, again), found...)
-	place := func(e Explored) int {
-		if i := slices.Index(schemes, e.Scheme); i >= 0 {
-			return i
+	var all []Explored
+	for _, scheme := range schemes {
+		others := func(e Explored) bool { return e.Scheme != scheme }
+		again := slices.DeleteFunc(slices.Clone(found), others)
+		if len(again) == 0 {
+			again = slices.DeleteFunc(slices.Clone(r.Searches), others)
 		}
-		return len(schemes)
+		all = append(all, again...)
 	}
-	slices.SortStableFunc(r.Searches, func(a, b Explored) int { return place(a) - place(b) })
+	r.Searches = all
 }
 
 // Brief is a diagram with one event for each request, without attempts that are repeated and without time that passes.

@@ -298,6 +298,11 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	if err != nil {
 		return usageError{fmt.Errorf("--add: %w", err)}
 	}
+	for _, name := range names {
+		if !slices.Contains(schemes, name) {
+			return usageError{fmt.Errorf("--add: %s is not in that table: explore it by itself", name)}
+		}
+	}
 	for _, name := range schemes {
 		is := func(e verify.Explored) bool { return e.Scheme == name }
 		if !slices.Contains(names, name) && !slices.ContainsFunc(res.Searches, is) {
@@ -316,9 +321,6 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	fmt.Fprintf(p.stderr, "%s\n", english.Plural(len(chosen), "scheme is explored", "schemes are explored"))
 	found, err := f.inProcesses(ctx, p, chosen)
 	res.Version = version()
-	res.Searches = slices.DeleteFunc(res.Searches, func(e verify.Explored) bool {
-		return !slices.Contains(schemes, e.Scheme)
-	})
 	res.Replace(found, schemes)
 	return errors.Join(err, f.out.save(res))
 }

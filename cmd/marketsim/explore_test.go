@@ -70,6 +70,7 @@ func TestExploreUsage(t *testing.T) {
 		{"--replay x3/watch/one-item/d1", "no token of a schedule in version"},
 		{"watch --format csv", "unknown format \"csv\""},
 		{"watch --add a --out b", "were all set"},
+		{"coarse:set-px --add " + t.TempDir(), "is not in that table"},
 	} {
 		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}

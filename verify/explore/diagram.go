@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/wire"
@@ -20,7 +21,7 @@ func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
 		text += fmt.Sprintf("%s: harm with %s and %s\n\n%s\nIts token: %s\n\n",
-			of, several(f.Preemptions, "preemption"), several(f.Faults, "fault"), f.Diagram, f.Token)
+			of, english.Plural(f.Preemptions, "preemption", ""), english.Plural(f.Faults, "fault", ""), f.Diagram, f.Token)
 	}
 	return text + of + ": " + r.Bound()
 }
@@ -46,16 +47,8 @@ func (r *Report) Bound() string {
 	late := 2 * max(r.Program.Lease, r.Program.Reply)
 	return fmt.Sprintf("%s %s, within %s and %s%s%s; "+
 		"a late request comes within %s after its client has given up; %s%s",
-		found, several(r.Schedules, "schedule"), several(r.Preemptions, "preemption"), several(r.Faults, "fault"), of, lost,
-		late, verify.Assumed, stopped)
-}
-
-// several is a number of things.
-func several(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+		found, english.Plural(r.Schedules, "schedule", ""), english.Plural(r.Preemptions, "preemption", ""),
+		english.Plural(r.Faults, "fault", ""), of, lost, late, verify.Assumed, stopped)
 }
 
 // A noted event is one of a diagram to be: of a request it has the commands and the reply until the diagram is made.

@@ -14,44 +14,91 @@ import (
 // in the goroutine that asks it, which is the search's.
 type parked struct {
 	*request
-	command []string
+	command []string // that is tried: without what makes it wait, where it can be left out
 	keys    []string
+	after   []string  // of streams: the entries that the client has; nil: the keys are no streams
 	until   time.Time // zero: for good
 }
 
-// blocksFor is how the keys for which a command waits are found among its arguments; nil: it is not known to wait, or
-// cannot be parked.
-func blocksFor(command string) func(args []string) []string {
-	switch strings.ToUpper(command) {
-	case "BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX":
-		return func(args []string) []string { return args[:max(0, len(args)-1)] }
-	case "BLMOVE", "BRPOPLPUSH":
-		return func(args []string) []string { return args[:min(1, len(args))] }
+// parkable are the commands that may wait and are parked.
+var parkable = []string{"BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX", "BLMOVE", "BRPOPLPUSH", "XREAD"}
+
+// waits reads a command that may wait, with for how long; false: it does not, or it is not known how.
+func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits bool) {
+	args, unit := command[1:], time.Second
+	if len(args) < 2 {
+		return nil, 0, false
 	}
-	return nil
+	p, text := &parked{command: command}, args[len(args)-1]
+	switch strings.ToUpper(command[0]) {
+	case "BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX":
+		p.keys = args[:len(args)-1]
+	case "BLMOVE", "BRPOPLPUSH":
+		p.keys = args[:1]
+	case "XREAD":
+		text, unit = s.reads(p, args), time.Millisecond
+	default:
+		return nil, 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
+}
+
+// reads notes of which streams an XREAD waits for what comes after which entry, and returns for how many milliseconds:
+// an empty text where it does not wait.
+func (s *Server) reads(p *parked, args []string) (limit string) {
+	is := func(word string) int {
+		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
+	}
+	block, streams := is("BLOCK"), 1+is("STREAMS")
+	if block < 0 || streams < block+2 {
+		return ""
+	}
+	keys := (len(args) - streams) / 2
+	p.keys, p.after = args[streams:streams+keys], slices.Clone(args[streams+keys:])
+	for i, id := range p.after[:keys] {
+		if id == "$" {
+			p.after[i] = s.last(p.keys[i])
+		}
+	}
+	p.command = slices.Concat([]string{"xread"}, args[:block], args[block+2:streams], p.keys, p.after)
+	return args[block+1]
+}
+
+// last is the last entry of a stream.
+func (s *Server) last(key string) string {
+	entries, _ := s.redis.Stream(key) // none where there is no stream
+	if len(entries) == 0 {
+		return "0-0"
+	}
+	return entries[len(entries)-1].ID
+}
+
+// holds reports whether one of the keys holds something, or something new.
+func (p *parked) holds(s *Server) bool {
+	for i, key := range p.keys {
+		if p.after == nil && s.redis.Exists(key) || p.after != nil && s.last(key) != p.after[i] && s.redis.Exists(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // parks reports whether a command has to wait, and lets it: not inside a transaction, and not where a key holds
 // something.
 func (s *Server) parks(r *request, command []string) bool {
-	find := blocksFor(command[0])
-	if find == nil || r.queues || len(command) < 3 {
-		return false
-	}
-	keys := find(command[1:])
-	seconds, err := strconv.ParseFloat(command[len(command)-1], 64)
-	if err != nil || seconds < 0 || s.holds(keys) {
+	p, limit, waits := s.waits(command)
+	if !waits || r.queues || p.holds(s) {
 		return false // it is answered at once
 	}
-	for _, key := range keys {
+	p.request = r
+	for _, key := range p.keys {
 		s.world.uses.add(s.named(key), true)
 	}
 	if r.Broken() {
 		return true // a server gives up what waits for a client that has gone
 	}
-	p := &parked{request: r, command: command, keys: keys}
-	if seconds > 0 {
-		limit := time.Duration(seconds * float64(time.Second))
+	if limit > 0 {
 		p.until = time.Now().Add(limit)
 		if r.client == nobody { // for whom the world does not look
 			time.AfterFunc(limit, s.expire)
@@ -63,9 +110,6 @@ func (s *Server) parks(r *request, command []string) bool {
 	return true
 }
 
-// holds reports whether one of some keys holds something.
-func (s *Server) holds(keys []string) bool { return slices.ContainsFunc(keys, s.redis.Exists) }
-
 // unpark answers those who have waited for what is there now, the first first.
 func (s *Server) unpark() {
 	s.parking.Lock()
@@ -73,7 +117,7 @@ func (s *Server) unpark() {
 	for again := true; again; {
 		again = false
 		s.parked = slices.DeleteFunc(s.parked, func(p *parked) bool {
-			if again || !p.Broken() && !s.holds(p.keys) {
+			if again || !p.Broken() && !p.holds(s) {
 				return false
 			}
 			again = true

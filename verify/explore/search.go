@@ -56,7 +56,8 @@ type search struct {
 	remembered embedded.Scripts
 	again      func(*world, *request) // is told what is asked again, and not chosen; nil: nobody is
 	progress   atomic.Int64
-	silence    time.Duration // how long the search may stand still in real time
+	running    atomic.Pointer[world] // the schedule that is run
+	silence    time.Duration         // how long the search may stand still in real time
 }
 
 // A node is a point of the schedule that is run: what could be chosen, and what is.
@@ -135,8 +136,9 @@ func (s *search) guarded(run func() error) error {
 		}
 	}
 	s.progress.Store(math.MinInt64)
-	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, "+
-		"or has connected by itself and not by Session.Dial, so that nothing can be concluded", s.silence)
+	return fmt.Errorf("nothing has happened for %s of real time: a client computes without end, or has connected by "+
+		"itself and not by the dialer that it is given, so that nothing can be concluded: %s",
+		s.silence, s.running.Load().left())
 }
 
 // run raises the bounds until a harm is found, or the last ones are reached.

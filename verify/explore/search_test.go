@@ -260,15 +260,15 @@ func TestNothingIsConcluded(t *testing.T) {
 				_, err = conn.Read(make([]byte, 1))
 			}
 			return err.Error()
-		}), Bounds{}, "connected by itself"},
+		}), Bounds{}, "net.(*conn).Read"},
 		"waits in the server": {one(func(ctx context.Context, s *Session) string {
 			conn, err := s.Dial(ctx)
 			if err != nil {
 				return err.Error()
 			}
 			defer conn.Close()
-			return conn.XRead(ctx, &redis.XReadArgs{Streams: []string{"queue", "$"}, Block: time.Second}).Err().Error()
-		}), Bounds{}, "XREAD, or waits in it"},
+			return conn.BLMPop(ctx, time.Second, "left", 1, "queue").Err().Error()
+		}), Bounds{}, "BLMPOP, or waits in it"},
 		"unknown command": {one(func(ctx context.Context, s *Session) string {
 			conn, err := s.Dial(ctx)
 			if err != nil {
@@ -329,6 +329,32 @@ func TestWaitsInTheServer(t *testing.T) {
 		}}
 	}}
 	r, err := searched(t, p, Bounds{})
+	if err != nil || len(r.Found) > 0 {
+		t.Error(err, r)
+	}
+	p.Begin = func(*Server) *Trial {
+		told = nil
+		reads := client("reads", func(ctx context.Context, c *redis.Client) string {
+			next := &redis.XReadArgs{Streams: []string{"stream", "$"}, Block: time.Second}
+			found, err := c.XRead(ctx, next).Result()
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(found[0].Messages[0].Values, c.XRead(ctx, next).Err())
+		})
+		adds := client("adds", func(ctx context.Context, c *redis.Client) string {
+			time.Sleep(500 * time.Millisecond)
+			return fmt.Sprint(c.XAdd(ctx, &redis.XAddArgs{Stream: "stream", Values: []string{"is", "free"}}).Err())
+		})
+		return &Trial{Clients: []Client{reads, adds}, Judge: func(s *Server) []verify.Violation {
+			const want = "adds: <nil>, reads: map[is:free]redis: nil"
+			if all := strings.Join(told, ", "); all != want {
+				return []verify.Violation{{Harm: verify.Unexplained, Text: all}}
+			}
+			return nil
+		}}
+	}
+	r, err = searched(t, p, Bounds{})
 	if err != nil || len(r.Found) > 0 {
 		t.Error(err, r)
 	}

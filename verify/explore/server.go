@@ -150,7 +150,7 @@ func (w *world) disconnect(server *Server, id string) int {
 
 // note tells the keys of a command as it is executed: also one inside a script, and one that MULTI queues.
 func (s *Server) note(cmd string, args []string) {
-	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && blocksFor(cmd) == nil {
+	if !s.redis.Server().IsRegisteredCommand(cmd) || wire.Blocks(cmd) && !slices.Contains(parkable, strings.ToUpper(cmd)) {
 		s.world.lacks = cmd
 	}
 	keys, known := wire.Keys(cmd, args)

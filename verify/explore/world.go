@@ -78,6 +78,7 @@ func newWorld(s *search) *world {
 		w.servers = append(w.servers, newServer(w, redis, n))
 	}
 	w.trial = w.program.Begin(w.servers[0])
+	s.running.Store(w)
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
 		w.clients = append(w.clients, &client{cancel: cancel})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +26,13 @@ type Lock func(ctx context.Context, name string) (unlock func(ctx context.Contex
 // closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
-// Check is a first answer about a lock of one's own. It needs no server, because it starts one: a private redis-server
-// where one is installed, else miniredis. It checks that the lock is exclusive, that only its holder releases it, and
-// that it outlives a holder that crashed. It finds out how short a lease the lock can have, and whether it renews one,
-// and logs both. [Run] checks more, and wants more.
+// Check is a first answer about a lock of one's own. It needs no server, because it starts one for each address that
+// clients dial: a private redis-server where one is installed, else miniredis. It checks that the lock is exclusive,
+// that only its holder releases it, and that it outlives a holder that crashed. It finds out how short a lease the lock
+// can have, and whether it renews one, and logs both. [Run] checks more, and wants more.
 func Check(t *testing.T, open Open) Report {
 	t.Helper()
-	factory := open.factory(suite.Server(t).Target)
+	factory := open.factory(serversOf(t))
 	factory.learn(t)
 	return Run(t, factory)
 }
@@ -62,7 +63,8 @@ func (factory *Factory) learn(t *testing.T) {
 	t.Fatalf("a free lock cannot be taken: %v", err)
 }
 
-// renews sets Renewing if another client does not get in for two leases. The error says that the lock cannot be taken.
+// renews sets Renewing if another client does not get in after two leases: it comes then, because its second try may be
+// as late as it likes. The error says that the lock cannot be taken.
 func (factory *Factory) renews(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -73,7 +75,8 @@ func (factory *Factory) renews(t *testing.T) error {
 	if err != nil {
 		return err
 	}
-	next, err := other.within(t.Context(), 2*factory.TTL, name, lock.ErrHeld)
+	time.Sleep(2 * factory.TTL)
+	next, err := other.within(t.Context(), factory.TTL, name, lock.ErrHeld)
 	factory.Renewing = err != nil
 	if err == nil {
 		_ = next.Release(t.Context())
@@ -82,11 +85,27 @@ func (factory *Factory) renews(t *testing.T) error {
 	return nil
 }
 
-func (open Open) factory(server backend.Target) Factory {
+// serversOf starts a server for each address that it is asked for.
+func serversOf(t testing.TB) func(addr string) backend.Target {
+	var mu sync.Mutex
+	started := map[string]backend.Target{}
+	return func(addr string) backend.Target {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, is := started[addr]; !is {
+			started[addr] = suite.Server(t).Target
+		}
+		return started[addr]
+	}
+}
+
+func (open Open) factory(at func(addr string) backend.Target) Factory {
 	return Factory{
 		plain: true, Patience: plainPatience, Parallel: true,
 		Open: func(t testing.TB, w Worker) lock.Locker {
-			w.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.proxies.Connect(ctx, server) }
+			w.dial = func(ctx context.Context, _, addr string) (net.Conn, error) {
+				return w.proxies.Connect(ctx, at(addr))
+			}
 			life, end := context.WithCancel(context.WithoutCancel(t.Context()))
 			l, closer, err := open(life, w)
 			t.Cleanup(func() {

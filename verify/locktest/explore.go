@@ -106,13 +106,14 @@ func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Repor
 		Name: w.program, Subject: t.Name(), Masters: true, Pools: true, Observed: true,
 		Begin: func(*explore.Server) *explore.Trial {
 			run := &exploring{
-				open: open, work: w, began: time.Now(),
+				open: open, work: w, began: time.Now(), longest: lease,
 				inside: map[string]*stay{}, taking: map[string]*explore.Session{},
 			}
 			alice, bob := Worker{Name: "Alice", TTL: lease}, Worker{Name: "Bob", Number: 1, TTL: lease}
 			clients := []explore.Client{run.locks(alice, 2), run.locks(bob, 1)}
 			if w.shared {
-				alice.Shared, bob.Shared, bob.TTL = true, true, 2*lease
+				run.longest = 2 * lease
+				alice.Shared, bob.Shared, bob.TTL = true, true, run.longest
 				writer := Worker{Name: "Writer", Number: 2, TTL: lease}
 				clients = []explore.Client{run.locks(alice, 1), run.locks(bob, 1), run.locks(writer, 1)}
 			}
@@ -126,6 +127,8 @@ type exploring struct {
 	open  Open
 	work  work
 	began time.Time
+	// longest is how long the longest lease of the clients is.
+	longest time.Duration
 
 	mu       sync.Mutex
 	inside   map[string]*stay
@@ -266,7 +269,7 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 			began = since
 		}
 	}
-	limit := 2*e.longest() + gap
+	limit := 2*e.longest + gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
 	}
@@ -274,14 +277,6 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 		e.found = append(e.found, verify.Violation{Harm: verify.LockedOut, Text: fmt.Sprintf(
 			"%s has waited for %s, while nobody was inside and nothing happened", name, long.Round(time.Millisecond))})
 	}
-}
-
-// longest is how long the longest lease of the clients is.
-func (e *exploring) longest() time.Duration {
-	if e.work.shared {
-		return 2 * lease
-	}
-	return lease
 }
 
 // enter notes that a client is inside, and who alive is there, too.
@@ -338,7 +333,7 @@ func (e *exploring) unlock(
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	ctx, cancel := context.WithTimeout(life, 2*e.longest())
+	ctx, cancel := context.WithTimeout(life, 2*e.longest)
 	defer cancel()
 	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}
 	lock, closer, err := e.open(life, fresh)

@@ -96,9 +96,9 @@ func (w Worker) Through(t testing.TB, addr string) string {
 	return through
 }
 
-// Dial connects the worker to the server at addr as Through says. Under [Check] it connects to the package's server,
-// whatever the address, and has said the password; under [Explore] each address is a server of its own, so that a lock
-// may have several masters. It is what client libraries take as a dialer.
+// Dial connects the worker to the server at addr as Through says. Under [Check] and [Explore] each address is a server
+// of the package's, so that a lock may have several masters, and who dials need not log in. It is what client libraries
+// take as a dialer.
 func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.dial != nil {
 		return w.dial(ctx, network, addr)
