@@ -63,8 +63,8 @@ func (factory *Factory) learn(t *testing.T) {
 	t.Fatalf("a free lock cannot be taken: %v", err)
 }
 
-// renews sets Renewing if another client does not get in after two leases: it comes then, because its second try may be
-// as late as it likes. The error says that the lock cannot be taken.
+// renews sets Renewing if another client does not get in after two leases, and within as long again: it comes then,
+// because its second try may be late. The error says that the lock cannot be taken.
 func (factory *Factory) renews(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -76,7 +76,7 @@ func (factory *Factory) renews(t *testing.T) error {
 		return err
 	}
 	time.Sleep(2 * factory.TTL)
-	next, err := other.within(t.Context(), factory.TTL, name, lock.ErrHeld)
+	next, err := other.within(t.Context(), max(2*factory.TTL, time.Second), name, lock.ErrHeld)
 	factory.Renewing = err != nil
 	if err == nil {
 		_ = next.Release(t.Context())

@@ -67,12 +67,3 @@ func TestExploreMasters(t *testing.T) {
 	}
 	t.Log(r.Bound())
 }
-
-// Check starts a server for each master.
-func TestCheckMasters(t *testing.T) {
-	for _, promise := range Check(t, overMasters) {
-		if promise.State == Broken {
-			t.Errorf("%s is broken", promise.Promise)
-		}
-	}
-}
