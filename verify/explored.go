@@ -48,6 +48,11 @@ type Explored struct {
 	Diagram *Diagram `json:"diagram,omitempty"`
 }
 
+// Concludes reports whether the search found harm, or came to the end of bounds within which it could have.
+func (e Explored) Concludes() bool {
+	return e.Harm != "" || e.Why == "" && e.Preemptions > 0 && e.Stopped == ""
+}
+
 // Found is what was found, in a cell of a table.
 func (e Explored) Found() string {
 	switch {

@@ -21,7 +21,7 @@ func Explored(r *verify.Explorations) *Doc {
 	for _, e := range r.Searches {
 		harm := e.Harm != ""
 		harmed[e.Scheme] = harmed[e.Scheme] || harm
-		if e.Why == "" {
+		if e.Concludes() {
 			searched++
 		}
 		if harm {
@@ -40,6 +40,8 @@ func Explored(r *verify.Explorations) *Doc {
 			e.Scheme, e.Broken, e.Program, e.Found()))
 	}
 	switch {
+	case searched == 0:
+		d.Findings = append(d.Findings, "Nothing can be concluded: no search came to its end.")
 	case harms == 0:
 		d.Findings = append(d.Findings, fmt.Sprintf("No harm was found in %s, within the bounds below.", searches(searched)))
 	case searched > 1:
@@ -47,7 +49,7 @@ func Explored(r *verify.Explorations) *Doc {
 	}
 	var safe []string
 	for _, e := range r.Searches {
-		if e.Why == "" && !harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
+		if e.Concludes() && !harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
 			safe = append(safe, e.Scheme)
 		}
 	}

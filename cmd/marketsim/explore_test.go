@@ -74,7 +74,10 @@ func TestExploreUsage(t *testing.T) {
 	} {
 		marketsim(t, append([]string{"explore"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}
-	marketsim(t, "explore", "etcd").exits(t, 0).says(t, "not explored: ", "etcd")
+	marketsim(t, "explore", "etcd").exits(t, 0).says(t,
+		"not explored: ", "Nothing can be concluded").silent(t, "No harm")
+	marketsim(t, "explore", "watch", "--preemptions", "0", "--program", "one-item").exits(t, 0).says(t,
+		"not searched", "Nothing can be concluded").silent(t, "No harm")
 }
 
 // TestExploreBroken: a harm that breaks a promise is a violation.
@@ -90,7 +93,7 @@ func TestExploreBroken(t *testing.T) {
 func TestExploreIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	marketsimUntil(ctx, "explore", "watch").exits(t, 130).says(t, "stopped by an interruption")
+	marketsimUntil(ctx, "explore", "watch").exits(t, 130).says(t, "stopped by an interruption", "Nothing can be concluded").silent(t, "No harm")
 }
 
 // TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a

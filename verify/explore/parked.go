@@ -51,7 +51,7 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
 	}
 	block, streams := is("BLOCK"), 1+is("STREAMS")
-	if block < 0 || streams < block+2 {
+	if unbalanced := (len(args)-streams)%2 != 0; block < 0 || streams < block+2 || unbalanced {
 		return ""
 	}
 	keys := (len(args) - streams) / 2
