@@ -93,7 +93,8 @@ func TestExploreBroken(t *testing.T) {
 func TestExploreIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	marketsimUntil(ctx, "explore", "watch").exits(t, 130).says(t, "stopped by an interruption", "Nothing can be concluded").silent(t, "No harm")
+	marketsimUntil(ctx, "explore", "watch").exits(t, 130).says(t, "stopped by an interruption",
+		"Nothing can be concluded").silent(t, "No harm")
 }
 
 // TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a
