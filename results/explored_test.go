@@ -81,7 +81,7 @@ func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := explore.Replay(t.Context(), m.ProgramOf(spec), all[i].Token)
+	found, err := explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token)
 	if err != nil {
 		t.Fatal(err)
 	}

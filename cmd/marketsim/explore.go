@@ -210,7 +210,7 @@ func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (al
 		if err != nil {
 			return all, err
 		}
-		r, err := explore.Search(ctx, m.ProgramOf(spec), f.bounds(m))
+		r, err := explore.Search(ctx, m.Program(spec.String(), spec.OpenFor), f.bounds(m))
 		if err != nil {
 			return []verify.Explored{{Scheme: e.scheme.Name, Why: err.Error()}}, nil
 		}
@@ -275,7 +275,7 @@ func (f *exploreFlags) again(ctx context.Context, p *program) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--replay: %w", err)}
 	}
-	found, err := explore.Replay(ctx, m.ProgramOf(spec), f.replay)
+	found, err := explore.Replay(ctx, m.Program(spec.String(), spec.OpenFor), f.replay)
 	if err != nil {
 		return usageError{fmt.Errorf("--replay: %w", err)}
 	}

@@ -12,6 +12,11 @@ const tries = 3
 // number matches what may differ in a request that is sent again: a delay, a time, a number of somebody's choice.
 var number = regexp.MustCompile(`[0-9]+`)
 
+// sameButNumbers reports whether two requests differ in such numbers at most.
+func sameButNumbers(a, b string) bool {
+	return a == b || number.ReplaceAllLiteralString(a, "0") == number.ReplaceAllLiteralString(b, "0")
+}
+
 // A chance counts at which points of a pass a choice was given up, because clients did something else there than
 // before: they draw delays that nobody can seed, go through maps, or have goroutines side by side.
 type chance struct {

@@ -41,7 +41,7 @@ func TestRealRedis(t *testing.T) {
 		if err != nil || drifts(name) { // its lock needs other servers, or time is the server's
 			continue
 		}
-		p := one.ProgramOf(spec)
+		p := one.Program(spec.String(), spec.OpenFor)
 		all, err := explore.Played(t, p, schedules,
 			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
 		if err == nil {
@@ -106,6 +106,6 @@ func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.Pla
 	if err != nil {
 		return nil, err
 	}
-	p := markets[i].ProgramOf(spec)
+	p := markets[i].Program(spec.String(), spec.OpenFor)
 	return explore.Played(t, p, schedules, explore.Late)
 }

@@ -52,8 +52,6 @@ type Program struct {
 	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
 	// by default.
 	Resends bool
-	// Pools says that the clients are of any library, and may wait for a connection of their pool.
-	Pools bool
 	// Observed says that Session.Seen is asked for: what each request has changed at the servers of the locks is noted.
 	Observed bool
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.

@@ -19,7 +19,7 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.ProgramOf(spec), m
+	return m.Program(spec.String(), spec.OpenFor), m
 }
 
 // wants are what a search finds of a spec in a program: the fewest preemptions and faults; -1: nothing.

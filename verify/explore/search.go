@@ -58,13 +58,14 @@ type search struct {
 	progress   atomic.Int64
 	running    atomic.Pointer[world] // the schedule that is run
 	silence    time.Duration         // how long the search may stand still in real time
+	pools      pools
 }
 
 // A node is a point of the schedule that is run: what could be chosen, and what is.
 type node struct {
 	options []choice
 	at      int
-	pending []string // what each client wants to send, whatever numbers are in it
+	pending []string // what each client wants to send
 	lost    bool     // one of its choices was given up
 }
 
@@ -111,6 +112,7 @@ func (s *search) guarded(run func() error) error {
 	backend.QuietLogs() // the search breaks connections all the time
 	defer withoutChance()()
 	defer withoutNames()()
+	defer s.pools.watch()()
 	defer debug.SetGCPercent(debug.SetGCPercent(1600))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines of one bubble hand over to each other
 	done := make(chan error, 1)
@@ -276,9 +278,6 @@ func (s *search) backtrack() bool {
 // same, whenever it came; from one that is not the schedule goes on with the first choices.
 func (s *search) choose(w *world, options []choice) (choice, error) {
 	depth, pending := len(w.steps), w.pending()
-	for i, line := range pending {
-		pending[i] = number.ReplaceAllLiteralString(line, "0")
-	}
 	if s.chance.differs != "" {
 		return options[0], nil
 	}
@@ -287,7 +286,7 @@ func (s *search) choose(w *world, options []choice) (choice, error) {
 		s.chance.met(depth)
 	}
 	n := &s.path[depth]
-	if !slices.Equal(n.options, options) || !slices.Equal(n.pending, pending) {
+	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {
 		s.chance.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
 			depth+1, n.pending, n.options, pending, options)
 		return options[0], nil
@@ -310,9 +309,8 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 			s.redis = append(s.redis, embedded.Memory(s.scripts...))
 		}
 	}
-	if s.Program.Pools {
-		// A client of go-redis that waits for its turn at a pool leaves a timer of its bubble in a sync.Pool, which would
-		// end the process in the next one. The second collection empties it; two take as long as a schedule.
+	if s.pools.waited() {
+		// A timer of that wait's bubble would end the process in the next one. The second collection empties a sync.Pool.
 		runtime.GC()
 		runtime.GC()
 	}

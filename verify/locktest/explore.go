@@ -103,7 +103,7 @@ func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*e
 // searched goes through the schedules of one program.
 func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
 	return explore.Search(t.Context(), explore.Program{
-		Name: w.program, Subject: t.Name(), Masters: true, Pools: true, Observed: true,
+		Name: w.program, Subject: t.Name(), Masters: true, Observed: true,
 		Begin: func(*explore.Server) *explore.Trial {
 			run := &exploring{
 				open: open, work: w, began: time.Now(), longest: lease,

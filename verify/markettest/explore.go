@@ -128,7 +128,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 	judged := map[string][]verify.Violation{}
 	return explore.Program{
 		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
-		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends, Pools: true,
+		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
 		Begin: func(s *explore.Server) *explore.Trial {
 			m.seed(s, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}

@@ -78,10 +78,3 @@ func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
 	}
 	return ""
 }
-
-// ProgramOf makes the program of a spec that Spec has parsed. Its clients are marketsim's own, and have no pools.
-func (m Market) ProgramOf(spec strategies.Spec) explore.Program {
-	p := m.Program(spec.String(), spec.OpenFor)
-	p.Pools = false
-	return p
-}

@@ -3,7 +3,6 @@ package embedded
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -112,12 +111,15 @@ func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string,
 	if s.next == nil || len(s.next) > mostSteps {
 		s.next = map[string]step{}
 	}
-	s.at, s.replies, s.called = fmt.Sprintf("%t %q", p.Resp3, command), nil, 0
+	s.at, s.replies, s.called = strconv.FormatBool(p.Resp3), nil, 0
+	for _, arg := range command {
+		s.at += " " + strconv.Itoa(len(arg)) + ":" + arg
+	}
 	next, known := s.next[s.at]
 	for ; known && next.calls != nil; next, known = s.next[s.at] {
 		reply := execute(srv, p.Ctx, false, next.calls)
 		s.replies = append(s.replies, reply)
-		s.at += strconv.Quote(reply)
+		s.at += reply
 	}
 	if !known { // Lua runs it from its beginning, and is given the replies so far
 		s.caller = p
@@ -175,7 +177,7 @@ func (s *Scripts) reply(srv *server.Server, p *server.Peer, command []string) st
 		s.at = ""
 	default:
 		s.next[s.at] = step{calls: command}
-		s.at += strconv.Quote(reply)
+		s.at += reply
 	}
 	return reply
 }
