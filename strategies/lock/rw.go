@@ -48,8 +48,9 @@ func rwNaive() Kind {
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another reader when
 // it releases, and a writer enters while that other one reads (scenario reader-late). Each reader who comes puts the
-// expiry off, so the count of a crashed reader stays for as long as others keep coming. Writers wait until there is a
-// moment without readers, which may never come. Its two keys must lie in one slot on Redis Cluster.
+// expiry off, so the count of a crashed reader stays for as long as others keep coming; one whose lease is shorter ends
+// that of the others with its own. Writers wait until there is a moment without readers, which may never come. Its two
+// keys must lie in one slot on Redis Cluster.
 //
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {

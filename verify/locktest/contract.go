@@ -328,3 +328,15 @@ func renewalOfALostLockFails(f *fixture) {
 	}
 	f.release(next)
 }
+
+// renewalOfAnEndedLeaseFails renews a lease that has ended when nobody has the lock any more: another has had it.
+func renewalOfAnEndedLeaseFails(f *fixture) {
+	lease := f.acquire(f.brief())
+	if lease.Renew == nil {
+		f.Needless("its leases cannot be renewed")
+	}
+	f.release(f.takeAway())
+	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
+		f.Errorf("renewing a lease that has ended, and nobody has the lock: %v, want ErrLost", err)
+	}
+}

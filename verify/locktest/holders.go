@@ -130,6 +130,24 @@ func readersShareWritersDoNot(f *fixture) {
 	f.gets(reader, "a reader after the writer's release")
 }
 
+// leaseOfAReaderIsItsOwn has two readers, of whom the one with the short lease comes last, and never leaves. The lock
+// is held until the other leaves, and not any longer.
+func leaseOfAReaderIsItsOwn(f *fixture) {
+	if !f.promises.Shared {
+		f.Needless("it has no readers")
+	}
+	if f.factory.Renewing {
+		f.Needless("its leases renew themselves")
+	}
+	long, _ := f.read(f.worker()), f.read(f.brief())
+	writer := f.worker()
+	for end := time.Now().Add(3 * f.factory.TTL); time.Now().Before(end); time.Sleep(f.factory.TTL / 16) {
+		f.held(writer, "while a reader with a long lease holds it, and the lease of one who came later ends")
+	}
+	f.release(long)
+	f.free(writer, "when one reader has left, and the lease of the other has ended")
+}
+
 // handovers is how often readers hand the lock to each other, within a second, before the writer counts as starved.
 const handovers = 100
 

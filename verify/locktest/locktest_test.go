@@ -219,6 +219,8 @@ const (
 	repeatsFences      fault = "repeats a fence"
 	renewsNothing      fault = "renews nothing"
 	renewsAnyones      fault = "renews anyone's lock"
+	renewsTheEnded     fault = "renews a lease that has ended"
+	readersShareLease  fault = "has the last reader say when all leases end"
 	readersExclude     fault = "lets one reader in"
 	writesAmongReaders fault = "lets a writer in among readers"
 	starvesWriters     fault = "lets readers pass a waiting writer"
@@ -230,8 +232,8 @@ var found = map[fault]struct{ by, too []string }{
 	letsAllIn: {
 		by: []string{"try takes", "workers exclude", "renewal keeps", "waiter gets", "names"},
 		too: []string{
-			"acquisition ends", "cancellation", "deadline", "holder enters", "reader frees", "readers share",
-			"release of a lost", "second release", "waiting writer", "works while",
+			"acquisition ends", "cancellation", "deadline", "holder enters", "lease of a reader", "reader frees",
+			"readers share", "release of a lost", "second release", "waiting writer", "works while",
 		},
 	},
 	oneForAllNames: {by: []string{"names"}},
@@ -255,22 +257,30 @@ var found = map[fault]struct{ by, too []string }{
 		by:  []string{"second release", "release of a lost", "reader frees"},
 		too: []string{"holder enters", "lost lease", "readers share"},
 	},
-	freesAReader:       {by: []string{"reader frees"}},
-	neverExpires:       {by: []string{"crashed holder", "lease that nobody"}, too: []string{"fences", "wrong clocks"}},
-	deadStayInLine:     {by: []string{"crashed waiter"}},
-	trustsClocks:       {by: []string{"wrong clocks"}},
-	needsAllNodes:      {by: []string{"works while"}},
-	noticesNothing:     {by: []string{"lost lease"}},
-	givesNoCause:       {by: []string{"lost lease"}},
-	shutsHolderOut:     {by: []string{"holder enters"}},
-	forgetsEntries:     {by: []string{"holder enters"}, too: []string{"reader frees", "readers share"}},
-	lastFirst:          {by: []string{"waiters get"}, too: []string{"waiting writer"}},
-	repeatsFences:      {by: []string{"fences"}},
-	renewsNothing:      {by: []string{"renewal keeps"}},
-	renewsAnyones:      {by: []string{"renewal of a lost"}},
-	readersExclude:     {by: []string{"readers share"}, too: []string{"reader frees"}},
-	writesAmongReaders: {by: []string{"readers share"}, too: []string{"reader frees", "waiting writer"}},
-	starvesWriters:     {by: []string{"waiting writer"}},
+	freesAReader: {by: []string{"reader frees"}},
+	neverExpires: {
+		by:  []string{"crashed holder", "lease that nobody"},
+		too: []string{"fences", "lease of a reader", "wrong clocks"},
+	},
+	deadStayInLine:    {by: []string{"crashed waiter"}},
+	trustsClocks:      {by: []string{"wrong clocks"}},
+	needsAllNodes:     {by: []string{"works while"}},
+	noticesNothing:    {by: []string{"lost lease"}},
+	givesNoCause:      {by: []string{"lost lease"}},
+	shutsHolderOut:    {by: []string{"holder enters"}},
+	forgetsEntries:    {by: []string{"holder enters"}, too: []string{"reader frees", "readers share"}},
+	lastFirst:         {by: []string{"waiters get"}, too: []string{"waiting writer"}},
+	repeatsFences:     {by: []string{"fences"}},
+	renewsNothing:     {by: []string{"renewal keeps"}},
+	renewsAnyones:     {by: []string{"renewal of a lost", "renewal of a lease"}},
+	renewsTheEnded:    {by: []string{"renewal of a lease"}},
+	readersShareLease: {by: []string{"lease of a reader"}},
+	readersExclude:    {by: []string{"readers share"}, too: []string{"lease of a reader", "reader frees"}},
+	writesAmongReaders: {
+		by:  []string{"readers share"},
+		too: []string{"lease of a reader", "reader frees", "waiting writer"},
+	},
+	starvesWriters: {by: []string{"waiting writer"}},
 }
 
 func TestFaultsAreFound(t *testing.T) {

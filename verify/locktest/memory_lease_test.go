@@ -61,8 +61,8 @@ func (l *memoryLease) Renew(context.Context) error {
 	m := l.locker.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !slices.Contains(m.room(l.name).holders, l) {
-		if m.fault == renewsAnyones {
+	if holders := m.room(l.name).holders; !slices.Contains(holders, l) {
+		if m.fault == renewsAnyones || m.fault == renewsTheEnded && len(holders) == 0 {
 			return nil
 		}
 		return lock.ErrLost

@@ -257,6 +257,11 @@ func (l *memoryLocker) take(name string, r *room) *lock.Lease {
 		r.fence++
 	}
 	lease := &memoryLease{locker: l, name: name, reading: l.reading, fence: r.fence, expires: l.now().Add(l.TTL)}
+	for _, other := range r.holders {
+		if l.m.fault == readersShareLease && l.reading {
+			other.expires = lease.expires
+		}
+	}
 	lease.ctx, lease.cancel = context.WithCancelCause(context.Background())
 	r.holders = append(r.holders, lease)
 	return &lock.Lease{Noticed: lease.ctx, Fence: lease.fence, Release: lease.Release, Renew: lease.Renew}
