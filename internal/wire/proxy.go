@@ -56,8 +56,8 @@ func Start(addr string) (*Proxy, error) {
 
 // StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS. It reads
 // what passes one command at a time, those of a pipeline or a transaction too. It does not understand connections that
-// use MONITOR, CLIENT REPLY or replication, nor subscriptions in version 2 of the protocol. The errors are those of
-// [Start], and one for a server with TLS, which no proxy can read.
+// use MONITOR, CLIENT REPLY or replication. The errors are those of [Start], and one for a server with TLS, which no
+// proxy can read.
 func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
 		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)

@@ -26,6 +26,7 @@ type Trap struct {
 	open     context.Context // ends when what is held is let go
 	letGo    func()
 	ended    <-chan struct{} // set before reached is closed
+	values   []string        // of the reply; set before answered is closed
 }
 
 // what a trap does with what it catches.
@@ -68,12 +69,17 @@ func (p *Proxy) LoseCommand(m Match) *Trap { return p.set(m, loseCommand) }
 // Hold holds the command, and those after it on the same connection, before it reaches the server.
 func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 
-func (p *Proxy) set(m Match, does what) *Trap {
+func newTrap(p *Proxy, m Match, does what) *Trap {
 	t := &Trap{
 		proxy: p, does: does, command: m.Command, left: max(m.Nth, 1),
 		reached: make(chan struct{}), answered: make(chan struct{}),
 	}
 	t.open, t.letGo = context.WithCancel(context.Background())
+	return t
+}
+
+func (p *Proxy) set(m Match, does what) *Trap {
+	t := newTrap(p, m, does)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commands.traps = append(p.commands.traps, t)
@@ -116,6 +122,7 @@ type commands struct {
 	names        []string
 	dropMessages bool
 	dropped      int
+	gate         func(*Held) // nil: there is none
 }
 
 // meet notes a command and returns the traps that catch it, which are then no longer set.
@@ -146,6 +153,7 @@ type redis struct {
 	answers
 	commands, replies *bufio.Reader
 	last              bool // the reply to the last command is to be lost
+	gate              gated
 }
 
 // nextCommand reads a command, and holds it where a trap says so.
@@ -158,9 +166,16 @@ func (r *redis) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, err := r.gated(c)
+	if err != nil {
+		return nil, err
+	}
 	caught, err := r.trapped(c.name)
 	if err != nil {
 		return nil, err
+	}
+	if caught == nil {
+		caught = held
 	}
 	r.last = caught != nil && caught.does == loseReply
 	r.expect(c, caught)
@@ -201,6 +216,7 @@ func (r *redis) nextReply() ([]byte, error) {
 		}
 		trap, message := r.take(reply)
 		if trap != nil {
+			trap.values = reply.values
 			close(trap.answered)
 			if trap.does == loseReply {
 				trap.ended = r.whole.Done()

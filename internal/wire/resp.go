@@ -155,8 +155,10 @@ func length(line string) (int, error) {
 
 // answers knows which reply of a connection belongs to which command.
 type answers struct {
-	mu    sync.Mutex
-	queue []*awaited
+	mu         sync.Mutex
+	queue      []*awaited
+	resp3      bool // in which what is pushed is of a kind of its own
+	subscribed bool
 }
 
 // awaited is a command whose reply has not come.
@@ -171,7 +173,9 @@ func (a *answers) expect(c command, trap *Trap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := &awaited{name: c.name, replies: 1, trap: trap}
+	a.resp3 = a.resp3 || c.name == "hello" && len(c.args) > 0 && c.args[0] == "3"
 	if subscription(c.name) {
+		a.subscribed = true
 		w.replies = max(len(c.args), 1) // one for each channel
 	}
 	a.queue = append(a.queue, w)
@@ -182,11 +186,15 @@ func (a *answers) expect(c command, trap *Trap) {
 func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	push := r.kind == '>' && len(r.values) > 0
-	if push && strings.HasSuffix(r.values[0], "message") { // of a channel, a pattern or a shard's channel
+	first := ""
+	if r.kind == '>' || r.kind == '*' && a.subscribed && !a.resp3 {
+		first = strings.Join(r.values[:min(1, len(r.values))], "")
+	}
+	if strings.HasSuffix(first, "message") { // of a channel, a pattern or a shard's channel
 		return nil, true
 	}
-	if len(a.queue) == 0 || push && !(subscription(r.values[0]) && subscription(a.queue[0].name)) {
+	push := r.kind == '>' && first != "" || subscription(first)
+	if len(a.queue) == 0 || push && !(subscription(first) && subscription(a.queue[0].name)) {
 		return nil, false // of another kind of push, or a farewell
 	}
 	w := a.queue[0]

@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Held is a request that waits at a gate: what its client has sent at once, a pipeline too. It is let go by Open, and
+// answered when its last reply has come.
+type Held struct {
+	*Trap
+	Commands [][]string // with their names in lower case
+	conn     *conn
+}
+
+// Lose lets it go, and loses the reply together with the connection.
+func (h *Held) Lose() {
+	h.does = loseReply
+	h.Open()
+}
+
+// Drop ends its connection before anything of it reaches the server.
+func (h *Held) Drop() {
+	h.conn.proxy.mu.Lock()
+	h.conn.cut()
+	h.conn.proxy.mu.Unlock()
+}
+
+// Delay ends the connection for the client only: the request is on its way until Open.
+func (h *Held) Delay() { h.conn.client.Close() }
+
+// Reply is what the server has said last, as its values: when Answered is closed.
+func (h *Held) Reply() string { return strings.Join(h.values, " ") }
+
+// Gate holds every request of a proxy of Redis, and has arrived told of it in the goroutine of its connection; nil: all
+// pass again. What no other client can see passes: the start of a connection, what MULTI queues, and subscriptions.
+func (p *Proxy) Gate(arrived func(*Held)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commands.gate = arrived
+}
+
+// ungated are the commands that pass a gate.
+var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
+
+// A gated is what a gate knows of a connection.
+type gated struct {
+	queues bool  // between MULTI and EXEC
+	held   *Held // whose commands come
+	left   int   // how many of them
+}
+
+// gated holds a command where there is a gate, and returns the trap that waits for its reply: of a pipeline that of the
+// last one.
+func (r *redis) gated(c command) (*Trap, error) {
+	queued := r.gate.queues && c.name != "exec"
+	r.gate.queues = c.name == "multi" || queued && c.name != "discard"
+	if r.gate.left > 0 {
+		r.gate.left--
+		if r.gate.left > 0 {
+			return nil, nil
+		}
+		return r.gate.held.Trap, nil
+	}
+	r.proxy.mu.Lock()
+	arrived := r.proxy.commands.gate
+	r.proxy.mu.Unlock()
+	if arrived == nil || queued || slices.Contains(ungated, c.name) || subscription(c.name) {
+		return nil, nil
+	}
+	said, _ := r.commands.Peek(r.commands.Buffered())
+	rest, _ := Commands(string(said))
+	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
+	h.Commands = append([][]string{append([]string{c.name}, c.args...)}, rest...)
+	r.gate.held, r.gate.left = h, len(rest)
+	arrived(h)
+	select {
+	case <-h.open.Done():
+	case <-r.whole.Done():
+		return nil, errEnd
+	}
+	if len(rest) > 0 {
+		return nil, nil
+	}
+	return h.Trap, nil
+}
