@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,12 +18,11 @@ func sameButNumbers(a, b string) bool {
 	return a == b || number.ReplaceAllLiteralString(a, "0") == number.ReplaceAllLiteralString(b, "0")
 }
 
-// A chance counts at which points of a pass a choice was given up, because clients did something else there than
+// A chance counts at which points of schedules a choice was given up, because clients did something else there than
 // before: they draw delays that nobody can seed, go through maps, or have goroutines side by side.
 type chance struct {
 	points, lost []int  // at each depth
-	differs      string // how the schedule that is run differs from its path; empty: it does not
-	example      string // how one did that was given up
+	example      string // how a schedule differed from another one, at the last that was given up
 }
 
 // met counts a new point.
@@ -33,16 +33,30 @@ func (c *chance) met(depth int) {
 	c.points[depth]++
 }
 
-// lose gives up the last choice of a path. An error says that this happens so often that it is no chance.
-func (c *chance) lose(path []node) error {
-	depth := len(path) - 1
-	c.example = fmt.Sprintf("at step %d of %d: %s", depth+1, len(path), c.differs)
-	if last := &path[depth]; !last.lost {
+// add counts what another one has counted.
+func (c *chance) add(other chance) {
+	for depth, n := range other.points {
+		c.met(depth)
+		c.points[depth] += n - 1
+		c.lost[depth] += other.lost[depth]
+	}
+	c.example = cmp.Or(c.example, other.example)
+}
+
+// lose gives up a branch. An error says that this happens so often that it is no chance.
+func (w *walk) lose(b branch, differs string) error {
+	depth := len(b.nodes) - 1
+	c := &w.of(b.cost).chance
+	c.example = fmt.Sprintf("at step %d of %d: %s", depth+1, len(b.nodes), differs)
+	if last := &b.nodes[depth]; !last.lost {
 		last.lost = true
+		c.met(depth)
+		c.points[depth]--
 		c.lost[depth]++
 	}
-	if points, lost := c.sum(); lost > 100 && 2*lost > points {
-		return c.tooMany(lost, points)
+	sum := w.within(b.cost)
+	if points, lost := sum.chance.sum(); lost > 100 && 2*lost > points {
+		return sum.chance.tooMany(lost, points)
 	}
 	return nil
 }

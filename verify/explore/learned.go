@@ -46,9 +46,9 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on,
-// and reports whether one was that should not have been.
-func (l *learned) sum() (wrong bool) {
+// sum finds out which requests are delivered at once from now on, and reports whether these are others than before, and
+// whether one was that should not have been.
+func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
 	for is, used := range l.uses {
@@ -57,9 +57,9 @@ func (l *learned) sum() (wrong bool) {
 			alone = alone && (other.client == is.client || !used.conflict(theirs))
 		}
 		l.alone[is] = alone
-		wrong = wrong || before[is] && !alone
+		wrong, changed = wrong || before[is] && !alone, changed || before[is] != alone
 	}
-	return wrong
+	return wrong, changed
 }
 
 // conflict reports whether one of two requests writes what the other uses.

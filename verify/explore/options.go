@@ -15,7 +15,7 @@ func (s *search) options(w *world) []choice {
 	if len(options) > 0 { // somebody can go on
 		if !alone {
 			options = slices.Concat(options, w.wakes(1), w.arrivals())
-			if w.preemptions < s.Preemptions {
+			if w.preemptions < s.Bounds.Preemptions {
 				options = append(options, w.stayLate()...)
 			}
 		}
@@ -44,10 +44,10 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 			return s.with(w, nil, r, choice{what: deliver, n: i, aside: true}), true
 		}
 		preempts := goesOn && i != w.running
-		if !preempts || w.preemptions < s.Preemptions {
+		if !preempts || w.preemptions < s.Bounds.Preemptions {
 			options = s.with(w, options, r, choice{what: deliver, n: i, preempt: preempts})
 		}
-		if !preempts && w.preemptions < s.Preemptions {
+		if !preempts && w.preemptions < s.Bounds.Preemptions {
 			for at := range w.nexts(i)[1:] { // which is no other client, and counts as if it were
 				options = append(options, choice{what: deliver, n: i, at: 1 + at, preempt: true})
 			}
@@ -82,7 +82,7 @@ func (s *search) serverFaults(w *world) (options []choice) {
 // happens reports whether one more fault may happen, of a kind.
 func (s *search) happens(w *world, fault Fault) bool {
 	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c choice) bool { return c.what == fault })
-	return w.faults < s.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
+	return w.faults < s.Bounds.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
 // with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:

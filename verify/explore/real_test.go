@@ -59,7 +59,7 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 	}
 	s := newSearch(t.Context(), p, Bounds{Kinds: of, Unreduced: true})
 	err = s.guarded(func() error {
-		s.Preemptions, s.Faults = 3, 1
+		s.Bounds.Preemptions, s.Bounds.Faults = 3, 1
 		for len(all) < schedules {
 			one, harms, err := s.played(chosen)
 			if err != nil {
@@ -84,7 +84,7 @@ func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err 
 	}
 	s := newSearch(t.Context(), p, Bounds{Unreduced: true})
 	return one, s.guarded(func() (err error) {
-		s.Preemptions, s.Faults = len(steps), len(steps)
+		s.Bounds.Preemptions, s.Bounds.Faults = len(steps), len(steps)
 		one, _, err = s.played(follow(steps))
 		return err
 	})

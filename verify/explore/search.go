@@ -49,8 +49,11 @@ type search struct {
 	Report // so far
 	ctx    context.Context
 	learned
-	path       []node // of the schedule that is run
-	chance     chance
+	walk       *walk
+	branch     branch                 // that is played
+	path       []node                 // of it, so far
+	differs    string                 // how the schedule that is run differs from its path; empty: it does not
+	stale      bool                   // what is delivered at once is no longer what it was when the walk began
 	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
@@ -59,14 +62,6 @@ type search struct {
 	running    atomic.Pointer[world] // the schedule that is run
 	silence    time.Duration         // how long the search may stand still in real time
 	pools      pools
-}
-
-// A node is a point of the schedule that is run: what could be chosen, and what is.
-type node struct {
-	options []choice
-	at      int
-	pending []string // what each client wants to send
-	lost    bool     // one of its choices was given up
 }
 
 // Search goes through the schedules of a program until the context ends. What it finds is no failure: see Report. An
@@ -150,19 +145,17 @@ func (s *search) run() error {
 		return fmt.Errorf("of %d preemptions, %d faults and %d schedules none can be below 0",
 			b.Preemptions, b.Faults, b.Schedules)
 	}
+	s.walk = newWalk(b)
 	for faults := range b.Faults + 1 {
 		for preemptions := range b.Preemptions + 1 {
 			if b.Total > 0 && preemptions+faults > b.Total {
 				continue
 			}
-			s.Preemptions, s.Faults = preemptions, faults
-			for again := true; again; again = s.sum() && s.Stopped == "" {
-				err := s.pass()
-				if errors.Is(err, errChance) && len(s.Found) > 0 { // what was found was seen
-					s.Stopped = err.Error()
-				} else if err != nil {
-					return err
-				}
+			err := s.pass(cost{faults, preemptions})
+			if errors.Is(err, errChance) && len(s.Found) > 0 { // what was found was seen
+				s.Stopped = err.Error()
+			} else if err != nil {
+				return err
 			}
 			if s.Stopped != "" || len(s.Found) > 0 && !b.Exhaustive {
 				return nil
@@ -182,8 +175,7 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	s := newSearch(ctx, p, Bounds{Unreduced: true})
-	s.Preemptions, s.Faults = len(steps), len(steps)
+	s := newSearch(ctx, p, Bounds{Unreduced: true, Preemptions: len(steps), Faults: len(steps)})
 	err = s.guarded(func() error {
 		w, harms, err := s.schedule(follow(steps))
 		if err == nil && len(w.steps) < len(steps) {
@@ -210,10 +202,29 @@ func follow(steps []string) func(*world, []choice) (choice, error) {
 	}
 }
 
-// pass goes through all schedules within the bounds of this pass.
-func (s *search) pass() error {
-	s.Schedules, s.Harmful, s.path, s.chance = 0, 0, s.path[:0], chance{}
-	for more := true; more; more = s.backtrack() {
+// pass goes through the schedules up to those of some cost. Where what is delivered at once changes, all are played
+// again: after the last pass only if it was wrong.
+func (s *search) pass(level cost) error {
+	s.Preemptions, s.Faults = level.preemptions, level.faults
+	for wrong := true; wrong && s.Stopped == ""; {
+		if s.stale {
+			s.walk = newWalk(s.Bounds)
+		}
+		if err := s.play(level); err != nil {
+			return err
+		}
+		wrong, s.stale = s.sum()
+	}
+	return nil
+}
+
+// play plays the schedules that are left up to those of some cost.
+func (s *search) play(level cost) error {
+	for b, more := s.walk.next(level); more; b, more = s.walk.next(level) {
+		if err := s.comesThere(b); err != nil {
+			return err
+		}
+		s.Schedules = s.walk.schedules(level)
 		if s.Schedules == s.Bounds.Schedules {
 			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
 			break
@@ -222,33 +233,39 @@ func (s *search) pass() error {
 			s.Stopped = "an interruption"
 			break
 		}
-		if err := s.comesThere(); err != nil {
-			return err
-		}
 	}
-	s.Points, s.Lost = s.chance.sum()
-	return s.chance.enough()
+	sum := s.walk.within(level)
+	s.Schedules, s.Harmful = sum.schedules, sum.harmful
+	s.Points, s.Lost = sum.chance.sum()
+	return sum.chance.enough()
 }
 
-// comesThere runs the schedule of the path, up to three times if it does not come to the path's end: each is judged.
-func (s *search) comesThere() error {
+// comesThere plays a branch, up to three times if it does not come to the point where it leaves the other schedule:
+// each is judged.
+func (s *search) comesThere(b branch) error {
+	s.branch, s.path = b, slices.Clone(b.nodes)
+	if len(b.nodes) > 0 {
+		s.path[len(b.nodes)-1].at = b.last
+	}
+	tally := s.walk.of(b.cost)
 	for range tries {
-		s.chance.differs = ""
+		s.differs = ""
 		w, violations, err := s.schedule(s.choose)
 		if err != nil {
 			return err
 		}
 		s.found(w, violations)
-		if len(w.steps) < len(s.path) && s.chance.differs == "" {
-			s.chance.differs = "the clients ended before that"
+		if len(w.steps) < len(s.path) && s.differs == "" {
+			s.differs = "the clients ended before that"
 		}
-		if s.chance.differs == "" {
-			s.Schedules++
-			s.Harmful += min(1, len(violations))
+		if s.differs == "" {
+			tally.schedules++
+			tally.harmful += min(1, len(violations))
+			s.walk.played(b, s.path)
 			return nil
 		}
 	}
-	return s.chance.lose(s.path)
+	return s.walk.lose(b, s.differs)
 }
 
 // found keeps the first schedule to each harm.
@@ -263,31 +280,20 @@ func (s *search) found(w *world, violations []verify.Violation) {
 	}
 }
 
-// backtrack makes the next choice at the last point that has one left. It reports false where none is.
-func (s *search) backtrack() bool {
-	for ; len(s.path) > 0; s.path = s.path[:len(s.path)-1] {
-		if last := &s.path[len(s.path)-1]; last.at+1 < len(last.options) {
-			last.at++
-			return true
-		}
-	}
-	return false
-}
-
 // choose is the next choice: of the path, and then the first. Where the path has been before, the point must be the
 // same, whenever it came; from one that is not the schedule goes on with the first choices.
 func (s *search) choose(w *world, options []choice) (choice, error) {
 	depth, pending := len(w.steps), w.pending()
-	if s.chance.differs != "" {
+	if s.differs != "" {
 		return options[0], nil
 	}
 	if depth == len(s.path) {
-		s.path = append(s.path, node{options: options, pending: pending})
-		s.chance.met(depth)
+		s.path = append(s.path, node{point: s.walk.meets(options, pending)})
+		s.walk.of(s.branch.cost).chance.met(depth)
 	}
-	n := &s.path[depth]
+	n := s.path[depth]
 	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {
-		s.chance.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
+		s.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
 			depth+1, n.pending, n.options, pending, options)
 		return options[0], nil
 	}
@@ -318,7 +324,7 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 	synctest.Test(new(testing.T), func(*testing.T) {
 		seed()
 		w = newWorld(s)
-		err = s.play(w, choose)
+		err = s.goThrough(w, choose)
 		found = w.finish()
 	})
 	if len(w.scripts) > len(s.scripts) {
@@ -331,8 +337,8 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 	return w, found, err
 }
 
-// play makes choices until the clients have ended or died, or nothing happens any more.
-func (s *search) play(w *world, choose func(*world, []choice) (choice, error)) error {
+// goThrough makes choices until the clients have ended or died, or nothing happens any more.
+func (s *search) goThrough(w *world, choose func(*world, []choice) (choice, error)) error {
 	for {
 		if s.progress.Add(1) < 0 {
 			return errors.New("the search has been given up meanwhile")
