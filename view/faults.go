@@ -94,7 +94,7 @@ func faultTable(f *verify.Faults) *Table {
 	t := NewTable("scheme")
 	cells := map[[2]string]string{}
 	for _, sc := range f.Scenarios {
-		t.headings = append(t.headings, sc.Name)
+		t.Headings = append(t.Headings, sc.Name)
 	}
 	for _, x := range f.Findings {
 		text := x.Outcome()

@@ -61,12 +61,8 @@ const medians = "Medians of the rounds, with their 95% intervals where there are
 
 // throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked.
 func throughput(run *result.Run) Figure {
-	f := Figure{
-		Name:  "throughput",
-		Title: "Purchases a second",
-		Note:  medians,
-		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
-	}
+	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
+	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
 	for _, g := range measured(run) {
 		if g.Rate == 0 {
 			p := f.panel(g.Place())
@@ -108,12 +104,8 @@ func (p *Panel) add(strategy string, x, y float64) {
 
 // swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
 func swept(run *result.Run) Figure {
-	f := Figure{
-		Name:  "sweep",
-		Title: "Purchases a second",
-		Note:  medians,
-		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
-	}
+	f := Figure{Name: "sweep", Title: "Purchases a second", Note: medians}
+	f.Y = Scale{Label: "purchases/s", Unit: result.PerSecond}
 	axes := run.Manifest.Config.Axes
 	f.X = Scale{Label: string(axes[0].Name), Log: axes[0].Values[0] > 0}
 	if !axes[0].Name.Whole() {
@@ -134,8 +126,7 @@ func swept(run *result.Run) Figure {
 // latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
 func latencies(run *result.Run) Figure {
 	f := Figure{
-		Name:  "latency",
-		Title: "How long purchases take",
+		Name: "latency", Title: "How long purchases take",
 		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, " +
 			"one of 1,000 than the last.",
 		X: Scale{Label: "1 of so many waits longer", Log: true},
@@ -157,18 +148,11 @@ func latencies(run *result.Run) Figure {
 
 // rates shows how late the purchases of an open loop are at the rate that was reached.
 func rates(run *result.Run) Figure {
-	f := Figure{
-		Name:  "rate",
-		Title: "Latency at the rate reached",
-		Note:  "Medians of the rounds; latency counts from when an order was due.",
-		X:     Scale{Label: "purchases/s reached", Unit: result.PerSecond},
-		Y: Scale{
-			Label: "p99 from when the order was due",
-			Unit:  result.Milliseconds,
-			Log:   true,
-			Mark:  run.Manifest.Config.SLOMS,
-		},
-	}
+	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
+	f.Note = "Medians of the rounds; latency counts from when an order was due."
+	f.X = Scale{Label: "purchases/s reached", Unit: result.PerSecond}
+	f.Y = Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true}
+	f.Y.Mark = run.Manifest.Config.SLOMS
 	reached := result.MetricNamed("reached_per_second")
 	p99 := result.MetricNamed("wait_ms_p99")
 	for _, g := range measured(run) {

@@ -101,11 +101,8 @@ var warnings = map[result.Code]string{
 
 // unitOf is that of a code's value, where it is no count and no ratio.
 var unitOf = map[result.Code]result.Unit{
-	result.ShortForTail: result.Share,
-	result.TimesOff:     result.Share,
-	result.ClientLimit:  result.Share,
-	result.Busy:         result.Share,
-	result.NoReply:      result.Milliseconds,
+	result.ShortForTail: result.Share, result.TimesOff: result.Share, result.ClientLimit: result.Share,
+	result.Busy: result.Share, result.NoReply: result.Milliseconds,
 }
 
 // warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.
