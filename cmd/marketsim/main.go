@@ -2,8 +2,8 @@
 // with sellers and buyers, under scripts, optimistic locking, a market-wide lock, per-item locks and no protection,
 // and accounts for every coin and item afterwards. Without an argument it says which commands it has.
 //
-// Values go one way: flags become a plan (plan.go), the plan is measured (measure.go) on servers that are started or
-// named (server.go, sites.go), and the result is drawn (draw.go).
+// Values go one way: flags become a plan (plan.go), which is measured (measure.go) on servers that are started or named
+// (server.go), and the result is drawn (draw.go).
 //
 // # Exit codes
 //
@@ -104,9 +104,8 @@ func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "marketsim",
 		Short: "How should concurrent clients share state in Redis?",
-		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, ` +
-			`optimistic locking, a
-market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
+		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, optimistic
+locking, a market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
 
 Without --redis it starts a private server: redis-server or valkey-server if there is one in PATH, else Redis in
 Docker, else an embedded miniredis, whose numbers are not Redis's. On your own server only keys under the run's

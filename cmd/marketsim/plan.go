@@ -210,12 +210,10 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 // plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
-	if f.margin != "" {
-		if err := f.compares(cmd, &config); err != nil {
-			return nil, err
-		}
-	}
 	keys, err := f.keys(points)
+	if err == nil && f.margin != "" {
+		err = f.compares(cmd, &config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -235,14 +233,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	config.WarmupSeconds = f.options.Warmup.Seconds()
 	config.SLOMS = inMS(f.options.SLO)
 	config.Prefix = keys.Prefix()
-	p := &plan{
-		config:  config,
-		specs:   specs,
-		options: f.options,
-		server:  server,
-		out:     f.out,
-		drawn:   f.prefix == "",
-	}
+	p := &plan{config: config, specs: specs, options: f.options, server: server, out: f.out, drawn: f.prefix == ""}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
