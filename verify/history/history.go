@@ -287,16 +287,9 @@ func (r *Recorder) Held(h lock.Holding) {
 		return
 	}
 	r.hold = Hold{
-		Worker:    r.worker,
-		Name:      h.Name,
-		Shared:    h.Shared,
-		Called:    r.since(h.Called),
-		Acquired:  r.since(h.Acquired),
-		Releasing: r.since(h.Releasing),
-		Released:  r.since(h.Released),
-		Fence:     h.Fence,
-		Lost:      h.Lost,
-		Noticed:   h.Noticed,
+		Worker: r.worker, Name: h.Name, Shared: h.Shared, Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
+		Called: r.since(h.Called), Acquired: r.since(h.Acquired),
+		Releasing: r.since(h.Releasing), Released: r.since(h.Released),
 	}
 	r.line = line{Hold: &r.hold}
 	r.add(&r.line)
