@@ -29,9 +29,8 @@ type claim struct {
 	void      string
 }
 
-// The tolerances, decided before anything was measured. They are wide, because the hardware is not the book's: they
-// ask for the direction and the rough size of an effect, not for the number. Only longWaitMS came after the stored
-// runs: it makes nothing hold or fail, and says which runs cannot tell.
+// The tolerances, decided before anything was measured, and wide, because the hardware is not the book's. Only
+// longWaitMS came after the stored runs: it makes nothing hold or fail, and says which runs cannot tell.
 const (
 	growth         = 3.0  // "grows with load": at 5x5 at least this many times the value at 1x1
 	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
@@ -191,16 +190,14 @@ func quotients(a, b []float64) []float64 {
 
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
-// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it
-// holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is
-// not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop when
-// one likes the result would make a claim out of chance. Fewer than six rounds have no interval, and decide nothing.
+// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round in which
+// the rows that it needs were steady, and it holds when the 95% interval of their median lies inside the tolerance,
+// does not hold when it lies outside, and is not decided when it lies on both sides, or while rounds are missing: to
+// stop when one likes the result would make a claim out of chance.
 //
-// A round in which a row it needs was not steady decides nothing either: the others do, where they are enough. A
-// claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
+// A claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
 // the market right, or with operations that were not followed to their end, or when the rows were not measured on a
-// real server; nor is one that holds where nothing came near to what it excludes. Rows may be shorter than the
-// time-out of a lock, which is a retry: each operation that began in them was followed to its end, with the load on.
+// real server; nor is one that holds where nothing came near to what it excludes.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {

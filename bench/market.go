@@ -33,8 +33,8 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 var ErrUndeclared = errors.New("keys that nobody declared")
 
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load,
-// each method over a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of
-// a Redis Cluster: seller i and buyer i work in market i modulo their number. What is measured is the row as a whole.
+// each method over a connection of its own. A row has one, or several at [Options.Sites]: seller i and buyer i work in
+// market i modulo their number. What is measured is the row as a whole.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -59,11 +59,9 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	for i, site := range sites {
 		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 		m.Keys, m.Dial = site.Keys, site.Dial
-		part := &m.point
-		for _, number := range []*int{
-			&part.Mix.Sellers, &part.Mix.Buyers, &part.Browsers, &part.Wallets, &part.Hot, &part.Stock,
-		} {
-			*number = share(*number, len(sites), i)
+		p := &m.point
+		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Browsers, &p.Wallets, &p.Hot, &p.Stock} {
+			*n = share(*n, len(sites), i)
 		}
 		m.stock.wanted = int64(listings(m.point, len(sites)))
 		m.stock.listings.Store(m.stock.wanted)
@@ -189,12 +187,12 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 		all.Items, all.Funds = all.Items+v.Items, all.Funds+v.Funds
 		all.ItemProblems, all.MoneyProblems = all.ItemProblems+v.ItemProblems, all.MoneyProblems+v.MoneyProblems
 		all.Applied, all.NotApplied = all.Applied+v.Applied, all.NotApplied+v.NotApplied
+		of := ""
+		if len(m.markets) > 1 {
+			of = in.Keys.Prefix() + " "
+		}
 		for _, problem := range v.Problems {
-			text := problem.Text
-			if len(m.markets) > 1 {
-				text = in.Keys.Prefix() + " " + text
-			}
-			all.Problems = append(all.Problems, text)
+			all.Problems = append(all.Problems, of+problem.Text)
 		}
 	}
 	return all, nil

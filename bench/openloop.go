@@ -15,17 +15,14 @@ import (
 )
 
 const (
-	// patience is how long an order of an open loop tries to buy something, from when it was due.
-	patience = 10 * time.Second
-	// stockLooks is how often a second the sellers together look for missing listings; longestPause how long one waits.
-	stockLooks   = 2_000
-	longestPause = 100 * time.Millisecond
+	patience     = 10 * time.Second       // how long an order of an open loop tries to buy something, from when it was due
+	stockLooks   = 2_000                  // how often a second the sellers together look for missing listings
+	longestPause = 100 * time.Millisecond // how long one of them waits at most
 )
 
 // A schedule says when the orders of an open loop are due: a time since the loop began. The gap between two is drawn
 // from an exponential distribution (Poisson arrivals), as if each order came from a customer who knows nothing of the
-// others. It is fixed by its rate and its seed before the first order is made, so that nothing that happens in a row
-// delays an order; and it stores none of the times: each follows from the one before it.
+// others. Rate and seed fix it, so that nothing that happens in a row delays an order. Each time follows from the last.
 type schedule struct {
 	rate  float64 // orders a second
 	seed  uint64
@@ -76,10 +73,9 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 	if p.Rate == 0 {
 		return nil
 	}
-	return &openLoop{
-		schedule: schedule{rate: p.Rate, seed: o.Seed}, slo: int64(cmp.Or(o.SLO, math.MaxInt64)), alarms: alarm.New,
-		sellersPause: min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks),
-	}
+	sellersPause := min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks)
+	slo := int64(cmp.Or(o.SLO, math.MaxInt64))
+	return &openLoop{schedule{rate: p.Rate, seed: o.Seed}, slo, sellersPause, alarm.New}
 }
 
 // stock is how many listings of a market are up, as sellers and buyers of an open loop count them. One that is bought

@@ -1,21 +1,17 @@
 // Package compare says what is known about the difference between rows, and no more: medians with intervals, and one of
 // the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
 //
-// In a round every row is measured once, in an order of its own, so what slows the machine down for a while hits both
-// rows of a pair alike. [Of] therefore divides inside a round, and takes the median of these ratios. The interval of
-// that median assumes only that rounds are independent of each other. With m pairs it has a confidence of 1-0.05/m, so
-// that with 95% all of them hold at once (Bonferroni).
+// What slows the machine down for a while hits both rows of a pair alike. [Of] therefore divides inside a round, and
+// takes the median of these ratios. The interval of that median assumes only that rounds are independent of each other.
+// With m pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
-// A strategy that stands in a run twice is compared with itself. Where that says faster or slower, nothing in the run
-// is decided: whatever made that difference may have made the others.
+// Where a strategy that stands in a run twice is found faster or slower than itself, nothing in the run is decided:
+// whatever made that difference may have made the others. The number of rounds is fixed before the first, because who
+// measures until a difference appears will find one.
 //
-// The number of rounds is fixed before the first. Who measures until a difference appears will find one: rounds that
-// were cut short decide nothing, and more rounds are a new run.
-//
-// How much that finds, tried on testdata/rounds.csv: 60 rounds of a strategy against itself, with rows of 1 s, on 2
-// CPUs that other programs kept busy, so that the ratio varies by 13%. Of 1,000 random splits, at most 5% are called
-// faster or slower, whatever the number of rounds. A slowdown of 10% is found in 47% by 9 rounds, in 80% by 18 and in
-// 86% by 21. Longer rows on a quiet machine need fewer.
+// On testdata/rounds.csv, 60 rounds of a strategy against itself on a busy machine, where the ratio varies by 13%, at
+// most 5% of 1,000 random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, in 80% by
+// 18 and in 86% by 21.
 package compare
 
 import (

@@ -29,9 +29,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race
-// detector miniredis is left out where the other is Required: it is many times slower there, and races of its
-// own are not ours to find.
+// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race detector
+// miniredis, which is many times slower there, is left out where the other is Required.
 func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	if !Raced || !Required("redis") {
 		t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
@@ -136,9 +135,8 @@ func MaxParallel(n int) {
 	}
 }
 
-// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind. It ignores the
-// one with which go-redis redials a server that has gone: that sleeps a second before it sees again whether its
-// client is closed, and ends by itself.
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for the one
+// with which go-redis redials a server that has gone: that ends by itself.
 func VerifyNoLeaks(m *testing.M) {
 	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
@@ -147,12 +145,11 @@ func VerifyNoLeaks(m *testing.M) {
 	goleak.VerifyTestMain(code, redials)
 }
 
-// answersWithin is how long a server may take to answer a test.
-const answersWithin = 30 * time.Second
-
-// endsWithin is how long goroutines may take to end after the tests, on a busy machine: goleak waits for half a second.
-// It passes only if one does not.
-const endsWithin = 30 * time.Second
+// How long a server may take to answer a test, and goroutines to end after the tests, on a busy machine.
+const (
+	answersWithin = 30 * time.Second
+	endsWithin    = 30 * time.Second // goleak waits for half a second
+)
 
 // ran is the exit code of tests that have run.
 type ran int
@@ -230,14 +227,13 @@ func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 // Server is the server as seen through the proxy.
 func (p *Proxy) Server() *backend.Server { return p.server }
 
-// LoseReply loses the reply to the next command of that name, and its connection. When the client notices, the command
-// has been executed. It takes the place of an earlier loss that has not happened.
+// LoseReply loses the reply to the next command of that name, which has been executed then, and its connection.
 func (p *Proxy) LoseReply(name string) { p.lose(p.Proxy.LoseReply, name) }
 
-// LoseCommand loses the next command of that name, and its connection, before it reaches the server. It takes the place
-// of an earlier loss that has not happened.
+// LoseCommand loses the next command of that name, and its connection, before it reaches the server.
 func (p *Proxy) LoseCommand(name string) { p.lose(p.Proxy.LoseCommand, name) }
 
+// lose takes the place of an earlier loss that has not happened.
 func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 	if p.lost != nil {
 		p.lost.Open()

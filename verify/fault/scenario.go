@@ -8,14 +8,8 @@
 // goroutine that is held leaves its lock's watchdog renewing: that is a scenario of its own.) The child is this same
 // program, so its main function, or TestMain in tests, must first call [ServeChild].
 //
-// # What strategies and locks must say
-//
-// Scenarios hold a client at the steps that its strategy and lock pass to their step.Observer; each call blocks while
-// the client is held. A strategy calls step.Between, step.Acquired, step.Read, step.BeforeWrite, step.Written and
-// step.BeforeRelease where it has them. A lock must call step.Waiting each time it was found held and the worker is
-// about to wait: a scenario knows by this alone that the lock keeps a client out, and is not played if it is
-// missing. A lock calls step.Looked between a look at its state and what depends on that look, and step.Half between
-// the two commands of an acquisition, if it has such points; scenarios that strike there do not apply to other locks.
+// Scenarios hold a client at the steps that its strategy and lock tell of: see package step. By step.Waiting alone a
+// scenario knows that a lock keeps a client out; where a lock has no such step as one strikes at, that does not apply.
 package fault
 
 import (

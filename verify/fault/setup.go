@@ -134,7 +134,7 @@ func (s *setup) prepare(onCluster bool) {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server()
 	}
-	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
+	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpoint{Target: s.server.Target}}
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	s.keys = must(market.NewKeys(s.config.Prefix))
@@ -156,7 +156,7 @@ func (s *setup) prepare(onCluster bool) {
 	locks := own(s, must(servers.ForLock(s.ctx, servers.Addresses{}, string(lock.NeedsMasters))))
 	s.masters = locks.PrivateMasters
 	for _, t := range locks.Masters {
-		s.config.Masters = append(s.config.Masters, endpointOf(t))
+		s.config.Masters = append(s.config.Masters, endpoint{Target: t})
 	}
 }
 
@@ -293,17 +293,17 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 
 // proxy puts a proxy before a Redis for the length of the run. On a cluster it is one of the market's master.
 func (s *setup) proxy(before *endpoint) *wire.Proxy {
-	target := before.target()
+	target := before.Target
 	if before.Cluster {
 		target = s.server.Master(s.keys.Market())
 	}
 	p := own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
-	*before = endpointOf(target.Through(p.Addr()))
+	*before = endpoint{Target: target.Through(p.Addr())}
 	return p
 }
 
 // locksAt tells the clients to come where the locks live.
-func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
+func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpoint{Target: t}) }
 
 // dial connects to a private server for the length of the run.
 func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }

@@ -5,13 +5,9 @@
 // the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an
 // operation only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the
 // operations of all workers and the locks that they held, in no order of time, and the market at the end. Times are
-// nanoseconds since the row began. Here long lines are broken:
+// nanoseconds since the row began:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
-//	{"op":{"worker":1,"kind":"list","start":95,"end":99,"item":17,"seller":1,"price":40,
-//	       "outcome":"refused","reason":"not_owned"}}
-//	{"op":{"worker":4,"kind":"purchase","start":120,"end":121,"item":17,"seller":1,"buyer":6,"price":40,
-//	       "outcome":"applied"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
 // [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the
