@@ -40,8 +40,7 @@ const (
 	busy           = 1e5  // commands a second: "100,000 to 225,000 operations a second"
 )
 
-// fromNothing is how many times as much as nothing anything is.
-const fromNothing = 1e6
+const fromNothing = 1e6 // how many times as much as nothing anything is
 
 // The mixes of the book.
 var (

@@ -16,8 +16,7 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// rehearsalFunds is more than the purchases of a rehearsal cost.
-const rehearsalFunds = 10 * maxPrice
+const rehearsalFunds = 10 * maxPrice // more than the purchases of a rehearsal cost
 
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do:
 // seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject

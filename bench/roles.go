@@ -13,8 +13,7 @@ import (
 
 // What the workers of a row do until it stops: sellers list, buyers order, browsers look.
 
-// pause is how long a buyer waits for listings where there are none.
-const pause = time.Millisecond
+const pause = time.Millisecond // how long a buyer waits for listings where there are none
 
 // sell lists items until the row stops; in an open loop, as long as there are too few.
 func (m *measurement) sell(ctx context.Context, w *worker) {

@@ -175,8 +175,7 @@ func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 // ErrNothingBought is returned, wrapped, by NothingBought.
 var ErrNothingBought = errors.New("nothing was bought")
 
-// enough is how long a row has to last before a purchase can be asked for.
-const enough = time.Second
+const enough = time.Second // how long a row has to last before a purchase can be asked for
 
 // NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were
 // to last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor

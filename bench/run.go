@@ -24,8 +24,7 @@ import (
 const (
 	// failedGrace is how long operations may go on after the environment failed: who waits for a lock may wait in vain.
 	failedGrace = time.Second
-	// endLooks is how often a row looks whether its loaded end is over.
-	endLooks = time.Millisecond
+	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
 )
 
 // Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in

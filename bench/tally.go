@@ -109,8 +109,7 @@ type tally struct {
 	course   []int64 // purchases by the interval in which they ended
 }
 
-// courseIntervals is in how many intervals the course of a row is kept.
-const courseIntervals = 20
+const courseIntervals = 20 // in how many intervals the course of a row is kept
 
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
@@ -267,8 +266,7 @@ type window struct {
 	failure error // the first operation that failed because of the environment
 }
 
-// forever is when a window is over whose end is not known.
-const forever = math.MaxInt64
+const forever = math.MaxInt64 // when a window is over whose end is not known
 
 func newWindow() *window {
 	return &window{over: make(chan struct{}), done: make(chan struct{}), status: stored.Complete}

@@ -20,8 +20,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// usageTimeout bounds one look at what a server has used.
-const usageTimeout = time.Second
+const usageTimeout = time.Second // bounds one look at what a server has used
 
 // A row's number should be Redis's, or that of the contention that the row is about. It is this process's where this
 // process has used fullCores of the cores it may use or, with servers on the same machine, both have of all; where
@@ -161,8 +160,7 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 }
 
-// keyLooks is how often a row looks whether its server still has the keys that only the run removes.
-const keyLooks = time.Second
+const keyLooks = time.Second // how often a row looks whether its server still has the keys that only the run removes
 
 // silence is for how long a server may give no reply in a row that lasts so long; this process may be 0.1 s late.
 func silence(row time.Duration) time.Duration {

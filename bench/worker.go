@@ -55,8 +55,7 @@ type worker struct {
 	orders     []market.Order // reused
 }
 
-// idle is when the operation under way of a worker began that makes none.
-const idle = math.MaxInt64
+const idle = math.MaxInt64 // when the operation under way of a worker began that makes none
 
 func newWorker(m *rowMarket, w *window, r role, number int, account market.UserID, random *rand.Rand) *worker {
 	kinds := map[role][]kind{
@@ -150,8 +149,7 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	return err
 }
 
-// movesFor is for how long an operation is made again because its market's slot moves.
-const movesFor = 5 * time.Second
+const movesFor = 5 * time.Second // for how long an operation is made again because its market's slot moves
 
 // moved reports whether an operation that began at start was certainly not made, because the slot of its market moves
 // or its connection has just been left for that, and is to be made again.

@@ -27,12 +27,11 @@ type Doc struct {
 
 // A Block is a part of a report: a table or a figure, and notes on it.
 type Block struct {
-	Heading string
-	Note    []string
-	Table   *Table
-	Figure  *Figure
-	// Schedule is drawn in place of its Table where a picture can be.
-	Schedule *verify.Diagram
+	Heading  string
+	Note     []string
+	Table    *Table
+	Figure   *Figure
+	Schedule *verify.Diagram // drawn in place of its Table where a picture can be
 }
 
 // A Table is a table in words. Its first column names its rows: where it is cut in several, each has it.

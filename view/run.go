@@ -114,8 +114,7 @@ func facts(run *result.Run) []string {
 	return all
 }
 
-// mostFindings is how many stand at the head of a report.
-const mostFindings = 3
+const mostFindings = 3 // how many stand at the head of a report
 
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// none stands for a number that does not exist, such as retries per purchase where nothing was bought.
-const none = "-"
+const none = "-" // stands for a number that does not exist, such as retries per purchase where nothing was bought
 
 // Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%". What is not a number is "-".
 func Number(v float64, unit result.Unit) string {

@@ -140,8 +140,7 @@ type pair struct {
 	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: that of b to a is the negative one
 }
 
-// leastRate stands for the rate of a row without a purchase, which is slower than any other.
-const leastRate = 1e-6
+const leastRate = 1e-6 // stands for the rate of a row without a purchase, which is slower than any other
 
 // add adds a round; nil: a row is missing.
 func (p *pair) add(a, b *result.Row) {

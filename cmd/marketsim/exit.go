@@ -35,9 +35,8 @@ var (
 	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
 	errUsage = errors.New("usage")
 	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
-	errViolation = errors.New("violation")
-	// errInterrupted means that the user stopped the command.
-	errInterrupted = errors.New("interrupted")
+	errViolation   = errors.New("violation")
+	errInterrupted = errors.New("interrupted") // the user stopped the command
 	// errUnread means that nobody reads what the program writes.
 	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )

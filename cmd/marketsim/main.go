@@ -143,8 +143,7 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	return root
 }
 
-// flagUsages is the annotation of a command with its flags, as help shows them.
-const flagUsages = "marketsim_flags"
+const flagUsages = "marketsim_flags" // the annotation of a command with its flags, as help shows them
 
 // group adds flags to a command, which help shows under a heading.
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {

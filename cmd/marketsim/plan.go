@@ -289,8 +289,7 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	return market.NewKeys(fmt.Sprintf(form, rand.Uint32()))
 }
 
-// drawnPrefix matches those prefixes and no other program's.
-var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`)
+var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
 // parseMargin reads --margin, a percentage, as a fraction.
 func (f *rowFlags) parseMargin() (float64, error) {
@@ -333,8 +332,7 @@ func (p *plan) ahead() string {
 	return fmt.Sprintf("%s of %s, %s in all", what, each, time.Duration(p.config.Trials*n)*each)
 }
 
-// unsafeInNames is what is not wanted in the name of a folder.
-var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // what is not wanted in the name of a folder
 
 // historyOf is the folder for the history of a point in a round, below the one asked for if there are several rows.
 func (p *plan) historyOf(point, round int) string {

@@ -59,8 +59,7 @@ func (s *setup) client(name string) *client {
 	return c
 }
 
-// childEnv marks a process that is this program once more, as a client in a scenario.
-const childEnv = "MARKETSIM_CHILD"
+const childEnv = "MARKETSIM_CHILD" // marks a process that is this program once more, as a client in a scenario
 
 // start starts its process, which on Linux dies with this one however that ends; elsewhere its input ends, and so it.
 func (c *client) start(folder *backend.Folder) error {
@@ -280,8 +279,7 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 	return c.op.outcome, true
 }
 
-// contended is market.Reason of an operation that gave up waiting for a lock.
-const contended = "contended"
+const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
 
 // getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
 // gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on: after a

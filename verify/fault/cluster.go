@@ -61,8 +61,7 @@ func slotMoved(s *setup) observed {
 	return s.saw(verify.NotAsked, why)
 }
 
-// boughtBehind is how many purchases are made that no replica gets.
-const boughtBehind = 3
+const boughtBehind = 3 // how many purchases are made that no replica gets
 
 // masterPromoted lets a buyer make purchases that the master's replica does not get, kills the master, and lets another
 // buy when the replica has taken its place: first an item that was bought.

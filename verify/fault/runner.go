@@ -262,8 +262,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	return o, err
 }
 
-// lookEvery is how often a stillness looks at the clock.
-const lookEvery = 5 * time.Millisecond
+const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock
 
 // A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
 // paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.

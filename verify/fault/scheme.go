@@ -58,8 +58,7 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 	return chosen, nil
 }
 
-// locksUnder is the strategy under which a lock is run that is named without one.
-const locksUnder = "fine"
+const locksUnder = "fine" // the strategy under which a lock is run that is named without one
 
 // Names are the schemes that scenarios are run with when nobody chooses, in the order in which they are shown: every
 // other strategy, with its default lock, then every lock, and then the variants that locks and strategies declare.

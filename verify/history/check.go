@@ -110,8 +110,7 @@ func (v CheckResult) Write(w io.Writer) error {
 	return err
 }
 
-// maxStories bounds how many violations of a part are described; all are counted.
-const maxStories = 10
+const maxStories = 10 // bounds how many violations of a part are described; all are counted
 
 func newPart(name string) *Part {
 	return &Part{Name: name, Answer: Linearizable, Stories: []string{}, Why: []string{}}

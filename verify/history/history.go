@@ -116,10 +116,9 @@ const (
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
 	// A check takes five to ten times as much memory as its file has bytes. The longest line is the market's, the last.
-	maxBytes = 512 << 20
-	maxLine  = 128 << 20
-	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
-	bufferSize = 16 << 10
+	maxBytes   = 512 << 20
+	maxLine    = 128 << 20
+	bufferSize = 16 << 10 // how many bytes a worker collects before it writes them; a line is shorter
 )
 
 var (

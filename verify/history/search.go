@@ -41,14 +41,10 @@ type step struct {
 }
 
 const (
-	// never is the return of a step of unknown outcome: it may take effect at any time.
-	never = math.MaxInt64
-	// atEnd is when the market's end is read: after all that returned.
-	atEnd = never - 1
-	// minPiece is how many steps a piece has at least, where a history is cut because nothing is under way.
-	minPiece = 256
-	// maxSegment bounds what is put in order in one piece. Porcupine's memory grows with its square.
-	maxSegment = 8192
+	never      = math.MaxInt64 // the return of a step of unknown outcome: it may take effect at any time
+	atEnd      = never - 1     // when the market's end is read: after all that returned
+	minPiece   = 256           // how many steps a piece has at least, where a history is cut because nothing is under way
+	maxSegment = 8192          // bounds what is put in order in one piece. Porcupine's memory grows with its square.
 )
 
 func (o *Op) step(act action) step {
@@ -165,8 +161,7 @@ func (c *checker) shortest(from state, steps []step) []step {
 	return c.needed(from, prefix(all, n))
 }
 
-// maxLooks bounds how many of the last steps are tried to be left out.
-const maxLooks = 200
+const maxLooks = 200 // bounds how many of the last steps are tried to be left out
 
 // needed leaves out steps that change nothing while there is no order without them either.
 func (c *checker) needed(from state, steps []step) []step {
@@ -178,8 +173,7 @@ func (c *checker) needed(from state, steps []step) []step {
 	return steps
 }
 
-// maxDescribed bounds how many operations a story describes: the last ones.
-const maxDescribed = 12
+const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
 // described are the operations in words, by the time of return, after the state that they begin in.
 func described(from state, steps []step) (lines []string) {
