@@ -131,7 +131,6 @@ var claims = []claim{
 	listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5"),
 }
 
-// grows makes of what is said about a metric the claim that it grows with load under watch.
 func grows(of string, said claim) claim {
 	said.rows, said.mixes, said.value = []string{"watch"}, lightAndFull, result.MetricNamed(of).Of
 	said.number = func(v []float64) float64 { return times(v[1], v[0]) }
@@ -270,7 +269,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round; unsteady names one. An error says why not to judge.
+// values are those of the rows that the claim needs in a round, or why not to judge; unsteady names one.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

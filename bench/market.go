@@ -32,9 +32,8 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load,
-// each method over a connection of its own. A row has one, or several at [Options.Sites]: seller i and buyer i work in
-// market i modulo their number. What is measured is the row as a whole.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
+// Of several at [Options.Sites] seller i and buyer i work in market i modulo their number.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -53,7 +52,6 @@ type rowMarket struct {
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
-// newMarkets makes the markets of a row. None of them is seeded.
 func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	sites := o.sites()
 	for i, site := range sites {
@@ -206,8 +204,8 @@ func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.
 	return all, last
 }
 
-// judge audits one market. An audit during which the market's slot moved is made again: a scan of one server that
-// goes on at another may leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits one market, and again where its slot moved meanwhile: a scan that goes on at another server may leave
+// items out. If it finds nothing wrong, evicted is how many keys the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {

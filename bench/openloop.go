@@ -59,9 +59,9 @@ func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	return n
 }
 
-// An openLoop is what the workers of a row have in common whose orders fall due at times that are fixed beforehand. An
-// order that finds all buyers busy waits in the schedule, and that wait is part of its latency: to leave it out is what
-// G. Tene calls coordinated omission ("How NOT to Measure Latency", 2013).
+// An openLoop is what the workers have in common whose orders fall due at fixed times. That an order waits for a buyer
+// is part of its latency: to leave it out is what G. Tene calls coordinated omission ("How NOT to Measure Latency",
+// 2013).
 type openLoop struct {
 	schedule     schedule
 	slo          int64 // ns
@@ -85,7 +85,6 @@ type stock struct {
 	listings atomic.Int64
 }
 
-// enough reports whether sellers have nothing to do.
 func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
 
 type openBuyer struct {
@@ -180,7 +179,6 @@ func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, coun
 	return s.end - s.start, true
 }
 
-// glance fills the buyer's offers, and reports whether there are any. A failure stops the row.
 func (b *openBuyer) glance(ctx context.Context) bool {
 	var err error
 	b.offers, err = b.w.browse(ctx)

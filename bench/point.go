@@ -87,7 +87,6 @@ type Site struct {
 	Dial func(context.Context) (*backend.Conn, error)
 }
 
-// sites are those of a row, one at least.
 func (o Options) sites() []Site {
 	if len(o.Sites) > 0 {
 		return o.Sites
@@ -119,7 +118,6 @@ func (o Options) Validate(p result.Point) error {
 	return nil
 }
 
-// A rule is one reason for which a point cannot be measured.
 type rule struct {
 	broken     bool
 	field, why string

@@ -71,7 +71,6 @@ func (m *measurement) buy(ctx context.Context, w *worker) {
 	}
 }
 
-// browse reads listings under a shared lock until the row stops.
 func (m *measurement) browse(ctx context.Context, w *worker) {
 	for !m.window.stopped.Load() {
 		for _, o := range m.listings(ctx, w) {
@@ -118,9 +117,8 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists again what a buyer of a hot market has bought: there a few items circulate among the buyers, and nobody
-// else sells. Where it gives up under contention, or its lock is lost, it tries again: an item that is not listed is
-// lost to trade. It leaves one alone that is not its own any more, of which the audit will tell.
+// relist lists again what a buyer of a hot market has bought, until it is listed: else it is lost to trade. It leaves
+// one alone that is not its own any more, of which the audit will tell.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)
@@ -137,9 +135,8 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 	}
 }
 
-// A bell wakes the buyers of a hot market who found nothing listed, when something is. Were they to look again and
-// again, 64 buyers of one item would keep the server busier than those who buy; so they all come for the same item at
-// once. Ringing and waiting allocate nothing.
+// A bell wakes the buyers of a hot market who found nothing listed, when something is: were they to look again and
+// again, they would keep the server busier than those who buy. Ringing and waiting allocate nothing.
 type bell struct {
 	times atomic.Int64
 	*sync.Cond

@@ -23,7 +23,6 @@ const (
 	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
 )
 
-// row makes a row of what the workers counted. It is not audited.
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	t.keepCourse(m.length())
@@ -146,7 +145,6 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	}
 }
 
-// latency summarizes times in milliseconds.
 func latency(t *durations) result.Latency {
 	n := t.histogram.TotalCount()
 	if n == 0 {
@@ -163,9 +161,8 @@ func latency(t *durations) result.Latency {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// nearestRank is the smallest recorded value that so many per mille of the values do not exceed, to the histogram's
-// digits: the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the rank
-// half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
+// nearestRank is the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the
+// rank half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
 func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 	n := h.TotalCount()
 	rank := (n*perMille + 999) / 1000

@@ -72,7 +72,6 @@ func (m *rowMarket) glance() int {
 	return min(glanceSize, max(leastGlance, int(m.stock.wanted)/4/m.point.Mix.Buyers))
 }
 
-// listings is how many listings a market of a row of so many begins with.
 func listings(p result.Point, markets int) int {
 	switch {
 	case p.Empty:

@@ -47,7 +47,6 @@ func (t *durations) add(b *durations) {
 	}
 }
 
-// kind is what a duration is of.
 type kind int
 
 const (
@@ -119,7 +118,6 @@ func newTally(w *window, of ...kind) *tally {
 	return t
 }
 
-// keepCourse makes the tally keep the course of a row of so long; 0: none.
 func (t *tally) keepCourse(length time.Duration) {
 	if length > 0 {
 		t.interval = int64((length + courseIntervals - 1) / courseIntervals)
@@ -278,12 +276,10 @@ func (w *window) begin(warmup, length time.Duration) {
 	w.until.Store(cmp.Or(int64(length), forever))
 }
 
-// at is a time as the window tells it.
 func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
 
-// clip is the part of a time from start to end that is in the window.
 func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
 }

@@ -167,9 +167,8 @@ func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
 
-// guard asks the server of a market for a reply until the load has ended, over a meter's connection. It fails the row
-// when keys are gone that only the run removes, which workers who wait for each other would not tell. And it notes the
-// longest time in which nothing came from the server, to it or to a worker.
+// guard asks the server of a market for a reply until the load has ended, and notes the longest time in which nothing
+// came from it, to a worker either. It fails the row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
 	pause := silence(m.length()) / 10
 	reply := in.replies(ctx, conn)
@@ -244,7 +243,6 @@ func (h *hearing) look(now, received int64) time.Duration {
 	return silent
 }
 
-// without is the failure of a row whose server has lost a key.
 func (m *rowMarket) without(key string) error {
 	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: "+
 		"did somebody flush the database, or remove keys under %s?", ErrKeysLost, key, m.Keys.Prefix())

@@ -109,7 +109,6 @@ func (w *worker) traffic() traffic {
 	return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()}
 }
 
-// at is a time as the row's window tells it.
 func (w *worker) at(t time.Time) int64 { return w.tally.window.at(t) }
 
 // since is the span of what began at start and ends now.
@@ -266,7 +265,6 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 	o.steps.At(ctx, at)
 }
 
-// delayed returns a context under which connections have the point's delay.
 func delayed(ctx context.Context, p result.Point) context.Context {
 	return backend.Delaying(ctx, rtt(p))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/marketsim/marketsim/results/reference"
 )
 
-// comparisonBlocks are what is known about each pair of strategies, if a run compares.
 func comparisonBlocks(run *result.Run) []Block {
 	all := compare.Of(run)
 	if len(all) == 0 {
@@ -62,7 +61,6 @@ func times(c compare.Comparison) string {
 	return fmt.Sprintf(": %s times the purchases/s (%s)", ratio(c.Ratio), interval(c))
 }
 
-// sweepBlocks are the best at each point of a sweep.
 func sweepBlocks(run *result.Run) []Block {
 	points := sweep.Points(run)
 	if len(points) == 0 {
@@ -154,7 +152,6 @@ func scaling(run *result.Run) []string {
 		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
 }
 
-// printed is a number as the book has it.
 func printed(v reference.Value) string { return bound(v.Below, "<") + Number(v.Number, result.Number) }
 
 // quotient divides two printed numbers: over an upper bound, the quotient is a lower bound, and the other way round.

@@ -61,7 +61,6 @@ func (t *Table) without(idle ...string) *Table {
 	return t.pick(keep)
 }
 
-// pick is the table of some of the columns.
 func (t *Table) pick(columns []int) *Table {
 	of := func(row []string) (some []string) {
 		for _, i := range columns {
@@ -76,7 +75,6 @@ func (t *Table) pick(columns []int) *Table {
 	return picked
 }
 
-// each is the table with a function applied to all its texts.
 func (t *Table) each(f func(string) string) *Table {
 	done := NewTable(mapped(t.Headings, f)...)
 	for _, row := range t.Rows {

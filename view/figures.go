@@ -81,7 +81,6 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 	return d
 }
 
-// panel is the figure's panel with a title, which is added if there is none.
 func (f *Figure) panel(title string) *Panel {
 	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
 }
@@ -163,7 +162,6 @@ func rates(run *result.Run) Figure {
 	return f
 }
 
-// span is from where to where the values of a figure go on a scale.
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
@@ -186,7 +184,6 @@ func (s Scale) drawable(v float64) bool {
 	return finite && (v > 0 || !s.Log)
 }
 
-// ticks are some round values between low and high.
 func (s Scale) ticks(low, high float64) (all []float64) {
 	if s.Log {
 		steps := []float64{1, 2, 5}

@@ -127,7 +127,6 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 	return benchfmt.Name(name)
 }
 
-// benchmarkValues are those of a row that bought something.
 func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 	const ns = 1e6 // in a millisecond
 	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Made()), Unit: "ns/op"}}
@@ -199,7 +198,6 @@ func inline(f *Figure) (template.HTML, error) {
 	return template.HTML(b.String()), err
 }
 
-// inlineSequence is a schedule as it is inserted.
 func inlineSequence(b Block) (template.HTML, error) {
 	var text bytes.Buffer
 	err := Sequence(&text, b.Heading, *b.Schedule)

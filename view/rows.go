@@ -127,7 +127,6 @@ func rowCells(which result.Table, metrics []result.Metric, g result.Group, plann
 	return names
 }
 
-// rounds says what the numbers of several rounds are.
 func rounds(run *result.Run) []string {
 	planned, complete := run.Manifest.Config.Trials, len(run.CompleteRounds())
 	switch {
@@ -152,7 +151,6 @@ type remark struct {
 	last        *result.Row // of which it was said; a row of several markets may say it for each
 }
 
-// remarks collects them, each once.
 type remarks []remark
 
 func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {

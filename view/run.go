@@ -80,7 +80,6 @@ func title(run *result.Run) string {
 	return "Measured: " + strategies
 }
 
-// facts say what was measured where.
 func facts(run *result.Run) []string {
 	m := run.Manifest
 	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })

@@ -101,7 +101,6 @@ func (r ruler) at(v float64) float64 {
 	return r.from + part*(r.to-r.from)
 }
 
-// below draws the ticks of a ruler that lies below a panel, and its label.
 func (r ruler) below(d *drawing, top, bottom float64) {
 	for _, v := range r.ticks(r.low, r.high) {
 		d.stroke("grid", r.at(v), top, r.at(v), bottom)

@@ -140,7 +140,6 @@ func (t *Table) width() int {
 	return total
 }
 
-// widest is the length of the longest line of some texts.
 func widest(texts []string) (most int) {
 	for _, text := range texts {
 		for line := range strings.SplitSeq(text, "\n") {

@@ -114,7 +114,6 @@ func warned(code result.Code, least, most float64) string {
 	return strings.Replace(words, "%s", value, 1)
 }
 
-// ended is how a row or a run ended that is not complete.
 func ended(s stored.Status) string {
 	switch s {
 	case stored.Interrupted:
@@ -151,7 +150,6 @@ func audited(rows []result.Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// A tone is how a cell is marked besides what it says.
 type tone string
 
 const (

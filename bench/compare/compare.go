@@ -219,9 +219,8 @@ func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.H
 // Median is the median of finite values, which stay as they are, with its interval at Confidence: 6 values or more.
 func Median(values []float64) Interval { return median(values, Confidence) }
 
-// median takes its interval from order statistics, so it assumes nothing about how values are distributed, only that
-// they are independent. That of [benchmath] can reach one rank further down than up, for example with 8 values. Its
-// mirror image is as good, and the interval here spans both: so it does not matter what was divided by what.
+// median takes its interval from order statistics, so it assumes only that values are independent. That of [benchmath]
+// can reach one rank further down than up, for example with 8 values; the interval here spans its mirror image, too.
 func median(values []float64, confidence float64) Interval {
 	mirrored := make([]float64, len(values))
 	for i, v := range values {

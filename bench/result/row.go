@@ -213,7 +213,6 @@ func (r *Row) Jain() float64 {
 // ContendedOrders is how many orders that began in the measured time gave up under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }
 
-// check refuses a row that no run stores.
 func (r *Row) check() error {
 	switch {
 	case r.Strategy == "":

@@ -59,7 +59,6 @@ func Points(run *result.Run) []Point {
 	return all
 }
 
-// values are those of the i-th place on each axis.
 func values(axes []result.Axis, i int) []float64 {
 	at := make([]float64, len(axes))
 	for a, axis := range slices.Backward(axes) {

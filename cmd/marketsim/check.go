@@ -46,7 +46,6 @@ fencing tokens grow.`,
 	return cmd
 }
 
-// judged is the verdict on the history in a folder.
 type judged struct {
 	Dir string `json:"dir"`
 	history.CheckResult

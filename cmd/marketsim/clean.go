@@ -126,7 +126,6 @@ func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) 
 	return removedKeys(keys, removed, err)
 }
 
-// removedKeys says how many keys were removed under a prefix.
 func removedKeys(keys market.Keys, removed int64, err error) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)

@@ -152,7 +152,6 @@ func (p *program) findFaults(
 	})
 }
 
-// readFaults reads the table that a folder holds.
 func readFaults(dir string) (*verify.Faults, error) {
 	one, err := loadFile(filepath.Join(dir, faultsFile))
 	if err != nil {

@@ -107,7 +107,6 @@ func told(name string) (docs []*view.Doc, err error) {
 	return docs, err
 }
 
-// overview is the strategies with a line each, and the names of the locks.
 func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how")
 	for _, s := range c.Strategies {
@@ -146,7 +145,6 @@ func promises(kinds []lock.Kind) *view.Table {
 	return t
 }
 
-// features shows what is published of each lock beside what was observed.
 func features() view.Block {
 	lines := strings.Split(strings.TrimSpace(results.Features), "\n")
 	t := view.NewTable("lock", "enters again reading", "enters again writing", "only the owner deletes", "expires")

@@ -201,7 +201,6 @@ func version() string {
 // credentials are user and password of a URL, or of what looks like the rest of one.
 var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"`=:]*:[^\\s'\"`]*)@")
 
-// withoutPasswords is a text whose URLs have lost user and password.
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
 // commandLine is what was typed, without passwords, to be pasted into a shell.
@@ -251,7 +250,6 @@ func printable(text string) string {
 	}, text)
 }
 
-// reworded is an error with another text.
 type reworded struct {
 	text string
 	error

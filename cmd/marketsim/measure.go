@@ -123,7 +123,6 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	return err
 }
 
-// optionsOf are those of a point's row on the servers.
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	o := on.options
 	o.Subject = plan.specs[point.Spec()]
@@ -230,7 +229,6 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-// incomplete says how many rows are complete, of a run that has ended early.
 func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
 	done := 0
 	for _, r := range run.Rows {

@@ -207,7 +207,6 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	return rates, nil
 }
 
-// plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
 	keys, err := f.keys(points)
@@ -291,7 +290,6 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 
 var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-// parseMargin reads --margin, a percentage, as a fraction.
 func (f *rowFlags) parseMargin() (float64, error) {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)

@@ -51,7 +51,6 @@ which needs no network, and .svg is one figure. golang.org/x/perf/cmd/benchstat 
 	return cmd
 }
 
-// report draws what is stored under paths.
 func (f reportFlags) report(p *program, paths []string) error {
 	if err := f.out.prepare(); err != nil {
 		return err

@@ -204,9 +204,8 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are where so many markets lie, all under the prefix of a run. On a cluster each lies in the slot of its braces.
-// They are spread evenly over the masters that there are now, unless the prefix itself has braces. Nothing is drawn:
-// the same cluster and prefix have the same sites.
+// sites are where so many markets lie, all under the prefix of a run: on a cluster spread evenly over the masters that
+// there are now, unless the prefix has braces. The same cluster and prefix have the same sites.
 func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
 		keys := run
@@ -230,9 +229,8 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 // braced reports whether all keys lie on one slot of a cluster.
 func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
 
-// nth are the keys of market i, from 0, of a run with several, which begin with the run's prefix. The first has that
-// prefix alone. On a cluster, unless that has braces, each has some of its own, with a second number that takes it to
-// the i-th master after that of the first.
+// nth are the keys of market i, from 0, of a run with several, which begin with the run's prefix. On a cluster, unless
+// that has braces, each has some of its own, with a number that takes it to the i-th master after that of the first.
 func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
 	cluster := server.Cluster()
 	switch {

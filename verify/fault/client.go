@@ -95,7 +95,6 @@ func (c *client) check(err error) {
 	}
 }
 
-// read passes on what the child reports until it ends.
 func (c *client) read() {
 	defer close(c.events)
 	defer c.out.Close()
@@ -161,7 +160,6 @@ func (c *client) browseUntil(item market.ItemID, name step.Name) time.Time {
 	return began
 }
 
-// begin begins an operation, and returns when.
 func (c *client) begin(cmd command) time.Time {
 	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
@@ -199,7 +197,6 @@ func (c *client) reaches(name step.Name) {
 	c.mustBe(name)
 }
 
-// mustBe fails the run where the client is not held at a step.
 func (c *client) mustBe(name step.Name) {
 	if c.at == name {
 		return

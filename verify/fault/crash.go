@@ -143,7 +143,6 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	return kept, draws
 }
 
-// entry says how the next one gets in after a holder.
 func entry(kept verify.KeptOut) string {
 	return cmp.Or(map[verify.KeptOut]string{
 		verify.NeverIn:     "nobody gets in: an order gives up, and the next one is kept out too",

@@ -112,7 +112,6 @@ func (s *setup) spring(traps ...*wire.Trap) {
 	}
 }
 
-// caught reports whether a trap has caught what it was set for.
 func caught(t *wire.Trap) bool {
 	select {
 	case <-t.Reached():

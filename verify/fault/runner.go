@@ -52,7 +52,6 @@ func StartRunner(ctx context.Context) (*Runner, error) {
 	return newRunner(server)
 }
 
-// newRunner returns a runner whose markets live on a server, which it closes.
 func newRunner(server *backend.Server) (*Runner, error) {
 	folder, err := backend.MakeFolder("faults")
 	if err != nil {
@@ -190,7 +189,6 @@ func (r *Runner) run(
 	return findings, context.Cause(ctx)
 }
 
-// found is a finding of the cell, with the first line of why.
 func (c cell) found(v verify.Verdict, why string) verify.Finding {
 	why, _, _ = strings.Cut(why, "\n")
 	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
@@ -299,7 +297,6 @@ func (s *stillness) soFar() time.Duration {
 	return s.longest
 }
 
-// end is soFar, and ends the watch.
 func (s *stillness) end() time.Duration {
 	close(s.over)
 	return s.soFar()

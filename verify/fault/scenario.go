@@ -53,7 +53,6 @@ func worst(o, other observed) observed {
 	return o
 }
 
-// last is the one of a and b that comes later in a list.
 func last[T comparable](all []T, a, b T) T {
 	if slices.Index(all, b) > slices.Index(all, a) {
 		return b

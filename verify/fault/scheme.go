@@ -148,13 +148,11 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	return s, err
 }
 
-// expires reports whether the scheme's lock gives itself back after TTL.
 func (s Scheme) expires() bool {
 	isLease := func(p param.Param) bool { return p.Role == param.Lease }
 	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, isLease)
 }
 
-// need is what the scheme's lock needs besides Redis.
 func (s Scheme) need() lock.Need {
 	if s.Lock == nil {
 		return lock.NeedsNothing
@@ -168,7 +166,6 @@ func (s Scheme) fences() bool {
 	return fencing == "on" || fencing == "token"
 }
 
-// value is that of a parameter; empty: the scheme has none of that name.
 func (s Scheme) value(name string) string {
 	value, _ := s.Value(name)
 	return value

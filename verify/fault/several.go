@@ -30,7 +30,6 @@ func severalClients() []Scenario {
 var sharesKeys = only(func(s Scheme) bool { return s.need() == lock.NeedsNothing || s.fences() },
 	"its lock is no key of the market's Redis: nobody else uses it")
 
-// mixed lets clients of the scheme and of its neighbour meet.
 func mixed(s *setup) observed {
 	other := must(s.scheme.neighbour())
 	other = must(other.lasting(s.ttl))

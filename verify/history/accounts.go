@@ -55,7 +55,6 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	return n
 }
 
-// paid reports whether an order moved coins, as far as is known.
 func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
 
 // accounts has the market's own audit compare what each account holds at the end with its opening, sales and purchases.

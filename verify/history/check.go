@@ -116,7 +116,6 @@ func newPart(name string) *Part {
 	return &Part{Name: name, Answer: Linearizable, Stories: []string{}, Why: []string{}}
 }
 
-// tell counts a violation, and describes it if it is among the first.
 func (p *Part) tell(format string, args ...any) {
 	p.Answer = Violated
 	p.Wrong++
@@ -125,7 +124,6 @@ func (p *Part) tell(format string, args ...any) {
 	}
 }
 
-// doubt notes what could not be decided.
 func (p *Part) doubt(format string, args ...any) {
 	if p.Answer == Linearizable {
 		p.Answer = Undecided

@@ -56,7 +56,6 @@ func (o *Op) step(act action) step {
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-// judge looks for an order of what is recorded of an item or of an account.
 func (c *checker) judge(p *Part, of string, from state, steps []step) {
 	switch answer, from, steps := c.inOrder(from, steps); answer {
 	case Violated:
@@ -134,7 +133,6 @@ func (c *checker) legal(from state, steps []step) Answer {
 	return Violated
 }
 
-// byReturn is a copy of steps in the order in which they returned.
 func byReturn(steps []step) []step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
 }
