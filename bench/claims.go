@@ -49,8 +49,7 @@ var (
 	full         = []result.Mix{every[2]}
 )
 
-// claims are those of results/reference/SOURCES.md, in its order, which is that of their ids. The published numbers are
-// those of results/reference/published.csv; a test compares them.
+// claims are those of results/reference/SOURCES.md, in its order; a test compares the numbers with published.csv.
 var claims = []claim{
 	grows("retries_per_purchase", claim{
 		text:      "watch: retries per purchase grow with load",

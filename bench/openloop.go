@@ -59,8 +59,8 @@ func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	return n
 }
 
-// An openLoop is what the workers have in common whose orders fall due at fixed times. That an order waits for a buyer
-// is part of its latency: to leave it out is what G. Tene calls coordinated omission ("How NOT to Measure Latency",
+// An openLoop is what the workers have in common whose orders fall due at fixed times. A wait for a free buyer is part
+// of an order's latency: to leave it out is what G. Tene calls coordinated omission ("How NOT to Measure Latency",
 // 2013).
 type openLoop struct {
 	schedule     schedule

@@ -174,9 +174,8 @@ var ErrNothingBought = errors.New("nothing was bought")
 
 const enough = time.Second // how long a row has to last before a purchase can be asked for
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were
-// to last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor
-// sellers faster than they, which in a hot market is no reason.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase, and in one of a
+// second or more neither were buyers out of coins nor sellers faster than they, which in a hot market is no reason.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {

@@ -51,8 +51,7 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 }
 
 // Measure is Run for a purchase of one's own. The Subject of o is what open makes, and what o lacks has its default.
-// Without o.Dial it starts a private redis-server where one is installed, else miniredis, whose numbers are not
-// Redis's.
+// Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
 	if o.Purchases == 0 {

@@ -200,8 +200,7 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	}
 }
 
-// replies returns a function that waits for a reply of the server. Every keyLooks it looks whether the server has
-// the market's keys, and returns ErrKeysLost, wrapped, if it has not.
+// replies returns a function that waits for a reply of the server, and every keyLooks looks whether it has lost keys.
 func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
 	looked := time.Now()
 	return func() error {

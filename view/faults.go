@@ -10,8 +10,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens
-// and why.
+// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each what happens and why.
 func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{

@@ -18,9 +18,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// CSV writes the rows of runs with every number in full: where and with what load each was measured, the verdict
-// of its audit, and all [result.Metrics], which come last, so that a new one moves no column. What a row does
-// not have is empty.
+// CSV writes the rows of runs with every number in full, and nothing for what a row does not have. The [result.Metrics]
+// come last, so that a new one moves no column.
 func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
@@ -176,8 +175,7 @@ var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
 }).ParseFS(files, "page.gohtml", "page.css"))
 
 // HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no
-// script, and its content security policy forbids both. It follows the reader's light or dark scheme; a table that is
-// wider than the screen scrolls by itself.
+// script, and its content security policy forbids both.
 func HTML(w io.Writer, docs ...*Doc) error {
 	var parts []*Doc
 	for _, d := range docs {

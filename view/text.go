@@ -111,8 +111,7 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns))
 }
 
-// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings into short
-// ones.
+// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings shorter.
 func (t *Table) broken(limit int) *Table {
 	shown := t.each(func(s string) string {
 		if utf8.RuneCountInString(s) <= limit {

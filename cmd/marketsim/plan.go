@@ -275,8 +275,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of one that is drawn. Several markets, which may have to lie on several masters, have
-// braces of their own where they need them.
+// keys are those of --prefix, or of one that is drawn: several markets, on several masters, have braces of their own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)

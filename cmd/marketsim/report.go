@@ -138,8 +138,7 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the result of a folder. A folder without one stands for
-// all that is stored below it.
+// resultFiles are the files that a path stands for: itself, or the result of a folder, or else all that is below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err

@@ -38,8 +38,7 @@ func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	t.Run(string(backend.NameLocal), func(t *testing.T) { f(t, Local(t)) })
 }
 
-// Local starts a private redis-server or valkey-server with further arguments, for example "--maxmemory", "3mb".
-// It needs "redis", see [Require].
+// Local starts a private redis-server or valkey-server with further arguments. It needs "redis", see [Require].
 func Local(t testing.TB, args ...string) *backend.Server {
 	t.Helper()
 	return Start(t, backend.Local{Args: args})
@@ -51,8 +50,7 @@ func Embedded(t testing.TB) *backend.Server {
 	return Start(t, embedded.Starter{})
 }
 
-// Start starts a server for the length of the test. If the starter is unavailable on this machine the test
-// needs "redis", or "docker" for a container, see [Require].
+// Start starts a server for the length of the test, which needs "redis", or "docker" for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
 	name := "redis"
@@ -62,8 +60,7 @@ func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	return started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
-// Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
-// sentence to show.
+// Require ends a test that lacks something: it fails if that is Required, and is skipped otherwise, with the reason.
 func Require(t testing.TB, name, why string) {
 	t.Helper()
 	if Required(name) {
@@ -81,8 +78,7 @@ func Required(name string) bool {
 	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
-// Newer starts a redis-server or else a valkey-server of PATH that has what a test needs: has returns nil.
-// The test needs "newer", see [Require].
+// Newer starts a server of PATH that has what a test needs: has returns nil. The test needs "newer", see [Require].
 func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backend.Server {
 	t.Helper()
 	var lacking []string
@@ -127,8 +123,7 @@ func Keys(t testing.TB) market.Keys {
 	return k
 }
 
-// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise. A TestMain
-// calls it where most tests only wait, and more may run than there are processors.
+// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise: most only wait.
 func MaxParallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
@@ -189,8 +184,7 @@ func Has(name string) bool {
 	return err == nil || Required(name)
 }
 
-// started closes what was started at the end of the test, or ends the test with the error of starting it. Where this
-// machine lacks it, the test needs name.
+// started closes what was started at the end of the test, which fails, or needs name, where it could not be started.
 func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
@@ -209,8 +203,7 @@ func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	}
 }
 
-// A Proxy stands before a Redis server and loses a chosen command or reply, for tests of what a client makes of an
-// outcome that it does not know.
+// A Proxy stands before a Redis server and loses a chosen command or reply, so that a client does not know its outcome.
 type Proxy struct {
 	*wire.Proxy
 	server *backend.Server
@@ -270,8 +263,7 @@ func (p Proxies) Disconnect() {
 	}
 }
 
-// ReadAgain is for fuzzing what reads a stored result: what is not refused in plain words is written and read again
-// as it was.
+// ReadAgain is for fuzzing what reads a stored result: what is not refused is written and read again as it was.
 func ReadAgain[T any, P interface {
 	*T
 	Write(io.Writer) error

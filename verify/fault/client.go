@@ -19,8 +19,7 @@ import (
 // clientTimeout is how long a client may take to answer before the machine, not the scheme, is to blame.
 const clientTimeout = 30 * time.Second
 
-// A client is a client in a scenario, seen from the parent: a process of its own with an account, a connection and a
-// Purchaser. Its methods end the run where they fail.
+// A client is a client in a scenario, seen from the parent. Its methods end the run where they fail.
 type client struct {
 	setup   *setup
 	name    string
@@ -221,9 +220,8 @@ func (c *client) mustBe(name step.Name) {
 	c.check(err)
 }
 
-// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in. It is held where
-// it begins to wait and before it writes: whichever comes first tells. Where it begins to wait late, the machine was
-// too slow; where it never does, the lock does not say that it waits.
+// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in: it is held where it
+// begins to wait and before it writes. Where it begins to wait late, the machine was too slow.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 	switch c.held(c.setup.ttl / 2) {
@@ -279,8 +277,7 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
 
 // getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
-// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on: after a
-// pause, because a client that does not wait for locks gives up at once.
+// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {

@@ -169,8 +169,8 @@ func cutMidPurchase(s *setup) observed {
 	})
 }
 
-// atEachWrite rehearses a purchase to learn which commands write it, and makes one purchase for each of them, in which
-// that command or its reply is lost. Then says what it saw of the nth.
+// atEachWrite makes a purchase for each command that writes one, in which that or its reply is lost. Then says what it
+// saw.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,

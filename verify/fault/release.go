@@ -72,8 +72,7 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	return c.entersBeside(a, l.Item)
 }
 
-// listed waits until a listing has ended. One that was refused lost its lock before it wrote, and its item is not for
-// sale: this machine held it up for longer than a lease.
+// listed waits until a listing has ended. One that was refused lost its lock before it wrote: the machine held it up.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {

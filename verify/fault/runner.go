@@ -42,8 +42,7 @@ type Runner struct {
 	setups atomic.Int64
 }
 
-// StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
-// neither. The caller closes the runner.
+// StartRunner starts a private server for the markets, or else an embedded one. The caller closes the runner.
 func StartRunner(ctx context.Context) (*Runner, error) {
 	server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
 	if err != nil {
@@ -131,9 +130,9 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped,
-// and stores what it finds. It calls found, which may be nil, with each finding as it is made, one at a time. When
-// the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped.
+// It calls found, which may be nil, with each finding, one at a time. When the environment fails or the context ends,
+// Run returns why, and the findings that are missing stay stopped.
 func (r *Runner) Run(
 	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {

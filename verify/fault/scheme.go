@@ -25,8 +25,7 @@ type Scheme struct {
 }
 
 // Of makes a scheme of a lock, such as "set-px" or "fenced:fencing=on", under the strategy fine, or of a strategy that
-// takes none ("watch") or names its own ("coarse:set-px"). Where the lock has a TTL that was not given, it is TTL. The
-// error wraps strategies.ErrSpec.
+// takes none ("watch") or names its own ("coarse:set-px"). The error wraps strategies.ErrSpec.
 func Of(c strategies.Catalogue, name string) (Scheme, error) {
 	spec, err := parse(c, name)
 	if err != nil {
@@ -61,8 +60,7 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 const locksUnder = "fine" // the strategy under which a lock is run that is named without one
 
 // Names are the schemes that scenarios are run with when nobody chooses, in the order in which they are shown: every
-// other strategy, with its default lock, then every lock, and then the variants that locks and strategies declare.
-// Locks that need a newer server than marketsim does are run where somebody asks for them.
+// other strategy, every lock that needs no newer server than marketsim, and the variants that they declare.
 func Names(c strategies.Catalogue) []string {
 	var all, locks, variants []string
 	for _, k := range c.Locks {
@@ -105,8 +103,7 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	return c.Parse(name)
 }
 
-// checkFree returns an error for a lease or a time-out, by whose lengths scenarios tell what they see. A lease that is
-// an alternative to a watchdog may be asked for, as long as it is TTL.
+// checkFree returns an error for a lease or a time-out, by whose lengths scenarios tell what they see, other than TTL.
 func checkFree(spec strategies.Spec) error {
 	for _, p := range spec.Params() {
 		value, _ := spec.Value(p.Name)

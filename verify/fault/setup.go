@@ -211,9 +211,9 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 // forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
-// kept says how long a client's operation was kept out that was let in just now, or was not in all the time that the
-// scenario watched. lease is when the lease began, at the earliest, that may have kept it out. It fails the setup as
-// late where it cannot tell a wait for that lease from none, and as unclear where nothing proves that nobody gets in.
+// kept says how long a client's operation was kept out that was let in just now, or not at all. lease is when the lease
+// began, at the earliest, that may have kept it out. It fails the setup where it cannot tell that, or nothing proves
+// it.
 func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10

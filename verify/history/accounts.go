@@ -11,9 +11,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// settle finds out which orders of unknown outcome were applied: where an item lies that nothing else brought there,
-// its buyer's order did. Accounts are open where that does not tell: of one buyer's orders at several prices, and
-// where another operation of the buyer's on the item is of unknown outcome.
+// settle finds out which orders of unknown outcome were applied, by where their items lie. Accounts are open where that
+// does not tell: of one buyer's orders at several prices, and beside another of its operations of unknown outcome.
 func (c *checker) settle() {
 	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
 	for _, t := range c.traces {

@@ -205,9 +205,8 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap. What overlaps any that
-// began before it overlaps the longest exclusive or the longest shared one of these. Holds that meet in one instant do
-// not overlap, because the clock cannot tell which came first.
+// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap: then one overlaps the
+// longest exclusive or shared one before it. Holds that meet in one instant may have come in either order.
 func overlaps(p *Part, holds []Hold) {
 	longest := map[bool]Hold{} // by whether it is shared
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {

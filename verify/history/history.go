@@ -183,12 +183,10 @@ func (w *Writer) Worker() (*Recorder, error) {
 	return r, nil
 }
 
-// Finish adds what the market held when every worker had stopped, and closes the history. It returns the failures to
-// write, of any worker: the history is then not whole, and Read says so.
+// Finish adds what the market held when every worker had stopped, closes the history, and returns failures to write.
 func (w *Writer) Finish(final market.Snapshot) error { return w.end(&line{Final: &final}) }
 
-// Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker
-// recorded anything, it is removed.
+// Abandon closes, instead of Finish, a history that cannot be finished, or removes it if no worker recorded anything.
 func (w *Writer) Abandon() error {
 	if w == nil {
 		return nil

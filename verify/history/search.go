@@ -66,8 +66,8 @@ func (c *checker) judge(p *Part, of string, from state, steps []step) {
 }
 
 // inOrder looks for an order of steps that starts in a state, and returns the shortest steps that have none, and the
-// state before them. It judges one by one the pieces between which no operation is under way: what was applied until
-// then is in the state. Of a piece that is too large only the beginning is judged: violated or unknown.
+// state before them. It judges one by one the pieces between which nothing is under way; of one too large its
+// beginning.
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
@@ -150,8 +150,7 @@ func prefix(steps []step, n int) []step {
 	return known
 }
 
-// shortest is the shortest beginning of steps, by the time of return, that has no order. Every longer one has none
-// either. What changes nothing and is not needed for that is left out.
+// shortest is the shortest beginning of steps, by the time of return, that has no order, without what it does not need.
 func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
 	returned := len(keep(all, func(s step) bool { return s.ret != never })) // there is no order of so many
