@@ -91,9 +91,8 @@ func interruptedOr(ctx context.Context, err error) error {
 // interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish. It returns a context
 // that ends at the first signal: the command then finishes what is in flight. The second signal closes what the command
 // has started by starting, so that no private server stays behind, and ends the program; a third does not wait for
-// that. A SIGHUP that nohup has the program ignore stays ignored. Whoever reads what the program says may end at the
-// same signal, as tee does, which must not end the program before it has tidied up, or live on and read nothing, as
-// less does: see patient.
+// that. A SIGHUP that nohup has the program ignore stays ignored. Whoever reads the output may end at the same signal,
+// as tee does, before the program has tidied up, or live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})

@@ -176,14 +176,6 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
 }
 
-// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
-// or "etcd". It is true of all that is Required, so that the test fails where it is missing.
-func Has(name string) bool {
-	find := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
-	_, err := find[name]()
-	return err == nil || Required(name)
-}
-
 // started closes what was started at the end of the test, which fails, or needs name, where it could not be started.
 func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
@@ -234,33 +226,10 @@ func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 	p.lost = set(wire.Match{Command: name})
 }
 
-// Proxies are those of one client, one for each of several servers.
-type Proxies []*wire.Proxy
-
-// StartProxies starts a proxy before each server, host:port, for the length of the test.
-func StartProxies(t testing.TB, servers []string) Proxies {
+// Relay starts a proxy before a server, host:port, of any protocol for the length of the test.
+func Relay(t testing.TB, addr string) *wire.Proxy {
 	t.Helper()
-	var all Proxies
-	for _, addr := range servers {
-		all = append(all, started[*wire.Proxy](t, "redis")(wire.Start(addr)))
-	}
-	return all
-}
-
-// Addrs are where they listen, host:port.
-func (p Proxies) Addrs() []string {
-	addrs := make([]string, len(p))
-	for i, one := range p {
-		addrs[i] = one.Addr()
-	}
-	return addrs
-}
-
-// Disconnect closes the client's connections, and all that it makes from now on.
-func (p Proxies) Disconnect() {
-	for _, one := range p {
-		one.Disconnect()
-	}
+	return started[*wire.Proxy](t, "redis")(wire.Start(addr))
 }
 
 // ReadAgain is for fuzzing what reads a stored result: what is not refused is written and read again as it was.

@@ -42,8 +42,16 @@ type clientConfig struct {
 
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
 type endpoint struct {
-	backend.Target
-	Cluster bool // a node of a cluster: clients follow the master of the market's slot
+	Network, Addr, Password string
+	Cluster                 bool // a node of a cluster: clients follow the master of the market's slot
+}
+
+func endpointOf(t backend.Target) endpoint {
+	return endpoint{Network: t.Network, Addr: t.Addr, Password: t.Password}
+}
+
+func (e endpoint) target() backend.Target {
+	return backend.Target{Network: e.Network, Addr: e.Addr, Password: e.Password}
 }
 
 // The commands that a child gets.
@@ -279,9 +287,9 @@ func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 
 // dialer connects as every client of marketsim does, or as go-redis does by default when a command is to be sent again.
 func dialer(ctx context.Context, e endpoint, keys market.Keys, config clientConfig) (strategies.Dialer, error) {
-	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.Target) }
+	connect := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, e.target()) }
 	if e.Cluster {
-		cluster, err := backend.OpenCluster(ctx, e.Target)
+		cluster, err := backend.OpenCluster(ctx, e.target())
 		if err != nil {
 			return nil, err
 		}

@@ -169,8 +169,7 @@ func cutMidPurchase(s *setup) observed {
 	})
 }
 
-// atEachWrite makes a purchase for each command that writes one, in which that or its reply is lost. Then says what it
-// saw.
+// atEachWrite makes a purchase for each command that writes one: that or its reply is lost. then says what it saw.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,

@@ -131,7 +131,7 @@ func (s *setup) prepare(onCluster bool) {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server()
 	}
-	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpoint{Target: s.server.Target}}
+	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))
 	s.config.Market.Cluster = s.server.Cluster() != nil
 	s.keys = must(market.NewKeys(s.config.Prefix))
@@ -153,7 +153,7 @@ func (s *setup) prepare(onCluster bool) {
 	locks := own(s, must(servers.ForLock(s.ctx, servers.Addresses{}, string(lock.NeedsMasters))))
 	s.masters = locks.PrivateMasters
 	for _, t := range locks.Masters {
-		s.config.Masters = append(s.config.Masters, endpoint{Target: t})
+		s.config.Masters = append(s.config.Masters, endpointOf(t))
 	}
 }
 
@@ -212,8 +212,7 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
 // kept says how long a client's operation was kept out that was let in just now, or not at all. lease is when the lease
-// began, at the earliest, that may have kept it out. It fails the setup where it cannot tell that, or nothing proves
-// it.
+// began, at the earliest, that may have kept it out. It fails the setup where it cannot tell that.
 func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
@@ -287,16 +286,16 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 
 // proxy puts a proxy before a Redis for the length of the run. On a cluster it is one of the market's master.
 func (s *setup) proxy(before *endpoint) *wire.Proxy {
-	target := before.Target
+	target := before.target()
 	if before.Cluster {
 		target = s.server.Master(s.keys.Market())
 	}
 	p := own(s, must(wire.StartRedis(target.Network, target.Addr, target.TLS)))
-	*before = endpoint{Target: target.Through(p.Addr())}
+	*before = endpointOf(target.Through(p.Addr()))
 	return p
 }
 
-func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpoint{Target: t}) }
+func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
 
 // dial connects to a private server for the length of the run.
 func (s *setup) dial(server *backend.Server) *backend.Conn { return own(s, must(server.Dial(s.ctx))) }

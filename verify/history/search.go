@@ -66,8 +66,7 @@ func (c *checker) judge(p *Part, of string, from state, steps []step) {
 }
 
 // inOrder looks for an order of steps that starts in a state, and returns the shortest steps that have none, and the
-// state before them. It judges one by one the pieces between which nothing is under way; of one too large its
-// beginning.
+// state before them. It judges one by one the pieces between which nothing is under way, of large ones the beginning.
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
