@@ -85,9 +85,7 @@ func listings(p result.Point, markets int) int {
 }
 
 // share is how many of so many items the i-th of so many owners has, from 0.
-func share(items, owners, i int) int {
-	return (items + owners - 1 - i) / owners
-}
+func share(items, owners, i int) int { return (items + owners - 1 - i) / owners }
 
 // stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
 // items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.

@@ -105,9 +105,7 @@ func (w *worker) close() (err error) {
 	return err
 }
 
-func (w *worker) traffic() traffic {
-	return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()}
-}
+func (w *worker) traffic() traffic { return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()} }
 
 func (w *worker) at(t time.Time) int64 { return w.tally.window.at(t) }
 

@@ -238,9 +238,7 @@ var (
 )
 
 // escape keeps text from being read as markup.
-func escape(s string) string {
-	return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1")
-}
+func escape(s string) string { return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1") }
 
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)

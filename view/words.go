@@ -56,9 +56,7 @@ func percent(fraction float64) string {
 }
 
 // seconds writes a duration without needless digits: 5 s, 0.5 s.
-func seconds(v float64) string {
-	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s"
-}
+func seconds(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s" }
 
 // count writes a number of things: "1 row", "2 rows", "4 processes".
 func count[T int | int64](n T, thing string) string {

@@ -26,9 +26,7 @@ type Point struct {
 func (p Point) Name() string { return p.Strategy + " " + p.Place() }
 
 // Place is the name without the strategy: strategies are compared in the same place.
-func (p Point) Place() string {
-	return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ")
-}
+func (p Point) Place() string { return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ") }
 
 // A Mix is how many sellers and buyers there are.
 type Mix struct{ Sellers, Buyers int }
