@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -23,7 +24,12 @@ twice: where it is found faster or slower than itself, nothing is decided. Of st
 shows the rows side by side, and benchstat compares what 'marketsim report --format gobench' prints of each.`,
 		Example: `  marketsim compare fine fine-wallet --mix 5x5,5x20
   marketsim compare coarse coarse:set-px --trials 15 --margin 2% --out results/set-px`,
-		Args: cobra.MinimumNArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("compare what? give two or more strategies")
+			}
+			return nil
+		},
 	}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
