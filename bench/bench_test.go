@@ -20,9 +20,8 @@ import (
 //	go test ./bench -run '^$' -bench Purchase -count 6 >purchase.txt
 //	benchstat -col /strategy purchase.txt
 //
-// An operation takes the row's own time, up to its last purchase, over their number. Seeding, listing, closing, the
-// audit and the removal of the market are not timed, but the audit must pass: a strategy that is safe and loses
-// something fails the benchmark. That unsafe loses something is what it is for.
+// An operation takes the row's own time, up to its last purchase, over their number. The audit must pass: a strategy
+// that is safe and loses something fails the benchmark. That unsafe loses something is what it is for.
 func BenchmarkPurchase(b *testing.B) {
 	server := bench.StartServer(b)
 	fmt.Printf("backend: %s\n", server.Name) // a line of configuration, to benchstat

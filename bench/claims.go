@@ -29,9 +29,8 @@ type claim struct {
 	void      string
 }
 
-// The tolerances, decided before anything was measured. They are wide, because the hardware is not the book's: they
-// ask for the direction and the rough size of an effect, not for the number. Only longWaitMS came after the stored
-// runs: it makes nothing hold or fail, and says which runs cannot tell.
+// The tolerances, decided before anything was measured, and wide, because the hardware is not the book's. Only
+// longWaitMS came after the stored runs: it makes nothing hold or fail, and says which runs cannot tell.
 const (
 	growth         = 3.0  // "grows with load": at 5x5 at least this many times the value at 1x1
 	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
@@ -41,8 +40,7 @@ const (
 	busy           = 1e5  // commands a second: "100,000 to 225,000 operations a second"
 )
 
-// fromNothing is how many times as much as nothing anything is.
-const fromNothing = 1e6
+const fromNothing = 1e6 // how many times as much as nothing anything is
 
 // The mixes of the book.
 var (
@@ -51,8 +49,7 @@ var (
 	full         = []result.Mix{every[2]}
 )
 
-// claims are those of results/reference/SOURCES.md, in its order, which is that of their ids. The published numbers are
-// those of results/reference/published.csv; a test compares them.
+// claims are those of results/reference/SOURCES.md, in its order; a test compares the numbers with published.csv.
 var claims = []claim{
 	grows("retries_per_purchase", claim{
 		text:      "watch: retries per purchase grow with load",
@@ -72,95 +69,69 @@ var claims = []claim{
 		text:      "fine: more purchases than coarse",
 		published: "1833 a second at 1x1, 600 at 5x1, 1850 at 5x5; coarse 833, 217 and 342: 2.20, 2.77 and 5.41 times",
 		tolerance: "more purchases per second than coarse in every mix",
-		rows:      []string{"fine", "coarse"},
-		mixes:     every,
-		value:     (*result.Row).PerSecond,
+		rows:      []string{"fine", "coarse"}, mixes: every, value: (*result.Row).PerSecond,
 		number: func(v []float64) float64 {
 			fine, coarse := v[:3], v[3:]
 			return slices.Min(quotients(fine, coarse))
 		},
 		holds: func(n float64) bool { return n > 1 },
-		unit:  " a second",
-		say:   "at least %s times",
+		unit:  " a second", say: "at least %s times",
 	},
 	{
 		text:      "fine: listings plus purchases are about the same in every mix",
 		published: "3717 a second at 1x1, 3800 at 5x1, 3783 at 5x5",
 		tolerance: "listings plus purchases per second of every mix within 20% of the mean of the three",
-		rows:      []string{"fine"},
-		mixes:     every,
-		value:     func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
+		rows:      []string{"fine"}, mixes: every,
+		value: func(r *result.Row) float64 { return float64(r.Listed+r.Bought) / r.Seconds },
 		number: func(v []float64) float64 {
 			mean := (v[0] + v[1] + v[2]) / 3
 			return max(percentOff(v[0], mean), percentOff(v[1], mean), percentOff(v[2], mean))
 		},
-		holds: atMost(within),
-		unit:  " a second",
-		say:   "at most %s%% from their mean",
+		holds: atMost(within), unit: " a second", say: "at most %s%% from their mean",
 	},
 	{
 		text:      "fine: the wait stays low under full load",
 		published: "less than 3 ms at 5x5; coarse 14 ms, watch 498 ms",
 		tolerance: "mean wait at 5x5 below 3 ms, and below those of coarse and watch",
-		rows:      []string{"fine", "coarse", "watch"},
-		mixes:     full,
-		value:     result.MetricNamed("wait_ms_mean").Of,
+		rows:      []string{"fine", "coarse", "watch"}, mixes: full, value: result.MetricNamed("wait_ms_mean").Of,
 		number: func(v []float64) float64 {
 			fine, coarse, watch := v[0], v[1], v[2]
 			return times(fine, min(shortWaitMS, coarse, watch))
 		},
-		holds: below(1),
-		unit:  " ms",
-		say:   "%s times the least of 3 ms and theirs",
+		holds: below(1), unit: " ms", say: "%s times the least of 3 ms and theirs",
 	},
 	{
 		text:      "fine: no wait is long under full load",
 		published: "less than 3 ms at 5x5",
 		tolerance: "the longest wait at 5x5 below 3 ms",
-		rows:      []string{"fine"},
-		mixes:     full,
-		value:     result.MetricNamed("wait_ms_max").Of,
-		number:    slices.Max[[]float64],
-		holds:     below(shortWaitMS),
-		unit:      " ms",
-		say:       "at most %s ms",
+		rows:      []string{"fine"}, mixes: full, value: result.MetricNamed("wait_ms_max").Of,
+		number: slices.Max[[]float64], holds: below(shortWaitMS), unit: " ms", say: "at most %s ms",
 	},
 	{
 		text: "locks: fewer items are listed than with watch",
 		published: "2417 a second at 1x1, 5517 at 5x1, 3433 at 5x5 with watch; " +
 			"coarse 850, 1133 and 350; fine 1883, 3200 and 1933",
 		tolerance: "fewer listings per second than watch with either lock, in every mix",
-		rows:      []string{"watch", "coarse", "fine"},
-		mixes:     every,
-		value:     func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
+		rows:      []string{"watch", "coarse", "fine"}, mixes: every,
+		value: func(r *result.Row) float64 { return float64(r.Listed) / r.Seconds },
 		number: func(v []float64) float64 {
 			watch, coarse, fine := v[:3], v[3:6], v[6:]
 			return max(slices.Max(quotients(coarse, watch)), slices.Max(quotients(fine, watch)))
 		},
-		holds: below(1),
-		unit:  " a second",
-		say:   "at most %s of watch's",
+		holds: below(1), unit: " a second", say: "at most %s of watch's",
 	},
 	{
 		text:      "Redis does 100,000 to 225,000 operations a second",
 		published: "100,000 to 225,000 operations a second, depending on the machine",
 		tolerance: "at least 100,000 commands a second in one of the nine rows",
-		rows:      []string{"watch", "coarse", "fine"},
-		mixes:     every,
-		value:     result.MetricNamed("commands_per_second").Of,
-		number:    slices.Max[[]float64],
-		holds:     atLeast(busy),
-		unit:      " commands a second",
-		say:       "at most %s",
+		rows:      []string{"watch", "coarse", "fine"}, mixes: every, value: result.MetricNamed("commands_per_second").Of,
+		number: slices.Max[[]float64], holds: atLeast(busy), unit: " commands a second", say: "at most %s",
 	},
 	listedToBought("fine", "listed/bought 1.03 at 1x1, 5.33 at 5x1, 1.05 at 5x5"),
 }
 
-// grows makes of what is said about a metric the claim that it grows with load under watch.
 func grows(of string, said claim) claim {
-	said.rows = []string{"watch"}
-	said.mixes = lightAndFull
-	said.value = result.MetricNamed(of).Of
+	said.rows, said.mixes, said.value = []string{"watch"}, lightAndFull, result.MetricNamed(of).Of
 	said.number = func(v []float64) float64 { return times(v[1], v[0]) }
 	said.holds = atLeast(growth)
 	said.say = "%s times"
@@ -173,13 +144,8 @@ func noRetries(strategy, published string) claim {
 		text:      strategy + ": purchases need no retries",
 		published: published,
 		tolerance: "at most 1 retry per 1,000 purchases in every mix, and one order that waits for 5 s",
-		rows:      []string{strategy},
-		mixes:     every,
-		value:     func(r *result.Row) float64 { return 1000 * retries(r) },
-		number:    slices.Max[[]float64],
-		holds:     atMost(retriesPer1000),
-		unit:      " per 1,000 purchases",
-		say:       "at most %s",
+		rows:      []string{strategy}, mixes: every, value: func(r *result.Row) float64 { return 1000 * retries(r) },
+		number: slices.Max[[]float64], holds: atMost(retriesPer1000), unit: " per 1,000 purchases", say: "at most %s",
 		couldFail: func(r *result.Row) bool {
 			return r.Retries > 0 || max(r.WaitMS.Max, r.GivenUpMS.Max) >= longWaitMS
 		},
@@ -192,17 +158,15 @@ func listedToBought(strategy, published string) claim {
 		text:      strategy + ": listed to bought is close to listers to buyers",
 		published: published,
 		tolerance: "listed/bought within 20% of listers/buyers in every mix",
-		rows:      []string{strategy},
-		mixes:     every,
-		value:     func(r *result.Row) float64 { return float64(r.Listed) / float64(r.Bought) },
+		rows:      []string{strategy}, mixes: every,
+		value: func(r *result.Row) float64 { return float64(r.Listed) / float64(r.Bought) },
 		number: func(v []float64) (furthest float64) {
 			for i, m := range every {
 				furthest = max(furthest, percentOff(v[i], float64(m.Sellers)/float64(m.Buyers)))
 			}
 			return furthest
 		},
-		holds: atMost(within),
-		say:   "at most %s%% from listers/buyers",
+		holds: atMost(within), say: "at most %s%% from listers/buyers",
 	}
 }
 
@@ -223,22 +187,19 @@ func quotients(a, b []float64) []float64 {
 
 func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from }
 
-// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round, and it
-// holds when the 95% interval of their median lies inside the tolerance, does not hold when it lies outside, and is
-// not decided when it lies on both sides, or while rounds are missing: they were fixed beforehand, and to stop when
-// one likes the result would make a claim out of chance. Fewer than six rounds have no interval, and decide nothing.
+// Judge says of each claim of the book whether a run bears it out. A claim's number is computed in each round in which
+// the rows that it needs were steady, and it holds when the 95% interval of their median lies inside the tolerance,
+// does not hold when it lies outside, and is not decided when it lies on both sides, or while rounds are missing: to
+// stop when one likes the result would make a claim out of chance.
 //
-// A round in which a row it needs was not steady decides nothing either: the others do, where they are enough. A
-// claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
+// A claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
 // the market right, or with operations that were not followed to their end, or when the rows were not measured on a
-// real server; nor is one that holds where nothing came near to what it excludes. Rows may be shorter than the
-// time-out of a lock, which is a retry: each operation that began in them was followed to its end, with the load on.
+// real server; nor is one that holds where nothing came near to what it excludes.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {
-		out := result.Claim{
-			ID: 1 + i, Text: c.text, Published: c.published, Tolerance: c.tolerance, Verdict: result.NotJudged,
-		}
+		out := result.Claim{ID: 1 + i, Text: c.text, Published: c.published, Tolerance: c.tolerance}
+		out.Verdict = result.NotJudged
 		if run.Manifest.Backend == "embedded" {
 			out.Measured = "numbers of the embedded server are not Redis's: not judged"
 		} else {
@@ -307,7 +268,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round; unsteady names one. An error says why not to judge.
+// values are those of the rows that the claim needs in a round, or why not to judge; unsteady names one.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

@@ -14,12 +14,8 @@ import (
 // bookRows are the book's nine rows, as if this run had measured them: <N becomes just below N.
 func bookRows(t *testing.T) []result.Row {
 	t.Helper()
-	published, err := reference.Rows()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var rows []result.Row
-	for _, p := range published {
+	for _, p := range reference.Rows() {
 		row := result.Row{
 			Point:  result.Point{Strategy: p.Locking, Mix: result.Mix{Sellers: p.Listers, Buyers: p.Buyers}},
 			Status: stored.Complete, Seconds: float64(p.Seconds), Audit: result.Audit{Done: true, OK: true},

@@ -70,8 +70,7 @@ func scripted(ctx context.Context) result.Row {
 }
 
 // TestGoldenRow counts every operation of a row whose Purchasers play a script. The numbers are those of the driver
-// before this one (at 98829b3), which counted operations that began in the measured time, and so are the waits, but
-// for what a histogram rounds. That as many purchases and listings ended in that time is a coincidence.
+// before this one (at 98829b3), and so are the waits, but for what a histogram rounds.
 func TestGoldenRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := scripted(t.Context())

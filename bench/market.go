@@ -32,9 +32,8 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 // ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
-// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load,
-// each method over a connection of its own. A row has one, or several at [Options.Sites], such as one on each master of
-// a Redis Cluster: seller i and buyer i work in market i modulo their number. What is measured is the row as a whole.
+// rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
+// Of several at [Options.Sites] seller i and buyer i work in market i modulo their number.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
@@ -53,17 +52,14 @@ type rowMarket struct {
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
-// newMarkets makes the markets of a row. None of them is seeded.
 func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 	sites := o.sites()
 	for i, site := range sites {
 		m := &rowMarket{Options: o, point: p, node: site.Node, relisted: &bell{Cond: sync.NewCond(new(sync.Mutex))}}
 		m.Keys, m.Dial = site.Keys, site.Dial
-		part := &m.point
-		for _, number := range []*int{
-			&part.Mix.Sellers, &part.Mix.Buyers, &part.Browsers, &part.Wallets, &part.Hot, &part.Stock,
-		} {
-			*number = share(*number, len(sites), i)
+		p := &m.point
+		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Browsers, &p.Wallets, &p.Hot, &p.Stock} {
+			*n = share(*n, len(sites), i)
 		}
 		m.stock.wanted = int64(listings(m.point, len(sites)))
 		m.stock.listings.Store(m.stock.wanted)
@@ -189,12 +185,12 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 		all.Items, all.Funds = all.Items+v.Items, all.Funds+v.Funds
 		all.ItemProblems, all.MoneyProblems = all.ItemProblems+v.ItemProblems, all.MoneyProblems+v.MoneyProblems
 		all.Applied, all.NotApplied = all.Applied+v.Applied, all.NotApplied+v.NotApplied
+		of := ""
+		if len(m.markets) > 1 {
+			of = in.Keys.Prefix() + " "
+		}
 		for _, problem := range v.Problems {
-			text := problem.Text
-			if len(m.markets) > 1 {
-				text = in.Keys.Prefix() + " " + text
-			}
-			all.Problems = append(all.Problems, text)
+			all.Problems = append(all.Problems, of+problem.Text)
 		}
 	}
 	return all, nil
@@ -208,8 +204,8 @@ func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.
 	return all, last
 }
 
-// judge audits one market. An audit during which the market's slot moved is made again: a scan of one server that
-// goes on at another may leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits one market, and again where its slot moved meanwhile: a scan that goes on at another server may leave
+// items out. If it finds nothing wrong, evicted is how many keys the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {

@@ -31,20 +31,15 @@ const (
 
 // Limits of a row.
 const (
-	MaxWorkers = 1_000                // beyond it one process does not measure Redis, but itself
-	MaxFunds   = 1_000 * DefaultFunds // exact in a script's numbers, too, and no sum of it overflows
-	MaxHot     = 1_000_000
-	// LeastHotFunds is what each account has at least where items circulate: so somebody can always pay for any item.
-	LeastHotFunds = maxPrice
-	// MaxStock is how many items may be listed before a row begins: their ledgers and audit take 130 MB, as measured.
-	MaxStock = 1_000_000
-	// MinWait is the shortest time that workers can be made to wait: package alarm is exact to about half of it.
-	MinWait = 100 * time.Microsecond
-	// MinDuration is the shortest row. Shorter ones end before a worker has begun.
-	MinDuration = time.Millisecond
-	// MaxHold and MaxRTT leave each of a purchase's round trips the time to end before its connection gives up.
-	MaxHold = 10 * time.Second
-	MaxRTT  = time.Second
+	MaxWorkers    = 1_000                  // beyond it one process does not measure Redis, but itself
+	MaxFunds      = 1_000 * DefaultFunds   // exact in a script's numbers, too, and no sum of it overflows
+	MaxHot        = 1_000_000              // items that circulate
+	LeastHotFunds = maxPrice               // of each account where items circulate: so somebody can always pay
+	MaxStock      = 1_000_000              // items listed before a row: their ledgers and audit take 130 MB, as measured
+	MinWait       = 100 * time.Microsecond // package alarm is exact to about half of it
+	MinDuration   = time.Millisecond       // a shorter row ends before a worker has begun
+	MaxHold       = 10 * time.Second       // which leaves a purchase's round trips the time to end, as MaxRTT does
+	MaxRTT        = time.Second
 	// MaxRate is the highest rate in orders a second: they are due at whole nanoseconds, no two at the same, which makes
 	// this rate wrong by less than a thousandth; and a worker takes about 0.1 us to take one from the schedule.
 	MaxRate = 1_000_000
@@ -64,12 +59,11 @@ type Subject interface {
 
 // Options are how rows are measured.
 type Options struct {
-	Subject  Subject       // what Point.Strategy names
-	Trial    int           // its number among the rows of its point, from 1; 0 is 1
-	Duration time.Duration // measured time
-	Warmup   time.Duration // before that, not counted
-	// Purchases, if not zero, ends a row after so many purchases instead of after Duration. It goes without warm-up.
-	Purchases int64
+	Subject   Subject       // what Point.Strategy names
+	Trial     int           // its number among the rows of its point, from 1; 0 is 1
+	Duration  time.Duration // measured time
+	Warmup    time.Duration // before that, not counted
+	Purchases int64         // if not zero, the row ends after so many instead of after Duration, without a warm-up
 	SLO       time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
 	Seed      uint64
 
@@ -77,17 +71,13 @@ type Options struct {
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
 	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets, hot
 	// items and stock are divided among them, and each is audited and removed as one alone is.
-	Sites []Site
-	// Servers are those that the subject's lock needs besides.
-	Servers lock.Servers
-	Keep    bool // leave the market in Redis
-	// Private says that the server ends with the run: keys may stay, and those that nobody declared are looked for.
-	Private bool
-	// History is a folder into which every operation is recorded, for package history to judge; empty: none.
-	History string
+	Sites   []Site
+	Servers lock.Servers // that the subject's lock needs besides
+	Keep    bool         // leave the market in Redis
+	Private bool         // the server ends with the run: keys may stay, and those that nobody declared are looked for
+	History string       // a folder into which every operation is recorded, for package history to judge; empty: none
 
-	// steps returns what observes the steps of a worker, and may hold it there; nil: nothing does.
-	steps func(role) step.Observer
+	steps func(role) step.Observer // what observes the steps of a worker, and may hold it there; nil: nothing does
 }
 
 // A Site is where one market of a row lies.
@@ -97,7 +87,6 @@ type Site struct {
 	Dial func(context.Context) (*backend.Conn, error)
 }
 
-// sites are those of a row, one at least.
 func (o Options) sites() []Site {
 	if len(o.Sites) > 0 {
 		return o.Sites
@@ -129,7 +118,6 @@ func (o Options) Validate(p result.Point) error {
 	return nil
 }
 
-// A rule is one reason for which a point cannot be measured.
 type rule struct {
 	broken     bool
 	field, why string

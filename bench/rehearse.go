@@ -16,12 +16,10 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-// rehearsalFunds is more than the purchases of a rehearsal cost.
-const rehearsalFunds = 10 * maxPrice
+const rehearsalFunds = 10 * maxPrice // more than the purchases of a rehearsal cost
 
-// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do:
-// seed, mint, list, browse, purchase, be refused, wait for a lock, audit and remove. So every command that the subject
-// needs is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
+// Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
+// that every command is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
 func Rehearse(ctx context.Context, p result.Point, o Options) error {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,
@@ -115,7 +113,6 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	return err
 }
 
-// rehearse takes one item from the seller to the buyer.
 func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) error {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
@@ -172,9 +169,8 @@ func (g *rehearsalGates) of(r role) step.Observer {
 	}
 }
 
-// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait,
-// and is woken as in a row: locks send messages for that. A lock that does not report step.Waiting times out instead.
-// Whether the order is met is a matter of luck.
+// rehearseWaiting lets the buyer order an item that the seller is just listing. Under a lock the buyer has to wait, and
+// is woken as in a row. A lock that does not report step.Waiting times out instead.
 func (g *rehearsalGates) rehearseWaiting(ctx context.Context, seller, buyer *worker) error {
 	o := market.Order{Item: seller.next, Seller: seller.account, Buyer: buyer.account, Price: minPrice}
 	g.waiting.Open() // it only tells that it was reached

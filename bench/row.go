@@ -15,18 +15,14 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
+// Beyond these a row has a warning.
 const (
-	// timesOff is how far what buyers did may be from how long they were there: the rest is time between two operations.
-	timesOff = 0.02
-	// tailOff is how far waits that are followed to their end may be from their parts within the row.
-	tailOff = 0.1
-	// A row of whose halves one has so much more purchases than the other was not steady.
-	steadyLow, steadyHigh = 0.8, 1.25
-	// leftOverShare is how many orders of the warm-up may be made in the measured time, over those that fell due in it.
-	leftOverShare = 0.01
+	timesOff              = 0.02      // what buyers did from how long they were there: the rest lies between operations
+	tailOff               = 0.1       // waits that are followed to their end from their parts within the row
+	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
+	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
 )
 
-// row makes a row of what the workers counted. It is not audited.
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	t.keepCourse(m.length())
@@ -149,7 +145,6 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	}
 }
 
-// latency summarizes times in milliseconds.
 func latency(t *durations) result.Latency {
 	n := t.histogram.TotalCount()
 	if n == 0 {
@@ -166,9 +161,8 @@ func latency(t *durations) result.Latency {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// nearestRank is the smallest recorded value that so many per mille of the values do not exceed, to the histogram's
-// digits: the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the rank
-// half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
+// nearestRank is the percentile by nearest rank, whose rank is rounded up. The library's own ValueAtQuantile rounds the
+// rank half up, and so takes the 257th of 260 values for the 99th percentile, though 1.2% of them are larger.
 func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 	n := h.TotalCount()
 	rank := (n*perMille + 999) / 1000
@@ -178,13 +172,10 @@ func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 // ErrNothingBought is returned, wrapped, by NothingBought.
 var ErrNothingBought = errors.New("nothing was bought")
 
-// enough is how long a row has to last before a purchase can be asked for.
-const enough = time.Second
+const enough = time.Second // how long a row has to last before a purchase can be asked for
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase although they were
-// to last for a second or more, and one that did has no reason for it: neither were its buyers out of coins, nor were
-// sellers faster than they for as long as they tried. Of a hot market the latter is no reason: without sellers,
-// whoever keeps a buyer from buying has bought. Something is then wrong with the strategy, its lock or its parameters.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase, and in one of a
+// second or more neither were buyers out of coins nor sellers faster than they, which in a hot market is no reason.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {

@@ -24,8 +24,7 @@ import (
 const (
 	// failedGrace is how long operations may go on after the environment failed: who waits for a lock may wait in vain.
 	failedGrace = time.Second
-	// endLooks is how often a row looks whether its loaded end is over.
-	endLooks = time.Millisecond
+	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
 )
 
 // Run measures one row: it seeds a market, loads it, audits it and removes it. When ctx ends, the operations in
@@ -51,9 +50,8 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	return row, err
 }
 
-// Measure is Run for a purchase of one's own, under a mix such as 5 sellers and 5 buyers. The Subject of o is what open
-// makes, and what o lacks has its default. Without o.Dial it needs no server, because it starts one: a private
-// redis-server where one is installed, else miniredis, whose numbers are not Redis's.
+// Measure is Run for a purchase of one's own. The Subject of o is what open makes, and what o lacks has its default.
+// Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
 	if o.Purchases == 0 {
@@ -76,7 +74,6 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 	return Run(ctx, result.Point{Strategy: o.Subject.String(), Mix: mix}, o)
 }
 
-// drive does all of a row but its load: it seeds, connects, calls load, closes the workers, audits and removes.
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {

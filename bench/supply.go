@@ -12,16 +12,12 @@ import (
 )
 
 const (
-	minPrice = 1   // coins
-	maxPrice = 100 // coins
-	// glanceSize is how many listings a buyer of a closed loop looks at in one go, and listingsEach how many are up for
-	// each buyer when a row begins, unless the point says otherwise.
-	glanceSize   = 64
-	listingsEach = 64
-	// openStock is how many listings are up at least when an open loop begins, in all markets together, unless the point
-	// says otherwise; leastGlance how many a buyer looks at where more would be gone before it comes to them.
-	openStock   = 1_000
-	leastGlance = 4
+	minPrice     = 1     // coins
+	maxPrice     = 100   // coins
+	glanceSize   = 64    // listings that a buyer of a closed loop looks at in one go
+	leastGlance  = 4     // the same where more would be gone before a buyer of an open loop comes to them
+	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
+	openStock    = 1_000 // up at least when an open loop begins, in all markets together
 )
 
 // supply is where a worker gets what it trades in. Nothing of it is measured.
@@ -76,7 +72,6 @@ func (m *rowMarket) glance() int {
 	return min(glanceSize, max(leastGlance, int(m.stock.wanted)/4/m.point.Mix.Buyers))
 }
 
-// listings is how many listings a market of a row of so many begins with.
 func listings(p result.Point, markets int) int {
 	switch {
 	case p.Empty:
@@ -90,13 +85,10 @@ func listings(p result.Point, markets int) int {
 }
 
 // share is how many of so many items the i-th of so many owners has, from 0.
-func share(items, owners, i int) int {
-	return (items + owners - 1 - i) / owners
-}
+func share(items, owners, i int) int { return (items + owners - 1 - i) / owners }
 
-// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or,
-// where items circulate, among the buyers. None of it is measured, and neither the strategy nor a delay has a part in
-// it: a million items would take a strategy longer than the row.
+// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
+// items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
 	hot := min(m.point.Hot, wallets(m.point)) // items, each of another account as long as there are some

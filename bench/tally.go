@@ -1,12 +1,17 @@
 package bench
 
 import (
+	"cmp"
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 )
 
 // durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two
@@ -42,7 +47,6 @@ func (t *durations) add(b *durations) {
 	}
 }
 
-// kind is what a duration is of.
 type kind int
 
 const (
@@ -104,8 +108,7 @@ type tally struct {
 	course   []int64 // purchases by the interval in which they ended
 }
 
-// courseIntervals is in how many intervals the course of a row is kept.
-const courseIntervals = 20
+const courseIntervals = 20 // in how many intervals the course of a row is kept
 
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
@@ -115,7 +118,6 @@ func newTally(w *window, of ...kind) *tally {
 	return t
 }
 
-// keepCourse makes the tally keep the course of a row of so long; 0: none.
 func (t *tally) keepCourse(length time.Duration) {
 	if length > 0 {
 		t.interval = int64((length + courseIntervals - 1) / courseIntervals)
@@ -244,3 +246,62 @@ func (t *tally) beside(err error) {
 }
 
 func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }
+
+// A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
+// length, or earlier: at an interrupt, a failure, or when no buyer is left. After it see [measurement.work].
+type window struct {
+	from   time.Time     // the end of the warm-up
+	length time.Duration // 0: it is over when no buyer is left
+	until  atomic.Int64  // when it is over, or will be
+	over   chan struct{} // closed then, or earlier than planned
+
+	stopped atomic.Bool   // no worker begins an operation any more
+	done    chan struct{} // closed then
+
+	ending, stopping, failing sync.Once
+
+	status  stored.Status
+	failure error // the first operation that failed because of the environment
+}
+
+const forever = math.MaxInt64 // when a window is over whose end is not known
+
+func newWindow() *window {
+	return &window{over: make(chan struct{}), done: make(chan struct{}), status: stored.Complete}
+}
+
+// begin fixes when the window begins and, unless length is 0, when it ends. No worker works yet.
+func (w *window) begin(warmup, length time.Duration) {
+	w.from, w.length = time.Now().Add(warmup), length
+	w.until.Store(cmp.Or(int64(length), forever))
+}
+
+func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
+
+func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
+
+func (w *window) clip(start, end int64) time.Duration {
+	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))
+}
+
+func (w *window) end() {
+	w.ending.Do(func() {
+		w.until.Store(min(w.until.Load(), w.at(time.Now())))
+		close(w.over)
+	})
+}
+
+// stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
+func (w *window) stop(status stored.Status) {
+	w.end()
+	w.stopping.Do(func() {
+		w.stopped.Store(true)
+		w.status = status
+		close(w.done)
+	})
+}
+
+func (w *window) fail(err error) {
+	w.failing.Do(func() { w.failure = err })
+	w.stop(stored.Incomplete)
+}

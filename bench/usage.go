@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -13,19 +15,17 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// usageTimeout bounds one look at what a server has used.
-const usageTimeout = time.Second
+const usageTimeout = time.Second // bounds one look at what a server has used
 
-// A row's number should be Redis's, or that of the contention that the row is about. It is this process's where three
-// things hold together: this process has used fullCores of the cores it may use or, with servers on the same machine,
-// both have of all; every server's main thread, which runs all commands, used less than fullCores of one; and
-// purchases did not spend mostlyWaiting of their time waiting for locks, because faster clients would contend as
-// much. Where a server of this machine does not tell its processor time nothing is judged. A row of whose machine
-// others took more than othersBusy of the time is marked, too.
+// A row's number should be Redis's, or that of the contention that the row is about. It is this process's where this
+// process has used fullCores of the cores it may use or, with servers on the same machine, both have of all; where
+// every server's main thread, which runs all commands, used less than fullCores of one; and where purchases did not
+// spend mostlyWaiting of their time waiting for locks, because faster clients would contend as much.
 const (
 	fullCores     = 0.9
 	mostlyWaiting = 0.5
@@ -158,4 +158,91 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	if share := (others + stolen) / (seconds * cores); share > othersBusy {
 		r.Warn(result.Busy, share, "")
 	}
+}
+
+const keyLooks = time.Second // how often a row looks whether its server still has the keys that only the run removes
+
+// silence is for how long a server may give no reply in a row that lasts so long; this process may be 0.1 s late.
+func silence(row time.Duration) time.Duration {
+	return min(max(row/10, 100*time.Millisecond), time.Second)
+}
+
+// guard asks the server of a market for a reply until the load has ended, and notes the longest time in which nothing
+// came from it, to a worker either. It fails the row when keys are gone that only the run removes.
+func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
+	pause := silence(m.length()) / 10
+	reply := in.replies(ctx, conn)
+	replied := make(chan error, 1)
+	ask := func() { replied <- reply() }
+	go ask()
+	look := time.NewTicker(pause)
+	defer look.Stop()
+	workers := m.in(in)
+	heard := hearing{bytes: -1}
+	for {
+		select {
+		case <-m.window.done:
+			<-replied // so that nobody uses conn any more
+			return
+		case lost := <-replied:
+			time.AfterFunc(pause, ask)
+			if lost != nil {
+				m.window.fail(lost)
+			}
+		case <-look.C:
+			received := conn.Stats.Snapshot().BytesReceived
+			now := max(0, m.window.at(time.Now()))
+			for _, w := range workers {
+				received += w.carried.Snapshot().BytesReceived
+			}
+			in.silent = max(in.silent, heard.look(now, received))
+		}
+	}
+}
+
+// replies returns a function that waits for a reply of the server, and every keyLooks looks whether it has lost keys.
+func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
+	looked := time.Now()
+	return func() error {
+		if time.Since(looked) < keyLooks {
+			_ = conn.Ping(ctx).Err() // any answer is one
+			return nil
+		}
+		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
+		if err == nil { // who cannot look knows nothing
+			looked = time.Now()
+		}
+		if err != nil || missing == "" {
+			return nil
+		}
+		why := m.lost(ctx, conn)
+		if !errors.Is(why, ErrKeysLost) { // it cannot be asked why
+			why = m.without(missing)
+		}
+		return why
+	}
+}
+
+// A hearing is when a guard heard of its server last. Times are as the row's window tells them.
+type hearing struct {
+	bytes  int64 // received until the last look
+	last   int64 // when a look found that there were more
+	before int64 // when the last look was
+}
+
+// look notes how many bytes have been received by now. It returns for how long none had come at the look before this
+// one: now, where this process stood still, replies may not be read yet.
+func (h *hearing) look(now, received int64) time.Duration {
+	if received != h.bytes {
+		h.bytes = received
+		h.last = now
+	}
+	silent := time.Duration(h.before - h.last)
+	h.before = now
+	return silent
+}
+
+func (m *rowMarket) without(key string) error {
+	return fmt.Errorf("%w: %s is gone or was made anew, and no strategy removes it: "+
+		"did somebody flush the database, or remove keys under %s?", ErrKeysLost, key, m.Keys.Prefix())
 }

@@ -55,8 +55,7 @@ type worker struct {
 	orders     []market.Order // reused
 }
 
-// idle is when the operation under way of a worker began that makes none.
-const idle = math.MaxInt64
+const idle = math.MaxInt64 // when the operation under way of a worker began that makes none
 
 func newWorker(m *rowMarket, w *window, r role, number int, account market.UserID, random *rand.Rand) *worker {
 	kinds := map[role][]kind{
@@ -106,11 +105,8 @@ func (w *worker) close() (err error) {
 	return err
 }
 
-func (w *worker) traffic() traffic {
-	return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()}
-}
+func (w *worker) traffic() traffic { return traffic{w.carried.Snapshot(), w.lockServers.Snapshot()} }
 
-// at is a time as the row's window tells it.
 func (w *worker) at(t time.Time) int64 { return w.tally.window.at(t) }
 
 // since is the span of what began at start and ends now.
@@ -150,8 +146,7 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	return err
 }
 
-// movesFor is for how long an operation is made again because its market's slot moves.
-const movesFor = 5 * time.Second
+const movesFor = 5 * time.Second // for how long an operation is made again because its market's slot moves
 
 // moved reports whether an operation that began at start was certainly not made, because the slot of its market moves
 // or its connection has just been left for that, and is to be made again.
@@ -268,7 +263,6 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 	o.steps.At(ctx, at)
 }
 
-// delayed returns a context under which connections have the point's delay.
 func delayed(ctx context.Context, p result.Point) context.Context {
 	return backend.Delaying(ctx, rtt(p))
 }

@@ -93,9 +93,9 @@ func exploredTable(all []verify.Explored) string {
 	var b strings.Builder
 	table := view.ExploredTable(all)
 	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
-	line(table.Headings())
-	line(slices.Repeat([]string{"---"}, len(table.Headings())))
-	for _, row := range table.Rows() {
+	line(table.Headings)
+	line(slices.Repeat([]string{"---"}, len(table.Headings)))
+	for _, row := range table.Rows {
 		line(row)
 	}
 	return b.String()

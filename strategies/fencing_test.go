@@ -140,11 +140,12 @@ func TestFormerHolderWhoseSessionIsLost(t *testing.T) {
 			addrs := start(t)
 			play := func(t *testing.T, spec string, want takeover, laterFirst bool) {
 				t.Parallel()
-				g, proxies := newFixture(t, testkit.Embedded(t)), testkit.StartProxies(t, addrs[:1])
+				g, relay := newFixture(t, testkit.Embedded(t)), testkit.Relay(t, addrs[0])
+				through := []string{relay.Addr()}
 				order, one, other := g.offer(0), step.Hold(step.BeforeWrite), step.Hold(step.BeforeWrite)
-				env := strategies.Env{Steps: one.Observe, Servers: lock.Servers{ZooKeeper: proxies.Addrs(), Etcd: proxies.Addrs()}}
+				env := strategies.Env{Steps: one.Observe, Servers: lock.Servers{ZooKeeper: through, Etcd: through}}
 				former := g.open(spec+":ttl=1s", g.server, env).holds(one, order)
-				proxies.Disconnect()
+				relay.Disconnect()
 				env = strategies.Env{Steps: other.Observe, Servers: lock.Servers{ZooKeeper: addrs, Etcd: addrs}}
 				want.ends(g, one, other, former, g.open(spec, g.server, env).holds(other, rival(order)), laterFirst)
 			}

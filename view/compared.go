@@ -3,14 +3,15 @@ package view
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/results/reference"
 )
 
-// comparisonBlocks are what is known about each pair of strategies, if a run compares.
 func comparisonBlocks(run *result.Run) []Block {
 	all := compare.Of(run)
 	if len(all) == 0 {
@@ -60,7 +61,6 @@ func times(c compare.Comparison) string {
 	return fmt.Sprintf(": %s times the purchases/s (%s)", ratio(c.Ratio), interval(c))
 }
 
-// sweepBlocks are the best at each point of a sweep.
 func sweepBlocks(run *result.Run) []Block {
 	points := sweep.Points(run)
 	if len(points) == 0 {
@@ -77,4 +77,106 @@ func sweepBlocks(run *result.Run) []Block {
 	best := "best: none is known to be faster. worst: the choice that costs most, with its purchases/s over those of " +
 		"the fastest."
 	return []Block{{Heading: "Best", Table: t.without(""), Note: []string{best}}}
+}
+
+// bookBlocks are the book's tables beside what was measured, and its claims, if a run reproduces them.
+func bookBlocks(run *result.Run) (blocks []Block) {
+	if t := BookTable(run); t != nil {
+		note := append(scaling(run), rounds(run)...)
+		blocks = append(blocks, Block{Heading: "Tables of Redis in Action", Table: t, Note: note})
+	}
+	if len(run.Claims) > 0 {
+		note := []string{"The tolerances were set beforehand."}
+		blocks = append(blocks, Block{Heading: "Claims", Table: claimTable(run.Claims), Note: note})
+	}
+	return blocks
+}
+
+// BookTable is the largest of the book's tables that a run reproduces, as measured and as published; nil: none is.
+func BookTable(run *result.Run) *Table {
+	var published []reference.Row
+	for _, name := range run.Manifest.Config.Reproduces {
+		if rows := reference.Table(name); len(rows) > len(published) {
+			published = rows
+		}
+	}
+	if len(published) == 0 {
+		return nil
+	}
+	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
+	groups := measured(run)
+	for _, pub := range published {
+		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
+		i := slices.IndexFunc(groups, func(g result.Group) bool {
+			return g.Spec() == pub.Locking && g.Mix == result.Mix{Sellers: pub.Listers, Buyers: pub.Buyers}
+		})
+		if i < 0 {
+			t.Add(load, pub.Locking, "not measured")
+		} else {
+			who := strings.TrimSuffix("measured; "+groups[i].Problem(), "; ")
+			t.Add(append([]string{load, pub.Locking, who}, counts(groups[i], run)...)...)
+		}
+		t.Add("", "", "book", printed(pub.Listed), printed(pub.Bought), printed(pub.Retries),
+			quotient(pub.Retries, pub.Bought), printed(pub.WaitMS)+" ms")
+	}
+	return t
+}
+
+// counts is what was measured, with the counts scaled to the book's time, and how far the interval of each reaches.
+func counts(g result.Group, run *result.Run) (cells []string) {
+	for _, name := range []string{"listed", "bought", "retries", "retries_per_purchase", "wait_ms_mean"} {
+		m := result.MetricNamed(name)
+		if name == "listed" || name == "bought" || name == "retries" {
+			of := m.Of
+			m.Of = func(r *result.Row) float64 { return math.Round(of(r) * scale(r)) }
+		}
+		i := median(g, m, max(run.Manifest.Config.Trials, compare.Fewest(1)))
+		cells = append(cells, Number(i.Center, m.Unit)+reach(i))
+	}
+	return cells
+}
+
+// scale makes a row's counts those of the book's time, give or take what a clock shows.
+func scale(r *result.Row) float64 {
+	if r.Seconds <= 0 || math.Abs(r.Seconds-reference.BookSeconds) < 0.05 {
+		return 1
+	}
+	return reference.BookSeconds / r.Seconds
+}
+
+func scaling(run *result.Run) []string {
+	if !slices.ContainsFunc(run.Rows, func(r result.Row) bool { return scale(&r) != 1 }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("Measured over %s a row, counts scaled to the book's %d s.",
+		seconds(run.Manifest.Config.DurationSeconds), reference.BookSeconds)}
+}
+
+func printed(v reference.Value) string { return bound(v.Below, "<") + Number(v.Number, result.Number) }
+
+// quotient divides two printed numbers: over an upper bound, the quotient is a lower bound, and the other way round.
+func quotient(a, b reference.Value) string {
+	if b.Number == 0 || a.Below && b.Below {
+		return none
+	}
+	return bound(b.Below, ">") + bound(a.Below, "<") + Number(a.Number/b.Number, result.Number)
+}
+
+func bound(is bool, sign string) string {
+	if is {
+		return sign
+	}
+	return ""
+}
+
+func claimTable(claims []result.Claim) *Table {
+	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if")
+	for _, c := range claims {
+		interval := ""
+		if c.Low != nil && c.High != nil {
+			interval = Number(*c.Low, result.Number) + " to " + Number(*c.High, result.Number)
+		}
+		t.Add(fmt.Sprint(c.ID), c.Text, string(c.Verdict), c.Published, c.Measured, interval, c.Tolerance)
+	}
+	return t.without("")
 }

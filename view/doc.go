@@ -27,42 +27,40 @@ type Doc struct {
 
 // A Block is a part of a report: a table or a figure, and notes on it.
 type Block struct {
-	Heading string
-	Note    []string
-	Table   *Table
-	Figure  *Figure
-	// Schedule is drawn in place of its Table where a picture can be.
-	Schedule *verify.Diagram
+	Heading  string
+	Note     []string
+	Table    *Table
+	Figure   *Figure
+	Schedule *verify.Diagram // drawn in place of its Table where a picture can be
 }
 
 // A Table is a table in words. Its first column names its rows: where it is cut in several, each has it.
 type Table struct {
-	headings []string
-	rows     [][]string
+	Headings []string
+	Rows     [][]string // each with a cell for each heading
 }
 
 // NewTable makes a table without rows.
-func NewTable(headings ...string) *Table { return &Table{headings: headings} }
+func NewTable(headings ...string) *Table { return &Table{Headings: headings} }
 
 // Add adds a row. Cells that it lacks are empty; more than there are headings are dropped.
 func (t *Table) Add(cells ...string) {
-	row := make([]string, len(t.headings))
+	row := make([]string, len(t.Headings))
 	copy(row, cells)
-	t.rows = append(t.rows, row)
+	t.Rows = append(t.Rows, row)
 }
 
 // without leaves out the columns after the first in which every cell is one of those.
 func (t *Table) without(idle ...string) *Table {
 	keep := []int{0}
-	for i := 1; i < len(t.headings); i++ {
-		if slices.ContainsFunc(t.rows, func(row []string) bool { return !slices.Contains(idle, row[i]) }) {
+	for i := 1; i < len(t.Headings); i++ {
+		if slices.ContainsFunc(t.Rows, func(row []string) bool { return !slices.Contains(idle, row[i]) }) {
 			keep = append(keep, i)
 		}
 	}
 	return t.pick(keep)
 }
 
-// pick is the table of some of the columns.
 func (t *Table) pick(columns []int) *Table {
 	of := func(row []string) (some []string) {
 		for _, i := range columns {
@@ -70,17 +68,16 @@ func (t *Table) pick(columns []int) *Table {
 		}
 		return some
 	}
-	picked := NewTable(of(t.headings)...)
-	for _, row := range t.rows {
+	picked := NewTable(of(t.Headings)...)
+	for _, row := range t.Rows {
 		picked.Add(of(row)...)
 	}
 	return picked
 }
 
-// each is the table with a function applied to all its texts.
 func (t *Table) each(f func(string) string) *Table {
-	done := NewTable(mapped(t.headings, f)...)
-	for _, row := range t.rows {
+	done := NewTable(mapped(t.Headings, f)...)
+	for _, row := range t.Rows {
 		done.Add(mapped(row, f)...)
 	}
 	return done
@@ -107,8 +104,7 @@ func mapped(texts []string, f func(string) string) []string {
 	return done
 }
 
-// printable makes a text from a file safe to print: a control character could move a terminal's cursor
-// or break a table.
+// printable makes a text from a file safe to print: a control character could move a cursor or break a table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -10,8 +10,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each scenario what happens
-// and why.
+// Faults is the report of what scenarios found: a table of schemes and scenarios, and of each what happens and why.
 func Faults(f *verify.Faults) *Doc {
 	m := f.Manifest
 	d := &Doc{
@@ -94,7 +93,7 @@ func faultTable(f *verify.Faults) *Table {
 	t := NewTable("scheme")
 	cells := map[[2]string]string{}
 	for _, sc := range f.Scenarios {
-		t.headings = append(t.headings, sc.Name)
+		t.Headings = append(t.Headings, sc.Name)
 	}
 	for _, x := range f.Findings {
 		text := x.Outcome()

@@ -61,12 +61,8 @@ const medians = "Medians of the rounds, with their 95% intervals where there are
 
 // throughput shows the median of each group, place by place. Those of an open loop are as fast as they were asked.
 func throughput(run *result.Run) Figure {
-	f := Figure{
-		Name:  "throughput",
-		Title: "Purchases a second",
-		Note:  medians,
-		X:     Scale{Label: "purchases/s", Unit: result.PerSecond},
-	}
+	f := Figure{Name: "throughput", Title: "Purchases a second", Note: medians}
+	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
 	for _, g := range measured(run) {
 		if g.Rate == 0 {
 			p := f.panel(g.Place())
@@ -85,7 +81,6 @@ func dot(label string, i compare.Interval, run *result.Run) Dot {
 	return d
 }
 
-// panel is the figure's panel with a title, which is added if there is none.
 func (f *Figure) panel(title string) *Panel {
 	return oneOf(&f.Panels, Panel{Title: title}, func(p Panel) bool { return p.Title == title })
 }
@@ -108,12 +103,8 @@ func (p *Panel) add(strategy string, x, y float64) {
 
 // swept shows the purchases of each strategy along the first axis of a sweep, a panel for each value of the second.
 func swept(run *result.Run) Figure {
-	f := Figure{
-		Name:  "sweep",
-		Title: "Purchases a second",
-		Note:  medians,
-		Y:     Scale{Label: "purchases/s", Unit: result.PerSecond},
-	}
+	f := Figure{Name: "sweep", Title: "Purchases a second", Note: medians}
+	f.Y = Scale{Label: "purchases/s", Unit: result.PerSecond}
 	axes := run.Manifest.Config.Axes
 	f.X = Scale{Label: string(axes[0].Name), Log: axes[0].Values[0] > 0}
 	if !axes[0].Name.Whole() {
@@ -134,8 +125,7 @@ func swept(run *result.Run) Figure {
 // latencies shows the percentiles of the waits of each group, by the part of the purchases that waited longer.
 func latencies(run *result.Run) Figure {
 	f := Figure{
-		Name:  "latency",
-		Title: "How long purchases take",
+		Name: "latency", Title: "How long purchases take",
 		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, " +
 			"one of 1,000 than the last.",
 		X: Scale{Label: "1 of so many waits longer", Log: true},
@@ -157,18 +147,11 @@ func latencies(run *result.Run) Figure {
 
 // rates shows how late the purchases of an open loop are at the rate that was reached.
 func rates(run *result.Run) Figure {
-	f := Figure{
-		Name:  "rate",
-		Title: "Latency at the rate reached",
-		Note:  "Medians of the rounds; latency counts from when an order was due.",
-		X:     Scale{Label: "purchases/s reached", Unit: result.PerSecond},
-		Y: Scale{
-			Label: "p99 from when the order was due",
-			Unit:  result.Milliseconds,
-			Log:   true,
-			Mark:  run.Manifest.Config.SLOMS,
-		},
-	}
+	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
+	f.Note = "Medians of the rounds; latency counts from when an order was due."
+	f.X = Scale{Label: "purchases/s reached", Unit: result.PerSecond}
+	f.Y = Scale{Label: "p99 from when the order was due", Unit: result.Milliseconds, Log: true}
+	f.Y.Mark = run.Manifest.Config.SLOMS
 	reached := result.MetricNamed("reached_per_second")
 	p99 := result.MetricNamed("wait_ms_p99")
 	for _, g := range measured(run) {
@@ -179,7 +162,6 @@ func rates(run *result.Run) Figure {
 	return f
 }
 
-// span is from where to where the values of a figure go on a scale.
 func (s Scale) span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range append(values, s.Mark) {
@@ -202,7 +184,6 @@ func (s Scale) drawable(v float64) bool {
 	return finite && (v > 0 || !s.Log)
 }
 
-// ticks are some round values between low and high.
 func (s Scale) ticks(low, high float64) (all []float64) {
 	if s.Log {
 		steps := []float64{1, 2, 5}

@@ -1,9 +1,12 @@
 package view
 
 import (
+	"bytes"
+	"embed"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"math"
 	"strconv"
@@ -15,9 +18,8 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// CSV writes the rows of runs with every number in full: where and with what load each was measured, the verdict
-// of its audit, and all [result.Metrics], which come last, so that a new one moves no column. What a row does
-// not have is empty.
+// CSV writes the rows of runs with every number in full, and nothing for what a row does not have. The [result.Metrics]
+// come last, so that a new one moves no column.
 func CSV(w io.Writer, runs ...Named) error {
 	names := []string{
 		"run", "run_status", "backend", "server", "server_version", "seed",
@@ -69,7 +71,7 @@ func exact(value any) string {
 // CSV writes a table alone, its headings first.
 func (t *Table) CSV(w io.Writer) error {
 	clean := t.each(printable)
-	return csv.NewWriter(w).WriteAll(append([][]string{clean.headings}, clean.rows...))
+	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, clean.Rows...))
 }
 
 // Gobench writes a run in the Go benchmark format, a line for each row and trial, which benchstat reads
@@ -85,23 +87,16 @@ func Gobench(w io.Writer, run *result.Run) error {
 	goos, goarch, _ := strings.Cut(m.OS, "/")
 	var config []benchfmt.Config
 	for _, c := range []struct{ key, value string }{
-		{"goos", goos},
-		{"goarch", goarch},
-		{"pkg", "github.com/marketsim/marketsim"},
-		{"cpu", m.CPU},
-		{"server", m.Server + " " + m.ServerVersion},
-		{"backend", m.Backend},
+		{"goos", goos}, {"goarch", goarch}, {"pkg", "github.com/marketsim/marketsim"}, {"cpu", m.CPU},
+		{"server", m.Server + " " + m.ServerVersion}, {"backend", m.Backend},
 	} {
 		if value := printable(c.value); value != "" {
 			config = append(config, benchfmt.Config{Key: c.key, Value: []byte(value), File: true})
 		}
 	}
 	out := benchfmt.NewWriter(w)
-	err := out.Write(&benchfmt.UnitMetadata{
-		OrigUnit:        "purchases/s",
-		UnitMetadataKey: benchfmt.UnitMetadataKey{Key: "better"},
-		Value:           "higher",
-	})
+	better := benchfmt.UnitMetadataKey{Key: "better"}
+	err := out.Write(&benchfmt.UnitMetadata{OrigUnit: "purchases/s", UnitMetadataKey: better, Value: "higher"})
 	for i := range run.Rows {
 		r := &run.Rows[i]
 		problem := r.Problem()
@@ -114,10 +109,7 @@ func Gobench(w io.Writer, run *result.Run) error {
 			continue
 		}
 		err = errors.Join(err, out.Write(&benchfmt.Result{
-			Config: config,
-			Name:   benchmarkName(r, m.CPUs),
-			Iters:  int(r.Made()),
-			Values: benchmarkValues(r),
+			Config: config, Name: benchmarkName(r, m.CPUs), Iters: int(r.Made()), Values: benchmarkValues(r),
 		}))
 	}
 	return err
@@ -134,7 +126,6 @@ func benchmarkName(r *result.Row, cpus int) benchfmt.Name {
 	return benchfmt.Name(name)
 }
 
-// benchmarkValues are those of a row that bought something.
 func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 	const ns = 1e6 // in a millisecond
 	values = []benchfmt.Value{{Value: r.Seconds * 1e9 / float64(r.Made()), Unit: "ns/op"}}
@@ -143,13 +134,9 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 		times        float64
 	}{
 		{"purchases_per_second", "purchases/s", 1},
-		{"wait_ms_mean", "mean-ns", ns},
-		{"wait_ms_p50", "p50-ns", ns},
-		{"wait_ms_p99", "p99-ns", ns},
-		{"retries_per_purchase", "retries/op", 1},
-		{"round_trips_per_purchase", "round-trips/op", 1},
-		{"commands_per_purchase", "commands/op", 1},
-		{"server_us", "server-ns", 1000},
+		{"wait_ms_mean", "mean-ns", ns}, {"wait_ms_p50", "p50-ns", ns}, {"wait_ms_p99", "p99-ns", ns},
+		{"retries_per_purchase", "retries/op", 1}, {"round_trips_per_purchase", "round-trips/op", 1},
+		{"commands_per_purchase", "commands/op", 1}, {"server_us", "server-ns", 1000},
 	} {
 		if v := result.MetricNamed(of.metric).Of(r); !math.IsNaN(v) {
 			values = append(values, benchfmt.Value{Value: v * of.times, Unit: of.unit})
@@ -177,4 +164,53 @@ func Line(r result.Row) string {
 		text += ", " + ended(r.Status)
 	}
 	return printable(text)
+}
+
+//go:embed page.gohtml page.css figure.gosvg
+var files embed.FS
+
+var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
+	"inline": inline, "sequence": inlineSequence, "class": class, "inc": func(i int) int { return i + 1 },
+	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
+}).ParseFS(files, "page.gohtml", "page.css"))
+
+// HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no
+// script, and its content security policy forbids both.
+func HTML(w io.Writer, docs ...*Doc) error {
+	var parts []*Doc
+	for _, d := range docs {
+		parts = append(parts, d.each(printable))
+	}
+	var b bytes.Buffer
+	if err := page.Execute(&b, parts); err != nil {
+		return fmt.Errorf("draw a page: %w", err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// inline is a figure as it is inserted, because SVG escapes what is written in it.
+func inline(f *Figure) (template.HTML, error) {
+	var b bytes.Buffer
+	err := SVG(&b, *f)
+	return template.HTML(b.String()), err
+}
+
+func inlineSequence(b Block) (template.HTML, error) {
+	var text bytes.Buffer
+	err := Sequence(&text, b.Heading, *b.Schedule)
+	return template.HTML(text.String()), err
+}
+
+// class is how a cell of a table is drawn: numbers to the right, long texts in lines, verdicts in color.
+func class(number bool, text string) string {
+	const long = 32 // characters
+	name := string(toneOf(text))
+	if number {
+		name += " number"
+	}
+	if len(text) > long {
+		name += " long"
+	}
+	return name
 }

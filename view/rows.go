@@ -63,36 +63,20 @@ func metricsOf(which result.Table) []result.Metric {
 
 // headed are the blocks of a run's tables, in their order, with what stands below each.
 var headed = []struct {
-	table   result.Table
-	heading string
-	note    string
+	table         result.Table
+	heading, note string
 }{
-	{table: result.Main, heading: "Rows"},
-	{
-		table:   result.OpenLoop,
-		heading: "Open loop",
-		note: "Waits of an open loop are from when an order was due; service: from when a buyer took it up. " +
-			"late: done later than --slo after it was due, or not at all. " +
-			"left over: made in the measured time, but due in the warm-up: in purchases/s, not in bought.",
-	},
-	{
-		table:   result.Details,
-		heading: "Details",
-		note: "buyer time: of all buyers, over purchases. gone: someone else was first. " +
-			"contended: given up, not only orders. " +
-			"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out.",
-	},
-	{
-		table:   result.Cost,
-		heading: "Cost",
-		note: "Of each purchase, orders in vain included. server, client: processor time of the market's server " +
-			"and of this process. background: renewals, subscriptions and heartbeats.",
-	},
-	{
-		table:   result.Machine,
-		heading: "Machine",
-		note:    "Processor time: of the market's server in parts of one core, else in parts of all cores.",
-	},
+	{result.Main, "Rows", ""},
+	{result.OpenLoop, "Open loop", "Waits of an open loop are from when an order was due; " +
+		"service: from when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
+		"left over: made in the measured time, but due in the warm-up: in purchases/s, not in bought."},
+	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. " +
+		"contended: given up, not only orders. " +
+		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
+	{result.Cost, "Cost", "Of each purchase, orders in vain included. server, client: processor time of the market's " +
+		"server and of this process. background: renewals, subscriptions and heartbeats."},
+	{result.Machine, "Machine", "Processor time: of the market's server in parts of one core, " +
+		"else in parts of all cores."},
 }
 
 func rowBlocks(run *result.Run) (blocks []Block) {
@@ -108,7 +92,7 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 			idle = append(idle, "0", "0%")
 		}
 		t = t.without(idle...)
-		if len(t.headings) == 1 {
+		if len(t.Headings) == 1 {
 			continue
 		}
 		b := Block{Heading: h.heading, Table: t}
@@ -143,7 +127,6 @@ func rowCells(which result.Table, metrics []result.Metric, g result.Group, plann
 	return names
 }
 
-// rounds says what the numbers of several rounds are.
 func rounds(run *result.Run) []string {
 	planned, complete := run.Manifest.Config.Trials, len(run.CompleteRounds())
 	switch {
@@ -168,7 +151,6 @@ type remark struct {
 	last        *result.Row // of which it was said; a row of several markets may say it for each
 }
 
-// remarks collects them, each once.
 type remarks []remark
 
 func (s *remarks) add(row *result.Row, code result.Code, text string, value float64) {

@@ -80,7 +80,6 @@ func title(run *result.Run) string {
 	return "Measured: " + strategies
 }
 
-// facts say what was measured where.
 func facts(run *result.Run) []string {
 	m := run.Manifest
 	platform := slices.DeleteFunc([]string{m.Go, m.OS, m.Kernel}, func(s string) bool { return s == "" })
@@ -114,8 +113,7 @@ func facts(run *result.Run) []string {
 	return all
 }
 
-// mostFindings is how many stand at the head of a report.
-const mostFindings = 3
+const mostFindings = 3 // how many stand at the head of a report
 
 func atMost(findings []string) []string { return findings[:min(len(findings), mostFindings)] }
 

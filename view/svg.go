@@ -45,36 +45,7 @@ type text struct {
 }
 
 // figureTemplate draws with the reader's font and colours, dark ones where the reader prefers them.
-var figureTemplate = template.Must(template.New("svg").Parse(
-	`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{.Width}} {{.Height}}" role="img" class="figure">
-<title>{{.Title}}</title>
-<style>
-.figure { font: 12px system-ui, sans-serif; color: #222; background: #fff; max-width: 100%; }
-.figure text { fill: currentColor; } .figure .title { font-size: 15px; font-weight: 600; } ` +
-		`.figure .panel { font-weight: 600; }
-.figure path { fill: none; stroke: currentColor; stroke-width: 1; } .figure .grid { stroke-opacity: .15; }
-.figure .limit { stroke-dasharray: 4 3; } .figure .interval, .figure .line { stroke-width: 2; }
-.figure circle { stroke: none; }
-.figure .c0 { stroke: #0072b2; fill: #0072b2; } .figure .c1 { stroke: #d55e00; fill: #d55e00; }
-.figure .c2 { stroke: #009e73; fill: #009e73; } .figure .c3 { stroke: #cc79a7; fill: #cc79a7; }
-.figure .c4 { stroke: #b8860b; fill: #b8860b; } .figure .c5 { stroke: #56b4e9; fill: #56b4e9; }
-.figure .c6 { stroke: #7f7f7f; fill: #7f7f7f; } .figure .c7 { stroke: #8c564b; fill: #8c564b; }
-.figure path.line { fill: none; } .figure text.key { stroke: none; }
-.figure .code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 11px; }
-.figure .quiet { opacity: .7; } .figure .life { stroke-opacity: .4; } .figure text.line0 { fill: none; }
-.figure .paused { stroke-width: 7; stroke-opacity: .25; } .figure .fault { stroke: #b3470b; fill: #b3470b; }
-.figure text.fault { stroke: none; } .figure .harm { fill: #9b0d22; font-weight: 600; }
-@media (prefers-color-scheme: dark) {
-.figure { color: #ddd; background: #181818; } .figure .harm { fill: #ffa3ab; }
-.figure .fault { stroke: #ffb38a; fill: #ffb38a; }
-}
-</style>
-{{range .Paths}}<path class="{{.Class}}" d="{{.D}}"/>
-{{end}}{{range .Marks}}<circle class="{{.Class}}" cx="{{.X}}" cy="{{.Y}}" r="4"/>
-{{end}}{{range .Texts}}<text class="{{.Class}}" text-anchor="{{.Anchor}}" x="{{.X}}" y="{{.Y}}">{{.Text}}` +
-		`{{with .Full}}<title>{{.}}</title>{{end}}</text>
-{{end}}</svg>
-`))
+var figureTemplate = template.Must(template.ParseFS(files, "figure.gosvg"))
 
 // SVG draws a figure.
 func SVG(w io.Writer, f Figure) error {
@@ -130,7 +101,6 @@ func (r ruler) at(v float64) float64 {
 	return r.from + part*(r.to-r.from)
 }
 
-// below draws the ticks of a ruler that lies below a panel, and its label.
 func (r ruler) below(d *drawing, top, bottom float64) {
 	for _, v := range r.ticks(r.low, r.high) {
 		d.stroke("grid", r.at(v), top, r.at(v), bottom)

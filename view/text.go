@@ -100,7 +100,7 @@ func fitted(t *Table, width int) (parts []*Table) {
 	}
 	t = t.broken(30)
 	columns := []int{0}
-	for i := 1; i < len(t.headings); i++ {
+	for i := 1; i < len(t.Headings); i++ {
 		if wider := append(columns, i); len(columns) > 1 && t.pick(wider).width() > width {
 			parts = append(parts, t.pick(columns))
 			columns = []int{0, i}
@@ -111,8 +111,7 @@ func fitted(t *Table, width int) (parts []*Table) {
 	return append(parts, t.pick(columns))
 }
 
-// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings into short
-// ones.
+// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings shorter.
 func (t *Table) broken(limit int) *Table {
 	shown := t.each(func(s string) string {
 		if utf8.RuneCountInString(s) <= limit {
@@ -121,12 +120,12 @@ func (t *Table) broken(limit int) *Table {
 		lines, _ := twwarp.WrapString(s, limit)
 		return strings.Join(lines, "\n")
 	})
-	for i, h := range t.headings {
+	for i, h := range t.Headings {
 		if strings.HasSuffix(h, "/s") {
 			continue
 		}
 		lines, _ := twwarp.WrapString(strings.ReplaceAll(h, "/", "/ "), max(8, widest(column(shown, i))))
-		shown.headings[i] = strings.ReplaceAll(strings.Join(lines, "\n"), "/ ", "/")
+		shown.Headings[i] = strings.ReplaceAll(strings.Join(lines, "\n"), "/ ", "/")
 	}
 	return shown
 }
@@ -134,13 +133,12 @@ func (t *Table) broken(limit int) *Table {
 // width is that of a table whose cells may have several lines.
 func (t *Table) width() int {
 	total := -len(gap)
-	for i, h := range t.headings {
+	for i, h := range t.Headings {
 		total += widest(append(column(t, i), h)) + len(gap)
 	}
 	return total
 }
 
-// widest is the length of the longest line of some texts.
 func widest(texts []string) (most int) {
 	for _, text := range texts {
 		for line := range strings.SplitSeq(text, "\n") {
@@ -151,7 +149,7 @@ func widest(texts []string) (most int) {
 }
 
 func column(t *Table, i int) (cells []string) {
-	for _, row := range t.rows {
+	for _, row := range t.Rows {
 		cells = append(cells, row[i])
 	}
 	return cells
@@ -240,16 +238,14 @@ var (
 )
 
 // escape keeps text from being read as markup.
-func escape(s string) string {
-	return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1")
-}
+func escape(s string) string { return noTag.ReplaceAllString(markup.ReplaceAllString(s, `\$0`), "<$1") }
 
 // number is what columns that are aligned to the right hold: "1,234", "<0.001", "12.3 ms ±4%".
 var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]+%)?$`)
 
 // Numeric says of each column whether it holds numbers, and besides them nothing but none.
 func (t *Table) Numeric() []bool {
-	all := make([]bool, len(t.headings))
+	all := make([]bool, len(t.Headings))
 	for i := range all {
 		texts := slices.DeleteFunc(column(t, i), func(s string) bool { return s == none || s == "" })
 		words := slices.ContainsFunc(texts, func(s string) bool { return !number.MatchString(s) })
@@ -260,7 +256,7 @@ func (t *Table) Numeric() []bool {
 
 // render draws a table by tablewriter. All columns are padded alike: else tablewriter 1.1.5 cuts cells off.
 func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(string) string) error {
-	align := make([]tw.Align, len(t.headings))
+	align := make([]tw.Align, len(t.Headings))
 	for i, number := range t.Numeric() {
 		align[i] = tw.AlignLeft
 		if number {
@@ -274,8 +270,8 @@ func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint fun
 	}
 	out := tablewriter.NewTable(w, tablewriter.WithRenderer(r),
 		tablewriter.WithConfig(tablewriter.Config{Header: section, Row: section}))
-	out.Header(t.headings)
-	for _, row := range t.rows {
+	out.Header(t.Headings)
+	for _, row := range t.Rows {
 		if err := out.Append(mapped(row, paint)); err != nil {
 			return err
 		}

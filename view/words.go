@@ -17,8 +17,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// none stands for a number that does not exist, such as retries per purchase where nothing was bought.
-const none = "-"
+const none = "-" // stands for a number that does not exist, such as retries per purchase where nothing was bought
 
 // Number writes a number of a unit with about three digits: "1,234", "12.3 ms", "4.5%". What is not a number is "-".
 func Number(v float64, unit result.Unit) string {
@@ -57,9 +56,7 @@ func percent(fraction float64) string {
 }
 
 // seconds writes a duration without needless digits: 5 s, 0.5 s.
-func seconds(v float64) string {
-	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s"
-}
+func seconds(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s" }
 
 // count writes a number of things: "1 row", "2 rows", "4 processes".
 func count[T int | int64](n T, thing string) string {
@@ -101,11 +98,8 @@ var warnings = map[result.Code]string{
 
 // unitOf is that of a code's value, where it is no count and no ratio.
 var unitOf = map[result.Code]result.Unit{
-	result.ShortForTail: result.Share,
-	result.TimesOff:     result.Share,
-	result.ClientLimit:  result.Share,
-	result.Busy:         result.Share,
-	result.NoReply:      result.Milliseconds,
+	result.ShortForTail: result.Share, result.TimesOff: result.Share, result.ClientLimit: result.Share,
+	result.Busy: result.Share, result.NoReply: result.Milliseconds,
 }
 
 // warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.
@@ -118,7 +112,6 @@ func warned(code result.Code, least, most float64) string {
 	return strings.Replace(words, "%s", value, 1)
 }
 
-// ended is how a row or a run ended that is not complete.
 func ended(s stored.Status) string {
 	switch s {
 	case stored.Interrupted:
@@ -155,7 +148,6 @@ func audited(rows []result.Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// A tone is how a cell is marked besides what it says.
 type tone string
 
 const (

@@ -1,26 +1,25 @@
 // Package compare says what is known about the difference between rows, and no more: medians with intervals, and one of
 // the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
 //
-// In a round every row is measured once, in an order of its own, so what slows the machine down for a while hits both
-// rows of a pair alike. [Of] therefore divides inside a round, and takes the median of these ratios. The interval of
-// that median assumes only that rounds are independent of each other. With m pairs it has a confidence of 1-0.05/m, so
-// that with 95% all of them hold at once (Bonferroni).
+// What slows the machine down for a while hits both rows of a pair alike. [Of] therefore divides inside a round, and
+// takes the median of these ratios. The interval of that median assumes only that rounds are independent of each other.
+// With m pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
-// A strategy that stands in a run twice is compared with itself. Where that says faster or slower, nothing in the run
-// is decided: whatever made that difference may have made the others.
+// Where a strategy that stands in a run twice is found faster or slower than itself, nothing in the run is decided:
+// whatever made that difference may have made the others. The number of rounds is fixed before the first, because who
+// measures until a difference appears will find one.
 //
-// The number of rounds is fixed before the first. Who measures until a difference appears will find one: rounds that
-// were cut short decide nothing, and more rounds are a new run.
-//
-// How much that finds, tried on testdata/rounds.csv: 60 rounds of a strategy against itself, with rows of 1 s, on 2
-// CPUs that other programs kept busy, so that the ratio varies by 13%. Of 1,000 random splits, at most 5% are called
-// faster or slower, whatever the number of rounds. A slowdown of 10% is found in 47% by 9 rounds, in 80% by 18 and in
-// 86% by 21. Longer rows on a quiet machine need fewer.
+// On testdata/rounds.csv, 60 rounds of a strategy against itself on a busy machine, where the ratio varies by 13%, at
+// most 5% of 1,000 random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, in 80% by
+// 18 and in 86% by 21.
 package compare
 
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/stored"
@@ -141,8 +140,7 @@ type pair struct {
 	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: that of b to a is the negative one
 }
 
-// leastRate stands for the rate of a row without a purchase, which is slower than any other.
-const leastRate = 1e-6
+const leastRate = 1e-6 // stands for the rate of a row without a purchase, which is slower than any other
 
 // add adds a round; nil: a row is missing.
 func (p *pair) add(a, b *result.Row) {
@@ -203,4 +201,40 @@ func word(low, high, margin float64) Verdict {
 // Rate is the median of a group's purchases/s.
 func Rate(g result.Group) Interval {
 	return Median(g.Values(result.MetricNamed("purchases_per_second")))
+}
+
+// Confidence is that of the interval of one number.
+const Confidence = 0.95
+
+// An Interval is the median of some values, and where the median of all values that could have been measured lies.
+type Interval struct {
+	Center    float64 // the median; NaN of no values
+	Low, High float64 // -Inf and +Inf where there are too few values for an interval: then nothing is excluded
+	N         int     // how many values
+}
+
+// Known reports whether there were enough values for an interval.
+func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
+
+// Median is the median of finite values, which stay as they are, with its interval at Confidence: 6 values or more.
+func Median(values []float64) Interval { return median(values, Confidence) }
+
+// median takes its interval from order statistics, so it assumes only that values are independent. That of [benchmath]
+// can reach one rank further down than up, for example with 8 values; the interval here spans its mirror image, too.
+func median(values []float64, confidence float64) Interval {
+	mirrored := make([]float64, len(values))
+	for i, v := range values {
+		mirrored[i] = -v
+	}
+	up, down := summary(slices.Clone(values), confidence), summary(mirrored, confidence)
+	i := Interval{Center: up.Center, Low: min(up.Lo, -down.Hi), High: max(up.Hi, -down.Lo), N: len(values)}
+	if !i.Known() {
+		i.Low, i.High = math.Inf(-1), math.Inf(1)
+	}
+	return i
+}
+
+// summary sorts values.
+func summary(values []float64, confidence float64) benchmath.Summary {
+	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 }

@@ -45,7 +45,6 @@ var nan = math.NaN()
 // Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end: scripts may count columns.
 func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
 
-// operations are what was done, and how long it took.
 func operations() []Metric {
 	return slices.Concat([]Metric{
 		{"seconds", "seconds", Number, "", func(r *Row) float64 { return r.Seconds }},
@@ -96,7 +95,6 @@ func operations() []Metric {
 	)
 }
 
-// costs are what it took on connections and processors.
 func costs() []Metric {
 	return slices.Concat(
 		traffic("", "", func(r *Row) *Traffic { return r.Market }),
@@ -117,7 +115,6 @@ func costs() []Metric {
 	)
 }
 
-// openLoop is what only rows of an open loop have.
 func openLoop() []Metric {
 	return slices.Concat(
 		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 {

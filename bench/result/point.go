@@ -1,3 +1,11 @@
+// Package result holds what a run came to, as it is stored: which points were measured, and the rows that came of
+// them. It measures nothing and starts nothing, and it holds no English: rows carry codes and values, for which
+// package view has the words.
+//
+// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of a
+// Point; a [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list
+// of the numbers of a row, from which tables, CSV, medians and sweeps are made: a new number is a field of Row, the
+// line that counts it and a line in that list.
 package result
 
 import (
@@ -18,9 +26,7 @@ type Point struct {
 func (p Point) Name() string { return p.Strategy + " " + p.Place() }
 
 // Place is the name without the strategy: strategies are compared in the same place.
-func (p Point) Place() string {
-	return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ")
-}
+func (p Point) Place() string { return strings.TrimSuffix(p.Mix.String()+" "+p.Load.String(), " ") }
 
 // A Mix is how many sellers and buyers there are.
 type Mix struct{ Sellers, Buyers int }

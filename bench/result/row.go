@@ -40,12 +40,11 @@ type Row struct {
 	// Refused are operations certainly not applied, by market.Reason; ContendedBeside those contended that are no orders.
 	Refused         map[string]int64 `json:"refused"`
 	ContendedBeside int64            `json:"contended_beside,omitempty"`
-	// Unknown are operations whose outcome the client does not know.
-	Unknown        int64 `json:"unknown"`
-	LeasesLost     int64 `json:"leases_lost"`     // locks found lost after the write was made
-	FailedReleases int64 `json:"failed_releases"` // locks that could not be given back, lost ones excluded
-	Cut            int64 `json:"cut,omitempty"`   // operations that had not ended when the row had to
-	TornReads      int64 `json:"torn_reads,omitempty"`
+	Unknown         int64            `json:"unknown"`         // operations whose outcome the client does not know
+	LeasesLost      int64            `json:"leases_lost"`     // locks found lost after the write was made
+	FailedReleases  int64            `json:"failed_releases"` // locks that could not be given back, lost ones excluded
+	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
+	TornReads       int64            `json:"torn_reads,omitempty"`
 
 	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is
 	// nil where workers share a connection, of which nobody can tell what it carries for whom.
@@ -214,7 +213,6 @@ func (r *Row) Jain() float64 {
 // ContendedOrders is how many orders that began in the measured time gave up under contention.
 func (r *Row) ContendedOrders() int64 { return r.Refused["contended"] - r.ContendedBeside }
 
-// check refuses a row that no run stores.
 func (r *Row) check() error {
 	switch {
 	case r.Strategy == "":

@@ -232,7 +232,6 @@ func (r *Run) check() error {
 	return nil
 }
 
-// check refuses an axis that no sweep has.
 func (a Axis) check() error {
 	if !slices.Contains(AxisNames(), a.Name) {
 		return fmt.Errorf("unknown axis %q", string(a.Name))

@@ -98,7 +98,6 @@ func (o output) finish(stdout, stderr io.Writer, d drawing) error {
 	return errors.Join(err, draw(stdout, o.format, named{"", d}))
 }
 
-// named is a result with the name of its file.
 type named struct {
 	name string
 	drawing
@@ -148,7 +147,6 @@ func draw(w io.Writer, format string, all ...named) error {
 	return drawDocs(w, format, docs...)
 }
 
-// drawDocs draws documents as text, Markdown or HTML.
 func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 	if format == asHTML {
 		return view.HTML(w, docs...)

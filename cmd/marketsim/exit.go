@@ -35,9 +35,8 @@ var (
 	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
 	errUsage = errors.New("usage")
 	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
-	errViolation = errors.New("violation")
-	// errInterrupted means that the user stopped the command.
-	errInterrupted = errors.New("interrupted")
+	errViolation   = errors.New("violation")
+	errInterrupted = errors.New("interrupted") // the user stopped the command
 	// errUnread means that nobody reads what the program writes.
 	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
@@ -89,15 +88,11 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish; the first signal
-// ends the others, as if nobody listened. It returns a context that ends at the first signal: the command then
-// finishes what is in flight. The second signal closes what the command has started, so that no private server stays
-// behind, and ends the program; a third does not wait for that. Stop ends the watch. What is started after this call
-// is started by starting.
-//
-// A SIGHUP that nohup has the program ignore stays ignored. Whoever reads what the program says may end at the same
-// signal, as tee does: a line that nobody reads is lost then, and does not end the program before it has tidied up. Or
-// it may live on and read nothing, as less does: see patient.
+// interruptible handles SIGINT, SIGTERM and SIGHUP for the commands that have something to finish. It returns a context
+// that ends at the first signal: the command then finishes what is in flight. The second signal closes what the command
+// has started by starting, so that no private server stays behind, and ends the program; a third does not wait for
+// that. A SIGHUP that nohup has the program ignore stays ignored. Whoever reads the output may end at the same signal,
+// as tee does, before the program has tidied up, or live on and read nothing, as less does: see patient.
 func (p *program) interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals, stopped := make(chan os.Signal, 3), make(chan struct{})
@@ -163,7 +158,6 @@ func (p *program) leave() {
 	os.Exit(exitInterrupted)
 }
 
-// close closes what was started, the last first.
 func (p *program) close() (err error) {
 	for _, closer := range slices.Backward(p.closers) {
 		err = errors.Join(err, closer())

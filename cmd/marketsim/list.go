@@ -23,9 +23,8 @@ func newList(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [NAME]",
 		Short: "List the strategies, locks and scenarios, or tell all of one",
-		Long: "List strategies and locks, or with --scenarios the fault scenarios. With a name, tell all of that one: " +
-			"how it works, its\n" +
-			"parameters, where it comes from and, of a lock, what it promises.",
+		Long: `List strategies and locks, or with --scenarios the fault scenarios. With a name, tell all of that one: how it
+works, its parameters, where it comes from and, of a lock, what it promises.`,
 		Example: `  marketsim list
   marketsim list set-px
   marketsim list --locks --format csv`,
@@ -108,7 +107,6 @@ func told(name string) (docs []*view.Doc, err error) {
 	return docs, err
 }
 
-// overview is the strategies with a line each, and the names of the locks.
 func overview(c strategies.Catalogue) *view.Doc {
 	t := view.NewTable("strategy", "how")
 	for _, s := range c.Strategies {
@@ -147,7 +145,6 @@ func promises(kinds []lock.Kind) *view.Table {
 	return t
 }
 
-// features shows what is published of each lock beside what was observed.
 func features() view.Block {
 	lines := strings.Split(strings.TrimSpace(results.Features), "\n")
 	t := view.NewTable("lock", "enters again reading", "enters again writing", "only the owner deletes", "expires")

@@ -2,8 +2,8 @@
 // with sellers and buyers, under scripts, optimistic locking, a market-wide lock, per-item locks and no protection,
 // and accounts for every coin and item afterwards. Without an argument it says which commands it has.
 //
-// Values go one way: flags become a plan (plan.go), the plan is measured (measure.go) on servers that are started or
-// named (server.go, sites.go), and the result is drawn (draw.go).
+// Values go one way: flags become a plan (plan.go), which is measured (measure.go) on servers that are started or named
+// (server.go), and the result is drawn (draw.go).
 //
 // # Exit codes
 //
@@ -104,9 +104,8 @@ func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "marketsim",
 		Short: "How should concurrent clients share state in Redis?",
-		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, ` +
-			`optimistic locking, a
-market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
+		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, optimistic
+locking, a market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
 
 Without --redis it starts a private server: redis-server or valkey-server if there is one in PATH, else Redis in
 Docker, else an embedded miniredis, whose numbers are not Redis's. On your own server only keys under the run's
@@ -144,8 +143,7 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	return root
 }
 
-// flagUsages is the annotation of a command with its flags, as help shows them.
-const flagUsages = "marketsim_flags"
+const flagUsages = "marketsim_flags" // the annotation of a command with its flags, as help shows them
 
 // group adds flags to a command, which help shows under a heading.
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
@@ -203,7 +201,6 @@ func version() string {
 // credentials are user and password of a URL, or of what looks like the rest of one.
 var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"`=:]*:[^\\s'\"`]*)@")
 
-// withoutPasswords is a text whose URLs have lost user and password.
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
 // commandLine is what was typed, without passwords, to be pasted into a shell.
@@ -253,7 +250,6 @@ func printable(text string) string {
 	}, text)
 }
 
-// reworded is an error with another text.
 type reworded struct {
 	text string
 	error

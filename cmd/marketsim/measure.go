@@ -77,9 +77,8 @@ type running struct {
 	options bench.Options
 }
 
-// start starts the servers that locks need and the market's, or takes the user's. What is started is ended by close,
-// or at the user's second Ctrl-C. A server of a lock that cannot be started is a mistake in the command line: the
-// user asked for a lock that this machine cannot have.
+// start starts the servers that locks need and the market's, or takes the user's. A server of a lock that cannot be
+// started is a mistake in the command line: the user asked for a lock that this machine cannot have.
 func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
 	var needs []string
 	for _, spec := range plan.specs {
@@ -119,14 +118,11 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	}
 	on.options.Dial = on.market.Dialer(plan.config.Prefix)
 	on.options.Servers = lock.Servers{
-		Masters:   servers.Dialers(on.locks.Masters),
-		ZooKeeper: on.locks.ZooKeeper,
-		Etcd:      on.locks.Etcd,
+		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
 	}
 	return err
 }
 
-// optionsOf are those of a point's row on the servers.
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
 	o := on.options
 	o.Subject = plan.specs[point.Spec()]
@@ -233,7 +229,6 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-// incomplete says how many rows are complete, of a run that has ended early.
 func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
 	done := 0
 	for _, r := range run.Rows {
@@ -251,27 +246,20 @@ func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
 
 // describe is what is about to run, and where. What cannot be found out about this machine stays empty.
 func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
+	server, err := on.market.Info(ctx)
 	m := result.Manifest{
-		Version: version(),
-		Command: p.commandLine(),
-		Seed:    plan.options.Seed,
+		Version: version(), Command: p.commandLine(), Config: plan.config, Seed: plan.options.Seed,
 		Started: time.Now().UTC().Truncate(time.Second),
-		Config:  plan.config,
-		Go:      runtime.Version(),
-		OS:      runtime.GOOS + "/" + runtime.GOARCH,
-		CPUs:    runtime.NumCPU(),
+		Go:      runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Backend: string(on.market.Name),
+		Server:  server.Product, ServerVersion: server.Version, ServerConfig: server.Config,
 	}
+	m.Config.Target = on.market.Target.String()
+	m.Config.LockServers = lockServers(on.locks)
+	m.Kernel, _ = host.KernelVersion()
 	if info, err := cpu.Info(); err == nil && len(info) > 0 {
 		m.CPU = info[0].ModelName
 	}
-	m.Kernel, _ = host.KernelVersion()
-	info, err := on.market.Info(ctx)
-	m.Backend = string(on.market.Name)
-	m.Server = info.Product
-	m.ServerVersion = info.Version
-	m.ServerConfig = info.Config
-	m.Config.Target = on.market.Target.String()
-	m.Config.LockServers = lockServers(on.locks)
 	return m, err
 }
 

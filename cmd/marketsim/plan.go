@@ -207,15 +207,12 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	return rates, nil
 }
 
-// plan checks what was asked for.
 func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error) {
 	config := result.Config{Points: points, Axes: f.axes, Reproduces: f.reproduces}
-	if f.margin != "" {
-		if err := f.compares(cmd, &config); err != nil {
-			return nil, err
-		}
-	}
 	keys, err := f.keys(points)
+	if err == nil && f.margin != "" {
+		err = f.compares(cmd, &config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -235,14 +232,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	config.WarmupSeconds = f.options.Warmup.Seconds()
 	config.SLOMS = inMS(f.options.SLO)
 	config.Prefix = keys.Prefix()
-	p := &plan{
-		config:  config,
-		specs:   specs,
-		options: f.options,
-		server:  server,
-		out:     f.out,
-		drawn:   f.prefix == "",
-	}
+	p := &plan{config: config, specs: specs, options: f.options, server: server, out: f.out, drawn: f.prefix == ""}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
@@ -285,8 +275,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of one that is drawn. Several markets, which may have to lie on several masters, have
-// braces of their own where they need them.
+// keys are those of --prefix, or of one that is drawn: several markets, on several masters, have braces of their own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
@@ -298,10 +287,8 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	return market.NewKeys(fmt.Sprintf(form, rand.Uint32()))
 }
 
-// drawnPrefix matches those prefixes and no other program's.
-var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`)
+var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-// parseMargin reads --margin, a percentage, as a fraction.
 func (f *rowFlags) parseMargin() (float64, error) {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -342,8 +329,7 @@ func (p *plan) ahead() string {
 	return fmt.Sprintf("%s of %s, %s in all", what, each, time.Duration(p.config.Trials*n)*each)
 }
 
-// unsafeInNames is what is not wanted in the name of a folder.
-var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`)
+var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // what is not wanted in the name of a folder
 
 // historyOf is the folder for the history of a point in a round, below the one asked for if there are several rows.
 func (p *plan) historyOf(point, round int) string {

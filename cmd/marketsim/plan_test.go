@@ -45,10 +45,7 @@ func TestParseRates(t *testing.T) {
 
 // TestRounds: each round has every row once, in an order drawn from the seed, and a history of its own.
 func TestRounds(t *testing.T) {
-	points, err := published()
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := published()
 	rounds := func(seed uint64, trials int) (orders [][]int) {
 		p := &plan{config: result.Config{Points: points, Trials: trials}}
 		p.options.Seed, p.options.History = seed, "h"
@@ -86,7 +83,7 @@ func TestRounds(t *testing.T) {
 }
 
 func TestAhead(t *testing.T) {
-	points, _ := published()
+	points := published()
 	for trials, want := range map[int]string{
 		1: "9 rows of 1.1s, 9.9s in all",
 		9: "9 rounds of 9 rows of 1.1s, 1m29.1s in all",
@@ -101,7 +98,7 @@ func TestAhead(t *testing.T) {
 
 // TestReproductionTakesTwoMinutes, with what a row needs besides its load, and begins empty as the book's market does.
 func TestReproductionTakesTwoMinutes(t *testing.T) {
-	points, _ := published()
+	points := published()
 	took := reproduceTrials * time.Duration(len(points)) * (reproduceDuration + reproduceWarmup)
 	if took > 100*time.Second {
 		t.Errorf("the load alone takes %s", took)

@@ -31,10 +31,9 @@ func newReport(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR|FILE...",
 		Short: "Draw stored runs, faults and schedules again, without Redis",
-		Long: "Draw what is stored: of a folder its run.json, faults.json or explored.json or, if it has none, " +
-			"all that is stored below it.\nSeveral runs stand side by side. The ending of -o decides the form: " +
-			".html is one page with figures, which needs no\nnetwork, and .svg is one figure. " +
-			"golang.org/x/perf/cmd/benchstat reads the format gobench.",
+		Long: `Draw what is stored: of a folder its run.json, faults.json or explored.json or, if it has none, all that is
+stored below it. Several runs stand side by side. The ending of -o decides the form: .html is one page with figures,
+which needs no network, and .svg is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.`,
 		Example: `  marketsim report results/mine
   marketsim report results/mine results/faults -o report.html
   marketsim report results/mine --figure throughput -o throughput.svg
@@ -52,7 +51,6 @@ func newReport(p *program) *cobra.Command {
 	return cmd
 }
 
-// report draws what is stored under paths.
 func (f reportFlags) report(p *program, paths []string) error {
 	if err := f.out.prepare(); err != nil {
 		return err
@@ -140,8 +138,7 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the result of a folder. A folder without one stands for
-// all that is stored below it.
+// resultFiles are the files that a path stands for: itself, or the result of a folder, or else all that is below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err

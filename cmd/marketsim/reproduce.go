@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,13 +23,10 @@ func newReproduce(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
-		Long: "Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, " +
-			"and print their\n" +
-			"medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% " +
-			"interval of its\n" +
-			"number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, " +
-			"and longer rows may decide it. On\n" +
-			"the embedded server no claim is judged.",
+		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, and print their
+medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% interval of
+its number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, and longer rows may
+decide it. On the embedded server no claim is judged.`,
 		Example: `  marketsim reproduce
   marketsim reproduce --duration 60s --trials 6    an hour, rows as long as the book's
   marketsim reproduce --redis redis://localhost:6379`,
@@ -40,21 +36,14 @@ func newReproduce(p *program) *cobra.Command {
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})
 	f.reproduces = reference.Tables()
-	return f.measures(p, cmd, func([]string) ([]result.Point, error) { return published() })
+	return f.measures(p, cmd, func([]string) ([]result.Point, error) { return published(), nil })
 }
 
 // published are the rows of the book's tables, which begin without listings as the book's do.
-func published() (points []result.Point, err error) {
-	rows, err := reference.Rows()
-	if err != nil {
-		return nil, fmt.Errorf("the book's tables: %w", err)
+func published() (points []result.Point) {
+	for _, r := range reference.Rows() {
+		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
+		points = append(points, result.Point{Strategy: r.Locking, Mix: mix, Load: result.Load{Empty: true}})
 	}
-	for _, r := range rows {
-		points = append(points, result.Point{
-			Strategy: r.Locking,
-			Mix:      result.Mix{Sellers: r.Listers, Buyers: r.Buyers},
-			Load:     result.Load{Empty: true},
-		})
-	}
-	return points, nil
+	return points
 }

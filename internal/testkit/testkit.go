@@ -29,9 +29,8 @@ import (
 	"github.com/marketsim/marketsim/market/backend/embedded"
 )
 
-// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race
-// detector miniredis is left out where the other is Required: it is many times slower there, and races of its
-// own are not ours to find.
+// Each runs f as a subtest on miniredis ("embedded") and on a private redis-server ("local"). Under the race detector
+// miniredis, which is many times slower there, is left out where the other is Required.
 func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	if !Raced || !Required("redis") {
 		t.Run(string(backend.NameEmbedded), func(t *testing.T) { f(t, Embedded(t)) })
@@ -39,8 +38,7 @@ func Each(t *testing.T, f func(t *testing.T, s *backend.Server)) {
 	t.Run(string(backend.NameLocal), func(t *testing.T) { f(t, Local(t)) })
 }
 
-// Local starts a private redis-server or valkey-server with further arguments, for example "--maxmemory", "3mb".
-// It needs "redis", see [Require].
+// Local starts a private redis-server or valkey-server with further arguments. It needs "redis", see [Require].
 func Local(t testing.TB, args ...string) *backend.Server {
 	t.Helper()
 	return Start(t, backend.Local{Args: args})
@@ -52,8 +50,7 @@ func Embedded(t testing.TB) *backend.Server {
 	return Start(t, embedded.Starter{})
 }
 
-// Start starts a server for the length of the test. If the starter is unavailable on this machine the test
-// needs "redis", or "docker" for a container, see [Require].
+// Start starts a server for the length of the test, which needs "redis", or "docker" for a container, see [Require].
 func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	t.Helper()
 	name := "redis"
@@ -63,8 +60,7 @@ func Start(t testing.TB, starter backend.Starter) *backend.Server {
 	return started[*backend.Server](t, name)(starter.Start(t.Context()))
 }
 
-// Require ends a test that lacks something: it fails if the thing is Required, and is skipped otherwise; why is the
-// sentence to show.
+// Require ends a test that lacks something: it fails if that is Required, and is skipped otherwise, with the reason.
 func Require(t testing.TB, name, why string) {
 	t.Helper()
 	if Required(name) {
@@ -82,8 +78,7 @@ func Required(name string) bool {
 	return slices.Contains(required, "all") || slices.Contains(required, name)
 }
 
-// Newer starts a redis-server or else a valkey-server of PATH that has what a test needs: has returns nil.
-// The test needs "newer", see [Require].
+// Newer starts a server of PATH that has what a test needs: has returns nil. The test needs "newer", see [Require].
 func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backend.Server {
 	t.Helper()
 	var lacking []string
@@ -128,17 +123,15 @@ func Keys(t testing.TB) market.Keys {
 	return k
 }
 
-// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise. A TestMain
-// calls it where most tests only wait, and more may run than there are processors.
+// MaxParallel lets n tests of a package run at the same time, unless the flag -parallel says otherwise: most only wait.
 func MaxParallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
 	}
 }
 
-// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind. It ignores the
-// one with which go-redis redials a server that has gone: that sleeps a second before it sees again whether its
-// client is closed, and ends by itself.
+// VerifyNoLeaks runs a package's tests, from its TestMain, and fails if they leave goroutines behind, but for the one
+// with which go-redis redials a server that has gone: that ends by itself.
 func VerifyNoLeaks(m *testing.M) {
 	redials := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
 	code, deadline := ran(m.Run()), time.Now().Add(endsWithin)
@@ -147,12 +140,11 @@ func VerifyNoLeaks(m *testing.M) {
 	goleak.VerifyTestMain(code, redials)
 }
 
-// answersWithin is how long a server may take to answer a test.
-const answersWithin = 30 * time.Second
-
-// endsWithin is how long goroutines may take to end after the tests, on a busy machine: goleak waits for half a second.
-// It passes only if one does not.
-const endsWithin = 30 * time.Second
+// How long a server may take to answer a test, and goroutines to end after the tests, on a busy machine.
+const (
+	answersWithin = 30 * time.Second
+	endsWithin    = 30 * time.Second // goleak waits for half a second
+)
 
 // ran is the exit code of tests that have run.
 type ran int
@@ -184,16 +176,7 @@ func Etcd(t testing.TB, n int) *servers.Ensemble {
 	return started[*servers.Ensemble](t, "etcd")(servers.StartEtcd(t.Context(), n))
 }
 
-// Has reports whether this machine has what a test may leave out because other things are tested as well: "zookeeper"
-// or "etcd". It is true of all that is Required, so that the test fails where it is missing.
-func Has(name string) bool {
-	find := map[string]func() (string, error){"zookeeper": servers.FindZooKeeper, "etcd": servers.FindEtcd}
-	_, err := find[name]()
-	return err == nil || Required(name)
-}
-
-// started closes what was started at the end of the test, or ends the test with the error of starting it. Where this
-// machine lacks it, the test needs name.
+// started closes what was started at the end of the test, which fails, or needs name, where it could not be started.
 func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	return func(s T, err error) T {
 		t.Helper()
@@ -212,8 +195,7 @@ func started[T io.Closer](t testing.TB, name string) func(T, error) T {
 	}
 }
 
-// A Proxy stands before a Redis server and loses a chosen command or reply, for tests of what a client makes of an
-// outcome that it does not know.
+// A Proxy stands before a Redis server and loses a chosen command or reply, so that a client does not know its outcome.
 type Proxy struct {
 	*wire.Proxy
 	server *backend.Server
@@ -230,14 +212,13 @@ func StartProxy(t testing.TB, s *backend.Server) *Proxy {
 // Server is the server as seen through the proxy.
 func (p *Proxy) Server() *backend.Server { return p.server }
 
-// LoseReply loses the reply to the next command of that name, and its connection. When the client notices, the command
-// has been executed. It takes the place of an earlier loss that has not happened.
+// LoseReply loses the reply to the next command of that name, which has been executed then, and its connection.
 func (p *Proxy) LoseReply(name string) { p.lose(p.Proxy.LoseReply, name) }
 
-// LoseCommand loses the next command of that name, and its connection, before it reaches the server. It takes the place
-// of an earlier loss that has not happened.
+// LoseCommand loses the next command of that name, and its connection, before it reaches the server.
 func (p *Proxy) LoseCommand(name string) { p.lose(p.Proxy.LoseCommand, name) }
 
+// lose takes the place of an earlier loss that has not happened.
 func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 	if p.lost != nil {
 		p.lost.Open()
@@ -245,37 +226,13 @@ func (p *Proxy) lose(set func(wire.Match) *wire.Trap, name string) {
 	p.lost = set(wire.Match{Command: name})
 }
 
-// Proxies are those of one client, one for each of several servers.
-type Proxies []*wire.Proxy
-
-// StartProxies starts a proxy before each server, host:port, for the length of the test.
-func StartProxies(t testing.TB, servers []string) Proxies {
+// Relay starts a proxy before a server, host:port, of any protocol for the length of the test.
+func Relay(t testing.TB, addr string) *wire.Proxy {
 	t.Helper()
-	var all Proxies
-	for _, addr := range servers {
-		all = append(all, started[*wire.Proxy](t, "redis")(wire.Start(addr)))
-	}
-	return all
+	return started[*wire.Proxy](t, "redis")(wire.Start(addr))
 }
 
-// Addrs are where they listen, host:port.
-func (p Proxies) Addrs() []string {
-	addrs := make([]string, len(p))
-	for i, one := range p {
-		addrs[i] = one.Addr()
-	}
-	return addrs
-}
-
-// Disconnect closes the client's connections, and all that it makes from now on.
-func (p Proxies) Disconnect() {
-	for _, one := range p {
-		one.Disconnect()
-	}
-}
-
-// ReadAgain is for fuzzing what reads a stored result: what is not refused in plain words is written and read again
-// as it was.
+// ReadAgain is for fuzzing what reads a stored result: what is not refused is written and read again as it was.
 func ReadAgain[T any, P interface {
 	*T
 	Write(io.Writer) error

@@ -82,8 +82,7 @@ func (s *setup) ledger() *market.Ledger {
 }
 
 // told finds what clients were told that is not so: that an operation was applied, of which nothing was, or an order
-// refused whose buyer has the item. It finds also that two orders of an item were applied, as clients were told: where
-// items lie and the funds may then be as after two lawful orders, and show nothing.
+// refused whose buyer has the item; or that two orders of an item were applied, which items and funds need not show.
 func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
 	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
 	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}

@@ -24,7 +24,6 @@ import (
 
 // The parent and a child talk in lines of JSON: one clientConfig, then commands down, and events up.
 
-// clientConfig is what a child gets when it starts.
 type clientConfig struct {
 	Scheme    string // a spec
 	Prefix    string
@@ -197,7 +196,6 @@ func (c *served) report(e event) {
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 
-// work does an operation, and returns what to report of it.
 func (c *served) work(cmd command) event {
 	ctx := context.Background()
 	var receipt market.Receipt
@@ -273,7 +271,6 @@ func tried(kinds []lock.Kind) []lock.Kind {
 	return kinds
 }
 
-// trying is a Locker that does not wait.
 type trying struct {
 	lock.Locker
 	io.Closer

@@ -19,8 +19,7 @@ import (
 // clientTimeout is how long a client may take to answer before the machine, not the scheme, is to blame.
 const clientTimeout = 30 * time.Second
 
-// A client is a client in a scenario, seen from the parent: a process of its own with an account, a connection and a
-// Purchaser. Its methods end the run where they fail.
+// A client is a client in a scenario, seen from the parent. Its methods end the run where they fail.
 type client struct {
 	setup   *setup
 	name    string
@@ -59,8 +58,7 @@ func (s *setup) client(name string) *client {
 	return c
 }
 
-// childEnv marks a process that is this program once more, as a client in a scenario.
-const childEnv = "MARKETSIM_CHILD"
+const childEnv = "MARKETSIM_CHILD" // marks a process that is this program once more, as a client in a scenario
 
 // start starts its process, which on Linux dies with this one however that ends; elsewhere its input ends, and so it.
 func (c *client) start(folder *backend.Folder) error {
@@ -96,7 +94,6 @@ func (c *client) check(err error) {
 	}
 }
 
-// read passes on what the child reports until it ends.
 func (c *client) read() {
 	defer close(c.events)
 	defer c.out.Close()
@@ -162,7 +159,6 @@ func (c *client) browseUntil(item market.ItemID, name step.Name) time.Time {
 	return began
 }
 
-// begin begins an operation, and returns when.
 func (c *client) begin(cmd command) time.Time {
 	c.op = &operation{command: cmd, began: time.Now(), outcome: Outcome{Error: "it has not ended"}}
 	c.setup.operations = append(c.setup.operations, c.op)
@@ -200,7 +196,6 @@ func (c *client) reaches(name step.Name) {
 	c.mustBe(name)
 }
 
-// mustBe fails the run where the client is not held at a step.
 func (c *client) mustBe(name step.Name) {
 	if c.at == name {
 		return
@@ -225,9 +220,8 @@ func (c *client) mustBe(name step.Name) {
 	c.check(err)
 }
 
-// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in. It is held where
-// it begins to wait and before it writes: whichever comes first tells. Where it begins to wait late, the machine was
-// too slow; where it never does, the lock does not say that it waits.
+// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in: it is held where it
+// begins to wait and before it writes. Where it begins to wait late, the machine was too slow.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 	switch c.held(c.setup.ttl / 2) {
@@ -280,12 +274,10 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 	return c.op.outcome, true
 }
 
-// contended is market.Reason of an operation that gave up waiting for a lock.
-const contended = "contended"
+const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
 
 // getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
-// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on: after a
-// pause, because a client that does not wait for locks gives up at once.
+// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {

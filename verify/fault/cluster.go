@@ -28,8 +28,7 @@ func Clustered() []Scenario {
 }
 
 // slotMoved moves the market's slot under three buyers: one is held before it writes while a part of the keys moves
-// (TRYAGAIN), one buys when all have (ASK), and one when the slot belongs to the other master (MOVED). Whoever is
-// refused because of that tries again when the slot has moved.
+// (TRYAGAIN), one buys when all have (ASK), and one when the slot belongs to the other master (MOVED).
 func slotMoved(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	other := must(s.cluster.OtherMaster(s.ctx, s.keys.Market()))
@@ -61,8 +60,7 @@ func slotMoved(s *setup) observed {
 	return s.saw(verify.NotAsked, why)
 }
 
-// boughtBehind is how many purchases are made that no replica gets.
-const boughtBehind = 3
+const boughtBehind = 3 // how many purchases are made that no replica gets
 
 // masterPromoted lets a buyer make purchases that the master's replica does not get, kills the master, and lets another
 // buy when the replica has taken its place: first an item that was bought.

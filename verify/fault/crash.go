@@ -100,9 +100,8 @@ func crashWaiting(s *setup) observed {
 	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
 }
 
-// lottery is a draw a day by several instances of a service any of which may run it. Only the lock is to see to it that
-// there is one: a draw is a purchase for the account of the lottery, and each instance would buy a prize of its own. On
-// one day the winner dies before it has written, on the next one after that.
+// lottery is a draw a day by several instances of a service any of which may run it. A draw is a purchase for the
+// account of the lottery. On one day the winner dies before it has written, on the next one after that.
 func lottery(s *setup) observed {
 	if s.scheme.Strategy().Name == locksUnder { // whose locks are of one prize each
 		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)
@@ -143,7 +142,6 @@ func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	return kept, draws
 }
 
-// entry says how the next one gets in after a holder.
 func entry(kept verify.KeptOut) string {
 	return cmp.Or(map[verify.KeptOut]string{
 		verify.NeverIn:     "nobody gets in: an order gives up, and the next one is kept out too",

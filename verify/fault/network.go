@@ -169,8 +169,7 @@ func cutMidPurchase(s *setup) observed {
 	})
 }
 
-// atEachWrite rehearses a purchase to learn which commands write it, and makes one purchase for each of them, in which
-// that command or its reply is lost. Then says what it saw of the nth.
+// atEachWrite makes a purchase for each command that writes one: that or its reply is lost. then says what it saw.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,
@@ -299,4 +298,115 @@ func partitionHeals(s *setup) observed {
 		s.wait(s.ttl / 2)
 	}
 	return s.tookOver(first, b, kept)
+}
+
+// lostRelease loses the reply to each command of a release in turn. What the client sends after that is held until
+// another has got in, or has been kept out for a while: whose lock does it free?
+func lostRelease(s *setup) observed {
+	b, c := s.client("B"), s.client("C")
+	s.config.Resend = true
+	proxies, commands, beside := s.ensembleProxies(), 1, false
+	lose := loseMessages // of ZooKeeper or etcd, whose commands no proxy can read
+	ensemble := len(proxies) > 0
+	if !ensemble {
+		proxies, lose = s.lockProxies(), loseReplyAndHold
+	}
+	a := s.client("A")
+	if !ensemble {
+		a.buys(s.item(0)) // loads the scripts
+		a.lists(0)
+		commands = len(s.recorded(proxies[0], func() { a.finish() }))
+	}
+	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "nobody gets in beside the next holder"}
+	for nth := 1; nth <= commands && all.KeptOut != verify.NeverIn; nth++ {
+		in, one := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
+		beside, all = beside || in, worst(all, one)
+	}
+	if ensemble {
+		beside = takenAgain(s, proxies, a, c) || beside
+	}
+	how := "what its holder sends after the lost reply frees a lock that was taken since"
+	return s.sawBeside(beside, all.KeptOut, how, all.Why)
+}
+
+// releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
+func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, one observed) {
+	l := a.lists(nth)
+	sendAgain := lose()
+	a.goOn()
+	b.buy(l.Item, at(step.BeforeWrite))
+	in, entered := b.held(s.ttl/4) == step.BeforeWrite, time.Now()
+	sendAgain()
+	a.listed()
+	if in {
+		return c.comesBeside(l.Item, entered, b), observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce}
+	}
+	b.op.began = time.Now() // until now the holder was at its release
+	one = observed{Harm: verify.NoHarm, Why: "the lock stays taken"}
+	one.KeptOut = s.keptOut(b, a.op.began)
+	b.free()
+	if one.KeptOut != verify.NeverIn {
+		b.ends()
+	}
+	return false, one
+}
+
+// takenAgain loses the reply to a release of a client that takes the lock again. Does another get in beside it?
+func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
+	l := a.lists(offered - 1)
+	sendAgain := loseMessages(s, proxies, 1)
+	a.goOn()
+	c.buyAt(price+1, l.Item) // gets in when the release is applied, and is refused: the item stays
+	c.ends()
+	sendAgain()
+	a.listed()
+	return c.entersBeside(a, l.Item)
+}
+
+// listed waits until a listing has ended. One that was refused lost its lock before it wrote: the machine held it up.
+func (c *client) listed() {
+	c.ends()
+	if c.op.outcome.Reason != "" {
+		fail(errLate)
+	}
+}
+
+// loseReplyAndHold loses the reply to the nth command from now on, and holds what comes after it until sendAgain.
+func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func()) {
+	var traps []*wire.Trap
+	for _, p := range proxies {
+		traps = append(traps, p.LoseReply(wire.Match{Nth: nth}), p.Hold(wire.Match{Nth: nth + 1}))
+	}
+	return func() { s.spring(traps...) }
+}
+
+// loseMessages holds what servers answer, until sendAgain cuts the connections.
+func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
+	for _, p := range proxies {
+		p.HoldReplies()
+	}
+	return func() {
+		for _, p := range proxies {
+			p.Cut()
+			p.Heal()
+		}
+		s.strikes(true, "")
+	}
+}
+
+// spring opens traps, and notes whether they have caught what they were set for.
+func (s *setup) spring(traps ...*wire.Trap) {
+	for _, t := range traps {
+		s.strikes(caught(t), "no such command came")
+		t.Open()
+	}
+}
+
+func caught(t *wire.Trap) bool {
+	select {
+	case <-t.Reached():
+		return true
+	default:
+		return false
+	}
 }

@@ -42,8 +42,7 @@ type Runner struct {
 	setups atomic.Int64
 }
 
-// StartRunner starts a private server for the markets: redis-server or valkey-server, or an embedded one where there is
-// neither. The caller closes the runner.
+// StartRunner starts a private server for the markets, or else an embedded one. The caller closes the runner.
 func StartRunner(ctx context.Context) (*Runner, error) {
 	server, err := backend.Start(ctx, "", nil, backend.Local{}, embedded.Starter{})
 	if err != nil {
@@ -52,7 +51,6 @@ func StartRunner(ctx context.Context) (*Runner, error) {
 	return newRunner(server)
 }
 
-// newRunner returns a runner whose markets live on a server, which it closes.
 func newRunner(server *backend.Server) (*Runner, error) {
 	folder, err := backend.MakeFolder("faults")
 	if err != nil {
@@ -132,9 +130,9 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped,
-// and stores what it finds. It calls found, which may be nil, with each finding as it is made, one at a time. When
-// the environment fails or the context ends, Run returns why, and the findings that are missing then stay stopped.
+// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped.
+// It calls found, which may be nil, with each finding, one at a time. When the environment fails or the context ends,
+// Run returns why, and the findings that are missing stay stopped.
 func (r *Runner) Run(
 	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {
@@ -190,7 +188,6 @@ func (r *Runner) run(
 	return findings, context.Cause(ctx)
 }
 
-// found is a finding of the cell, with the first line of why.
 func (c cell) found(v verify.Verdict, why string) verify.Finding {
 	why, _, _ = strings.Cut(why, "\n")
 	return verify.Finding{Scenario: c.scenario.Name, Subject: c.scheme.Name, Verdict: v, Why: why}
@@ -262,8 +259,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	return o, err
 }
 
-// lookEvery is how often a stillness looks at the clock.
-const lookEvery = 5 * time.Millisecond
+const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock
 
 // A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
 // paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
@@ -300,7 +296,6 @@ func (s *stillness) soFar() time.Duration {
 	return s.longest
 }
 
-// end is soFar, and ends the watch.
 func (s *stillness) end() time.Duration {
 	close(s.over)
 	return s.soFar()

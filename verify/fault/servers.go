@@ -378,7 +378,6 @@ func outOfMemory(s *setup) observed {
 	return s.saw(kept, fmt.Sprintf("while the memory is full %s; when the holder has released, %s", taking, entry(kept)))
 }
 
-// limited are the servers of the locks, with little memory.
 func (s *setup) limited(policy string) []*backend.Server {
 	all := s.lockServers()
 	for _, server := range all {

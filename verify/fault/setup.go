@@ -60,8 +60,7 @@ type setup struct {
 	leases float64 // that somebody was kept out, at most, until one ran out or a waiter gave up
 }
 
-// failure is what fail panics with. It never leaves guard.
-type failure struct{ err error }
+type failure struct{ err error } // what fail panics with; it never leaves guard
 
 // fail ends the run with an error that is not nil. It does not return, so that no scenario goes on with a server or a
 // client that is not there. Only the goroutine that runs guard may call it.
@@ -93,7 +92,6 @@ func check(err error) {
 	}
 }
 
-// must is a value, and check of the error that came with it.
 func must[T any](value T, err error) T {
 	check(err)
 	return value
@@ -126,7 +124,6 @@ func guard(run func()) (err error) {
 	return nil
 }
 
-// prepare makes the market and what the scheme's lock needs.
 func (s *setup) prepare(onCluster bool) {
 	s.scheme = must(s.scheme.lasting(s.ttl))
 	s.server = s.runner.redis
@@ -187,7 +184,6 @@ func (s *setup) spare(i int) market.Listing {
 	return market.Listing{Item: s.first + offered + market.ItemID(i), Seller: seller, Price: price}
 }
 
-// fund makes an account hold that many coins.
 func (s *setup) fund(id market.UserID, coins int64) {
 	check(s.conn.HSet(s.ctx, s.keys.User(id), "funds", coins).Err())
 	s.granted[id] = coins - funds
@@ -195,14 +191,12 @@ func (s *setup) fund(id market.UserID, coins int64) {
 
 func (s *setup) wait(d time.Duration) { s.happens(nil, d) }
 
-// await waits for something that is to happen soon.
 func (s *setup) await(what <-chan struct{}) {
 	if !s.happens(what, clientTimeout) {
 		fail(errLate)
 	}
 }
 
-// happens waits for something, and reports whether it happened in time.
 func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 	select {
 	case <-what:
@@ -217,9 +211,8 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 // forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
-// kept says how long a client's operation was kept out that was let in just now, or was not in all the time that the
-// scenario watched. lease is when the lease began, at the earliest, that may have kept it out. It fails the setup as
-// late where it cannot tell a wait for that lease from none, and as unclear where nothing proves that nobody gets in.
+// kept says how long a client's operation was kept out that was let in just now, or not at all. lease is when the lease
+// began, at the earliest, that may have kept it out. It fails the setup where it cannot tell that.
 func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
@@ -302,7 +295,6 @@ func (s *setup) proxy(before *endpoint) *wire.Proxy {
 	return p
 }
 
-// locksAt tells the clients to come where the locks live.
 func (s *setup) locksAt(t backend.Target) { s.config.Locks = new(endpointOf(t)) }
 
 // dial connects to a private server for the length of the run.

@@ -11,9 +11,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// settle finds out which orders of unknown outcome were applied: where an item lies that nothing else brought there,
-// its buyer's order did. Accounts are open where that does not tell: of one buyer's orders at several prices, and
-// where another operation of the buyer's on the item is of unknown outcome.
+// settle finds out which orders of unknown outcome were applied, by where their items lie. Accounts are open where that
+// does not tell: of one buyer's orders at several prices, and beside another of its operations of unknown outcome.
 func (c *checker) settle() {
 	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
 	for _, t := range c.traces {
@@ -55,7 +54,6 @@ func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	return n
 }
 
-// paid reports whether an order moved coins, as far as is known.
 func (c *checker) paid(o *Op) bool { return o.Outcome == Applied || c.applied[o] }
 
 // accounts has the market's own audit compare what each account holds at the end with its opening, sales and purchases.

@@ -110,14 +110,12 @@ func (v CheckResult) Write(w io.Writer) error {
 	return err
 }
 
-// maxStories bounds how many violations of a part are described; all are counted.
-const maxStories = 10
+const maxStories = 10 // bounds how many violations of a part are described; all are counted
 
 func newPart(name string) *Part {
 	return &Part{Name: name, Answer: Linearizable, Stories: []string{}, Why: []string{}}
 }
 
-// tell counts a violation, and describes it if it is among the first.
 func (p *Part) tell(format string, args ...any) {
 	p.Answer = Violated
 	p.Wrong++
@@ -126,7 +124,6 @@ func (p *Part) tell(format string, args ...any) {
 	}
 }
 
-// doubt notes what could not be decided.
 func (p *Part) doubt(format string, args ...any) {
 	if p.Answer == Linearizable {
 		p.Answer = Undecided
@@ -208,9 +205,8 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap. What overlaps any that
-// began before it overlaps the longest exclusive or the longest shared one of these. Holds that meet in one instant do
-// not overlap, because the clock cannot tell which came first.
+// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap: then one overlaps the
+// longest exclusive or shared one before it. Holds that meet in one instant may have come in either order.
 func overlaps(p *Part, holds []Hold) {
 	longest := map[bool]Hold{} // by whether it is shared
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {

@@ -5,13 +5,9 @@
 // the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an
 // operation only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the
 // operations of all workers and the locks that they held, in no order of time, and the market at the end. Times are
-// nanoseconds since the row began. Here long lines are broken:
+// nanoseconds since the row began:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
-//	{"op":{"worker":1,"kind":"list","start":95,"end":99,"item":17,"seller":1,"price":40,
-//	       "outcome":"refused","reason":"not_owned"}}
-//	{"op":{"worker":4,"kind":"purchase","start":120,"end":121,"item":17,"seller":1,"buyer":6,"price":40,
-//	       "outcome":"applied"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
 // [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the
@@ -120,10 +116,9 @@ const (
 	maxPrice    = 1_000_000_000_000
 	maxItems    = 10_000_000 // minted in all
 	// A check takes five to ten times as much memory as its file has bytes. The longest line is the market's, the last.
-	maxBytes = 512 << 20
-	maxLine  = 128 << 20
-	// bufferSize is how many bytes a worker collects before it writes them; a line is shorter.
-	bufferSize = 16 << 10
+	maxBytes   = 512 << 20
+	maxLine    = 128 << 20
+	bufferSize = 16 << 10 // how many bytes a worker collects before it writes them; a line is shorter
 )
 
 var (
@@ -188,12 +183,10 @@ func (w *Writer) Worker() (*Recorder, error) {
 	return r, nil
 }
 
-// Finish adds what the market held when every worker had stopped, and closes the history. It returns the failures to
-// write, of any worker: the history is then not whole, and Read says so.
+// Finish adds what the market held when every worker had stopped, closes the history, and returns failures to write.
 func (w *Writer) Finish(final market.Snapshot) error { return w.end(&line{Final: &final}) }
 
-// Abandon closes, instead of Finish, a history that cannot be finished. Read will find it damaged. If no worker
-// recorded anything, it is removed.
+// Abandon closes, instead of Finish, a history that cannot be finished, or removes it if no worker recorded anything.
 func (w *Writer) Abandon() error {
 	if w == nil {
 		return nil
@@ -287,16 +280,9 @@ func (r *Recorder) Held(h lock.Holding) {
 		return
 	}
 	r.hold = Hold{
-		Worker:    r.worker,
-		Name:      h.Name,
-		Shared:    h.Shared,
-		Called:    r.since(h.Called),
-		Acquired:  r.since(h.Acquired),
-		Releasing: r.since(h.Releasing),
-		Released:  r.since(h.Released),
-		Fence:     h.Fence,
-		Lost:      h.Lost,
-		Noticed:   h.Noticed,
+		Worker: r.worker, Name: h.Name, Shared: h.Shared, Fence: h.Fence, Lost: h.Lost, Noticed: h.Noticed,
+		Called: r.since(h.Called), Acquired: r.since(h.Acquired),
+		Releasing: r.since(h.Releasing), Released: r.since(h.Released),
 	}
 	r.line = line{Hold: &r.hold}
 	r.add(&r.line)

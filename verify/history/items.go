@@ -31,7 +31,6 @@ func (l location) String() string {
 
 func coins(n int64) string { return english.Plural(int(n), "coin", "") }
 
-// A move takes an item from one location to another.
 type move struct{ from, to location }
 
 func (m move) apply(at state) (state, bool) { return m.to, at == state(m.from) }
@@ -151,7 +150,6 @@ func (c *checker) gather(p *Part) {
 	}
 }
 
-// items looks for an order of the operations on each item.
 func (c *checker) items() *Part {
 	p := newPart("items")
 	c.gather(p)

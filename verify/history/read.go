@@ -56,7 +56,6 @@ func Read(ctx context.Context, dir string) (*History, error) {
 	return h, nil
 }
 
-// read reads a history's lines. Its error names the line.
 func read(ctx context.Context, from io.Reader) (*History, error) {
 	h := &History{}
 	in := bufio.NewScanner(from)

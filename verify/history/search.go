@@ -41,14 +41,10 @@ type step struct {
 }
 
 const (
-	// never is the return of a step of unknown outcome: it may take effect at any time.
-	never = math.MaxInt64
-	// atEnd is when the market's end is read: after all that returned.
-	atEnd = never - 1
-	// minPiece is how many steps a piece has at least, where a history is cut because nothing is under way.
-	minPiece = 256
-	// maxSegment bounds what is put in order in one piece. Porcupine's memory grows with its square.
-	maxSegment = 8192
+	never      = math.MaxInt64 // the return of a step of unknown outcome: it may take effect at any time
+	atEnd      = never - 1     // when the market's end is read: after all that returned
+	minPiece   = 256           // how many steps a piece has at least, where a history is cut because nothing is under way
+	maxSegment = 8192          // bounds what is put in order in one piece. Porcupine's memory grows with its square.
 )
 
 func (o *Op) step(act action) step {
@@ -60,7 +56,6 @@ func (o *Op) step(act action) step {
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
 
-// judge looks for an order of what is recorded of an item or of an account.
 func (c *checker) judge(p *Part, of string, from state, steps []step) {
 	switch answer, from, steps := c.inOrder(from, steps); answer {
 	case Violated:
@@ -71,8 +66,7 @@ func (c *checker) judge(p *Part, of string, from state, steps []step) {
 }
 
 // inOrder looks for an order of steps that starts in a state, and returns the shortest steps that have none, and the
-// state before them. It judges one by one the pieces between which no operation is under way: what was applied until
-// then is in the state. Of a piece that is too large only the beginning is judged: violated or unknown.
+// state before them. It judges one by one the pieces between which nothing is under way, of large ones the beginning.
 func (c *checker) inOrder(from state, steps []step) (Answer, state, []step) {
 	var after state
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.call, b.call) })
@@ -138,7 +132,6 @@ func (c *checker) legal(from state, steps []step) Answer {
 	return Violated
 }
 
-// byReturn is a copy of steps in the order in which they returned.
 func byReturn(steps []step) []step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b step) int { return cmp.Compare(a.ret, b.ret) })
 }
@@ -156,8 +149,7 @@ func prefix(steps []step, n int) []step {
 	return known
 }
 
-// shortest is the shortest beginning of steps, by the time of return, that has no order. Every longer one has none
-// either. What changes nothing and is not needed for that is left out.
+// shortest is the shortest beginning of steps, by the time of return, that has no order, without what it does not need.
 func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
 	returned := len(keep(all, func(s step) bool { return s.ret != never })) // there is no order of so many
@@ -165,8 +157,7 @@ func (c *checker) shortest(from state, steps []step) []step {
 	return c.needed(from, prefix(all, n))
 }
 
-// maxLooks bounds how many of the last steps are tried to be left out.
-const maxLooks = 200
+const maxLooks = 200 // bounds how many of the last steps are tried to be left out
 
 // needed leaves out steps that change nothing while there is no order without them either.
 func (c *checker) needed(from state, steps []step) []step {
@@ -178,8 +169,7 @@ func (c *checker) needed(from state, steps []step) []step {
 	return steps
 }
 
-// maxDescribed bounds how many operations a story describes: the last ones.
-const maxDescribed = 12
+const maxDescribed = 12 // bounds how many operations a story describes: the last ones
 
 // described are the operations in words, by the time of return, after the state that they begin in.
 func described(from state, steps []step) (lines []string) {

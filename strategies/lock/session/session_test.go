@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify/locktest"
 )
@@ -184,8 +186,7 @@ func shortCutIsSurvived(t *testing.T, b *bench) {
 	}
 }
 
-// The server goes on hearing the holder, who hears nothing: that is worth as little as a connection that was cut. A
-// lease that ends late is tried again with a longer TTL, because the machine may stop for about as long as the margin.
+// A lease that ends late is tried again with a longer TTL: the machine may stop for about as long as the margin.
 func mutedHolderLetsGoBeforeTheServerDoes(t *testing.T, b *bench) {
 	for ttl := 3 * time.Second; ; ttl *= 3 {
 		l, p := b.proxied(b.env("ttl", ttl.String()))
@@ -311,8 +312,7 @@ func revokedSession(t *testing.T, b *bench) {
 	b.release(again)
 }
 
-// The reply to a release is lost, and its worker takes the lock again. The library's Unlock, sent again, deletes the
-// newer key (etcd-io/etcd#22082).
+// The library's Unlock, sent again, deletes the newer key (etcd-io/etcd#22082).
 func releaseWithoutAnswer(t *testing.T, b *bench) {
 	for how, left := range map[string]int{"compare": 1, "unlock": 0} {
 		l, p := b.proxied(b.env("release", how))
@@ -335,8 +335,7 @@ func releaseWithoutAnswer(t *testing.T, b *bench) {
 // With all hooks there, no promise stays unchecked. Of three servers, the leader is stopped.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	// longest is the longest TTL of the suite's workers: it outlasts an election on a busy machine, and sessions that
-	// crash are waited for.
+	// longest is the longest TTL of the suite's workers: it outlasts an election on a busy machine.
 	const longest = 12 * time.Second
 	for _, p := range products {
 		t.Run(p.kind.Name, func(t *testing.T) {
@@ -345,34 +344,36 @@ func TestConforms(t *testing.T) {
 			b := newBench(t, p, e.Addrs())
 			type opened struct { // a locker that leaves its session has another client afterwards
 				client
-				testkit.Proxies
+				relays []*wire.Proxy
 			}
 			var clients sync.Map // of a locker: opened
 			crash := func(_ testing.TB, l lock.Locker) {
 				of, _ := clients.Load(l)
-				of.(opened).Disconnect()
+				for _, relay := range of.(opened).relays {
+					relay.Disconnect()
+				}
 			}
 			report := locktest.Run(t, locktest.Factory{
 				Open: func(t testing.TB, w locktest.Worker) lock.Locker {
 					env := b.env("ttl", min(w.TTL, longest).String(), "timeout", w.Timeout.String())
-					proxies := testkit.StartProxies(t, b.addrs)
-					addrs := proxies.Addrs()
-					for i := range addrs {
-						addrs[i] = w.Through(t, addrs[i])
+					addrs, relays := slices.Clone(b.addrs), []*wire.Proxy{}
+					for i, addr := range addrs {
+						relays = append(relays, testkit.Relay(t, addr))
+						addrs[i] = w.Through(t, relays[i].Addr())
 					}
 					env.Servers, env.Steps, env.Now = b.at(addrs), w.Steps, w.Now
 					l, err := p.kind.New(env)
 					if err != nil {
 						t.Fatal(err)
 					}
-					clients.Store(l, opened{l.(*locker).client, proxies})
+					clients.Store(l, opened{l.(*locker).client, relays})
 					return l
 				},
 				Lose: func(t testing.TB, name string) {
 					line := b.line(name)
-					clients.Range(func(_, of any) bool {
+					clients.Range(func(l, of any) bool {
 						if len(line) > 0 && session(of.(opened).client) == line[0].session { // or it has expired by itself
-							of.(opened).Disconnect()
+							crash(t, l.(lock.Locker))
 						}
 						return true
 					})

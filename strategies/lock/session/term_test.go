@@ -198,8 +198,7 @@ func (s lateStream) RecvMsg(m any) error {
 	return nil
 }
 
-// A reply that was held up proves only that the server had the session when the request was sent. One that says that
-// the server has not got it, one to no request and one about another session prove nothing.
+// A reply that was held up proves only that the server had the session when the request was sent.
 func TestEtcdIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &etcdSession{id: 7, term: newTerm(time.Now(), agreed)}
@@ -244,7 +243,7 @@ func TestServersAreNeeded(t *testing.T) {
 		impatient := func(l *locker, servers []string, _ time.Duration) (client, error) {
 			return joins[i](l, servers, 50*time.Millisecond)
 		}
-		silent := testkit.StartProxies(t, []string{"127.0.0.1:1"}).Addrs()
+		silent := []string{testkit.Relay(t, "127.0.0.1:1").Addr()}
 		env := lock.Env{Key: func(name string) string { return name }}
 		_, err := complete(k, func(lock.Servers) []string { return silent }, impatient).New(env)
 		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), silent[0]) {
