@@ -42,7 +42,7 @@ func TestRealRedis(t *testing.T) {
 			continue
 		}
 		p := one.Program(spec.String(), spec.OpenFor)
-		all, err := explore.Played(t, p, schedules,
+		all, err := explore.PlayedOf(t, p, schedules,
 			explore.Pause, explore.Die, explore.Lose, explore.Drop, explore.Split)
 		if err == nil {
 			var late []explore.PlayedSchedule
@@ -107,5 +107,5 @@ func playedLate(t *testing.T, scheme fault.Scheme, schedules int) ([]explore.Pla
 		return nil, err
 	}
 	p := markets[i].Program(spec.String(), spec.OpenFor)
-	return explore.Played(t, p, schedules, explore.Late)
+	return explore.PlayedOf(t, p, schedules, explore.Late)
 }

@@ -107,11 +107,11 @@ const (
 	// ServerClock is the clock of one of several servers of the locks, which steps ahead by two leases: its keys expire.
 	ServerClock Fault = "server-clock"
 
-	deliver  Fault = "d"
-	wake     Fault = "w"
-	timePass Fault = "t" // to the next timer of a client
-	arrive   Fault = "a" // a late request of a client
-	cutShort Fault = "c" // the second part of a pipeline is lost, and its connection breaks
+	Deliver  Fault = "d"
+	Wake     Fault = "w"
+	TimePass Fault = "t" // to the next timer of a client
+	Arrive   Fault = "a" // a late request of a client
+	CutShort Fault = "c" // the second part of a pipeline is lost, and its connection breaks
 )
 
 // Faults are all of them.
@@ -132,22 +132,22 @@ func (f Fault) strikes(lockServers int) bool {
 	return true
 }
 
-// A choice is what happens at one point of a schedule.
-type choice struct {
-	what    Fault
-	n       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
-	at      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; arrive, deliver: which one; see stayLate
-	preempt bool // another client could have gone on
-	aside   bool // the request conflicts with none: the client that was chosen before still goes on
+// A Choice is what happens at one point of a schedule.
+type Choice struct {
+	What    Fault
+	N       int  // which client, from 0; Empty, ServerClock: which server of the locks; Behind: how many writes, from 0
+	At      int  // Split: after how many commands; Clock: 1 is ahead, 2 back; Arrive, Deliver: which one; see stayLate
+	Preempt bool // another client could have gone on
+	Aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }
 
-func (c choice) isFault() bool { return len(c.what) > 1 }
+func (c Choice) isFault() bool { return len(c.What) > 1 }
 
 // String is the choice in a token.
-func (c choice) String() string {
-	text := string(c.what) + strconv.Itoa(c.n+1)
-	if c.at > 0 {
-		text += "-" + strconv.Itoa(c.at)
+func (c Choice) String() string {
+	text := string(c.What) + strconv.Itoa(c.N+1)
+	if c.At > 0 {
+		text += "-" + strconv.Itoa(c.At)
 	}
 	return text
 }
@@ -155,7 +155,7 @@ func (c choice) String() string {
 const version = "x4" // of tokens: it changes when a token would mean another schedule
 
 // written is a schedule of a program as Replay takes it.
-func written(p Program, schedule []choice) string {
+func written(p Program, schedule []Choice) string {
 	steps := strings.ReplaceAll(strings.Trim(fmt.Sprint(schedule), "[]"), " ", ".")
 	return strings.Join([]string{version, p.Subject, p.Name, steps}, "/")
 }

@@ -10,89 +10,79 @@ import (
 )
 
 // request is what a choice delivers; nil: nothing.
-func (w *world) request(c choice) *request {
-	switch c.what {
-	case deliver:
-		return w.nexts(c.n)[c.at]
-	case Die, Lose, Late, Drop, Split, cutShort:
-		return w.next(c.n)
-	case arrive:
-		return w.delayed(c.n)[c.at]
+func (w *world) request(c Choice) *request {
+	switch c.What {
+	case Deliver:
+		return w.nexts(c.N)[c.At]
+	case Die, Lose, Late, Drop, Split, CutShort:
+		return w.next(c.N)
+	case Arrive:
+		return w.delayed(c.N)[c.At]
 	}
 	return nil
 }
 
 // do makes a choice happen, whose request is taken from where it waits.
-func (w *world) do(c choice, r *request) {
+func (w *world) do(c Choice, r *request) {
 	w.steps = append(w.steps, c)
-	if c.preempt {
+	if c.Preempt {
 		w.preemptions++
 	}
 	if c.isFault() {
 		w.faults++
 	}
 	now := time.Now()
-	if !c.aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, timePass, arrive}, c.what) {
-		w.running = c.n
+	if !c.Aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, TimePass, Arrive}, c.What) {
+		w.running = c.N
 	}
-	if c.isFault() || c.what == wake || c.what == arrive {
+	if c.isFault() || c.What == Wake || c.What == Arrive {
 		w.last = now
 	}
-	if c.what != deliver {
+	if c.What != Deliver {
 		w.asks.changed()
 	}
-	if c.what == arrive {
+	if c.What == Arrive {
 		r.held = false
 		w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
 	} else if r != nil {
 		r.waiting = r.waiting[1:]
 	}
-	switch c.what {
+	switch c.What {
 	case Pause:
-		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
-		w.clients[c.n].paused = now
-		w.clients[c.n].pauses++
-	case wake:
-		slept := now.Sub(w.clients[c.n].paused).Round(time.Millisecond)
-		w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
-		w.clients[c.n].paused = time.Time{}
+		w.draw(verify.Event{Client: c.N, Does: "*pauses*"}, nil)
+		w.clients[c.N].paused = now
+		w.clients[c.N].pauses++
+	case Wake:
+		slept := now.Sub(w.clients[c.N].paused).Round(time.Millisecond)
+		w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*wakes after %s*", slept)}, nil)
+		w.clients[c.N].paused = time.Time{}
 	case Late:
 		w.sendLate(r)
-	case Drop, cutShort:
+	case Drop, CutShort:
 		w.lose(r)
 	case Clock:
 		w.stepClock(c)
 	case Empty:
-		w.restart(w.locks(c.n), 0)
+		w.restart(w.locks(c.N), 0)
 	case Behind:
-		w.restart(w.locks(0), c.n+1)
+		w.restart(w.locks(0), c.N+1)
 	case ServerClock:
-		server := w.locks(c.n)
+		server := w.locks(c.N)
 		w.drawServer(server, "*its clock steps ahead by %s*", 2*w.program.Lease)
 		server.redis.FastForward(2 * w.program.Lease)
-	case timePass:
+	case TimePass:
 		w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
-		for again := w.wait(2); again && c.preempt && w.next(c.n) == nil && w.clients[c.n].alive(); {
+		for again := w.wait(2); again && c.Preempt && w.next(c.N) == nil && w.clients[c.N].alive(); {
 			again = w.wait(2)
 		}
-		if c.preempt {
-			w.running = c.n
+		if c.Preempt {
+			w.running = c.N
 		}
 		return
 	default:
-		w.execute(r, c.what)
+		w.execute(r, c.What)
 	}
 	w.settle()
-}
-
-// struck are the faults that have happened so far.
-func (w *world) struck() (faults []Fault) {
-	for _, c := range w.steps {
-		if c.isFault() {
-			faults = append(faults, c.what)
-		}
-	}
-	return faults
 }
 
 // sendLate has a request be on its way until its client has given up.
@@ -111,31 +101,31 @@ func (w *world) lose(r *request) {
 }
 
 // stepClock has a client's clock step, ahead or back.
-func (w *world) stepClock(c choice) {
+func (w *world) stepClock(c Choice) {
 	by, does := 2*w.program.Lease, "*its clock steps ahead by %s*"
-	if c.at == 2 {
+	if c.At == 2 {
 		does = "*its clock steps back by %s*"
-		w.clients[c.n].clock -= by
+		w.clients[c.N].clock -= by
 	} else {
-		w.clients[c.n].clock += by
+		w.clients[c.N].clock += by
 	}
-	w.draw(verify.Event{Client: c.n, Does: fmt.Sprintf(does, by)}, nil)
+	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf(does, by)}, nil)
 }
 
 // execute has the server execute a request.
 func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
-	r.deaf, r.answer = how != deliver && how != Split, nil
+	r.deaf, r.answer = how != Deliver && how != Split, nil
 	w.mu.Unlock()
 	w.observe(r, func() { r.server.execute(r) })
 	w.uses = nil
-	if how == deliver {
+	if how == Deliver {
 		w.asks.heard(r)
 	}
 	then := map[Fault]string{
 		Lose:   "*executed, the reply is lost*",
 		Die:    "*executed, then the client dies*",
-		arrive: "*comes late, and is executed*",
+		Arrive: "*comes late, and is executed*",
 		Split:  "*only this part is executed so far*",
 	}
 	w.draw(verify.Event{Reply: then[how]}, r)

@@ -114,9 +114,9 @@ type asks struct {
 // asksAgain reports whether a client is about to ask at a point where it has asked before, with the same to choose
 // from, the same requests that wait, and the same at its server, whenever that expires: of renewals, which would be
 // points without end, only the first two are struck.
-func (s *search) asksAgain(w *world, options []choice) bool {
-	r := w.next(options[0].n)
-	if options[0].what != deliver || r == nil || r.rest {
+func (s *search) asksAgain(w *world, options []Choice) bool {
+	r := w.next(options[0].N)
+	if options[0].What != Deliver || r == nil || r.rest {
 		return false
 	}
 	is := asked{r.client, r.String()}

@@ -6,7 +6,7 @@ import (
 )
 
 // options are the choices at this point: first, to go on with the client that was chosen last. None: the clients wait.
-func (s *search) options(w *world) []choice {
+func (s *search) options(w *world) []Choice {
 	overslept := w.wakes(2)
 	if len(overslept) > 0 { // nobody sleeps for longer
 		return overslept
@@ -23,14 +23,14 @@ func (s *search) options(w *world) []choice {
 	}
 	options = slices.Concat(w.wakes(1), w.arrivals())
 	if len(options) > 0 && w.someWork() {
-		options = append(options, choice{what: timePass})
+		options = append(options, Choice{What: TimePass})
 	}
 	return options
 }
 
 // deliveries are the choices to deliver a request, of the client that was chosen last first, each with what else can
 // happen to it. A request that conflicts with none is alone: nothing is chosen among but what can happen to that one.
-func (s *search) deliveries(w *world) (options []choice, alone bool) {
+func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 	first := max(0, w.running)
 	goesOn := w.running != nobody && w.next(w.running) != nil
 	for after := range w.clients {
@@ -41,15 +41,15 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 		}
 		conflictsWithNone := s.alone[asked{i, r.String()}]
 		if conflictsWithNone && !s.Bounds.Unreduced {
-			return s.with(w, nil, r, choice{what: deliver, n: i, aside: true}), true
+			return s.with(w, nil, r, Choice{What: Deliver, N: i, Aside: true}), true
 		}
 		preempts := goesOn && i != w.running
 		if !preempts || w.preemptions < s.Bounds.Preemptions {
-			options = s.with(w, options, r, choice{what: deliver, n: i, preempt: preempts})
+			options = s.with(w, options, r, Choice{What: Deliver, N: i, Preempt: preempts})
 		}
 		if !preempts && w.preemptions < s.Bounds.Preemptions {
 			for at := range w.nexts(i)[1:] { // which is no other client, and counts as if it were
-				options = append(options, choice{what: deliver, n: i, at: 1 + at, preempt: true})
+				options = append(options, Choice{What: Deliver, N: i, At: 1 + at, Preempt: true})
 			}
 		}
 	}
@@ -58,20 +58,20 @@ func (s *search) deliveries(w *world) (options []choice, alone bool) {
 
 // serverFaults are what may happen to the servers of the locks, where one that has executed nothing has nothing to
 // lose, and to the clocks of clients who have read theirs.
-func (s *search) serverFaults(w *world) (options []choice) {
+func (s *search) serverFaults(w *world) (options []Choice) {
 	for i, c := range w.clients {
 		if c.alive() && c.readsClock && s.happens(w, Clock) {
-			options = append(options, choice{what: Clock, n: i, at: 1}, choice{what: Clock, n: i, at: 2})
+			options = append(options, Choice{What: Clock, N: i, At: 1}, Choice{What: Clock, N: i, At: 2})
 		}
 	}
 	for n := range w.program.LockServers {
 		executed := len(w.locks(n).log)
-		for _, c := range []choice{{what: Empty, n: n}, {what: ServerClock, n: n}, {what: Behind}, {what: Behind, n: 1}} {
+		for _, c := range []Choice{{What: Empty, N: n}, {What: ServerClock, N: n}, {What: Behind}, {What: Behind, N: 1}} {
 			needs := 1
-			if c.what == Behind {
-				needs = c.n + 1
+			if c.What == Behind {
+				needs = c.N + 1
 			}
-			if executed >= needs && s.happens(w, c.what) {
+			if executed >= needs && s.happens(w, c.What) {
 				options = append(options, c)
 			}
 		}
@@ -81,28 +81,28 @@ func (s *search) serverFaults(w *world) (options []choice) {
 
 // happens reports whether one more fault may happen, of a kind.
 func (s *search) happens(w *world, fault Fault) bool {
-	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c choice) bool { return c.what == fault })
+	again := s.Bounds.Once && slices.ContainsFunc(w.steps, func(c Choice) bool { return c.What == fault })
 	return w.faults < s.Bounds.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
 // with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
 // time conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
-func (s *search) with(w *world, options []choice, r *request, c choice) []choice {
+func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice {
 	options = append(options, c)
 	if r.rest {
 		cut := c
-		cut.what = cutShort
+		cut.What = CutShort
 		options = append(options, cut)
 	}
-	for _, c.what = range []Fault{Pause, Die, Lose, Late, Drop} {
-		leftOut := c.what == Pause && c.preempt && !s.Bounds.Unreduced
-		if s.happens(w, c.what) && !leftOut {
+	for _, c.What = range []Fault{Pause, Die, Lose, Late, Drop} {
+		leftOut := c.What == Pause && c.Preempt && !s.Bounds.Unreduced
+		if s.happens(w, c.What) && !leftOut {
 			options = append(options, c)
 		}
 	}
 	if s.happens(w, Split) {
-		c.what = Split
-		for _, c.at = range r.splits() {
+		c.What = Split
+		for _, c.At = range r.splits() {
 			options = append(options, c)
 		}
 	}
@@ -110,21 +110,21 @@ func (s *search) with(w *world, options []choice, r *request, c choice) []choice
 }
 
 // wakes are the choices to wake those who have slept for so many leases.
-func (w *world) wakes(leases time.Duration) (options []choice) {
+func (w *world) wakes(leases time.Duration) (options []Choice) {
 	since := time.Now().Add(-leases * w.program.Lease)
 	for i, c := range w.clients {
 		if !c.paused.IsZero() && !c.paused.After(since) {
-			options = append(options, choice{what: wake, n: i})
+			options = append(options, Choice{What: Wake, N: i})
 		}
 	}
 	return options
 }
 
 // arrivals are the choices to let a late request come: those of different connections in any order.
-func (w *world) arrivals() (options []choice) {
+func (w *world) arrivals() (options []Choice) {
 	for i := range w.clients {
 		for at := range w.delayed(i) {
-			options = append(options, choice{what: arrive, n: i, at: at})
+			options = append(options, Choice{What: Arrive, N: i, At: at})
 		}
 	}
 	return options
@@ -132,11 +132,11 @@ func (w *world) arrivals() (options []choice) {
 
 // stayLate are the choices to let a late request stay late: all who could go on wait for its client to give up and to
 // send something.
-func (w *world) stayLate() (options []choice) {
+func (w *world) stayLate() (options []Choice) {
 	for i, c := range w.clients {
 		mine := func(r *request) bool { return r.client == i }
 		if c.alive() && w.next(i) == nil && slices.ContainsFunc(w.late, mine) {
-			options = append(options, choice{what: timePass, n: i, at: 1, preempt: true})
+			options = append(options, Choice{What: TimePass, N: i, At: 1, Preempt: true})
 		}
 	}
 	return options

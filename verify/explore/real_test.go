@@ -23,7 +23,7 @@ import (
 
 // A step of a schedule that was played in memory, and when it came.
 type step struct {
-	choice
+	Choice
 	at   time.Duration
 	line string // of the request; empty: there is none
 }
@@ -37,17 +37,17 @@ type PlayedSchedule struct {
 	diagram verify.Diagram
 }
 
-// Played plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
+// PlayedOf plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
 // that a seeded source chooses.
-func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
+func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
 	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Kinds: of})
 	if err != nil {
 		return nil, err
 	}
 	source := rand.New(rand.NewPCG(1, 2))
-	chosen := func(_ *world, options []choice) (choice, error) {
+	var chosen Chooser = func(options []Choice, _ []string) (Choice, error) {
 		// What stays late keeps another waiting until its own time-out, more or less.
-		options = slices.DeleteFunc(options, func(c choice) bool { return c.what == timePass && c.preempt })
+		options = slices.DeleteFunc(options, func(c Choice) bool { return c.What == TimePass && c.Preempt })
 		return options[source.IntN(len(options))], nil
 	}
 	if len(r.Found) > 0 {
@@ -55,7 +55,7 @@ func Played(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSc
 		if err != nil {
 			return nil, err
 		}
-		schedules, chosen = 1, follow(steps)
+		schedules, chosen = 1, Follow(steps)
 	}
 	s := newSearch(t.Context(), p, Bounds{Kinds: of, Unreduced: true})
 	err = s.guarded(func() error {
@@ -85,22 +85,23 @@ func PlayedToken(t *testing.T, p Program, text string) (one PlayedSchedule, err 
 	s := newSearch(t.Context(), p, Bounds{Unreduced: true})
 	return one, s.guarded(func() (err error) {
 		s.Bounds.Preemptions, s.Bounds.Faults = len(steps), len(steps)
-		one, _, err = s.played(follow(steps))
+		one, _, err = s.played(Follow(steps))
 		return err
 	})
 }
 
 // played plays one schedule, and reports whether it did harm.
-func (s *search) played(chosen func(*world, []choice) (choice, error)) (one PlayedSchedule, harm bool, err error) {
+func (s *search) played(chosen Chooser) (one PlayedSchedule, harm bool, err error) {
 	one = PlayedSchedule{program: s.Program, scripts: s.scripts, addrs: s.addrs}
 	s.again = func(w *world, r *request) { // which a real server has to be asked as well
-		is := step{choice: choice{what: deliver, n: r.client}, at: time.Since(w.begin), line: r.String()}
+		is := step{Choice: Choice{What: Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
 		one.steps = append(one.steps, is)
 	}
 	defer func() { s.again = nil }()
-	w, harms, err := s.schedule(func(w *world, options []choice) (choice, error) {
-		c, err := chosen(w, options)
-		is := step{choice: c, at: time.Since(w.begin)}
+	w, harms, err := s.schedule(func(options []Choice, pending []string) (Choice, error) {
+		w := s.running.Load()
+		c, err := chosen(options, pending)
+		is := step{Choice: c, at: time.Since(w.begin)}
 		if r := w.request(c); r != nil {
 			is.line = r.String()
 		}
@@ -196,22 +197,22 @@ func (p PlayedSchedule) Real(ctx context.Context, targets ...backend.Target) err
 		if n > 0 {
 			time.Sleep(s.at - p.steps[n-1].at)
 		}
-		if s.what == timePass {
+		if s.What == TimePass {
 			w.draw(verify.Event{Client: nobody, Reply: "*time goes on*"}, nil)
 			continue
 		}
 		var r *request
 		switch {
-		case s.what == arrive:
-			r = w.takeLate(s.choice)
+		case s.What == Arrive:
+			r = w.takeLate(s.Choice)
 		case s.line != "":
 			var err error
-			r, err = p.until(w, s.n, n, s.line)
+			r, err = p.until(w, s.N, n, s.line)
 			if err != nil {
 				return err
 			}
 		}
-		p.do(w, s.choice, r)
+		p.do(w, s.Choice, r)
 	}
 	harms := w.finishReal()
 	if g.err != nil {
@@ -266,35 +267,35 @@ func (p PlayedSchedule) until(w *world, client, n int, line string) (*request, e
 }
 
 // do is world.do without a bubble.
-func (p PlayedSchedule) do(w *world, c choice, r *request) {
-	switch c.what {
+func (p PlayedSchedule) do(w *world, c Choice, r *request) {
+	switch c.What {
 	case Pause:
-		w.draw(verify.Event{Client: c.n, Does: "*pauses*"}, nil)
-	case wake:
-		w.draw(verify.Event{Client: c.n, Does: "*wakes after*"}, nil)
+		w.draw(verify.Event{Client: c.N, Does: "*pauses*"}, nil)
+	case Wake:
+		w.draw(verify.Event{Client: c.N, Does: "*wakes after*"}, nil)
 	case Empty:
-		w.drawServer(w.locks(c.n), "*starts anew, empty*")
-		w.locks(c.n).Do("FLUSHALL")
-		w.locks(c.n).Do("SCRIPT", "FLUSH")
+		w.drawServer(w.locks(c.N), "*starts anew, empty*")
+		w.locks(c.N).Do("FLUSHALL")
+		w.locks(c.N).Do("SCRIPT", "FLUSH")
 	case ServerClock:
-		w.drawServer(w.locks(c.n), "*its clock steps ahead by %s*", 2*p.program.Lease)
-		w.locks(c.n).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
+		w.drawServer(w.locks(c.N), "*its clock steps ahead by %s*", 2*p.program.Lease)
+		w.locks(c.N).Do("EVAL", expireEarly, "0", strconv.FormatInt((2*p.program.Lease).Milliseconds(), 10))
 	}
 	switch {
 	case r == nil:
-	case c.what == Late:
+	case c.What == Late:
 		w.sendLate(r)
-	case c.what == Drop || c.what == cutShort:
+	case c.What == Drop || c.What == CutShort:
 		w.lose(r)
-	case c.what == Split:
+	case c.What == Split:
 		w.mu.Lock()
 		r.waiting = append([]*request{r}, r.waiting...) // which until has taken
-		first := r.head(c.at)
+		first := r.head(c.At)
 		r.waiting = r.waiting[1:]
 		w.mu.Unlock()
-		w.execute(first, c.what)
+		w.execute(first, c.What)
 	default:
-		w.execute(r, c.what)
+		w.execute(r, c.What)
 	}
 }
 
@@ -305,14 +306,14 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end`
 
 // takeLate takes the late request that a choice means, whose client may be about to give up only now.
-func (w *world) takeLate(c choice) *request {
+func (w *world) takeLate(c Choice) *request {
 	var theirs []*request
 	for _, r := range w.late {
-		if r.client == c.n {
+		if r.client == c.N {
 			theirs = append(theirs, r)
 		}
 	}
-	r := theirs[c.at]
+	r := theirs[c.At]
 	w.late = slices.DeleteFunc(w.late, func(late *request) bool { return late == r })
 	return r
 }

@@ -49,11 +49,6 @@ type search struct {
 	Report // so far
 	ctx    context.Context
 	learned
-	walk       *walk
-	branch     branch                 // that is played
-	path       []node                 // of it, so far
-	differs    string                 // how the schedule that is run differs from its path; empty: it does not
-	stale      bool                   // what is delivered at once is no longer what it was when the walk began
 	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
@@ -114,7 +109,7 @@ func (s *search) guarded(run func() error) error {
 	go func() {
 		err := errors.New("a client has ended the goroutine that searches")
 		defer func() { done <- err }() // also where it ends this goroutine
-		w, _, failed := s.schedule(func(_ *world, options []choice) (choice, error) { return options[0], nil })
+		w, _, failed := s.schedule(func(options []Choice, _ []string) (Choice, error) { return options[0], nil })
 		s.meets(w)
 		if failed == nil && w.trial.Vacuous != nil {
 			failed = w.trial.Vacuous()
@@ -138,31 +133,15 @@ func (s *search) guarded(run func() error) error {
 		s.silence, s.running.Load().left())
 }
 
-// run raises the bounds until a harm is found, or the last ones are reached.
+// run goes through all schedules.
 func (s *search) run() error {
-	b := s.Bounds
-	if min(b.Preemptions, b.Faults, b.Schedules) < 0 {
-		return fmt.Errorf("of %d preemptions, %d faults and %d schedules none can be below 0",
-			b.Preemptions, b.Faults, b.Schedules)
-	}
-	s.walk = newWalk(b)
-	for faults := range b.Faults + 1 {
-		for preemptions := range b.Preemptions + 1 {
-			if b.Total > 0 && preemptions+faults > b.Total {
-				continue
-			}
-			err := s.pass(cost{faults, preemptions})
-			if errors.Is(err, errChance) && len(s.Found) > 0 { // what was found was seen
-				s.Stopped = err.Error()
-			} else if err != nil {
-				return err
-			}
-			if s.Stopped != "" || len(s.Found) > 0 && !b.Exhaustive {
-				return nil
-			}
-		}
-	}
-	return nil
+	return (&driver{Report: &s.Report, ctx: s.ctx, worlds: []World{s}, relearn: s.sum}).run()
+}
+
+// Play implements World.
+func (s *search) Play(choose Chooser) (Played, error) {
+	w, harms, err := s.schedule(choose)
+	return Played{Steps: w.steps, Harms: harms, Diagram: w.diagram}, err
 }
 
 // Replay plays the schedule of a token that a report of the same program has printed. Its harm is empty where it does
@@ -177,131 +156,22 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	}
 	s := newSearch(ctx, p, Bounds{Unreduced: true, Preemptions: len(steps), Faults: len(steps)})
 	err = s.guarded(func() error {
-		w, harms, err := s.schedule(follow(steps))
-		if err == nil && len(w.steps) < len(steps) {
-			err = fmt.Errorf("step %d of the token did not come: the clients had ended", len(w.steps)+1)
+		var played Played
+		played, err = s.Play(Follow(steps))
+		if n := len(played.Steps); err == nil && n < len(steps) {
+			err = fmt.Errorf("step %d of the token did not come: the clients had ended", n+1)
 		}
-		f = Found{Preemptions: w.preemptions, Faults: w.faults, Struck: w.struck(), Token: text, Diagram: w.diagram(harms)}
-		if len(harms) > 0 {
-			f.Violation = verify.Worst(harms)
+		if f.Token = text; len(played.Harms) > 0 {
+			f = played.find(p, verify.Worst(played.Harms))
 		}
+		f.Diagram = played.Diagram(played.Harms)
 		return err
 	})
 	return f, err
 }
 
-// follow chooses the steps of a token.
-func follow(steps []string) func(*world, []choice) (choice, error) {
-	return func(w *world, options []choice) (choice, error) {
-		n := len(w.steps)
-		i := slices.IndexFunc(options, func(c choice) bool { return n < len(steps) && c.String() == steps[n] })
-		if i < 0 {
-			return choice{}, fmt.Errorf("step %d of the token cannot be chosen: there is %v", n+1, options)
-		}
-		return options[i], nil
-	}
-}
-
-// pass goes through the schedules up to those of some cost. Where what is delivered at once changes, all are played
-// again: after the last pass only if it was wrong.
-func (s *search) pass(level cost) error {
-	s.Preemptions, s.Faults = level.preemptions, level.faults
-	for wrong := true; wrong && s.Stopped == ""; {
-		if s.stale {
-			s.walk = newWalk(s.Bounds)
-		}
-		if err := s.play(level); err != nil {
-			return err
-		}
-		wrong, s.stale = s.sum()
-	}
-	return nil
-}
-
-// play plays the schedules that are left up to those of some cost.
-func (s *search) play(level cost) error {
-	for b, more := s.walk.next(level); more; b, more = s.walk.next(level) {
-		if err := s.comesThere(b); err != nil {
-			return err
-		}
-		s.Schedules = s.walk.schedules(level)
-		if s.Schedules == s.Bounds.Schedules {
-			s.Stopped = fmt.Sprintf("the limit of %d schedules", s.Schedules)
-			break
-		}
-		if s.ctx.Err() != nil {
-			s.Stopped = "an interruption"
-			break
-		}
-	}
-	sum := s.walk.within(level)
-	s.Schedules, s.Harmful = sum.schedules, sum.harmful
-	s.Points, s.Lost = sum.chance.sum()
-	return sum.chance.enough()
-}
-
-// comesThere plays a branch, up to three times if it does not come to the point where it leaves the other schedule:
-// each is judged.
-func (s *search) comesThere(b branch) error {
-	s.branch, s.path = b, slices.Clone(b.nodes)
-	if len(b.nodes) > 0 {
-		s.path[len(b.nodes)-1].at = b.last
-	}
-	tally := s.walk.of(b.cost)
-	for range tries {
-		s.differs = ""
-		w, violations, err := s.schedule(s.choose)
-		if err != nil {
-			return err
-		}
-		s.found(w, violations)
-		if len(w.steps) < len(s.path) && s.differs == "" {
-			s.differs = "the clients ended before that"
-		}
-		if s.differs == "" {
-			tally.schedules++
-			tally.harmful += min(1, len(violations))
-			s.walk.played(b, s.path)
-			return nil
-		}
-	}
-	return s.walk.lose(b, s.differs)
-}
-
-// found keeps the first schedule to each harm.
-func (s *search) found(w *world, violations []verify.Violation) {
-	for _, v := range violations {
-		if !slices.ContainsFunc(s.Found, func(f Found) bool { return f.Harm == v.Harm }) {
-			s.Found = append(s.Found, Found{
-				Violation: v, Preemptions: w.preemptions, Faults: w.faults, Struck: w.struck(),
-				Token: written(s.Program, w.steps), Diagram: w.diagram([]verify.Violation{v}),
-			})
-		}
-	}
-}
-
-// choose is the next choice: of the path, and then the first. Where the path has been before, the point must be the
-// same, whenever it came; from one that is not the schedule goes on with the first choices.
-func (s *search) choose(w *world, options []choice) (choice, error) {
-	depth, pending := len(w.steps), w.pending()
-	if s.differs != "" {
-		return options[0], nil
-	}
-	if depth == len(s.path) {
-		s.path = append(s.path, node{point: s.walk.meets(options, pending)})
-		s.walk.of(s.branch.cost).chance.met(depth)
-	}
-	n := s.path[depth]
-	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {
-		s.differs = fmt.Sprintf("at step %d clients sent %q and the choices were %v, and now %q and %v",
-			depth+1, n.pending, n.options, pending, options)
-		return options[0], nil
-	}
-	return n.options[n.at], nil
-}
-
 // schedule runs one schedule: choose is asked at each point.
-func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
+func (s *search) schedule(choose Chooser) (
 	w *world, found []verify.Violation, err error) {
 	w = &world{}
 	defer func() {
@@ -338,7 +208,7 @@ func (s *search) schedule(choose func(*world, []choice) (choice, error)) (
 }
 
 // goThrough makes choices until the clients have ended or died, or nothing happens any more.
-func (s *search) goThrough(w *world, choose func(*world, []choice) (choice, error)) error {
+func (s *search) goThrough(w *world, choose Chooser) error {
 	for {
 		if s.progress.Add(1) < 0 {
 			return errors.New("the search has been given up meanwhile")
@@ -356,22 +226,22 @@ func (s *search) goThrough(w *world, choose func(*world, []choice) (choice, erro
 				"the last are %q", len(w.steps)+w.asks.again, w.pending())
 		}
 		if s.asksAgain(w, options) {
-			again := w.next(options[0].n)
+			again := w.next(options[0].N)
 			if s.again != nil {
 				s.again(w, again)
 			}
 			w.askAgain(again, s.again != nil)
 			continue
 		}
-		c, err := choose(w, options)
+		c, err := choose(options, w.pending())
 		if err != nil {
 			return err
 		}
 		r := w.request(c)
-		if r != nil && c.what == Split {
-			r = r.head(c.at)
+		if r != nil && c.What == Split {
+			r = r.head(c.At)
 		}
-		if r != nil && !slices.Contains([]Fault{Late, Drop, cutShort}, c.what) {
+		if r != nil && !slices.Contains([]Fault{Late, Drop, CutShort}, c.What) {
 			r.server.log = append(r.server.log, embedded.Executed{Connection: r.conn, At: time.Now(), Commands: r.commands})
 			w.uses = s.of(r)
 		}

@@ -200,7 +200,7 @@ func TestReplayOfEachSchedule(t *testing.T) {
 		err := s.run() // it has learned then
 		for len(tokens) < 200 && err == nil {
 			var w *world
-			w, _, err = s.schedule(func(_ *world, options []choice) (choice, error) {
+			w, _, err = s.schedule(func(options []Choice, _ []string) (Choice, error) {
 				return options[source.IntN(len(options))], nil
 			})
 			tokens = append(tokens, written(p, w.steps))

@@ -21,11 +21,11 @@ type walk struct {
 type cost struct{ faults, preemptions int }
 
 // with is the cost after one more choice.
-func (c cost) with(next choice) cost {
+func (c cost) with(next Choice) cost {
 	if next.isFault() {
 		c.faults++
 	}
-	if next.preempt {
+	if next.Preempt {
 		c.preemptions++
 	}
 	return c
@@ -49,7 +49,7 @@ type tally struct {
 
 // A point is what could be chosen, and what each client wants to send.
 type point struct {
-	options []choice
+	options []Choice
 	pending []string
 }
 
@@ -118,10 +118,10 @@ func (w *walk) within(bound cost) (sum tally) {
 }
 
 // meets is a point as it is kept.
-func (w *walk) meets(options []choice, pending []string) *point {
+func (w *walk) meets(options []Choice, pending []string) *point {
 	var key strings.Builder
 	for _, c := range options {
-		fmt.Fprint(&key, c, c.preempt, c.aside, " ")
+		fmt.Fprint(&key, c, c.Preempt, c.Aside, " ")
 	}
 	fmt.Fprintf(&key, "%q", pending)
 	is := key.String()

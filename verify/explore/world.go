@@ -32,7 +32,7 @@ type world struct {
 	running    int        // the client that was chosen last; nobody: there was none
 	last       time.Time  // when a fault happened, or ended
 
-	steps               []choice // so far, with so many
+	steps               []Choice // so far, with so many
 	preemptions, faults int
 	events              []noted // what has happened
 	accepted            int     // connections
