@@ -65,10 +65,6 @@ type Lease struct {
 	// comes next is to come after it. Of a lock that never expires nobody comes. Nil: nothing has to be ended.
 	Abandon func()
 
-	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free.
-	// Nil: always 0.
-	Left func() int
-
 	// Noticed is cancelled, with cause ErrLost, when the lock is known to be lost; nil: a loss goes unnoticed.
 	Noticed context.Context
 
@@ -79,10 +75,6 @@ type Lease struct {
 	// Reenter takes the lock once more for its holder. The lock is free when each entry has been released. It returns
 	// ErrLost when the lock is no longer held, unless it starts afresh then (see reentrant).
 	Reenter func(context.Context) (*Lease, error)
-
-	// StillMine asks the server whether the lock is still held. The answer may be out of date when it comes, and nothing
-	// here asks.
-	StillMine func(context.Context) (bool, error)
 
 	// Fence is the fencing token: larger than that of every earlier holder of the lock. 0: there is none.
 	Fence int64

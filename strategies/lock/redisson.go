@@ -94,11 +94,11 @@ func redissonHold(h *hold) {
 		return left == 0, nil
 	}
 	s.first = s.again
-	s.leave = func(ctx context.Context, n int) (int, error) {
-		if n == 0 {
+	s.leave = func(ctx context.Context, last bool) error {
+		if last {
 			endRenewals()
 		}
-		return s.answered(n, leave(ctx))
+		return s.answered(leave(ctx))
 	}
 	h.Abandon = func() { endRenewals() }
 	h.take = s.reentrantly

@@ -96,23 +96,17 @@ func (s *stay) undoCounted(leave func(context.Context) error) func(context.Conte
 	}
 }
 
-func (s *stay) leaveByScript(ctx context.Context, n int) (int, error) {
-	return s.answered(n, reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
+func (s *stay) leaveByScript(ctx context.Context, _ bool) error {
+	return s.answered(reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
 }
 
-// answered is what a script that leaves once says, where n entries remain by the holder's own count: another process of
-// the same name may have more.
-func (s *stay) answered(n int, cmd *redis.Cmd) (int, error) {
-	freed, err := cmd.Int()
-	switch {
-	case errors.Is(err, redis.Nil):
+// answered is what a script that leaves once says.
+func (s *stay) answered(cmd *redis.Cmd) error {
+	err := cmd.Err()
+	if errors.Is(err, redis.Nil) {
 		err = ErrLost
-	case err == nil && freed == 1:
-		n = 0
-	case err == nil:
-		n = max(n, 1)
 	}
-	return n, s.releases(1, err)
+	return s.releases(1, err)
 }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its last release.
@@ -121,10 +115,9 @@ type stay struct {
 	whole   Lease // what its entries have in common
 	entries int
 
-	first func(context.Context) (bool, error) // enters a free lock
-	again func(context.Context) (bool, error) // enters once more; false: the holder does not hold it any more
-	// leave leaves once, so that n entries remain by the holder's own count. It returns how many do.
-	leave func(ctx context.Context, n int) (int, error)
+	first func(context.Context) (bool, error)        // enters a free lock
+	again func(context.Context) (bool, error)        // enters once more; false: the holder does not hold it any more
+	leave func(ctx context.Context, last bool) error // leaves once
 }
 
 // reentrantly takes the lock for a stay. A worker that holds it enters again; if it was lost, it starts as another
@@ -169,8 +162,7 @@ func (s *stay) reenter(ctx context.Context) (*Lease, error) {
 // entry is the lease of one more entry.
 func (s *stay) entry() *Lease {
 	s.entries++
-	left, remain, lease := false, 0, s.whole
-	lease.Left = func() int { return remain }
+	left, lease := false, s.whole
 	lease.Release = func(ctx context.Context) error {
 		if left {
 			return s.releases(0, nil)
@@ -180,9 +172,7 @@ func (s *stay) entry() *Lease {
 		if s.entries == 0 && s.locker.in[s.key] == s {
 			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
 		}
-		var err error
-		remain, err = s.leave(ctx, s.entries) // once: after an error another one might leave the entry around this one
-		return err
+		return s.leave(ctx, s.entries == 0) // once: after an error another one might leave the entry around this one
 	}
 	lease.Abandon = func() { // the whole stay: the lock is one
 		left = true
@@ -211,8 +201,7 @@ func (s *stay) entry() *Lease {
 //
 // What breaks it:
 //   - It expires whatever its holder does, at the latest after its last renewal, and the holder does not notice
-//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock. The lease can
-//     be asked whether it is still held (see Lease.StillMine), and nobody asks.
+//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock.
 //   - It is renewed when it is just about to expire, and often that is too late. A shorter renew corrects it. A renewal
 //     that failed is made again at once, again and again, and is not counted.
 //   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
@@ -318,13 +307,6 @@ func (r *localRenewals) fill(h *hold) {
 	}
 	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	h.Renew = nil
-	h.StillMine = func(ctx context.Context) (bool, error) {
-		err := h.mine(ctx, h.rdb)
-		if errors.Is(err, ErrLost) {
-			return false, nil
-		}
-		return err == nil, err
-	}
 	s := &stay{hold: h}
 	s.again = func(ctx context.Context) (bool, error) {
 		args := map[string][]any{bySet: {"set", h.key, h.token}, byKeepTTL: {"set", h.key, h.token, "keepttl"}}[reenter]
@@ -345,16 +327,15 @@ func (r *localRenewals) fill(h *hold) {
 		return taken, err
 	}
 	byScript := h.Release
-	s.leave = func(ctx context.Context, n int) (int, error) {
-		if n > 0 {
-			return n, nil
+	s.leave = func(ctx context.Context, last bool) error {
+		if !last {
+			return nil
 		}
 		r.flag.Store(false)
-		err := byScript(ctx)
-		if errors.Is(err, ErrLost) {
-			err = nil // as published
+		if err := byScript(ctx); !errors.Is(err, ErrLost) {
+			return err
 		}
-		return 0, err
+		return nil // as published
 	}
 	h.Abandon = func() { r.flag.Store(false) }
 	h.take = s.reentrantly
