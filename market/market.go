@@ -105,7 +105,6 @@ func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error
 // ending is an io.Closer.
 type ending func() error
 
-// Close implements io.Closer.
 func (e ending) Close() error { return e() }
 
 // A Sighting is what a browser saw of one item, in several reads.

@@ -37,7 +37,6 @@ func claim() Strategy {
 
 type claimer struct{ Env }
 
-// List implements market.Purchaser.
 func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "srem", c.Keys.Inventory(l.Seller), int64(l.Item)))
 	if err != nil || !claimed {
@@ -47,7 +46,6 @@ func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, e
 		redis.NewIntCmd(ctx, "zadd", c.Keys.Market(), l.Price, market.Member(l.Item, l.Seller)))
 }
 
-// Purchase implements market.Purchaser.
 func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil) // the funds are known when they are taken
 	op := operation{Order: o, funds: enough}

@@ -231,12 +231,10 @@ func (p *pipeline) Close() error {
 // pipe runs scripts by a pipeline. It waits for them no longer than their context says.
 type pipe struct{ *redis.AutoPipeliner }
 
-// Eval implements redis.Scripter.
 func (p pipe) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
 	return p.run(ctx, "eval", text, keys, args)
 }
 
-// EvalSha implements redis.Scripter.
 func (p pipe) EvalSha(ctx context.Context, hash string, keys []string, args ...any) *redis.Cmd {
 	return p.run(ctx, "evalsha", hash, keys, args)
 }

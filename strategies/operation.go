@@ -29,13 +29,11 @@ type purchaser struct {
 	do   func(context.Context, *operation) (market.Receipt, error)
 }
 
-// List implements market.Purchaser.
 func (p purchaser) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	o := market.Order{Item: l.Item, Seller: l.Seller, Price: l.Price}
 	return p.do(ctx, &operation{Order: o, lists: true, keys: p.keys})
 }
 
-// Purchase implements market.Purchaser.
 func (p purchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	return p.do(ctx, &operation{Order: o, keys: p.keys})
 }

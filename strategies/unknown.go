@@ -220,13 +220,11 @@ type replicated struct {
 	n   int
 }
 
-// List implements market.Purchaser.
 func (r replicated) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	receipt, err := r.Purchaser.List(ctx, l)
 	return receipt, r.wait(ctx, err)
 }
 
-// Purchase implements market.Purchaser.
 func (r replicated) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	receipt, err := r.Purchaser.Purchase(ctx, o)
 	return receipt, r.wait(ctx, err)

@@ -183,7 +183,6 @@ func logIn(ctx context.Context, d *dialer) (net.Conn, error) {
 // lasting is a connection that its client does not close.
 type lasting struct{ net.Conn }
 
-// Close implements net.Conn.
 func (lasting) Close() error { return nil }
 
 // QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of

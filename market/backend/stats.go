@@ -129,7 +129,6 @@ type countingConn struct {
 	part string // of a command that was written in part
 }
 
-// Close implements net.Conn.
 func (c *countingConn) Close() error {
 	c.mu.Lock()
 	delete(c.open, c)

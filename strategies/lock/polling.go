@@ -182,10 +182,8 @@ type locker struct {
 	close      func() error     // closes what this lock has besides; nil: nothing
 }
 
-// Promises implements Locker.
 func (l *locker) Promises() Promises { return l.made }
 
-// Close implements io.Closer.
 func (l *locker) Close() error {
 	var err error
 	if l.close != nil {
@@ -194,12 +192,10 @@ func (l *locker) Close() error {
 	return errors.Join(err, l.background.Close())
 }
 
-// Acquire implements Locker.
 func (l *locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return l.acquire(ctx, name, exclusive)
 }
 
-// Try implements Locker.
 func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
 	h := l.hold(name, exclusive, false)
 	taken, err := l.attempt(ctx, h)
@@ -215,7 +211,6 @@ func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
 // sharedLocker is the Locker of a read-write lock. Acquire and Try take it for a writer.
 type sharedLocker struct{ *locker }
 
-// AcquireShared implements SharedLocker.
 func (l sharedLocker) AcquireShared(ctx context.Context, name string) (*Lease, error) {
 	return l.acquire(ctx, name, shared)
 }

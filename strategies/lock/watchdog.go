@@ -87,13 +87,10 @@ type watched struct {
 	made       Promises
 }
 
-// Promises implements Locker.
 func (w *watched) Promises() Promises { return w.made }
 
-// Polls implements Poller.
 func (w *watched) Polls() int64 { return PollsOf(w.Locker) }
 
-// Close implements io.Closer.
 func (w *watched) Close() error {
 	if c, ok := w.Locker.(io.Closer); ok {
 		return c.Close()
@@ -101,12 +98,10 @@ func (w *watched) Close() error {
 	return nil
 }
 
-// Acquire implements Locker.
 func (w *watched) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.Acquire)
 }
 
-// Try implements Locker.
 func (w *watched) Try(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.Try)
 }
@@ -114,7 +109,6 @@ func (w *watched) Try(ctx context.Context, name string) (*Lease, error) {
 // watchedShared is a watched SharedLocker.
 type watchedShared struct{ *watched }
 
-// AcquireShared implements SharedLocker.
 func (w *watchedShared) AcquireShared(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.(SharedLocker).AcquireShared)
 }

@@ -149,7 +149,6 @@ func (c *etcdClient) end(s *etcdSession) error {
 	return err
 }
 
-// leave implements client.
 func (c *etcdClient) leave() error {
 	c.session.term.finish(context.Canceled)
 	c.session.Orphan()
@@ -309,13 +308,11 @@ type keepAlives struct {
 	sent   unanswered
 }
 
-// SendMsg implements grpc.ClientStream.
 func (k *keepAlives) SendMsg(m any) error {
 	k.sent.send()
 	return k.ClientStream.SendMsg(m)
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (k *keepAlives) RecvMsg(m any) error {
 	if err := k.ClientStream.RecvMsg(m); err != nil {
 		return err
@@ -338,7 +335,6 @@ type etcdCounter lock.Traffic
 // statsKey is the key under which the context of a call holds what counts it.
 type statsKey struct{}
 
-// TagRPC implements stats.Handler.
 func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context.Context {
 	into := c.Servers
 	if call.FullMethodName == etcdserverpb.Lease_LeaseKeepAlive_FullMethodName {
@@ -347,7 +343,6 @@ func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context
 	return context.WithValue(ctx, statsKey{}, into)
 }
 
-// HandleRPC implements stats.Handler.
 func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	into, _ := ctx.Value(statsKey{}).(*backend.Stats)
 	switch message := event.(type) {
@@ -358,8 +353,6 @@ func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// TagConn implements stats.Handler.
 func (etcdCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-// HandleConn implements stats.Handler.
 func (etcdCounter) HandleConn(context.Context, stats.ConnStats) {}

@@ -110,7 +110,6 @@ type locker struct {
 	close   func() error
 }
 
-// Promises implements lock.Locker.
 func (l *locker) Promises() lock.Promises { return l.promises }
 
 // Close implements io.Closer. Locks that are still held are released.

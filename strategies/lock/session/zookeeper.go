@@ -215,7 +215,6 @@ func (p *zooPlace) find() error {
 	return nil
 }
 
-// leave implements place.
 func (p *zooPlace) leave() error {
 	asked := false
 	return p.client.repeat(p.client.closing, func(context.Context) error {
