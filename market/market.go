@@ -54,13 +54,11 @@ type Receipt struct {
 // A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
 // means that the outcome is unknown. The Receipt is meaningful in all three cases.
 type Purchaser interface {
-	// List moves an item from its seller's inventory to the market. It returns ErrNotOwned when the item is not
-	// in the seller's inventory, and ErrContended when it gave up in time.
+	// List moves an item from its seller's inventory to the market.
 	List(ctx context.Context, l Listing) (Receipt, error)
 
-	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns
-	// the first of ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met, and
-	// ErrContended when it gave up in time.
+	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns the first of
+	// ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 
@@ -113,49 +111,29 @@ type Sighting struct {
 	Torn   bool // the reads do not fit one state of the market: the item was not in exactly one place
 }
 
-// A Browser reads an item while nobody may change it; several may do so at the same time. Like a Purchaser, it
-// serves one worker and is not safe for concurrent use.
+// A Browser reads an item while nobody may change it; several may do so at the same time. Each serves one worker.
 type Browser interface {
-	// Browse reads a listing, every inventory the item may be in (those of accounts 1 to accounts), and the listing
-	// again. Errors are those of a Purchaser that writes nothing: ErrContended, ErrLockLost, ErrNotSent, ErrRejected.
+	// Browse reads a listing, the inventories of accounts 1 to accounts, and the listing again. Errors are those of a
+	// Purchaser that writes nothing.
 	Browse(ctx context.Context, l Listing, accounts int) (Sighting, Receipt, error)
 }
 
 // The errors that mean "certainly not applied". A Purchaser wraps them; test with errors.Is or [Refused].
 var (
-	// ErrNotListed is returned by Purchase when the item is not on the market: usually someone else was first.
-	ErrNotListed = refusal("not_listed", "item is not listed")
-
-	// ErrPriceChanged is returned by Purchase when the item is listed at another price than the order's.
-	ErrPriceChanged = refusal("price_changed", "price has changed")
-
-	// ErrInsufficientFunds is returned by Purchase when the buyer's account holds less than the price.
+	// Of Purchase.
+	ErrNotListed         = refusal("not_listed", "item is not listed")
+	ErrPriceChanged      = refusal("price_changed", "price has changed")
 	ErrInsufficientFunds = refusal("insufficient_funds", "insufficient funds")
-
-	// ErrNotOwned is returned by List when the item is not in the seller's inventory.
-	ErrNotOwned = refusal("not_owned", "item is not in the seller's inventory")
-
-	// ErrContended is returned when an operation gave up in time: its transaction kept being aborted, or its
-	// lock was held by others for the whole acquisition time-out.
+	ErrNotOwned          = refusal("not_owned", "item is not in the seller's inventory")
+	// ErrContended: its transaction kept being aborted, or its lock was held by others for the whole acquisition time-out.
 	ErrContended = refusal("contended", "gave up under contention")
-
-	// ErrLockLost is returned when a lock was found to be lost before any write was made.
-	ErrLockLost = refusal("lock_lost", "lock was lost before the write")
-
-	// ErrStale is returned, before any write was made, when a later holder of the operation's lock has registered at
-	// the market (see the parameter fencing of the locked strategies).
-	ErrStale = refusal("stale", "a later holder of the lock has registered at the market")
-
-	// ErrRejected is returned when the server refused a command before EXEC ran, so that nothing was written
-	// (out of memory, a read-only replica, a missing ACL permission).
+	ErrLockLost  = refusal("lock_lost", "lock was lost before the write")
+	ErrStale     = refusal("stale", "a later holder of the lock has registered at the market")
+	// ErrRejected: before EXEC ran, as out of memory, by a read-only replica, or for want of an ACL permission.
 	ErrRejected = refusal("rejected", "server rejected the operation")
-
-	// ErrWithdrawn is returned when a write of unknown outcome was withdrawn: its connection was ended before the server
-	// had executed it.
+	// ErrWithdrawn is of a write of unknown outcome, whose connection was ended.
 	ErrWithdrawn = refusal("withdrawn", "write was withdrawn before the server executed it")
-
-	// ErrNotSent is returned when an operation failed before it sent its first write: the connection broke
-	// while it was reading, or its context ended while it waited for a lock.
+	// ErrNotSent: the connection broke while it was reading, or its context ended while it waited for a lock.
 	ErrNotSent = refusal("not_sent", "operation ended before its first write was sent")
 )
 
@@ -172,15 +150,13 @@ func refusal(name, text string) error {
 	return refusals[name]
 }
 
-// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied)
-// and for every error that leaves the outcome unknown.
+// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied).
 func Refused(err error) bool { return Reason(err) != "" }
 
 // Refusal is the error that [Reason] gives a name; nil if it gives it to none.
 func Refusal(reason string) error { return refusals[reason] }
 
-// Reason names why an operation was refused, as results spell it ("not_listed", "contended", ...). It is empty
-// for nil and for an error of unknown outcome.
+// Reason names why an operation was refused, as results spell it. It is empty for nil and for an unknown outcome.
 func Reason(err error) string {
 	is, _ := errors.AsType[refused](err)
 	return is.name
