@@ -20,20 +20,18 @@ import (
 // different rates. Otherwise it is given back on every node, also on those that refused or did not answer, and tried
 // again after a random delay. It is released on every node by compare-and-delete.
 //
-// It promises that only its holder releases it, that a crashed holder does not hold it for good, and that it works
-// while a minority of the nodes is down. A lease's context ends with the lock's validity, by the client's monotonic
-// clock: clients' wall clocks do not matter. An earlier loss goes unnoticed until a renewal or the release.
+// A lease's context ends with the lock's validity, by the client's monotonic clock. An earlier loss goes unnoticed
+// until a renewal or the release.
 //
 // What breaks it: the servers' clocks. A node whose clock jumps ahead, or one that restarts without its data, forgets
-// the lock, and a second client can find a majority while the first holds one. A holder that is paused after it has
-// checked its context and before its write writes too late, as with every lock that has a TTL, and there is no fencing
-// token to stop it. A command that timed out may still run when its node wakes up; the key then stays for a TTL. Two
-// clients who come at once can split the nodes between them, and none gets the lock.
+// the lock, and a second client can find a majority while the first holds one. A holder that is paused between its last
+// look at its context and its write writes too late, and there is no fencing token to stop it. A command that timed out
+// may still run when its node wakes up; the key then stays for a TTL. Two clients who come at once can split the nodes
+// between them, and none gets the lock.
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
 // published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
-// longer, and its holder works on beside the next one (scenario clock-set-back); if it is set ahead, a lock that was
-// granted is given back.
+// longer, and its holder works on beside the next one (scenario clock-set-back).
 //
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
@@ -109,8 +107,7 @@ func redlockHold(h *hold, nodes, background masters) {
 			h.Noticed = valid.ctx
 			return true, nil
 		}
-		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this. A key on a
-		// node that does not answer expires.
+		// Wherever the key may be, also when ctx has ended; the time-out of each node bounds this.
 		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -170,7 +167,7 @@ func newMasters(
 ) masters {
 	all := make(masters, len(dialers))
 	for i, dial := range dialers {
-		all[i] = &master{timeout: timeout, Background: &Background{dial: func(ctx context.Context) (*redis.Client, error) {
+		all[i] = &master{timeout: timeout, background: &background{dial: func(ctx context.Context) (*redis.Client, error) {
 			return dial(backend.CountInto(ctx, stats))
 		}}}
 	}
@@ -222,8 +219,7 @@ func (v votes) quorumError(what string) error {
 	return nil
 }
 
-// stillHeld is nil when a majority voted in favour, ErrLost when there cannot be one, and another error when that is
-// not known.
+// stillHeld is nil when a majority voted in favour, and ErrLost when there cannot be one.
 func (v votes) stillHeld() error {
 	switch {
 	case v.majority():
@@ -234,10 +230,9 @@ func (v votes) stillHeld() error {
 	return fmt.Errorf("%d of %d masters agreed, and others failed: %w", v.yes, v.of, errors.Join(v.failures...))
 }
 
-// master is a connection that opens when it is first needed, and again after a failure. A node that is down costs at
-// most the time-out each time, and is used again as soon as it is back.
+// master is a connection that opens when it is needed, so that a node is used again as soon as it is back.
 type master struct {
-	*Background
+	*background
 	timeout time.Duration
 	asking  sync.Mutex
 }
@@ -247,7 +242,7 @@ func (m *master) do(ctx context.Context, question ask) (bool, error) {
 	defer m.asking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	rdb, err := m.Connection(ctx)
+	rdb, err := m.connection(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -15,17 +15,15 @@ import (
 )
 
 // reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
-// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). It promises that only its
-// holder releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
-//
-// The holder is a random name that a worker makes when it enters a free lock, and drops when it has left it. While it
-// is in, Acquire and Try of the same name by the same Locker enter again, just as Reenter does.
+// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). The holder is a random name
+// that a worker makes when it enters a free lock, and drops when it has left it. While it is in, Acquire and Try of the
+// same name by the same Locker enter again, just as Reenter does.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
-//   - If one worker does two things at a time, the lock does not separate them: it lets both in. With owner=fixed, the
-//     name of a thread for example, two processes of that name are one holder: both get in, and a late release by one
-//     leaves the lock of the other (pause-release).
+//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, the name of a thread for
+//     example, two processes of that name are one holder: a late release by one leaves the lock of the other
+//     (pause-release).
 //   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
 //     then frees it, while whoever entered last is still at work.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
@@ -120,8 +118,7 @@ type stay struct {
 	leave func(ctx context.Context, last bool) error // leaves once
 }
 
-// reentrantly takes the lock for a stay. A worker that holds it enters again; if it was lost, it starts as another
-// holder.
+// reentrantly takes the lock. A worker that holds it enters again; if it was lost, it starts as another holder.
 func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 	if in := s.locker.in[s.key]; in != nil {
 		again, err := in.reenter(ctx)
@@ -191,9 +188,7 @@ func (s *stay) entry() *Lease {
 }
 
 // reentrantLocal is SET EX NX with a token (PX for a TTL that is not whole seconds). The holder counts its entries
-// itself, so entering again sends nothing, and releases it by a compare-and-delete script. Acquire and Try by the
-// Locker that holds it enter again, just as Reenter does. It promises that a crashed holder does not hold it for good,
-// and that its holder can enter again.
+// itself, so entering again sends nothing, and releases it by a compare-and-delete script.
 //
 // As published it is not renewed unless that is asked for (renewals=4), and then at most four times, by one of ten
 // goroutines beside the holder: a script that compares the token and sets the expiry, then sleep for the whole TTL
@@ -206,15 +201,15 @@ func (s *stay) entry() *Lease {
 //     that failed is made again at once, again and again, and is not counted.
 //   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
 //     taken before the renewer that sleeps looks at the flag again. They also share ten renewers: while ten sleep, an
-//     eleventh lock is not renewed, not even where the others have been released.
-//   - Entering again sends nothing, and succeeds although someone else holds the lock by then. If it writes the token
-//     once more by SET (reenter=set), the expiry is gone: after a crash the lock is held for good. SET KEEPTTL
-//     (reenter=keepttl) keeps the expiry; like any SET without a condition it overwrites what another holds.
+//     eleventh lock is not renewed.
+//   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
+//     a crash the lock is held for good. reenter=keepttl keeps it, and like any SET without a condition overwrites what
+//     another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
-//     when it has the lock, whose reply was lost, so that it waits for itself (lost-acquire). lost-reply=released gives
-//     that lock back, and returns the error.
+//     when it has the lock, whose reply was lost, so that it waits for itself (lost-acquire), unless
+//     lost-reply=released.
 //
 // reentrant+watchdog corrects all of this but the lost reply.
 //
@@ -268,7 +263,7 @@ var (
 		"what entering again sends: nothing, SET, which drops the expiry, or SET KEEPTTL", "nothing", bySet, byKeepTTL)
 )
 
-// checkLocalRenewal refuses a wait after which the lock has certainly expired, and what only renewals need.
+// checkLocalRenewal refuses a wait that is too long, and what only renewals need.
 func checkLocalRenewal(v param.Values) error {
 	if v.Count(renewalsParam) == 0 {
 		for _, p := range []param.Param{localRenewParam, renewByParam} {
@@ -284,8 +279,7 @@ func checkLocalRenewal(v param.Values) error {
 	return nil
 }
 
-// renewers is how many locks of one worker are renewed at the same time.
-const renewers = 10
+const renewers = 10 // so many locks of one worker are renewed at the same time
 
 // localRenewals is what all locks of a worker have in common: the flag that ends their renewals, and who renews.
 type localRenewals struct {

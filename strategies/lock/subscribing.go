@@ -30,8 +30,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 	})
 }
 
-// notified waits for a message, or until again has passed or the time-out. It returns an error if there will be no
-// messages.
+// notified waits for a message, again or the time-out. It returns an error if there will be no messages.
 func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
 	w.listen()
 	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
@@ -52,11 +51,8 @@ const (
 )
 
 // hub is the one subscription of a process. It passes each message to the one waiter that it is meant for, and
-// subscribes to a channel only while somebody waits there.
-//
-// Messages are hints. Whenever the subscription to a channel begins, also after a broken connection, the hub wakes
-// everybody who waits there. A message that is lost otherwise costs a waiter at most the time after which it tries
-// again anyway.
+// subscribes to a channel only while somebody waits there. Whenever that begins, also after a broken connection, it
+// wakes everybody who waits there: messages are hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
@@ -82,8 +78,7 @@ func (h *hub) Close() error {
 	return nil
 }
 
-// waiter is one worker that waits at a channel. A worker joins before it tries to take the lock, so that no message
-// between the attempt and the wait is missed.
+// waiter is one worker at a channel. It joins before it tries to take the lock, so that it misses no message.
 type waiter struct {
 	hub            *hub
 	channel, token string
@@ -91,8 +86,7 @@ type waiter struct {
 	listens        bool          // guarded by hub.mu
 }
 
-// join adds a waiter. It costs no round trip: messages come at once if another waiter already listens to the channel,
-// and otherwise only after listen.
+// join adds a waiter. Messages come at once if another waiter already listens to the channel, else after listen.
 func (h *hub) join(channel, token string) *waiter {
 	w := &waiter{hub: h, channel: channel, token: token, woken: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -178,8 +172,7 @@ func (h *hub) refuse(err error) {
 	}
 }
 
-// run keeps a subscription until the hub is closed. It reports a missing permission and no other error: without
-// messages, waiters try again by themselves.
+// run keeps a subscription until the hub is closed. Without messages, waiters try again by themselves.
 func (h *hub) run() {
 	var rdb *redis.Client
 	for h.ctx.Err() == nil {
@@ -211,8 +204,7 @@ func (h *hub) session(rdb *redis.Client) {
 	writer.Wait()
 }
 
-// follow subscribes to the channels where somebody waits, and to no others. When it ends it closes the subscription,
-// which interrupts a read too.
+// follow subscribes to the channels where somebody waits. Its end closes the subscription, which interrupts a read too.
 func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	defer subscription.Close()
 	subscribed := map[string]bool{}

@@ -34,13 +34,10 @@ const unlock = "unlock"
 // it, under the lock's prefix: the key that was created first holds the lock, and everybody else watches the one
 // created before its own. To release is to delete the key. The fence is the revision in which the key was created.
 //
-// It promises what the package comment says, and that with a cluster of three or more it works on while a minority is
-// down.
-//
-// What breaks it: what the package comment says. With release=unlock a lock is released by the library's
-// Unlock, which deletes the key by its name. All acquisitions of a session have the same key. Where the reply
-// to an Unlock was lost and it is sent again after the session has taken the lock again, it deletes the newer
-// key, and the holder does not notice (etcd-io/etcd#22082).
+// What breaks it: what the package comment says. With release=unlock a lock is released by the library's Unlock, which
+// deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost
+// and it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not
+// notice (etcd-io/etcd#22082).
 //
 // Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
@@ -289,8 +286,7 @@ func (c *etcdClient) unlockAgain(ctx context.Context) {
 	c.unanswered.Clear()
 }
 
-// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was sent that kept a session alive. The
-// client library reports only the arrival of the reply.
+// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was sent that kept a session alive.
 func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -301,7 +297,7 @@ func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, 
 	return &keepAlives{ClientStream: stream, client: c}, nil
 }
 
-// keepAlives is the stream of requests that keep sessions alive, and of the replies.
+// keepAlives is the grpc.ClientStream of requests that keep sessions alive, and of the replies.
 type keepAlives struct {
 	grpc.ClientStream
 	client *etcdClient
@@ -332,8 +328,7 @@ func (k *keepAlives) RecvMsg(m any) error {
 // Bytes are those of the messages, without HTTP/2's headers.
 type etcdCounter lock.Traffic
 
-// statsKey is the key under which the context of a call holds what counts it.
-type statsKey struct{}
+type statsKey struct{} // under which the context of a call holds what counts it
 
 func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context.Context {
 	into := c.Servers
