@@ -14,14 +14,13 @@ import (
 )
 
 // claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves, and
-// if the buyer is short of it the listing is put back. A listing claims the item by SREM. No lock is taken and nothing
-// is tried again, and as long as every client finishes what it began, each item is sold once and no account is
-// overdrawn for good. It is a control, which must be caught.
+// if the buyer is short of it the listing is put back. A listing claims the item by SREM. As long as every client
+// finishes what it began, each item is sold once and no account is overdrawn for good. It is a control, which must be
+// caught.
 //
 // What breaks it: between the claim and the rest the item is nowhere. A client that dies there, or whose connection is
 // cut, loses the item for good (scenario crash-holding), one that dies a step later the coins; and a buyer can be told
-// "gone" of an item that is for sale again a moment later. Nobody can repair it, because nothing says what was under
-// way.
+// "gone" of an item that is for sale again a moment later. Nobody can repair it: nothing says what was under way.
 //
 // Source: recipes that take a job from a set by ZREM or SREM; redis.io/commands/zrem answers how many were removed.
 func claim() Strategy {
@@ -94,9 +93,8 @@ func (c *claimer) complete(ctx context.Context, rest ...redis.Cmder) error {
 	return nil
 }
 
-// unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is right for one
-// client and loses items and coins for several. It is the control: a test suite that does not catch it proves
-// nothing.
+// unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is the control: a
+// test suite that does not catch it proves nothing.
 func unsafe() Strategy {
 	return Strategy{
 		Name:    "unsafe",

@@ -21,9 +21,8 @@ import (
 // has, start again. A purchase watches the whole market and the buyer, so every listing and every purchase by anyone
 // aborts it: it is correct, and slow in a busy market. A listing watches only the seller's inventory.
 //
-// As the book prints it, it starts again at once. backoff=exp, full or decorrelated waits first, from base to cap.
-// gate=local lets the workers of one process through one at a time, so that only other processes abort them, as JuiceFS
-// does. tries=N gives up after so many aborts.
+// As the book prints it, it starts again at once; backoff waits first. gate=local lets the workers of one process
+// through one at a time, so that only other processes abort them, as JuiceFS does.
 //
 // Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of
 // M. Brooker, "Exponential Backoff And Jitter", 2015.
@@ -102,7 +101,6 @@ type watcher struct {
 	waits    *backoff.Waits
 }
 
-// do repeats a transaction that is aborted, until the time-out has passed or there were as many tries as may be.
 func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	start, timeout := time.Now(), w.Params.Duration(watchTimeout)
 	if op.lists {
