@@ -31,8 +31,7 @@ type Order struct {
 	Price  int64 // coins, as seen while browsing
 }
 
-// A Receipt says what one operation cost, whether or not it was applied. Commands and round trips are not in
-// it: the connection counts them, in the same way for every Purchaser.
+// A Receipt says what one operation cost, whether or not it was applied, but for what the connection counts.
 type Receipt struct {
 	Retries int // EXEC aborts and lock acquisition time-outs
 	Polls   int // failed attempts to take a lock, each followed by a wait
@@ -42,10 +41,8 @@ type Receipt struct {
 	LockHold time.Duration // from then until the last one was released
 	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up
 
-	LeaseLost bool // a lock turned out to be lost after the write was made
-	// ReleasesFailed is how many locks could not be given back, for another reason than that they were lost: whoever
-	// needs one next may have to wait until it expires.
-	ReleasesFailed int
+	LeaseLost      bool // a lock turned out to be lost after the write was made
+	ReleasesFailed int  // so many locks could not be given back, for another reason than that they were lost
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
@@ -65,11 +62,11 @@ type Purchaser interface {
 // A Worker is what one Purchaser is made with.
 type Worker struct {
 	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
-	// libraries take it as their dialer, with any other options, and need neither address nor password. Each may open as
-	// many connections as it likes. Whoever tests the Purchaser holds them, and whoever measures it counts on them.
+	// libraries take it as their dialer, with any other options, and need neither address nor password. Whoever tests the
+	// Purchaser holds these connections, and whoever measures it counts on them.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// LockServers are addresses of servers that locks have of their own, to which Dial connects where it is given one of
-	// them; empty: locks live in the market's server.
+	// LockServers are servers that locks have of their own, to which Dial connects where it is given one of these
+	// addresses; empty: locks live in the market's server.
 	LockServers []string
 	Keys        Keys
 	Steps       step.Observer    // told of each step that the Purchaser wants to be observed and held at; may be nil
@@ -77,13 +74,11 @@ type Worker struct {
 }
 
 // An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and
-// markettest.Explore goes through its schedules. The context is the worker's life: it ends when the worker is done or
-// dies, and what the Purchaser does in the background ends with it. The closer, such as a client of the worker's, is
-// closed after that; nil: there is nothing to close.
+// markettest.Explore goes through its schedules. The context is the worker's life: what the Purchaser does in the
+// background ends with it. The closer, such as a client of the worker's, is closed after that; it may be nil.
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
-// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed. It is for whoever
-// calls an Open.
+// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed.
 func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
 	ctx, end := context.WithCancel(ctx)
 	purchaser, closer, err := open(ctx, w)

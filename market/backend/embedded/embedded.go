@@ -44,8 +44,7 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 }
 
 // touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40
-// the removal of one member of several leaves the key's version as it is, so that under WATCH an item could be sold
-// twice. ZADD does change the version, so the hook puts one before the removal.
+// the removal of one member of several leaves the key's version as it is; the hook puts a ZADD before it.
 type touchingZREM struct {
 	server  *server.Server
 	clients sync.Map // of *server.Peer
@@ -67,7 +66,6 @@ for _, member in ipairs(ARGV) do
 end
 return removed`
 
-// hook is a server.Hook.
 func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 	client := z.isClient(c)
 	if cmd != "ZREM" || len(args) < 2 {
