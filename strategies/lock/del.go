@@ -127,15 +127,13 @@ func setExCompare() Kind {
 // holder to read the clock before DEL.
 func getSet() Kind {
 	return polling(Kind{
-		Name:     "getset",
-		Summary:  "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
-		Source:   "redis.io/commands/setnx",
-		Promises: Promises{Exclusive: true, SurvivesCrash: true},
-		PromisesWith: func(v param.Values) Promises {
-			return Promises{Exclusive: v.Text(getSetTakeoverParam) != takeoverDel, SurvivesCrash: true}
-		},
-		Params:   []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
-		Variants: []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
+		Name:         "getset",
+		Summary:      "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
+		Source:       "redis.io/commands/setnx",
+		Promises:     Promises{Exclusive: true, SurvivesCrash: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.Exclusive = v.Text(getSetTakeoverParam) != takeoverDel },
+		Params:       []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
+		Variants:     []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
 	}, getSetHold)
 }
 

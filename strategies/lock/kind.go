@@ -25,7 +25,7 @@ type Kind struct {
 	Wakes    string   // how a waiter learns that the lock is free: "poll", "notified", ...
 	Promises Promises // with default parameters
 
-	PromisesWith func(param.Values) Promises // with other parameters; nil: the same
+	PromisesWith func(param.Values, *Promises) // changes them for other parameters; nil: nothing does
 	Params       []param.Param
 	Check        func(param.Values) error  // refuses parameters that are valid alone but not together; may be nil
 	Keys         func(key string) []string // that it may leave in Redis, given the key of its name; nil: just that one
@@ -57,10 +57,11 @@ func (k Kind) NewerCommands(v param.Values) []Command {
 
 // PromisesOf is what the lock promises with these parameters.
 func (k Kind) PromisesOf(v param.Values) Promises {
-	if k.PromisesWith == nil {
-		return k.Promises
+	p := k.Promises
+	if k.PromisesWith != nil {
+		k.PromisesWith(v, &p)
 	}
-	return k.PromisesWith(v)
+	return p
 }
 
 // All lists the locks of this package in the order in which they are shown.

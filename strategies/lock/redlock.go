@@ -35,22 +35,20 @@ import (
 //
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: v.Text(clockParam) != wallClock,
-			SurvivesNodeLoss: true, NoticesLoss: true,
-		}
-	}
 	return opening(Polls(Kind{
-		Name:     "redlock",
-		Summary:  "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
-		Source:   `redis.io, "Distributed Locks with Redis"`,
-		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
-		Check:    checkNodeTimeout,
-		Needs:    NeedsMasters,
-		Renews:   true,
-		Variants: []string{":" + clockParam.Name + "=" + wallClock},
+		Name:    "redlock",
+		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
+		Source:  `redis.io, "Distributed Locks with Redis"`,
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, SurvivesNodeLoss: true,
+			NoticesLoss: true,
+		},
+		PromisesWith: func(v param.Values, p *Promises) { p.ClockIndependent = v.Text(clockParam) != wallClock },
+		Params:       []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
+		Check:        checkNodeTimeout,
+		Needs:        NeedsMasters,
+		Renews:       true,
+		Variants:     []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
 		env := l.env
 		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {

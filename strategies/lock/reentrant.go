@@ -30,19 +30,16 @@ import (
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
-	promises := func(v param.Values) Promises {
-		if v.Text(ownerParam) == ownerFixed {
-			return Promises{Reentrant: true}
-		}
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
-		}
-	}
 	return polling(Kind{
 		Name:     "reentrant",
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:   "Redisson, RedissonLock",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			if v.Text(ownerParam) == ownerFixed {
+				*p = Promises{Reentrant: true}
+			}
+		},
 		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
 		Renews:   true,
 		Variants: []string{":owner=" + ownerFixed},
@@ -216,16 +213,12 @@ func (s *stay) entry() *Lease {
 // Source: tutorials that put a ThreadLocal count over a lock that is not reentrant, and a pool thread beside it; for
 // KEEPTTL, redis.io/commands/set.
 func reentrantLocal() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{
-			Exclusive: true, SurvivesCrash: v.Text(reenterParam) != bySet, ClockIndependent: true, Reentrant: true,
-		}
-	}
 	return opening(Polls(Kind{
-		Name:     "reentrant-local",
-		Summary:  "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
-		Source:   "tutorials: ThreadLocal count and pool thread",
-		Promises: promises(nil), PromisesWith: promises,
+		Name:         "reentrant-local",
+		Summary:      "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
+		Source:       "tutorials: ThreadLocal count and pool thread",
+		Promises:     Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.SurvivesCrash = v.Text(reenterParam) != bySet },
 		Params: []param.Param{
 			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
 		},

@@ -51,16 +51,14 @@ func setNX() Kind {
 //
 // Source: articles from before Redis 2.6.12 (2013), whose SET can do both at once, and many since.
 func setNXExpireNaive() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{Exclusive: true, OwnerRelease: v.Text(naiveReleaseParam) != byDel, ClockIndependent: true}
-	}
 	return polling(Kind{
-		Name:     "setnx-expire-naive",
-		Summary:  "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
-		Source:   "articles from before Redis 2.6.12",
-		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
-		Variants: []string{":release=" + byDel},
+		Name:         "setnx-expire-naive",
+		Summary:      "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
+		Source:       "articles from before Redis 2.6.12",
+		Promises:     Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
+		Params:       []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
+		Variants:     []string{":release=" + byDel},
 	}, func(h *hold) {
 		h.bySetNX(h.setNXThenExpire)
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
@@ -107,15 +105,14 @@ var (
 //
 // Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
 func setNXExpire() Kind {
-	promises := func(v param.Values) Promises {
-		survives := v.Text(repairParam) == repairParam.Default
-		return Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: survives, ClockIndependent: true}
-	}
 	return polling(Kind{
 		Name:     "setnx-expire",
 		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.SurvivesCrash = v.Text(repairParam) == repairParam.Default
+		},
 		Params: []param.Param{TTLParam, expireParam, repairParam, LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.bySetNX(func(ctx context.Context) (bool, error) {

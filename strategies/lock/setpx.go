@@ -33,18 +33,14 @@ import (
 //
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
-	promises := func(v param.Values) Promises {
-		expiry := v.Text(expiryParam)
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true,
-			ClockIndependent: expiry != "pxat" && expiry != "exat",
-		}
-	}
 	return polling(Kind{
 		Name:     "set-px",
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.ClockIndependent = !strings.HasSuffix(v.Text(expiryParam), "at") // pxat, exat
+		},
 		Params: []param.Param{
 			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},

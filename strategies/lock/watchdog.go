@@ -38,13 +38,7 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	kind.Name += "+" + Watchdog
 	kind.Summary += "; renewed in the background"
 	kind.Params = append(slices.Clone(kind.Params), renewParam)
-	promises := kind.PromisesOf
 	kind.Promises.NoticesLoss = true
-	kind.PromisesWith = func(v param.Values) Promises {
-		p := promises(v)
-		p.NoticesLoss = true
-		return p
-	}
 	kind.Check = also(kind.Check, checkRenewal)
 	kind.New = func(env Env) (Locker, error) {
 		locker, err := open(env)

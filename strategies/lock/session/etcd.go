@@ -42,16 +42,12 @@ const unlock = "unlock"
 // Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
-		Name:     "etcd",
-		Summary:  "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
-		Source:   "go.etcd.io/etcd/client/v3/concurrency",
-		Promises: promises,
-		PromisesWith: func(v param.Values) lock.Promises {
-			p := promises
-			p.OwnerRelease = v.Text(releaseParam) != unlock
-			return p
-		},
-		Params: []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
+		Name:         "etcd",
+		Summary:      "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
+		Source:       "go.etcd.io/etcd/client/v3/concurrency",
+		Promises:     promises,
+		PromisesWith: func(v param.Values, p *lock.Promises) { p.OwnerRelease = v.Text(releaseParam) != unlock },
+		Params:       []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
 		Check: func(v param.Values) error {
 			if ttl := v.Duration(etcdTTL); ttl%time.Second != 0 { // etcd counts no others
 				return fmt.Errorf("ttl=%s is not in whole seconds", ttl)
