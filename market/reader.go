@@ -93,9 +93,7 @@ type Snapshot struct {
 }
 
 func newSnapshot() Snapshot {
-	return Snapshot{
-		Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{},
-	}
+	return Snapshot{Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{}}
 }
 
 // put adds an item to an inventory.

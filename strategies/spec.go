@@ -234,9 +234,7 @@ func (s Spec) Value(name string) (string, bool) {
 }
 
 // Promises is what the spec's lock claims with the spec's parameters. A strategy that takes no lock claims nothing.
-func (s Spec) Promises() lock.Promises {
-	return s.lock.PromisesOf(s.params)
-}
+func (s Spec) Promises() lock.Promises { return s.lock.PromisesOf(s.params) }
 
 // CheckServer returns backend.ErrUnavailable, wrapped, if the server lacks a command that the spec sends.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {

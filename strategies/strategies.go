@@ -77,16 +77,10 @@ type Env struct {
 // All lists the strategies in the order in which they are shown.
 func All() []Strategy {
 	return []Strategy{
-		watch(),
-		watchItem(),
-		coarse(),
-		fine(),
-		fineWallet(),
-		lua(),
-		luaShared(),
-		walletUnordered(),
-		claim(),
-		unsafe(),
+		watch(), watchItem(),
+		coarse(), fine(), fineWallet(),
+		lua(), luaShared(),
+		walletUnordered(), claim(), unsafe(), // controls
 	}
 }
 

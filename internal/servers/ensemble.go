@@ -96,9 +96,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 }
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
-func (e *Ensemble) Addrs() []string {
-	return of(e.Members, func(m *Member) string { return m.addr })
-}
+func (e *Ensemble) Addrs() []string { return of(e.Members, func(m *Member) string { return m.addr }) }
 
 // Leader returns which server leads, and waits for an election if none does. A single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {

@@ -49,9 +49,7 @@ type Proxy struct {
 
 // Start starts a proxy before the server at addr, host:port, that may speak any protocol. A server that cannot be
 // reached shows as connections that are closed at once.
-func Start(addr string) (*Proxy, error) {
-	return start("tcp", addr, false)
-}
+func Start(addr string) (*Proxy, error) { return start("tcp", addr, false) }
 
 // StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
 // no proxy can read. It reads what passes one command at a time, those of a pipeline or a transaction too. It does not

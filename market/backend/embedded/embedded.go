@@ -50,9 +50,7 @@ type touchingZREM struct {
 	clients sync.Map // of *server.Peer
 }
 
-func touching(s *server.Server) server.Hook {
-	return (&touchingZREM{server: s}).hook
-}
+func touching(s *server.Server) server.Hook { return (&touchingZREM{server: s}).hook }
 
 // touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
 const touchingRemoval = `
