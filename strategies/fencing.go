@@ -3,7 +3,6 @@ package strategies
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -115,17 +114,10 @@ func checkFencing(s Spec, c Catalogue) error {
 }
 
 var (
-	//go:embed fence.lua
-	fenceText string
-	//go:embed list_read.lua
-	listReadText string
-	//go:embed purchase_read.lua
-	purchaseReadText string
-
-	listRead      = redis.NewScript(fenceText + listReadText)
-	purchaseRead  = redis.NewScript(fenceText + purchaseReadText)
-	listWrite     = newWriting(fenceText, "if not registered(2, 3) then return 0 end\n"+listWriteText)
-	purchaseWrite = newWriting(fenceText, "if not registered(4, 3) then return 0 end\n"+purchaseWriteText)
+	listRead      = redis.NewScript(luaText("fence", "list_read"))
+	purchaseRead  = redis.NewScript(luaText("fence", "purchase_read"))
+	listWrite     = newWriting(luaText("fence"), "if not registered(2, 3) then return 0 end\n"+luaText("list_write"))
+	purchaseWrite = newWriting(luaText("fence"), "if not registered(4, 3) then return 0 end\n"+luaText("purchase_write"))
 )
 
 // fenced is access with fences by two scripts: see fencingParam.

@@ -3,7 +3,7 @@ package strategies
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -43,31 +43,23 @@ func lua() Strategy {
 	}
 }
 
-var (
-	//go:embed refused.lua
-	refusedText string
-	//go:embed once.lua
-	onceText string
-	//go:embed lua_list.lua
-	luaListText string
-	//go:embed lua_purchase.lua
-	luaPurchaseText string
-	//go:embed list_write.lua
-	listWriteText string
-	//go:embed purchase_write.lua
-	purchaseWriteText string
+//go:embed *.lua
+var scripts embed.FS
 
-	listWhole     = newWriting("", luaListText+listWriteText)
-	purchaseWhole = newWriting("", luaPurchaseText+purchaseWriteText)
+var (
+	listWhole     = newWriting("", luaText("lua_list", "list_write"))
+	purchaseWhole = newWriting("", luaText("lua_purchase", "purchase_write"))
 )
+
+func luaText(names ...string) string { return lock.Lua(scripts, names...) }
 
 // writing is a script that writes, and the same for idempotent=on.
 type writing struct{ plain, once *redis.Script }
 
 // newWriting makes both, with what is defined before them.
 func newWriting(before, text string) writing {
-	before += refusedText
-	once := before + "local function write()\n" + text + "end\n" + onceText
+	before += luaText("refused")
+	once := before + "local function write()\n" + text + "end\n" + luaText("once")
 	return writing{
 		plain: redis.NewScript(before + text),
 		once:  redis.NewScript(once),

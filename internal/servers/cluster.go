@@ -162,12 +162,7 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 // do sends a command to node i.
 func (c *Cluster) do(ctx context.Context, i int, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
-	err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
-		return conn.Process(ctx, cmd)
-	})
-	if err != nil {
-		cmd.SetErr(err)
-	}
+	cmd.SetErr(backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))
 	return cmd
 }
 

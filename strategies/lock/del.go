@@ -153,7 +153,7 @@ var getSetReleaseParam = param.Choice("release",
 func getSetHold(h *hold) {
 	var end int64 // in ms, by this client's clock
 	h.take = func(ctx context.Context) (bool, error) {
-		now := h.env.now()
+		now := h.env.Now()
 		end = now.Add(h.ttl()).UnixMilli()
 		if taken, err := h.setNX(ctx, end); taken || err != nil {
 			return taken, err
@@ -181,7 +181,7 @@ func getSetHold(h *hold) {
 	}
 	h.Release = func(ctx context.Context) error {
 		if h.env.Params.Text(getSetReleaseParam) == releaseInTime {
-			if h.env.now().UnixMilli() >= end {
+			if h.env.Now().UnixMilli() >= end {
 				return h.releases(0, nil)
 			}
 			h.env.Steps.At(ctx, step.Looked)

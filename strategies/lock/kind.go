@@ -127,13 +127,6 @@ type Traffic struct {
 	Background *backend.Stats // for renewals and heartbeats
 }
 
-func (e Env) now() time.Time {
-	if e.Now == nil {
-		return time.Now()
-	}
-	return e.Now()
-}
-
 // Process is what the Lockers of one process share, such as one subscription. It is safe for concurrent use.
 type Process struct {
 	mu     sync.Mutex
@@ -195,17 +188,18 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 //go:embed *.lua
 var scripts embed.FS
 
-// script is the script that some of the files beside this one make, one after the other.
-func script(files ...string) *redis.Script {
-	text := ""
-	for _, name := range files {
-		part, err := scripts.ReadFile(name + ".lua")
+func script(names ...string) *redis.Script { return redis.NewScript(Lua(scripts, names...)) }
+
+// Lua is the text of embedded files, one after the other, given their names without .lua.
+func Lua(files embed.FS, names ...string) (text string) {
+	for _, name := range names {
+		part, err := files.ReadFile(name + ".lua")
 		if err != nil {
-			panic(err) // a mistake in this package: every test finds it
+			panic(err) // a mistake in the package: every test finds it
 		}
 		text += string(part)
 	}
-	return redis.NewScript(text)
+	return text
 }
 
 // A Mutex is one acquisition of a lock in Redis by another module's code.

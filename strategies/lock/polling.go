@@ -132,6 +132,9 @@ func polling(k Kind, fill func(*hold)) Kind {
 // opening completes a kind whose Lockers have something of their own: open completes a Locker.
 func opening(k Kind, open func(*locker) error) Kind {
 	k.New = func(env Env) (Locker, error) {
+		if env.Now == nil {
+			env.Now = time.Now
+		}
 		l := &locker{
 			env: env, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), background: &background{dial: env.Dial},
 			Retries: NewRetries(env), in: map[string]*stay{},

@@ -25,14 +25,13 @@ import (
 // Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
 	return subscribing(Kind{
-		Name:     "queue",
+		Name: "queue", Renews: true,
 		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
 		Source:   "queue locks; Redisson RFairLock",
 		Wakes:    "handed over in order by pub/sub, looks every 100ms",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
 		Keys:     queueKeys,
-		Renews:   true,
 	}, queueHold)
 }
 

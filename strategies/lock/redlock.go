@@ -36,7 +36,7 @@ import (
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
 	return opening(Polls(Kind{
-		Name:    "redlock",
+		Name: "redlock", Renews: true,
 		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
 		Source:  `redis.io, "Distributed Locks with Redis"`,
 		Promises: Promises{
@@ -47,7 +47,6 @@ func redlock() Kind {
 		Params:       []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
 		Check:        checkNodeTimeout,
 		Needs:        NeedsMasters,
-		Renews:       true,
 		Variants:     []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
 		env := l.env
@@ -91,7 +90,7 @@ func redlockHold(h *hold, nodes, background masters) {
 	ttl, now := h.ttl(), time.Now
 	life := ttl - drift(ttl)
 	if h.env.Params.Text(clockParam) == wallClock {
-		life, now = ttl, func() time.Time { return h.env.now().Round(0) } // without its monotonic reading
+		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
 	}
 	var valid *validity
 	h.take = func(ctx context.Context) (bool, error) {

@@ -31,7 +31,7 @@ import (
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
 	return polling(Kind{
-		Name:     "reentrant",
+		Name: "reentrant", Renews: true,
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:   "Redisson, RedissonLock",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
@@ -41,7 +41,6 @@ func reentrant() Kind {
 			}
 		},
 		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
-		Renews:   true,
 		Variants: []string{":owner=" + ownerFixed},
 	}, func(h *hold) {
 		if h.env.Params.Text(ownerParam) == ownerFixed {

@@ -24,8 +24,7 @@ import (
 // readers, and rw-safe is the correction.
 func rwNaive() Kind {
 	return polling(Kind{
-		Name:     "rw-naive",
-		Shares:   true,
+		Name: "rw-naive", Shares: true,
 		Summary:  "WRONG: read-write: a key for readers and one for the writer, both 1; any reader's DEL frees all",
 		Source:   "articles: two keys and a script",
 		Promises: Promises{Exclusive: true, ClockIndependent: true},
@@ -52,8 +51,7 @@ func rwNaive() Kind {
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
 	return polling(Kind{
-		Name:     "rw-keys",
-		Shares:   true,
+		Name: "rw-keys", Shares: true,
 		Summary:  "read-write: a counter of readers and a writer's key; one reader can free another's",
 		Source:   "rw-naive, as many correct it",
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Shared: true},
@@ -95,8 +93,7 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
 func rwHash() Kind {
 	return polling(Kind{
-		Name:     "rw-hash",
-		Shares:   true,
+		Name: "rw-hash", Shares: true,
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
@@ -123,7 +120,7 @@ func rwHashHold(h *hold) {
 	var since int64 // in ms, by this client's clock; it identifies the holder
 	h.take = func(ctx context.Context) (bool, error) {
 		ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
-		since = h.env.now().UnixMilli()
+		since = h.env.Now().UnixMilli()
 		return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
 			ms(keyTTLParam)).Bool()
 	}
@@ -151,8 +148,7 @@ func rwHashHold(h *hold) {
 // semaphores), with TIME in the script instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
 func rwSafe() Kind {
 	return polling(Kind{
-		Name:    "rw-safe",
-		Shares:  true,
+		Name: "rw-safe", Shares: true, Renews: true,
 		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
 		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
 		Promises: Promises{
@@ -161,7 +157,6 @@ func rwSafe() Kind {
 		},
 		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
 		Keys:   rwSafeKeys,
-		Renews: true,
 	}, rwSafeHold)
 }
 

@@ -34,7 +34,7 @@ import (
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	return polling(Kind{
-		Name:     "set-px",
+		Name: "set-px", Renews: true,
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
@@ -45,7 +45,6 @@ func setPX() Kind {
 			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},
 		Check:    checkSetPX,
-		Renews:   true,
 		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
@@ -155,9 +154,9 @@ func (h *hold) when(expiry string) int64 {
 	case "ex":
 		return int64(ttl / time.Second)
 	case "pxat":
-		return h.env.now().Add(ttl).UnixMilli()
+		return h.env.Now().Add(ttl).UnixMilli()
 	case "exat":
-		return h.env.now().Add(ttl + time.Second - 1).Unix() // rounded up, or the lock would end early
+		return h.env.Now().Add(ttl + time.Second - 1).Unix() // rounded up, or the lock would end early
 	default: // px
 		return ttl.Milliseconds()
 	}
@@ -185,7 +184,7 @@ func (h *hold) renewedBySet(condition ...any) {
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
 	return polling(Kind{
-		Name:    "fenced",
+		Name: "fenced", Renews: true,
 		Summary: "set-px, with a counter that gives each holder a larger number",
 		Source:  "Kleppmann, How to do distributed locking",
 		Promises: Promises{
@@ -193,7 +192,6 @@ func fenced() Kind {
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:   fencedKeys,
-		Renews: true,
 	}, fencedHold)
 }
 

@@ -57,18 +57,20 @@ type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
 	cancel context.CancelFunc
+	start  func() // has it run, the first time
 	done   sync.WaitGroup
 
 	changed chan struct{} // holds one value when the set of wanted channels may have changed
 	mu      sync.Mutex
-	started bool
 	refused error                // why the server does not let it subscribe
 	waiters map[string][]*waiter // of each channel, in order of arrival
 }
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+	h := &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+	h.start = sync.OnceFunc(func() { h.done.Go(h.run) })
+	return h
 }
 
 // Close ends the subscription. No goroutine remains.
@@ -103,10 +105,7 @@ func (w *waiter) listen() {
 		return
 	}
 	w.listens = true
-	if !w.hub.started && w.hub.ctx.Err() == nil {
-		w.hub.started = true
-		w.hub.done.Go(w.hub.run)
-	}
+	w.hub.start()
 	wire.Signal(w.hub.changed)
 }
 

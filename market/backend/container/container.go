@@ -34,12 +34,9 @@ const (
 
 const config = "/etc/marketsim.conf" // in the container
 
-// DefaultImage is what a zero Starter runs.
-const DefaultImage = "redis:7-alpine"
-
 // Starter starts a container. The zero value is ready to use.
 type Starter struct {
-	Image string // empty means DefaultImage
+	Image string // empty means redis:7-alpine
 }
 
 // Name returns [backend.NameContainer].
@@ -61,7 +58,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	if err == nil { // else this is not Linux, and none is found again
 		removeAbandoned(ctx, engine.Client, maker)
 	}
-	image := cmp.Or(s.Image, DefaultImage)
+	image := cmp.Or(s.Image, "redis:7-alpine")
 	limited, end := context.WithTimeout(ctx, startTimeout)
 	defer end()
 	starting, hooks := uncut(limited)
