@@ -189,33 +189,31 @@ type Made struct {
 
 // ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when
 // a part of it is gone, and ErrForeign when it is none.
-func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
+func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err error) {
+	defer func() {
+		if err != nil {
+			made, err = Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
+		}
+	}()
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
-	if err == nil && len(note) == 0 {
-		err = redis.Nil
-	}
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
-	}
-	if err != nil {
-		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
-	}
-	if torn := map[string]string{"items": note["items"]}; maps.Equal(note, torn) {
-		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), ErrNote)
+	torn := map[string]string{"items": note["items"]}
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return made, fmt.Errorf("%w: %w", ErrForeign, err)
+	case err != nil:
+		return made, err
+	case len(note) == 0:
+		return made, redis.Nil
+	case maps.Equal(note, torn):
+		return made, ErrNote
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
-	items, err2 := strconv.ParseInt(note["items"], 10, 64)
-	if note["items"] == "" { // killed between claiming and noting
-		items, err2 = 0, nil
-	}
-	if err := errors.Join(err1, err2); err != nil {
-		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
-	}
+	items, err2 := strconv.ParseInt(cmp.Or(note["items"], "0"), 10, 64) // none: killed between claiming and noting
+	errs := []error{err1, err2}
 	if accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems {
-		return Made{}, fmt.Errorf("read %s: %w: %d accounts and %d items", keys.Run(), ErrForeign, accounts, items)
+		errs = append(errs, fmt.Errorf("%d accounts and %d items", accounts, items))
 	}
-	made := Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
-	var errs []error
+	made = Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
 	for prefix := range strings.FieldsSeq(note["markets"]) {
 		other, err := NewKeys(prefix)
 		made.Others, errs = append(made.Others, other), append(errs, err)
@@ -225,7 +223,7 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
+		return made, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return made, nil
 }
