@@ -204,8 +204,7 @@ func (s *stay) entry() *Lease {
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
-//     when it has the lock, whose reply was lost, so that it waits for itself (lost-acquire), unless
-//     lost-reply=released.
+//     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
 // reentrant+watchdog corrects all of this but the lost reply.
 //

@@ -40,8 +40,7 @@ func rwNaive() Kind {
 }
 
 // rwKeys is a read-write lock of two keys: a counter of readers and the token of the writer, taken and released by two
-// scripts. Each key has an expiry: EX and EXPIRE, as in the articles, for a TTL in whole seconds, and PX and PEXPIRE
-// for any other.
+// scripts. Each key has an expiry: EX and EXPIRE for a TTL in whole seconds, and PX and PEXPIRE for any other.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another reader when
 // it releases, and a writer enters while that other one reads (scenario reader-late). Each reader who comes puts the

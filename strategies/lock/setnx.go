@@ -16,8 +16,7 @@ import (
 // The locks of this file are the book's two and, between them, the form that the second one corrects. All put a random
 // token into the same key and release it in the same way, so that the version without and the one with an expiry can be
 // mixed on one name, as they are where a program is changed while it runs. Then a waiter of setnx-expire sets an expiry
-// for the lock of setnx, which can lose it; between the WATCH and the EXEC of a release, that is aborted and tried
-// again.
+// for the lock of setnx, which can lose it; between WATCH and EXEC of a release, that is aborted and tried again.
 
 // setNX is the book's first lock: SETNX with a random token, polled; released under WATCH, GET, MULTI, DEL, EXEC, and
 // again when the key changed in between.
