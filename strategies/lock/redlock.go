@@ -92,7 +92,7 @@ func redlockHold(h *hold, nodes, background masters) {
 	if h.env.Params.Text(clockParam) == wallClock {
 		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
 	}
-	var valid *validity
+	var end *time.Timer // of the validity, by the client's monotonic clock
 	h.take = func(ctx context.Context) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -100,11 +100,12 @@ func redlockHold(h *hold, nodes, background masters) {
 		start := now()
 		votes := nodes.each(ctx, askSet(h.key, h.token, ttl))
 		if left := life - now().Sub(start); ctx.Err() == nil && votes.majority() && left > 0 {
-			valid = newValidity(left)
-			h.Noticed = valid.ctx
+			noticed, lose := context.WithCancelCause(context.Background())
+			end = time.AfterFunc(left, func() { lose(ErrLost) })
+			h.Noticed = noticed
 			return true, nil
 		}
-		// Wherever the key may be, also when ctx has ended; the time-out of each node bounds this.
+		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this.
 		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -113,48 +114,26 @@ func redlockHold(h *hold, nodes, background masters) {
 	}
 	// The lock was lost if there was no majority, even with the nodes that did not answer.
 	h.Release = func(ctx context.Context) error {
-		valid.timer.Stop()
+		end.Stop()
 		return h.releases(1, nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld())
 	}
 	// A majority has to agree, as when the lock was taken.
 	h.Renew = func(ctx context.Context) error {
 		start := now()
 		err := background.each(ctx, askScript(compareExpire, h.key, h.token, ttl.Milliseconds())).stillHeld()
-		if err == nil && !valid.extend(life-now().Sub(start)) {
-			err = ErrLost
+		if err != nil {
+			return err
 		}
-		return err
+		if !end.Stop() { // it has come
+			return ErrLost
+		}
+		end.Reset(life - now().Sub(start))
+		return nil
 	}
 }
 
 // drift is how much shorter the TTL may be by the clock of another machine.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
-
-// validity is a context that ends with ErrLost when a lock may no longer be held, by the client's monotonic clock.
-type validity struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	mu     sync.Mutex
-	timer  *time.Timer
-}
-
-func newValidity(left time.Duration) *validity {
-	v := &validity{}
-	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.timer = time.AfterFunc(left, func() { v.cancel(ErrLost) })
-	return v
-}
-
-// extend puts the end off. It returns false when the end has come already.
-func (v *validity) extend(left time.Duration) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ctx.Err() != nil || !v.timer.Stop() {
-		return false
-	}
-	v.timer.Reset(left)
-	return true
-}
 
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
