@@ -12,19 +12,15 @@ import (
 )
 
 const (
-	// maxProblems bounds how many problems of items, and how many of accounts, are described; all are counted.
-	maxProblems = 10
-
-	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied. A client
-	// ends with such an operation, so that a second one needs another client that traded the same item in between, and
-	// lost its reply, too.
+	maxProblems = 10 // so many of items, and so many of accounts, are described; all are counted
+	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied: a client
+	// ends with such an operation.
 	mostApplied = 3
 )
 
-// Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept
-// the ledgers: whether an item is sold once or again and again, the listings and sales that clients were told of must
-// lead from who minted it to where it lies. An error means that the market could not be read, not that something is
-// wrong with it. It needs about 25 bytes of memory for each item and each operation, and about a second per million.
+// Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept the
+// ledgers: the listings and sales that clients were told of must lead from who minted an item to where it lies. An
+// error means that the market could not be read. It needs about 25 bytes of memory for each item and each operation.
 func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers ...*Ledger) (AuditResult, error) {
 	a, r := newAuditor(o, ledgers), reader{rdb, keys, o.Accounts}
 	if err := r.readItems(ctx, a.look); err != nil {
@@ -58,8 +54,8 @@ func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
 	return a.result
 }
 
-// AuditFunds is the part of AuditSnapshot that is about accounts, for who judges items in another way. Each applied
-// operation counts, and none of unknown outcome does. Every problem is described.
+// AuditFunds is the part of AuditSnapshot that is about accounts, without operations of unknown outcome. Every problem
+// is described.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, nil)
 	a.described = int64(o.Accounts)
@@ -138,7 +134,6 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 	return a
 }
 
-// batchOf numbers the batches in which items are minted, from 0.
 func batchOf(id ItemID) int { return int(id-1) / BatchSize }
 
 // minter returns who minted an item according to the ledgers; 0 is nobody.
@@ -230,7 +225,6 @@ func (a *auditor) judgeItems(ledgers []*Ledger) {
 	}
 }
 
-// judgeItem follows one item from who minted it to where it lies.
 func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 	clear(a.came)
 	a.move(spot{place: a.minter(id)}, 1)
@@ -266,7 +260,7 @@ func (a *auditor) move(to spot, n int) {
 }
 
 // settle decides which operations of unknown outcome were applied: the fewest with which an item's way leads to where
-// it lies. Of several that lead there the first are taken; they move the item in the same way.
+// it lies.
 func (a *auditor) settle(unsure []trade) {
 	applied := 0
 	for n := range min(len(unsure), mostApplied) + 1 {
@@ -342,7 +336,6 @@ func (a *auditor) transfer(t trade) {
 	}
 }
 
-// judgeAccount compares an account with what the ledgers say.
 func (a *auditor) judgeAccount(id UserID, funds int64, err error) {
 	expected := a.opening.Funds + a.deltas[id]
 	switch {
@@ -386,7 +379,6 @@ func (a *auditor) itemProblem(kind ProblemKind, id ItemID, format string, args .
 	}
 }
 
-// moneyProblem counts a problem of an account.
 func (a *auditor) moneyProblem(kind ProblemKind, id UserID, off int64, format string, args ...any) {
 	a.result.MoneyProblems++
 	if a.result.MoneyProblems <= a.described {

@@ -7,16 +7,7 @@
 //
 // # Keys
 //
-// Every key carries the run's prefix, "marketsim:{<run>}:" by default; see [Keys].
-//
-//	users:<id>      hash   name, funds (integer coins)
-//	inventory:<id>  set    ids of the items the user owns and has not listed
-//	market:         zset   member <item>.<seller>, score = integer price
-//	lock:<name>     any    what locks need
-//	fence:<name>    string which holder of the lock <name> registered last (only with fencing)
-//	version:<id>    string how often the item was listed or bought (only with watch-item)
-//	outcomes        hash   each worker's last operation and its outcome (only with idempotent)
-//	run             hash   what the run made here, so that its removal needs no SCAN
+// Every key carries the run's prefix, "marketsim:{<run>}:" by default. The methods of [Keys] say what there is.
 //
 // # Invariants
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ErrPrefix is returned by NewKeys for a prefix that could match other people's keys.
+// ErrPrefix is returned by NewKeys.
 var ErrPrefix = errors.New("invalid key prefix")
 
 // Keys spells every key of one market. It is the only place where a key is spelled.
@@ -51,9 +51,8 @@ func (k Keys) kind(key string) (kind string, ours bool) {
 	return parts[1] + parts[2], true
 }
 
-// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:". The prefix must end in ':' and hold no
-// glob characters, spaces or control characters; otherwise the error wraps ErrPrefix. On Redis Cluster a prefix
-// with braces keeps the market and its locks on one slot.
+// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:". The prefix must end in ':' and hold nothing
+// by which it could match other people's keys. On Redis Cluster braces keep the market and its locks on one slot.
 func NewKeys(prefix string) (Keys, error) {
 	switch {
 	case !strings.HasSuffix(prefix, ":") || prefix == ":":
@@ -82,8 +81,8 @@ func (k Keys) Market() string { return k.prefix + marketKey }
 // Lock is the key of the lock called name. Locks that need more keys derive them from this one.
 func (k Keys) Lock(name string) string { return k.prefix + lockKey + name }
 
-// Fence is the string that says which holder of the lock called name registered last at the market. It outlives the
-// holder, who may come late, and goes with the market.
+// Fence is the string that says which holder of the lock called name registered last. It outlives the holder, who may
+// come late.
 func (k Keys) Fence(name string) string { return k.prefix + fenceKey + name }
 
 // Version is the number of times that an item was listed or bought, where a strategy counts it.
@@ -91,8 +90,7 @@ func (k Keys) Version(id ItemID) string { return k.prefix + versionKey + decimal
 
 func decimal[T ~int64](id T) string { return strconv.FormatInt(int64(id), 10) }
 
-// Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent of the locked
-// strategies).
+// Outcomes is the hash of workers to their last operation and its outcome (see the parameter idempotent).
 func (k Keys) Outcomes() string { return k.prefix + outcomesKey }
 
 // Run is the hash that says what a run made under the prefix, so that it can be removed without a SCAN.

@@ -1,9 +1,7 @@
 package market
 
 // A Ledger is what one client knows: every operation that was applied for certain, and those whose outcome is unknown.
-// Each worker keeps one, from its first operation to its last (warm-up and drain included); Audit joins them. The zero
-// value is ready. It grows by 24 bytes an operation, 12 KB and later
-// 192 KB at a time, and nothing is copied when it grows.
+// Audit joins them. The zero value is ready. It grows by 24 bytes an operation, without copying.
 type Ledger struct {
 	minted  []mint
 	applied [][]trade
@@ -63,7 +61,7 @@ func (l *Ledger) LastMinted() (last ItemID) {
 	return last
 }
 
-// Granted notes coins that a user's account was given besides those of the opening, or that were taken from it.
+// Granted notes coins that a user's account was given besides those of the opening.
 func (l *Ledger) Granted(user UserID, coins int64) { l.granted = append(l.granted, grant{user, coins}) }
 
 // Listed notes what List returned for a listing.

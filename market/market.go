@@ -31,8 +31,7 @@ type Order struct {
 	Price  int64 // coins, as seen while browsing
 }
 
-// A Receipt says what one operation cost, whether or not it was applied. Commands and round trips are not in
-// it: the connection counts them, in the same way for every Purchaser.
+// A Receipt says what one operation cost, whether or not it was applied, but for what the connection counts.
 type Receipt struct {
 	Retries int // EXEC aborts and lock acquisition time-outs
 	Polls   int // failed attempts to take a lock, each followed by a wait
@@ -42,10 +41,8 @@ type Receipt struct {
 	LockHold time.Duration // from then until the last one was released
 	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up
 
-	LeaseLost bool // a lock turned out to be lost after the write was made
-	// ReleasesFailed is how many locks could not be given back, for another reason than that they were lost: whoever
-	// needs one next may have to wait until it expires.
-	ReleasesFailed int
+	LeaseLost      bool // a lock turned out to be lost after the write was made
+	ReleasesFailed int  // so many locks could not be given back, for another reason than that they were lost
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
@@ -54,24 +51,22 @@ type Receipt struct {
 // A nil error means applied. An error for which [Refused] is true means certainly not applied. Any other error
 // means that the outcome is unknown. The Receipt is meaningful in all three cases.
 type Purchaser interface {
-	// List moves an item from its seller's inventory to the market. It returns ErrNotOwned when the item is not
-	// in the seller's inventory, and ErrContended when it gave up in time.
+	// List moves an item from its seller's inventory to the market.
 	List(ctx context.Context, l Listing) (Receipt, error)
 
-	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns
-	// the first of ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met, and
-	// ErrContended when it gave up in time.
+	// Purchase moves a listed item to the buyer's inventory and the price from buyer to seller. It returns the first of
+	// ErrNotListed, ErrPriceChanged and ErrInsufficientFunds for which the order cannot be met.
 	Purchase(ctx context.Context, o Order) (Receipt, error)
 }
 
 // A Worker is what one Purchaser is made with.
 type Worker struct {
 	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
-	// libraries take it as their dialer, with any other options, and need neither address nor password. Each may open as
-	// many connections as it likes. Whoever tests the Purchaser holds them, and whoever measures it counts on them.
+	// libraries take it as their dialer, with any other options, and need neither address nor password. Whoever tests the
+	// Purchaser holds these connections, and whoever measures it counts on them.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// LockServers are addresses of servers that locks have of their own, to which Dial connects where it is given one of
-	// them; empty: locks live in the market's server.
+	// LockServers are servers that locks have of their own, to which Dial connects where it is given one of these
+	// addresses; empty: locks live in the market's server.
 	LockServers []string
 	Keys        Keys
 	Steps       step.Observer    // told of each step that the Purchaser wants to be observed and held at; may be nil
@@ -79,13 +74,11 @@ type Worker struct {
 }
 
 // An Open makes the Purchaser of one worker: bench.Measure measures what it makes, markettest.Check checks it, and
-// markettest.Explore goes through its schedules. The context is the worker's life: it ends when the worker is done or
-// dies, and what the Purchaser does in the background ends with it. The closer, such as a client of the worker's, is
-// closed after that; nil: there is nothing to close.
+// markettest.Explore goes through its schedules. The context is the worker's life: what the Purchaser does in the
+// background ends with it. The closer, such as a client of the worker's, is closed after that; it may be nil.
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
-// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed. It is for whoever
-// calls an Open.
+// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed.
 func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
 	ctx, end := context.WithCancel(ctx)
 	purchaser, closer, err := open(ctx, w)
@@ -105,7 +98,6 @@ func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error
 // ending is an io.Closer.
 type ending func() error
 
-// Close implements io.Closer.
 func (e ending) Close() error { return e() }
 
 // A Sighting is what a browser saw of one item, in several reads.
@@ -114,49 +106,29 @@ type Sighting struct {
 	Torn   bool // the reads do not fit one state of the market: the item was not in exactly one place
 }
 
-// A Browser reads an item while nobody may change it; several may do so at the same time. Like a Purchaser, it
-// serves one worker and is not safe for concurrent use.
+// A Browser reads an item while nobody may change it; several may do so at the same time. Each serves one worker.
 type Browser interface {
-	// Browse reads a listing, every inventory the item may be in (those of accounts 1 to accounts), and the listing
-	// again. Errors are those of a Purchaser that writes nothing: ErrContended, ErrLockLost, ErrNotSent, ErrRejected.
+	// Browse reads a listing, the inventories of accounts 1 to accounts, and the listing again. Errors are those of a
+	// Purchaser that writes nothing.
 	Browse(ctx context.Context, l Listing, accounts int) (Sighting, Receipt, error)
 }
 
 // The errors that mean "certainly not applied". A Purchaser wraps them; test with errors.Is or [Refused].
 var (
-	// ErrNotListed is returned by Purchase when the item is not on the market: usually someone else was first.
-	ErrNotListed = refusal("not_listed", "item is not listed")
-
-	// ErrPriceChanged is returned by Purchase when the item is listed at another price than the order's.
-	ErrPriceChanged = refusal("price_changed", "price has changed")
-
-	// ErrInsufficientFunds is returned by Purchase when the buyer's account holds less than the price.
+	// Of Purchase.
+	ErrNotListed         = refusal("not_listed", "item is not listed")
+	ErrPriceChanged      = refusal("price_changed", "price has changed")
 	ErrInsufficientFunds = refusal("insufficient_funds", "insufficient funds")
-
-	// ErrNotOwned is returned by List when the item is not in the seller's inventory.
-	ErrNotOwned = refusal("not_owned", "item is not in the seller's inventory")
-
-	// ErrContended is returned when an operation gave up in time: its transaction kept being aborted, or its
-	// lock was held by others for the whole acquisition time-out.
+	ErrNotOwned          = refusal("not_owned", "item is not in the seller's inventory")
+	// ErrContended: its transaction kept being aborted, or its lock was held by others for the whole acquisition time-out.
 	ErrContended = refusal("contended", "gave up under contention")
-
-	// ErrLockLost is returned when a lock was found to be lost before any write was made.
-	ErrLockLost = refusal("lock_lost", "lock was lost before the write")
-
-	// ErrStale is returned, before any write was made, when a later holder of the operation's lock has registered at
-	// the market (see the parameter fencing of the locked strategies).
-	ErrStale = refusal("stale", "a later holder of the lock has registered at the market")
-
-	// ErrRejected is returned when the server refused a command before EXEC ran, so that nothing was written
-	// (out of memory, a read-only replica, a missing ACL permission).
+	ErrLockLost  = refusal("lock_lost", "lock was lost before the write")
+	ErrStale     = refusal("stale", "a later holder of the lock has registered at the market")
+	// ErrRejected: before EXEC ran, as out of memory, by a read-only replica, or for want of an ACL permission.
 	ErrRejected = refusal("rejected", "server rejected the operation")
-
-	// ErrWithdrawn is returned when a write of unknown outcome was withdrawn: its connection was ended before the server
-	// had executed it.
+	// ErrWithdrawn is of a write of unknown outcome, whose connection was ended.
 	ErrWithdrawn = refusal("withdrawn", "write was withdrawn before the server executed it")
-
-	// ErrNotSent is returned when an operation failed before it sent its first write: the connection broke
-	// while it was reading, or its context ended while it waited for a lock.
+	// ErrNotSent: the connection broke while it was reading, or its context ended while it waited for a lock.
 	ErrNotSent = refusal("not_sent", "operation ended before its first write was sent")
 )
 
@@ -173,15 +145,13 @@ func refusal(name, text string) error {
 	return refusals[name]
 }
 
-// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied)
-// and for every error that leaves the outcome unknown.
+// Refused reports whether err means that the operation was certainly not applied. It is false for nil (applied).
 func Refused(err error) bool { return Reason(err) != "" }
 
 // Refusal is the error that [Reason] gives a name; nil if it gives it to none.
 func Refusal(reason string) error { return refusals[reason] }
 
-// Reason names why an operation was refused, as results spell it ("not_listed", "contended", ...). It is empty
-// for nil and for an error of unknown outcome.
+// Reason names why an operation was refused, as results spell it. It is empty for nil and for an unknown outcome.
 func Reason(err error) string {
 	is, _ := errors.AsType[refused](err)
 	return is.name

@@ -93,9 +93,7 @@ type Snapshot struct {
 }
 
 func newSnapshot() Snapshot {
-	return Snapshot{
-		Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{},
-	}
+	return Snapshot{Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{}}
 }
 
 // put adds an item to an inventory.
@@ -118,9 +116,8 @@ func (s Snapshot) take(user UserID, item ItemID) {
 const maxReads = 10
 
 // ReadSnapshot reads a market with accounts 1 to accounts. It reads until two readings are equal, so that a late write
-// does not tear the snapshot; a transaction would do the same, but a server without free memory refuses it. It keeps
-// everything at once: for tests and for the end of a history, not for audits. It returns an error when the market keeps
-// changing, and when it holds what is no item, no listing, or no whole number of coins.
+// does not tear the snapshot; a transaction would do the same, but a server without free memory refuses it. It returns
+// an error when the market keeps changing, and when it holds what is no item, no listing, or no whole number of coins.
 func ReadSnapshot(ctx context.Context, rdb redis.Cmdable, keys Keys, accounts int) (Snapshot, error) {
 	var before Snapshot
 	for range maxReads {
@@ -165,9 +162,9 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 	return s, errors.Join(err, errors.Join(wrong...))
 }
 
-// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks'.
-// It is for what a run left whose note is lost, or does not say all, and walks the names of the whole keyspace with
-// SCAN. Made says that a note, an account or an item among them shows that a run made them.
+// Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks',
+// by SCAN: what a run left whose note is lost. Made says that a note or an account among them shows that a run made
+// them.
 func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
 	for cursor := uint64(0); ; {
 		var page []string
@@ -217,8 +214,7 @@ func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map
 	return types
 }
 
-// showsRun reports whether a key of a kind shows that a run made it. Locks, inventories and offers are made by more
-// than this program.
+// showsRun reports whether a key of a kind shows that a run made it. Others are made by more than this program.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
 	if kind != usersKey {
 		return kind == runKey, nil
@@ -230,8 +226,7 @@ func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, e
 	return name == accountName(key[strings.LastIndexByte(key, ':')+1:]), err
 }
 
-// Reference is the market in memory, one operation at a time: the sequential oracle. It is a Purchaser, safe for
-// concurrent use.
+// Reference is the market in memory, one operation at a time: the sequential oracle. It is safe for concurrent use.
 type Reference struct {
 	mu    sync.Mutex
 	state Snapshot

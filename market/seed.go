@@ -13,31 +13,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// BatchSize is how many items one Mint makes.
-const BatchSize = 1000
-
-// chunk bounds how many commands or keys go into one pipeline or one command.
-const chunk = 1000
-
-// MaxAccounts and MaxItems are how many a market has at most: ReadMade accepts no larger numbers.
+// The sizes of a market: BatchSize is how many items one Mint makes, and ReadMade accepts no more than MaxAccounts and
+// MaxItems.
 const (
+	BatchSize   = 1000
 	MaxAccounts = 1_000_000
 	MaxItems    = 10_000_000_000
+	chunk       = 1000 // commands or keys in one pipeline or one command at most
 )
 
-// ErrOccupied is returned when keys exist under a prefix that a run wants for itself.
-var ErrOccupied = errors.New("prefix already holds keys")
-
-// ErrUnclaimed is returned by Seed when it is not known whether it claimed the prefix: the keys under it may be
-// somebody else's.
-var ErrUnclaimed = errors.New("prefix was not claimed")
-
-// ErrNote is returned by ReadMade for a note that has lost its beginning, as when a server lost its keys while a run
-// went on.
-var ErrNote = errors.New("the run's note is not whole")
-
-// ErrForeign is returned by ReadMade for what no run has written.
-var ErrForeign = errors.New("not a note of marketsim")
+// The errors of a prefix and of the note under it.
+var (
+	ErrOccupied = errors.New("prefix already holds keys")
+	// ErrUnclaimed is returned by Seed where it is not known whether it claimed the prefix, whose keys may be another's.
+	ErrUnclaimed = errors.New("prefix was not claimed")
+	// ErrNote is returned by ReadMade for a note that has lost its beginning, as when a server lost its keys in a run, and
+	// ErrForeign for what no run has written.
+	ErrNote    = errors.New("the run's note is not whole")
+	ErrForeign = errors.New("not a note of marketsim")
+)
 
 // Opening is what a market starts with: accounts 1 to Accounts, holding Funds coins each.
 type Opening struct {
@@ -93,8 +87,8 @@ func AccountCommand(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(decimal(id)), "funds", funds}
 }
 
-// OfferCommands are those that move a seller's items from the inventory to the market, all at once in a transaction:
-// what a market begins with, not what is measured. There is at least one listing, and all are of one seller.
+// OfferCommands are those that move items of one seller from the inventory to the market, all at once in a transaction:
+// what a market begins with, not what is measured.
 func OfferCommands(keys Keys, listings ...Listing) (leave, enter []any) {
 	leave = append(leave, "srem", keys.Inventory(listings[0].Seller))
 	enter = append(enter, "zadd", keys.Market())
@@ -119,12 +113,10 @@ func Offer(ctx context.Context, rdb redis.Cmdable, keys Keys, listings ...Listin
 	return nil
 }
 
-// accountName is the name in the account of the user with an id.
 func accountName(id string) string { return "user-" + id }
 
-// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the
-// names of the whole keyspace with SCAN, so it is for prefixes that a person chose; one drawn at random needs no such
-// check.
+// Occupied returns ErrOccupied, naming a key, when any key exists under the prefix. It walks the names of the whole
+// keyspace with SCAN, so it is for prefixes that a person chose.
 func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator()
 	for it.Next(ctx) {
@@ -137,8 +129,7 @@ func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	return nil
 }
 
-// MissingKey names a key that Seed made, that only Remove deletes, and that is gone or has lost what Seed wrote; empty
-// when there is none. An error means that the market could not be read.
+// MissingKey names a key that is gone, or has lost what Seed wrote, and that only Remove deletes; empty: there is none.
 func MissingKey(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) (string, error) {
 	there, err := rdb.HExists(ctx, keys.Run(), "accounts").Result()
 	if err != nil || !there {
@@ -198,33 +189,31 @@ type Made struct {
 
 // ReadMade reads the note of the run under the prefix. It returns redis.Nil, wrapped, when there is none, ErrNote when
 // a part of it is gone, and ErrForeign when it is none.
-func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
+func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err error) {
+	defer func() {
+		if err != nil {
+			made, err = Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
+		}
+	}()
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
-	if err == nil && len(note) == 0 {
-		err = redis.Nil
-	}
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		err = fmt.Errorf("%w: %w", ErrForeign, err)
-	}
-	if err != nil {
-		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), err)
-	}
-	if torn := map[string]string{"items": note["items"]}; maps.Equal(note, torn) {
-		return Made{}, fmt.Errorf("read %s: %w", keys.Run(), ErrNote)
+	torn := map[string]string{"items": note["items"]}
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return made, fmt.Errorf("%w: %w", ErrForeign, err)
+	case err != nil:
+		return made, err
+	case len(note) == 0:
+		return made, redis.Nil
+	case maps.Equal(note, torn):
+		return made, ErrNote
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
-	items, err2 := strconv.ParseInt(note["items"], 10, 64)
-	if note["items"] == "" { // killed between claiming and noting
-		items, err2 = 0, nil
-	}
-	if err := errors.Join(err1, err2); err != nil {
-		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
-	}
+	items, err2 := strconv.ParseInt(cmp.Or(note["items"], "0"), 10, 64) // none: killed between claiming and noting
+	errs := []error{err1, err2}
 	if accounts < 0 || accounts > MaxAccounts || items < 0 || items > MaxItems {
-		return Made{}, fmt.Errorf("read %s: %w: %d accounts and %d items", keys.Run(), ErrForeign, accounts, items)
+		errs = append(errs, fmt.Errorf("%d accounts and %d items", accounts, items))
 	}
-	made := Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
-	var errs []error
+	made = Made{Accounts: accounts, Items: ItemID(items), Strategy: note["strategy"]}
 	for prefix := range strings.FieldsSeq(note["markets"]) {
 		other, err := NewKeys(prefix)
 		made.Others, errs = append(made.Others, other), append(errs, err)
@@ -234,7 +223,7 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (Made, error) {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Made{}, fmt.Errorf("read %s: %w: %w", keys.Run(), ErrForeign, err)
+		return made, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	return made, nil
 }

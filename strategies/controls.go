@@ -14,14 +14,13 @@ import (
 )
 
 // claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves, and
-// if the buyer is short of it the listing is put back. A listing claims the item by SREM. No lock is taken and nothing
-// is tried again, and as long as every client finishes what it began, each item is sold once and no account is
-// overdrawn for good. It is a control, which must be caught.
+// if the buyer is short of it the listing is put back. A listing claims the item by SREM. As long as every client
+// finishes what it began, each item is sold once and no account is overdrawn for good. It is a control, which must be
+// caught.
 //
 // What breaks it: between the claim and the rest the item is nowhere. A client that dies there, or whose connection is
 // cut, loses the item for good (scenario crash-holding), one that dies a step later the coins; and a buyer can be told
-// "gone" of an item that is for sale again a moment later. Nobody can repair it, because nothing says what was under
-// way.
+// "gone" of an item that is for sale again a moment later. Nobody can repair it: nothing says what was under way.
 //
 // Source: recipes that take a job from a set by ZREM or SREM; redis.io/commands/zrem answers how many were removed.
 func claim() Strategy {
@@ -37,7 +36,6 @@ func claim() Strategy {
 
 type claimer struct{ Env }
 
-// List implements market.Purchaser.
 func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	claimed, err := c.claimed(ctx, redis.NewIntCmd(ctx, "srem", c.Keys.Inventory(l.Seller), int64(l.Item)))
 	if err != nil || !claimed {
@@ -47,7 +45,6 @@ func (c *claimer) List(ctx context.Context, l market.Listing) (market.Receipt, e
 		redis.NewIntCmd(ctx, "zadd", c.Keys.Market(), l.Price, market.Member(l.Item, l.Seller)))
 }
 
-// Purchase implements market.Purchaser.
 func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	enough := redis.NewStringResult(strconv.FormatInt(o.Price, 10), nil) // the funds are known when they are taken
 	op := operation{Order: o, funds: enough}
@@ -96,9 +93,8 @@ func (c *claimer) complete(ctx context.Context, rest ...redis.Cmder) error {
 	return nil
 }
 
-// unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is right for one
-// client and loses items and coins for several. It is the control: a test suite that does not catch it proves
-// nothing.
+// unsafe protects nothing: it reads balances and writes absolute values, one command at a time. It is the control: a
+// test suite that does not catch it proves nothing.
 func unsafe() Strategy {
 	return Strategy{
 		Name:    "unsafe",

@@ -3,7 +3,6 @@ package strategies
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,23 +27,19 @@ const (
 //
 //   - none: the market refuses none. The write is one MULTI/EXEC, as the book prints it.
 //   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Lease)
-//     at the market. If a larger fence is registered there, the holder is refused as stale; otherwise its own is
-//     stored. A second script writes if exactly its own fences are still registered. If not, it writes nothing:
-//     market.ErrStale.
-//   - off: the same two scripts, which register nothing and compare nothing. Compare on with off to see the cost of
-//     fencing, and none with off to see the cost of scripts in place of MULTI/EXEC.
+//     at the market. If a larger fence is registered there, the holder is refused as stale. A second script writes if
+//     exactly its own fences are still registered, or else nothing: market.ErrStale.
+//   - off: the same two scripts, which register nothing and compare nothing: the cost of scripts alone.
 //   - token: as on, with a random token in place of a fence, so that it works with any lock. The token replaces
 //     whatever is registered.
 //
 // It is not enough that the market remembers the largest fence that has written. A former holder that writes after the
 // present holder has read, and before it has written, would be accepted, and the present holder would act on what is no
-// longer true. Therefore a holder registers with its first read. A former holder that writes before that read does no
-// harm: it is as if the lock had changed hands after the write.
+// longer true. Therefore a holder registers with its first read. A former holder that writes before that does no harm.
 //
 // A random token is as safe. It is optimistic locking by another name: a write is refused if anybody has registered
-// since the writer's first read, and the lock only makes that rare. The order of fences decides no more than who wins
-// when a former holder comes late: with fences its registration is refused at once; with tokens it replaces the
-// present holder's, whose write is then refused.
+// since the writer's first read, and the lock only makes that rare. When a former holder comes late, its fence is
+// refused at once; its token replaces the present holder's, whose write is then refused.
 //
 // What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
 // lost their data, the market did not) has all its holders refused until they have counted past the last registered
@@ -59,9 +54,8 @@ var fencingParam = param.Choice("fencing",
 
 // idempotentParam chooses whether a script that writes keeps the outcome of its worker's last operation, in one hash at
 // the market. A library that sends a script again after a lost reply executes it twice: the buyer pays twice, or is
-// told that the item which they have just bought is gone (scenario resent). With the outcome kept by the script that
-// writes, the second execution answers what the first did. One record a worker is kept, and is overwritten by its next
-// operation: the client itself sends nothing again after that.
+// told that the item which they have just bought is gone (scenario resent). With the outcome kept, the second execution
+// answers what the first did.
 //
 // What breaks it: a copy that the network delays until the worker's next operation was made. It runs again (scenario
 // resent-late); only records that are kept for as long as a copy may be late prevent that. A script that fails midway
@@ -82,9 +76,8 @@ func registers(v param.Values) bool {
 	return fencing == fencingOn || fencing == fencingToken
 }
 
-// fencingVariants are the locks that number their holders, where the market compares the numbers and where it does
-// not, and one lock whose random tokens the market compares; what a holder may do after a write of unknown outcome; and
-// one lock whose client sends commands again.
+// fencingVariants are the locks that number their holders, with and without fencing, and one lock for each other value
+// of a parameter that matters in a failure.
 func fencingVariants(c Catalogue) []string {
 	var variants []string
 	for _, name := range c.FencedLocks() {
@@ -97,8 +90,7 @@ func fencingVariants(c Catalogue) []string {
 		"redisson:entries=2", "set-px:resend=on")
 }
 
-// checkFencing refuses fencing=on under a lock that does not number its holders, and what goes with scripts only or
-// without them only.
+// checkFencing refuses what goes with certain locks, with scripts only or without them only.
 func checkFencing(s Spec, c Catalogue) error {
 	fencing, write := s.params.Text(fencingParam), s.params.Text(writeParam)
 	if err := checkUnknown(s); err != nil {
@@ -122,21 +114,13 @@ func checkFencing(s Spec, c Catalogue) error {
 }
 
 var (
-	//go:embed fence.lua
-	fenceText string
-	//go:embed list_read.lua
-	listReadText string
-	//go:embed purchase_read.lua
-	purchaseReadText string
-
-	listRead      = redis.NewScript(fenceText + listReadText)
-	purchaseRead  = redis.NewScript(fenceText + purchaseReadText)
-	listWrite     = newWriting(fenceText, "if not registered(2, 3) then return 0 end\n"+listWriteText)
-	purchaseWrite = newWriting(fenceText, "if not registered(4, 3) then return 0 end\n"+purchaseWriteText)
+	listRead      = redis.NewScript(luaText("fence", "list_read"))
+	purchaseRead  = redis.NewScript(luaText("fence", "purchase_read"))
+	listWrite     = newWriting(luaText("fence"), "if not registered(2, 3) then return 0 end\n"+luaText("list_write"))
+	purchaseWrite = newWriting(luaText("fence"), "if not registered(4, 3) then return 0 end\n"+luaText("purchase_write"))
 )
 
-// fenced is access with fences: a first script reads and registers the holder, a second compares who is registered and
-// writes. See fencingParam.
+// fenced is access with fences by two scripts: see fencingParam.
 type fenced struct {
 	*locked
 	scripter *scripter

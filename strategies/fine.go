@@ -56,8 +56,7 @@ func fineWallet() Strategy {
 // second. It is a control, which must be caught.
 //
 // What breaks it: two workers who want the same item for the same account can each hold what the other waits for. Both
-// wait until one of them gives up, and everybody who wants either waits with them (scenario crossed). Nothing is lost,
-// and nothing is bought: the price is time, counted as contended orders.
+// wait until one of them gives up, and everybody who wants either waits with them (scenario crossed).
 //
 // Source: E. W. Dijkstra's dining philosophers, without his resource hierarchy.
 func walletUnordered() Strategy {

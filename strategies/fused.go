@@ -16,7 +16,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// writeFused is the value of the parameter write that chooses fused.
 const writeFused = "fused"
 
 // fused does an operation under one lock of the kind set-px in two round trips. The first is a pipeline: SET NX PX with
@@ -26,7 +25,7 @@ const writeFused = "fused"
 // SET alone, and watches and reads once it has it: its own SET after the WATCH would abort its EXEC.
 //
 // What breaks it: whoever writes without taking the lock, as with every lock. The lock must lie on the market's server,
-// in its slot. An account that several buyers spend from is no better protected than by the lock alone.
+// in its slot.
 //
 // Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set", with the
 // lock of redis.io/commands/set.
@@ -50,7 +49,7 @@ func newFused(k *locked) *fused {
 	}
 }
 
-// fusedParams are the names of the lock's parameters that fused has.
+// fusedParams are the lock's parameters that fused has.
 var fusedParams = []string{
 	lock.TTLParam.Name, lock.PollParam.Name, backoff.KindParam.Name, backoff.CapParam.Name, backoff.JitterParam.Name,
 	backoff.TriesParam.Name, lock.TimeoutParam.Name,
@@ -84,8 +83,7 @@ func (f *fused) write(ctx context.Context, _ *operation) error {
 	return fmt.Errorf("%w: %w", market.ErrLockLost, lock.ErrLost)
 }
 
-// Acquire implements lock.Locker: it takes the lock, and reads. After an error the lock is free, as far as
-// the server can be reached.
+// Acquire takes the lock, and reads. After an error the lock is free, as far as the server can be reached.
 func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	f.conn, f.key, f.token, f.writes = f.Redis.Conn(), f.Keys.Lock(name), rand.Text(), false
 	f.Begin()
@@ -112,8 +110,7 @@ func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return nil, errors.Join(err, f.end(ctx))
 }
 
-// take tries to take the lock, and watches and reads: at once, or if it is taken. After true and an error the lock was
-// taken, and is perhaps lost again.
+// take tries to take the lock, and watches and reads: at once, or if it is taken. With true and an error it was taken.
 func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	p := f.conn.Pipeline()
 	if f.watched {
@@ -151,8 +148,7 @@ func (f *fused) take(ctx context.Context, atOnce bool) (taken bool, err error) {
 	return true, nil
 }
 
-// giveBack writes, and deletes the lock, if the lock has not changed hands; else it is lock.ErrLost. Other errors are
-// those of exec.
+// giveBack writes, and deletes the lock, or is lock.ErrLost. Other errors are those of exec.
 func (f *fused) giveBack(ctx context.Context) error {
 	err := exec(ctx, f.conn.TxPipelined, false, func(p redis.Pipeliner) {
 		if f.writes {

@@ -16,8 +16,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// LockNames appends the locks that an operation on an item takes, in the order in which it takes them. The buyer is 0
-// for a listing and for a browser. An order is the n-th purchase of its worker.
+// LockNames appends the locks that an operation on an item takes, in this order. The buyer is 0 for a listing and for a
+// browser. An order is the n-th purchase of its worker.
 type LockNames func(names []string, item market.ItemID, buyer market.UserID, n int) []string
 
 // all calls add with each lock that a market may have, with some twice, so that it can be removed without a SCAN.
@@ -59,14 +59,12 @@ var writeParam = param.Choice("write",
 // lock of the one that calls it, and gives it back when it returns: before the write.
 //
 // What breaks it: an entry or a release that is counted twice because its reply was lost and the client sent it again
-// (scenarios resent-acquire and lost-leave), and an entry that drops the expiry (crash-holding). A lock that cannot be
-// entered again waits for itself, and is refused here.
+// (scenarios resent-acquire and lost-leave), and an entry that drops the expiry (crash-holding).
 //
 // Source: java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
 var entriesParam = param.Choice("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
 
-// underLocks completes a strategy whose operations run under locks. Such strategies differ only in the names of their
-// locks.
+// underLocks completes a strategy whose operations run under locks. These differ only in the names of their locks.
 func underLocks(s Strategy, names LockNames) Strategy {
 	s.Params = []param.Param{
 		fencingParam, writeParam, unknownParam, idempotentParam, entriesParam, replicasParam, resendParam,
@@ -244,8 +242,8 @@ func (k *locked) leaveOnce(ctx context.Context) error {
 	return nil
 }
 
-// release gives the held locks back, last first, even if the operation's context has ended, and reports whether one
-// of them had been lost. Other failures to release are only counted: they do not change the operation's outcome.
+// release gives the held locks back, last first, even if the operation's context has ended, and reports whether one of
+// them had been lost. Other failures are only counted.
 func (k *locked) release(ctx context.Context, r *market.Receipt) (lost bool) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for len(k.held) > 0 {
@@ -278,13 +276,13 @@ func (k *locked) releaseLast(ctx context.Context) error {
 	return err
 }
 
-// ErrExclusive is returned by Browse when the lock cannot be shared.
+// ErrExclusive is returned by Browse.
 var ErrExclusive = errors.New("lock is exclusive: browsers need one that can be shared")
 
 var _ market.Browser = (*locked)(nil)
 
-// Browse implements market.Browser under the locks that a listing takes, held shared. The reads are separate commands:
-// a lock that admits a writer between them shows as a torn read.
+// Browse reads under the locks that a listing takes, held shared, by separate commands: a lock that admits a writer
+// between them shows as a torn read.
 func (k *locked) Browse(ctx context.Context, l market.Listing, accounts int) (
 	s market.Sighting, r market.Receipt, err error,
 ) {

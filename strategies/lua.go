@@ -3,7 +3,7 @@ package strategies
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +23,10 @@ import (
 // There is nothing to lock, nothing to try again, and one round trip. It protects items and accounts.
 //
 // What breaks it: a script is not a transaction that can be rolled back. What it has written before a command of it
-// fails stays, and an access list that forbids one of its later commands leaves an item in two places. The rehearsal
-// before a run tries every command, so such a user is refused before the load; permissions that are taken away
-// during a run are not. A first write that is refused leaves nothing. A script that a library sends again after a
-// lost reply is executed again, and tells the buyer that the item just bought is gone (scenario resent);
-// idempotent=on answers what it did the first time, until the worker's next operation (resent-late). All keys must
-// lie in one slot of a cluster, and while a script runs nobody else is served.
+// fails stays, and an access list that forbids one of its later commands leaves an item in two places (the rehearsal
+// before a run finds such a list). A script that a library sends again after a lost reply is executed again, and tells
+// the buyer that the item just bought is gone (scenario resent); idempotent=on answers what it did the first time,
+// until the worker's next operation (resent-late). All keys must lie in one slot, and nobody else is served meanwhile.
 //
 // Source: redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
 func lua() Strategy {
@@ -45,31 +43,23 @@ func lua() Strategy {
 	}
 }
 
-var (
-	//go:embed refused.lua
-	refusedText string
-	//go:embed once.lua
-	onceText string
-	//go:embed lua_list.lua
-	luaListText string
-	//go:embed lua_purchase.lua
-	luaPurchaseText string
-	//go:embed list_write.lua
-	listWriteText string
-	//go:embed purchase_write.lua
-	purchaseWriteText string
+//go:embed *.lua
+var scripts embed.FS
 
-	listWhole     = newWriting("", luaListText+listWriteText)
-	purchaseWhole = newWriting("", luaPurchaseText+purchaseWriteText)
+var (
+	listWhole     = newWriting("", luaText("lua_list", "list_write"))
+	purchaseWhole = newWriting("", luaText("lua_purchase", "purchase_write"))
 )
+
+func luaText(names ...string) string { return lock.Lua(scripts, names...) }
 
 // writing is a script that writes, and the same for idempotent=on.
 type writing struct{ plain, once *redis.Script }
 
 // newWriting makes both, with what is defined before them.
 func newWriting(before, text string) writing {
-	before += refusedText
-	once := before + "local function write()\n" + text + "end\n" + onceText
+	before += luaText("refused")
+	once := before + "local function write()\n" + text + "end\n" + luaText("once")
 	return writing{
 		plain: redis.NewScript(before + text),
 		once:  redis.NewScript(once),
@@ -116,8 +106,7 @@ func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err
 	return r, err
 }
 
-// run runs a script that writes. Its errors are the script's refusal by that name, ErrStale (other fences are
-// registered), and those of afterScript.
+// run runs a script that writes. Its errors are the script's refusal, ErrStale, and those of afterScript.
 func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any) error {
 	script := w.plain
 	if s.worker != "" {
@@ -143,11 +132,10 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 	return nil
 }
 
-// nothingWritten ends the error message of a script whose first write the server refused.
-const nothingWritten = "(nothing was written)"
+const nothingWritten = "(nothing was written)" // ends the error of a script whose first write the server refused
 
-// afterScript classifies the error of a script that writes: ErrRejected (the server refused the script, or a command of
-// it before anything was written), or those of afterWrite: what a script has written before it fails stays.
+// afterScript classifies the error of a script that writes: ErrRejected (refused before anything was written), or those
+// of afterWrite.
 func afterScript(err error) error {
 	command, denied := backend.Denied(err)
 	noScripts := denied && (command == "evalsha" || command == "eval")
@@ -162,9 +150,8 @@ func afterScript(err error) error {
 // fills: it sends what came up meanwhile in one go, and does not wait for the replies to what it sent before. With many
 // workers that saves both sides most of their system calls. It protects what lua protects.
 //
-// What breaks it is what breaks lua, and more. An order cannot be recalled: whoever gives up waiting, because its
-// context ended, may have it applied later, so that its outcome is unknown. A broken connection leaves the orders of
-// all workers unknown at once. One worker alone gains nothing: its orders go from goroutine to goroutine on their way.
+// What breaks it is what breaks lua, and more. An order cannot be recalled: whoever gives up waiting may have it
+// applied later, so that its outcome is unknown. A broken connection leaves the orders of all workers unknown at once.
 // All must be the same user of the same server, and a reply that is long in coming keeps everybody's waiting. What it
 // exchanges with the server is not known for each purchase (see package backend).
 //
@@ -228,15 +215,13 @@ func (p *pipeline) Close() error {
 	return errors.Join(p.pipe.Close(), p.rdb.Close())
 }
 
-// pipe runs scripts by a pipeline. It waits for them no longer than their context says.
+// pipe is a redis.Scripter over a pipeline. It waits no longer than the context says.
 type pipe struct{ *redis.AutoPipeliner }
 
-// Eval implements redis.Scripter.
 func (p pipe) Eval(ctx context.Context, text string, keys []string, args ...any) *redis.Cmd {
 	return p.run(ctx, "eval", text, keys, args)
 }
 
-// EvalSha implements redis.Scripter.
 func (p pipe) EvalSha(ctx context.Context, hash string, keys []string, args ...any) *redis.Cmd {
 	return p.run(ctx, "evalsha", hash, keys, args)
 }

@@ -29,13 +29,11 @@ type purchaser struct {
 	do   func(context.Context, *operation) (market.Receipt, error)
 }
 
-// List implements market.Purchaser.
 func (p purchaser) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	o := market.Order{Item: l.Item, Seller: l.Seller, Price: l.Price}
 	return p.do(ctx, &operation{Order: o, lists: true, keys: p.keys})
 }
 
-// Purchase implements market.Purchaser.
 func (p purchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	return p.do(ctx, &operation{Order: o, keys: p.keys})
 }
@@ -98,8 +96,7 @@ func (o *operation) write(ctx context.Context, p redis.Pipeliner) {
 	p.ZRem(ctx, o.keys.Market(), o.member())
 }
 
-// beforeWrite classifies an error that came before any write was sent: the operation is certainly not applied. Refusals
-// keep their meaning.
+// beforeWrite classifies an error that came before any write was sent. Refusals keep their meaning.
 func beforeWrite(err error) error {
 	var server redis.Error
 	switch {
@@ -116,9 +113,8 @@ func beforeWrite(err error) error {
 type pipelined func(context.Context, func(redis.Pipeliner) error) ([]redis.Cmder, error)
 
 // exec sends what queue puts in as one MULTI/EXEC, or each command alone, and classifies what comes back: nil
-// (applied), redis.TxFailedErr (a watched key changed), ErrRejected (discarded before it ran, or each refused
-// alone), ErrNotSent (no connection), or any other error, which leaves the outcome unknown: of a MULTI that
-// is refused the rest is executed.
+// (applied), redis.TxFailedErr, ErrRejected (discarded before it ran, or each refused alone), ErrNotSent, or any other
+// error, which leaves the outcome unknown: of a MULTI that is refused the rest is executed.
 func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipeliner)) error {
 	if err := ctx.Err(); err != nil {
 		return beforeWrite(err)
@@ -143,8 +139,7 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	return afterWrite(err)
 }
 
-// afterWrite classifies an error of writes that may have been made: ErrNotSent where not a byte of them has left; by
-// any other the outcome is unknown.
+// afterWrite classifies an error of writes that may have been made: ErrNotSent where not a byte of them has left.
 func afterWrite(err error) error {
 	if backend.Unsent(err) {
 		return beforeWrite(err)

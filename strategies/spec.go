@@ -47,9 +47,7 @@ type Spec struct {
 	params   param.Values
 }
 
-// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... It returns ErrSpec, wrapped, for an unknown
-// strategy, lock or parameter, a value out of range, a parameter given twice, a lock given to a strategy that takes
-// none, and a lock and parameters that do not go together.
+// Parse reads a spec of the form strategy[:lock[+watchdog]][:key=value]... Its errors are ErrSpec, wrapped.
 func (c Catalogue) Parse(text string) (Spec, error) {
 	spec, err := c.parse(text)
 	if err != nil {
@@ -180,8 +178,7 @@ func UnknownName(what, name string, known []string) string {
 }
 
 // nearest is the name that takes the fewest edits, or "" if they are more than half as many as the name's letters. A
-// letter that is wrong counts nearly as one that is left out and one that is added, so that setpx means set-px and not
-// setnx.
+// wrong letter counts nearly as one left out and one added, so that setpx means set-px and not setnx.
 func nearest(name string, known []string) string {
 	costs := levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 	best, fewest := "", 2+3*(len(name)/2)
@@ -200,8 +197,7 @@ func (s Spec) parameters() []string {
 	return names(s.Params(), func(p param.Param) string { return p.Name })
 }
 
-// String returns the canonical form: defaults are left out, parameters come in the order in which they are
-// declared. Parsing it gives an equal Spec.
+// String returns the canonical form: without defaults, parameters in the order in which they are declared.
 func (s Spec) String() string {
 	text := s.strategy.Name
 	if s.lock.Name != s.strategy.Lock {
@@ -229,8 +225,7 @@ func (s Spec) SeveralLocks() bool {
 // FusesLock reports whether the spec takes and releases its lock by the commands that read and write.
 func (s Spec) FusesLock() bool { return s.params.Text(writeParam) == writeFused }
 
-// Value returns the value of the parameter called name, its default if the spec does not give it, in normal form; false
-// for one that neither the strategy nor the lock declares.
+// Value returns the value of the parameter called name, or its default; false for one that nobody declares.
 func (s Spec) Value(name string) (string, bool) {
 	if i := slices.Index(s.parameters(), name); i >= 0 {
 		return s.params.Text(s.Params()[i]), true
@@ -239,12 +234,9 @@ func (s Spec) Value(name string) (string, bool) {
 }
 
 // Promises is what the spec's lock claims with the spec's parameters. A strategy that takes no lock claims nothing.
-func (s Spec) Promises() lock.Promises {
-	return s.lock.PromisesOf(s.params)
-}
+func (s Spec) Promises() lock.Promises { return s.lock.PromisesOf(s.params) }
 
-// CheckServer tries the commands that the spec sends and that not every server has, where they do nothing. It returns
-// backend.ErrUnavailable, wrapped, if the server lacks one.
+// CheckServer returns backend.ErrUnavailable, wrapped, if the server lacks a command that the spec sends.
 func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Keys) error {
 	for _, c := range s.lock.NewerCommands(s.params) {
 		if err := c.Check(ctx, rdb, keys.Lock("preflight")); err != nil {
@@ -262,8 +254,8 @@ func (s Spec) CheckServer(ctx context.Context, rdb *redis.Client, keys market.Ke
 	return nil
 }
 
-// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Env.Locker and Env.Params are
-// filled in from the spec, and Env.Process if it is nil. Close the closer when the worker ends; it is never nil.
+// Open makes a Purchaser for one worker, on a connection that there is: see Connect. Of env it fills in Locker and
+// Params, and Process if it is nil. Close the closer when the worker ends; it is never nil.
 func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	env.Params = s.params
 	var opened closers
@@ -294,7 +286,6 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	return purchaser, opened, nil
 }
 
-// openLock makes a Locker of the spec's lock for one worker. If it implements io.Closer, close it when the worker ends.
 func (s Spec) openLock(env Env) (lock.Locker, error) {
 	rdb, dial := env.Redis, env.Dial
 	if env.Locks != nil {
@@ -310,8 +301,7 @@ func (s Spec) openLock(env Env) (lock.Locker, error) {
 	return locker, nil
 }
 
-// LockKeys enumerates the keys of locks, fences, versions and outcomes that a run with this spec may have left in a
-// market.
+// LockKeys enumerates the keys besides the market's own that a run with this spec may have left there.
 func (s Spec) LockKeys(keys market.Keys, m market.Made) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true

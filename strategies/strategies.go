@@ -32,17 +32,15 @@ type Strategy struct {
 	Source   string // book section, paper, command page
 	Params   []param.Param
 	Protects Protection
-	// Check returns an error for a lock and parameters that are each valid but do not go together. The catalogue is the
-	// one that the spec was found in. Check may be nil.
+	// Check refuses a lock and parameters that are each valid but do not go together, given the catalogue that the spec
+	// was found in. It may be nil.
 	Check func(Spec, Catalogue) error
-	// Lock is the name of the default lock, or empty for a strategy that takes none.
-	Lock string
-	// Locks names the locks that an operation takes; nil for a strategy that takes none.
-	Locks LockNames
+	Lock  string    // the default one; empty for a strategy that takes none
+	Locks LockNames // that an operation takes; nil for a strategy that takes none
 	// Keys calls leaves with each key, besides those of locks, that a run may have left in a market; nil: there is none.
 	Keys func(keys market.Keys, made market.Made, leaves func(key string) bool)
-	// Variants are the locks of a catalogue, with parameters of this strategy, under which something else happens when
-	// a client or a server fails, such as "fenced:fencing=on". The fault scenarios run with each. It may be nil.
+	// Variants are the locks of a catalogue, with parameters of this strategy, that the fault scenarios run with, such as
+	// "fenced:fencing=on". It may be nil.
 	Variants func(Catalogue) []string
 	// New makes a Purchaser for one worker, and what must be closed when the worker ends (nil: nothing).
 	New func(Env) (market.Purchaser, io.Closer, error)
@@ -66,8 +64,7 @@ type Env struct {
 
 	connect func(context.Context) (net.Conn, error) // opens one more for a client of another module; nil: nothing does
 
-	// For locks only.
-	// Locks connects to a Redis of the locks' own; nil: they live at the market's.
+	// For locks only. Locks connects to a Redis of the locks' own; nil: they live at the market's.
 	Locks     Dialer
 	lockRedis *redis.Client // the worker's own connection there; nil: Redis
 
@@ -80,16 +77,10 @@ type Env struct {
 // All lists the strategies in the order in which they are shown.
 func All() []Strategy {
 	return []Strategy{
-		watch(),
-		watchItem(),
-		coarse(),
-		fine(),
-		fineWallet(),
-		lua(),
-		luaShared(),
-		walletUnordered(),
-		claim(),
-		unsafe(),
+		watch(), watchItem(),
+		coarse(), fine(), fineWallet(),
+		lua(), luaShared(),
+		walletUnordered(), claim(), unsafe(), // controls
 	}
 }
 
@@ -102,13 +93,12 @@ type Opener interface {
 }
 
 // resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
-// around each call of their client, so that a connection that is cut costs no command. go-redis does it by default, and
-// so do others (docs/clients.md). marketsim's clients otherwise send nothing twice.
+// around each call of their client. go-redis does it by default, and so do others (docs/clients.md).
 //
-// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock and is told no, so
-// that the client waits for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone
-// (resent). A DEL frees the next one's lock, and a release that compares tokens is told that the lock was lost
-// (lost-release). go-redis does not send a transaction again.
+// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock, so that the client
+// waits for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone (resent). A DEL
+// frees the next one's lock, and a release that compares tokens is told that the lock was lost (lost-release).
+// go-redis does not send a transaction again.
 //
 // Source: articles, whose wrapper catches the client's connection error and calls once more; redis.Options.MaxRetries.
 var resendParam = param.Choice("resend",
@@ -129,7 +119,7 @@ func again[T any](dial func(context.Context) (T, error)) func(context.Context) (
 	return func(ctx context.Context) (T, error) { return dial(backend.SendingAgain(ctx)) }
 }
 
-// A Dialer opens one connection, as backend.Server.Dial and what backend.Server.Dialer returns do.
+// A Dialer opens one connection.
 type Dialer = func(context.Context) (*backend.Conn, error)
 
 // A Connection is one worker's Purchaser with all that it works with. Close closes it.
@@ -143,8 +133,8 @@ type Connection struct {
 }
 
 // Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
-// worker's own connection counts where ctx says (backend.CountInto); what is dialled later, to renew locks and to be
-// notified, counts into env.Traffic.Background. On an error nothing stays open.
+// worker's own connection counts where ctx says (backend.CountInto); what is dialled later counts into
+// env.Traffic.Background. On an error nothing stays open.
 func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
 	if err := c.open(ctx, o, dial, env); err != nil {
@@ -185,17 +175,16 @@ func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (
 	return nil
 }
 
-// Close closes the Purchaser, and then what it worked with.
+// Close closes the last opened first.
 func (c *Connection) Close() error { return c.closers.Close() }
 
-// client makes what opens one more connection, which is counted as in the background.
+// client opens one more connection, which is counted as in the background.
 func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	return func(ctx context.Context) (*redis.Client, error) {
 		return backend.Client(dial(backend.CountInto(ctx, e.Traffic.Background)))
 	}
 }
 
-// closers closes the last opened first.
 type closers []io.Closer
 
 func (c closers) Close() error {

@@ -23,12 +23,10 @@ const (
 )
 
 // unknownParam chooses what a holder does with its locks after a write of unknown outcome: one of which bytes have
-// left, and whose reply has not come. The write may be late: it is executed whenever it arrives, whoever has the lock
-// by then.
+// left, and whose reply has not come. It is executed whenever it arrives, whoever has the lock by then.
 //
-//   - lapse: the lock is not given back but left to its lease, so that a write that is late by less than the rest of
-//     the lease arrives while the lock keeps others out. A lock that never expires is given back: left, it would keep
-//     everybody out for good.
+//   - lapse: the lock is left to its lease, so that a write that is late by less than the rest of the lease arrives
+//     while the lock keeps others out. A lock that never expires is given back: left, it would keep everybody out.
 //   - leave: the lock is left, even one that never expires.
 //   - release: the lock is given back, as published code does in its "finally". The next holder is in at once, and the
 //     late write lands on what it has read.
@@ -39,11 +37,9 @@ const (
 //
 // What breaks it. lapse and leave: a write that is later than the lease ends. Hence a lease has to be longer than the
 // time for which a reply is waited for. kill: a proxy that sends the commands of several clients over one connection of
-// its own (the write is in another connection than the one that is killed), and a server that has failed over: the one
-// that is asked is another. Both make the write late again, and neither is noticed.
+// its own, and a server that has failed over. Both make the write late again, and neither is noticed.
 //
-// A write that the market itself compares with the lock (fencing=on and token, write=fused) needs none of this: a write
-// that is late is refused, and the lock is always given back.
+// A write that the market itself compares with the lock (fencing=on and token, write=fused) needs none of this.
 //
 // Source: M. Kleppmann, "How to do distributed locking", 2016, on requests that are delayed in the network; for kill,
 // redis.io/commands/client-kill.
@@ -52,7 +48,6 @@ var unknownParam = param.Choice("after-unknown",
 		"case, released, or released after CLIENT KILL of the connection on which the write may be late",
 	unknownLapse, unknownLeave, unknownRelease, unknownKill)
 
-// checkUnknown refuses what says nothing about a write that the lock is compared with, and what kill cannot undo.
 func checkUnknown(s Spec) error {
 	chosen, write := s.params.Text(unknownParam), s.params.Text(writeParam)
 	switch {
@@ -87,7 +82,7 @@ type verdict struct {
 	err   error // nil: it was applied
 }
 
-// settle does what there is to do before locks are released whose holder's write had an error.
+// settle comes before locks are released whose holder's write had an error.
 func (k *locked) settle(ctx context.Context, op *operation, err error) (v verdict) {
 	over, kills := k.access.(*killing)
 	if kills {
@@ -106,7 +101,7 @@ func (k *locked) settle(ctx context.Context, op *operation, err error) (v verdic
 	return v
 }
 
-// leave leaves the held locks, and tells who wants to know how they were held.
+// leave leaves the held locks.
 func (k *locked) leave() {
 	for _, h := range k.held {
 		h.Leave()
@@ -118,15 +113,14 @@ func (k *locked) leave() {
 	k.held = k.held[:0]
 }
 
-// killing is access over one connection, which the server names in reply to the reads, so that it can be told to close
-// that one.
+// killing is access over one connection, which the server names in reply to the reads, so that it can be told to kill
+// it.
 type killing struct {
 	*locked
 	conn *redis.Conn // from the reads on; nil: the client has it back
 	info string      // what the server says of it
 }
 
-// named finds what CLIENT INFO says of a connection.
 var named = regexp.MustCompile(`\bid=(\d+) .*?\baddr=(\S+)`)
 
 func (c *killing) read(ctx context.Context, op *operation) error {
@@ -202,15 +196,13 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 
 // replicasParam is how many replicas of the market's server must have an operation before it counts as made: the client
 // asks by WAIT after the operation, over the same connection, so that a lock is released by then. An operation that too
-// few have in time is applied on the master, and of unknown outcome: a failover may lose it.
+// few have in time is of unknown outcome: a failover may lose it.
 //
-// What breaks it: the replica that is promoted may be another than those that have it. And every operation takes one
-// more round trip, and the time until a replica answers.
+// What breaks it: the replica that is promoted may be another than those that have it.
 //
 // Source: redis.io/docs/latest/commands/wait.
 var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
 
-// replicasTimeout is how long WAIT waits.
 const replicasTimeout = time.Second
 
 // A replicated Purchaser waits for replicas after each operation.
@@ -220,20 +212,17 @@ type replicated struct {
 	n   int
 }
 
-// List implements market.Purchaser.
 func (r replicated) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	receipt, err := r.Purchaser.List(ctx, l)
 	return receipt, r.wait(ctx, err)
 }
 
-// Purchase implements market.Purchaser.
 func (r replicated) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
 	receipt, err := r.Purchaser.Purchase(ctx, o)
 	return receipt, r.wait(ctx, err)
 }
 
-// wait returns the error of an operation. Of one without, it returns an error that leaves the outcome unknown if too
-// few replicas have what was written.
+// wait returns the error of an operation, or one that leaves the outcome unknown if too few replicas have it.
 func (r replicated) wait(ctx context.Context, err error) error {
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
@@ -20,9 +21,8 @@ import (
 // has, start again. A purchase watches the whole market and the buyer, so every listing and every purchase by anyone
 // aborts it: it is correct, and slow in a busy market. A listing watches only the seller's inventory.
 //
-// As the book prints it, it starts again at once. backoff=exp, full or decorrelated waits first, from base to cap.
-// gate=local lets the workers of one process through one at a time, so that only other processes abort them, as JuiceFS
-// does. tries=N gives up after so many aborts.
+// As the book prints it, it starts again at once; backoff waits first. gate=local lets the workers of one process
+// through one at a time, so that only other processes abort them, as JuiceFS does.
 //
 // Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of
 // M. Brooker, "Exponential Backoff And Jitter", 2015.
@@ -86,7 +86,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
 		if env.Params.Text(gateParam) == gateLocal {
-			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), func() gate { return make(gate, 1) })
+			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), func() gate { return gate{semaphore.NewWeighted(1)} })
 		}
 		return purchaser{env.Keys, w.do}, nil, nil
 	}
@@ -97,23 +97,25 @@ func optimistic(s Strategy, versions bool) Strategy {
 type watcher struct {
 	Env
 	versions bool
-	gate     gate // nil: there is none
+	gate     gate // of a nil Weighted: there is none
 	waits    *backoff.Waits
 }
 
-// do repeats a transaction that is aborted, until the time-out has passed or there were as many tries as may be.
 func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	start, timeout := time.Now(), w.Params.Duration(watchTimeout)
 	if op.lists {
 		timeout = w.Params.Duration(watchListTimeout)
 	}
-	if w.gate != nil {
-		err := w.gate.enter(ctx, func() { w.Steps.At(ctx, step.Waiting) })
+	if w.gate.Weighted != nil {
+		if !w.gate.TryAcquire(1) {
+			w.Steps.At(ctx, step.Waiting)
+			err = w.gate.Acquire(ctx, 1)
+		}
 		r.LockWait = time.Since(start)
 		if err != nil {
 			return r, beforeWrite(err)
 		}
-		defer w.gate.leave()
+		defer w.gate.Release(1)
 		start = time.Now()
 	}
 	w.waits.Reset()
@@ -168,27 +170,9 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 	return err
 }
 
-// A gate is a mutex of the process whose wait can be cancelled. It keeps workers of one process from conflicting with
-// each other; those of other processes it does not know.
-type gate chan struct{}
-
-// enter waits until nobody is inside. waiting is called if somebody is.
-func (g gate) enter(ctx context.Context, waiting func()) error {
-	select {
-	case g <- struct{}{}:
-		return nil
-	default:
-	}
-	waiting()
-	select {
-	case g <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (g gate) leave() { <-g }
+// A gate lets one in at a time. It keeps workers of one process from conflicting with each other; those of other
+// processes it does not know.
+type gate struct{ *semaphore.Weighted }
 
 // Close implements io.Closer, which Process asks for.
 func (gate) Close() error { return nil }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -16,10 +17,10 @@ import (
 )
 
 const (
-	clusterNodes = 6
-	// clusterNodeTimeout is how many milliseconds a node may be silent before the others call it failed and a replica
-	// takes over: few, so that a scenario that kills a master goes on within two seconds.
-	clusterNodeTimeout = "500"
+	clusterNodes       = 6
+	clusterNodeTimeout = "500" // milliseconds of silence after which a replica takes over from its master
+
+	migrateBatch = 100 // keys that one MIGRATE takes along
 )
 
 // A Cluster is a Redis Cluster of six nodes: three masters, each with a replica. If a master is killed, its replica
@@ -63,12 +64,10 @@ func (c *Cluster) Server() *backend.Server { return c.server }
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	create = append(create, "--cluster-replicas", "1", "--cluster-yes")
-	cmd := &backend.Process{
-		Program: cli, Args: create, Folder: c.Redises[0].Folder,
-		Env: append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password),
-	}
-	if err := cmd.Run(ctx); err != nil {
-		return fmt.Errorf("making a cluster of %s: %w", strings.Join(c.Addrs(), ", "), err)
+	cmd := exec.CommandContext(ctx, cli, create...)
+	cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making a cluster of %s: %w: %s", strings.Join(c.Addrs(), ", "), err, said)
 	}
 	return c.AwaitReady(ctx)
 }
@@ -94,8 +93,7 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	return nil
 }
 
-// Master returns which node is the master of a key's slot now, as the first node says that answers. It is an error that
-// no living node is.
+// Master returns which node is the master of a key's slot now, as the first node says that answers.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	if err := c.server.Cluster().Refresh(ctx); err != nil {
 		return 0, err
@@ -139,7 +137,7 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
 }
 
-// AwaitMaster returns when node i is the master of a key's slot. Without a bound in ctx it may wait for ever.
+// AwaitMaster returns when node i is the master of a key's slot, or ctx ends.
 func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 	return backend.Await(ctx, pollEvery, func() error {
 		switch at, err := c.Master(ctx, key); {
@@ -152,8 +150,7 @@ func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
 	})
 }
 
-// AwaitReady returns when every node serves and every replica follows its master. Without a bound in ctx it
-// may wait for ever.
+// AwaitReady returns when every node serves and every replica follows its master, or ctx ends.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {
 		return backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
@@ -165,12 +162,7 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 // do sends a command to node i.
 func (c *Cluster) do(ctx context.Context, i int, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
-	err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error {
-		return conn.Process(ctx, cmd)
-	})
-	if err != nil {
-		cmd.SetErr(err)
-	}
+	cmd.SetErr(backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))
 	return cmd
 }
 
@@ -188,9 +180,6 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 	}
 	return c.Server(), nil
 }
-
-// migrateBatch is how many keys one MIGRATE takes along.
-const migrateBatch = 100
 
 // A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in
 // steps, between which a client meets ASK (the key has gone already) and TRYAGAIN (some of its keys have).

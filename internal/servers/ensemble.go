@@ -21,8 +21,7 @@ import (
 )
 
 // An Ensemble is one or more servers of ZooKeeper or etcd, which elect a leader. One of three works on while a server
-// is down. The servers write to disk as in production: each change is synced to the log before it is answered.
-// The methods are not safe for concurrent use.
+// is down. The servers write to disk as in production. The methods are not safe for concurrent use.
 type Ensemble struct {
 	Members []*Member
 	Version string // as the first server says
@@ -97,9 +96,7 @@ func (e *Ensemble) start(ctx context.Context, program string, ports []string) er
 }
 
 // Addrs are the addresses for clients, host:port, also of servers that were killed.
-func (e *Ensemble) Addrs() []string {
-	return of(e.Members, func(m *Member) string { return m.addr })
-}
+func (e *Ensemble) Addrs() []string { return of(e.Members, func(m *Member) string { return m.addr }) }
 
 // Leader returns which server leads, and waits for an election if none does. A single server leads itself.
 func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
@@ -138,7 +135,7 @@ func StartEtcd(ctx context.Context, n int) (*Ensemble, error) {
 	return startEnsemble(ctx, product{name: "etcd", find: FindEtcd, ports: 2, configure: configureEtcd, ask: askEtcd}, n)
 }
 
-// configureEtcd gives a member its arguments. The ports are for clients and for the other members.
+// The ports are for clients and for the other members.
 func configureEtcd(m *Member, i int, ports []string) error {
 	var all []string
 	for j := range len(ports) / 2 {
@@ -225,8 +222,7 @@ func StartZooKeeper(ctx context.Context, n int) (*Ensemble, error) {
 	}, n)
 }
 
-// configureZooKeeper writes zoo.cfg and, for an ensemble, myid. The ports are for clients, for the quorum and for
-// elections.
+// The ports are for clients, for the quorum and for elections.
 func configureZooKeeper(m *Member, i int, ports []string) error {
 	data, file := filepath.Join(m.Folder.Path, "data"), filepath.Join(m.Folder.Path, "zoo.cfg")
 	m.Args = []string{

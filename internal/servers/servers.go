@@ -2,9 +2,9 @@
 // scenarios that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of
 // ZooKeeper or etcd ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs.
 //
-// All are processes of this machine on free ports of 127.0.0.1, each in a temporary folder and a process group of its
-// own, ended by Close; on Linux they end with this process however that ends. A Start function returns when its
-// servers serve. Its error wraps [backend.ErrUnavailable] and names the package to install when a program is missing.
+// All are processes of this machine on free ports of 127.0.0.1, ended by Close: see [backend.Process]. A Start function
+// returns when its servers serve. Its error wraps [backend.ErrUnavailable] and names the package to install when a
+// program is missing.
 package servers
 
 import (
@@ -118,8 +118,8 @@ type Locks struct {
 	PrivateEtcd      *Ensemble
 }
 
-// ForLock returns servers for locks with these needs, which are values of lock.Need: the user's own where their
-// addresses are given, else private ones that Close ends.
+// ForLock returns servers for locks with these needs, which are values of lock.Need: the user's own, or else private
+// ones.
 func ForLock(ctx context.Context, own Addresses, needs ...string) (*Locks, error) {
 	l := &Locks{}
 	for _, need := range needs {

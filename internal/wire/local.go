@@ -9,16 +9,14 @@ import (
 	"time"
 )
 
-// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits
-// for a reader, and deadlines hold, also in the time of a bubble of package synctest. One that is cut looks as a
-// connection of TCP does: a Read meets its end, and a Write that it was reset, after which client libraries may send
-// again.
+// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for
+// a reader, and deadlines hold, also in the time of a bubble of package synctest. One that is cut looks as a connection
+// of TCP does: a Read meets its end, and a Write that it was reset, after which client libraries may send again.
 type Local struct {
 	net.Conn // answers what does not matter here, such as addresses
-	// Sent is told what the client has written at once: a command, a pipeline, or MULTI to EXEC.
-	Sent func(commands [][]string)
-	// Closed is told that the client has closed it.
-	Closed func()
+
+	Sent   func(commands [][]string) // is told what was written at once: a command, a pipeline, or MULTI to EXEC
+	Closed func()                    // is told that the client has closed it
 
 	mu       sync.Mutex
 	written  string // less than a command

@@ -7,8 +7,8 @@
 // [StartRedis] starts a proxy that also reads the commands of the Redis protocol. There, a [Trap] holds or loses one
 // command or loses its reply, and DropMessages drops the messages of subscriptions.
 //
-// A connection passes on what it was given in order and without gaps, or it ends. A client that gives up and hangs up
-// while its command is held back has it executed afterwards all the same, as on a network whose packets are late.
+// A client that gives up and hangs up while its command is held back has it executed afterwards all the same, as on a
+// network whose packets are late.
 package wire
 
 import (
@@ -47,17 +47,13 @@ type Proxy struct {
 	commands commands      // what a proxy of Redis knows
 }
 
-// Start starts a proxy before the server at addr, host:port, that may speak any protocol. The caller closes it. The
-// error says that there is no port to listen on; a server that cannot be reached shows as connections that are closed
-// at once.
-func Start(addr string) (*Proxy, error) {
-	return start("tcp", addr, false)
-}
+// Start starts a proxy before the server at addr, host:port, that may speak any protocol. A server that cannot be
+// reached shows as connections that are closed at once.
+func Start(addr string) (*Proxy, error) { return start("tcp", addr, false) }
 
-// StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS. It reads
-// what passes one command at a time, those of a pipeline or a transaction too. It does not understand connections that
-// use MONITOR, CLIENT REPLY or replication. The errors are those of [Start], and one for a server with TLS, which no
-// proxy can read.
+// StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
+// no proxy can read. It reads what passes one command at a time, those of a pipeline or a transaction too. It does not
+// understand MONITOR, CLIENT REPLY or replication.
 func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
 		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)
@@ -124,8 +120,7 @@ func (p *Proxy) Disconnect() {
 	p.Cut()
 }
 
-// Partition lets nothing pass in either direction from now on. Connections stay open, further ones are accepted and
-// silent, and what either side sends or closes waits for Heal.
+// Partition lets nothing pass in either direction from now on. What either side sends or closes waits for Heal.
 func (p *Proxy) Partition() { p.setFault(partition) }
 
 // HoldReplies holds back what the server says from now on, until Heal. What clients send passes.

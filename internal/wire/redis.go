@@ -41,16 +41,14 @@ const (
 // Reached is closed when the trap has caught what it was set for. Where that is a reply, the command has been executed.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
 
-// Answered is closed when the server has answered the command that was held and let go, whether or not its client still
-// waits for that.
+// Answered is closed when the server has answered the command that was held and let go.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
 
 // Ended is closed when the connection of what was caught has ended: what its client sent was executed by then, or never
 // will be. It is nil until Reached is closed.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
-// Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once. A client that
-// hung up meanwhile does not keep its command from being executed.
+// Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
 	t.proxy.commands.traps = slices.DeleteFunc(t.proxy.commands.traps, func(other *Trap) bool { return other == t })
@@ -182,8 +180,8 @@ func (r *redis) nextCommand() ([]byte, error) {
 	return c.raw, nil
 }
 
-// trapped returns when no trap holds a command any more, and the trap that waits for its reply: one that is
-// to lose it, or the first that held it.
+// trapped returns when no trap holds a command any more, and the trap that is to lose its reply, or the first that held
+// it.
 func (c *conn) trapped(name string) (caught *Trap, err error) {
 	for _, t := range c.proxy.meet(name) {
 		if t.does == loseReply {

@@ -206,11 +206,7 @@ func (a *answers) take(r reply) (trap *Trap, message bool) {
 	return trap, false
 }
 
-func subscription(name string) bool {
-	return slices.Contains([]string{
-		"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe",
-	}, name)
-}
+func subscription(name string) bool { return strings.HasSuffix(name, "subscribe") } // psubscribe, unsubscribe, ...
 
 // The commands by the keys that they use themselves: none (scripts execute others), each argument (and with
 // MSET, at worst, more), or the first.

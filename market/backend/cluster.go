@@ -63,8 +63,7 @@ func (c *Cluster) Masters() []Target {
 // Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. The connection
 // follows a slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and
 // is sent again to whoever serves the slot. Only a MULTI/EXEC that was discarded, and a command after a WATCH, are
-// not: [Redirected] tells the caller, who has to begin anew. A connection that breaks is made again to the master
-// there is then; what was on its way is of unknown outcome as ever.
+// not: [Redirected] tells the caller. A connection that breaks is made again to the master there is then.
 func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
 	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
 }

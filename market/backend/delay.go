@@ -92,7 +92,6 @@ func handOver(open context.Context, pieces <-chan piece, to net.Conn, due alarm.
 	}
 }
 
-// Read implements net.Conn.
 func (c *delayedConn) Read(b []byte) (int, error) {
 	n, err := c.heard.Read(b)
 	if err == io.ErrClosedPipe {
@@ -104,7 +103,6 @@ func (c *delayedConn) Read(b []byte) (int, error) {
 // SetReadDeadline implements net.Conn. It is about when something is handed over.
 func (c *delayedConn) SetReadDeadline(t time.Time) error { return c.heard.SetReadDeadline(t) }
 
-// SetDeadline implements net.Conn.
 func (c *delayedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }

@@ -3,8 +3,7 @@
 // [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters that can start one: a
 // private process ([Local]), a container (package container), or miniredis inside this process (package
 // embedded). [ParseURL] reads a URL into a [Target] that never shows its password. [Preflight] says before the
-// load whether the server will do, and [Explain] what to do about a refusal. Tests get their servers from
-// package testkit.
+// load whether the server will do, and [Explain] what to do about a refusal.
 //
 // # Why Dial is the only way to connect
 //
@@ -12,12 +11,10 @@
 // would falsify a benchmark of locks:
 //
 //   - MaxRetries -1: by default go-redis sends a command again after its reply was lost. A purchase is then made
-//     twice and reported once, and SET NX answers "held" about one's own token. Here every command runs at most
-//     once, and a lost reply is an error of unknown outcome.
+//     twice and reported once. Here every command runs at most once, and a lost reply is an error of unknown outcome.
 //   - DialerRetries 1: by default a failed connection is tried 5 times, and a stopped server looks like a slow one.
 //   - PoolSize 1 and PipelinePoolSize -1: one worker is one connection, as one process is in the book. By default
-//     pipelines use a second pool, and a client used inside its own Watch quietly takes a second connection,
-//     outside the transaction; here it waits for itself, and times out.
+//     pipelines use a second pool, and so does, outside the transaction, a client used inside its own Watch.
 //   - ContextTimeoutEnabled: by default a context's deadline does not end a command that waits for its reply. Even
 //     with it, a cancellation does not, which is why blocking commands wait in slices.
 //   - No idle time-out, no lifetime, no idle connections kept ready: connections come and go only when something
@@ -25,21 +22,17 @@
 //   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000 workers. What is measured fits.
 //   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
 //
-// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none has to
-// count for itself and none can forget. Several connections count together where [CountInto] says so, and
-// under [Delaying] they are as slow as over a network.
-//
+// The connection's [Stats] count commands, round trips and bytes below every strategy, so that none can forget to.
 // [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own.
 //
 // On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used,
-// because it sends a command again after its reply was lost. [Cluster] knows who serves a slot.
+// because it sends a command again after its reply was lost.
 //
 // The one exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's
 // AutoPipeline. Its pool for pipelines has one connection, because without one go-redis quietly turns
-// FullDuplex off. A batch does not end with the context of somebody whose command is in it: what was handed
-// over is sent, though nobody may wait for it any more, and when the connection breaks, the outcome of all that
-// was on its way is unknown, of all workers. Commands are not counted, because go-redis starts a goroutine for
-// each command that a hook sees; bytes and round trips are.
+// FullDuplex off. What was handed over is sent, though nobody may wait for it any more, and when the connection
+// breaks, the outcome of all that was on its way is unknown, of all workers. Commands are not counted, because
+// go-redis starts a goroutine for each command that a hook sees; bytes and round trips are.
 package backend
 
 import (
@@ -70,9 +63,6 @@ const (
 // Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command
 // twice and counts what it carries. It serves one worker; a second worker, a subscription or a lock's renewal
 // gets a Conn of its own. The caller closes it.
-//
-// A context's deadline bounds a command; its cancellation alone does not interrupt one that already waits for
-// its reply, so blocking commands should wait in short slices.
 type Conn struct {
 	*redis.Client
 	Stats *Stats
@@ -90,9 +80,8 @@ func (c *Conn) Cluster() *Cluster { return c.dialer.cluster }
 // Addr is the address of the server that it was connected to last.
 func (c *Conn) Addr() string { return c.dialer.tried().Addr }
 
-// Dial connects to t, logs in and PINGs, all within 4 seconds. It is the only constructor of a go-redis client
-// in marketsim; the package comment says why. Its errors say what to do next and wrap [ErrUnreachable],
-// [ErrAuth] or [ErrTLS] where one applies, or the context's error where the caller ended it.
+// Dial connects to t, logs in and PINGs, all within 4 seconds. Its errors say what to do next and wrap
+// [ErrUnreachable], [ErrAuth] or [ErrTLS] where one applies, or the context's error where the caller ended it.
 //
 // Should the connection break later, the command that noticed fails and the next one connects anew. While that
 // fails, commands fail at once with the last dial error; go-redis tries again in the background every second.
@@ -183,12 +172,10 @@ func logIn(ctx context.Context, d *dialer) (net.Conn, error) {
 // lasting is a connection that its client does not close.
 type lasting struct{ net.Conn }
 
-// Close implements net.Conn.
 func (lasting) Close() error { return nil }
 
-// QuietLogs stops go-redis from writing to stderr, where it reports each failed reconnection in the middle of
-// other output although the command's error says the same. The switch is go-redis's own and process-wide, so
-// only a main function or a test may call this.
+// QuietLogs stops go-redis from writing each failed reconnection to stderr: the command's error says the same. The
+// switch is go-redis's own and process-wide, so only a main function or a test may call this.
 func QuietLogs() { logging.Disable() }
 
 // dialer makes the connections of one Conn: the first by Dial itself, whose errors are then plain and which
@@ -198,11 +185,10 @@ type dialer struct {
 	slot    int
 	over    func(context.Context) (net.Conn, error) // connects in place of the network; nil: nothing does
 
-	meter *meter
-	delay time.Duration // of what is received
-	reply time.Duration // for how long a reply is waited for; 0: ioTimeout
-	// retries is how often a command is sent again whose reply did not come; 0: never.
-	retries int
+	meter   *meter
+	delay   time.Duration // of what is received
+	reply   time.Duration // for how long a reply is waited for; 0: ioTimeout
+	retries int           // how often a command is sent again whose reply did not come
 
 	first      atomic.Pointer[net.Conn]
 	handsOver  bool     // the first connection outlives the client
@@ -224,18 +210,10 @@ func (d *dialer) options(t Target) *redis.Options {
 			d.meter.live.Store(d.meter.started.Load())
 			return nil
 		},
-		MaxRetries:               cmp.Or(d.retries, -1),
-		DialerRetries:            1,
-		PoolSize:                 1,
-		PipelinePoolSize:         -1,
-		ReadBufferSize:           bufferSize,
-		WriteBufferSize:          bufferSize,
-		ConnMaxIdleTime:          -1,
-		DialTimeout:              dialTimeout,
-		ReadTimeout:              cmp.Or(d.reply, ioTimeout),
-		WriteTimeout:             ioTimeout,
-		ContextTimeoutEnabled:    true,
-		DisableIdentity:          true,
+		MaxRetries: cmp.Or(d.retries, -1), DialerRetries: 1, PoolSize: 1, PipelinePoolSize: -1,
+		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
+		DialTimeout: dialTimeout, ReadTimeout: cmp.Or(d.reply, ioTimeout), WriteTimeout: ioTimeout,
+		ContextTimeoutEnabled: true, ConnMaxIdleTime: -1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if d.meter.shared {
@@ -289,8 +267,7 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 // contextKey is the key of what a context tells Dial.
 type contextKey string
 
-// WaitingForReplies returns a context under which [Dial] makes connections that wait so long for a reply. By default
-// they wait for 5 seconds.
+// WaitingForReplies returns a context under which [Dial] makes connections that wait so long for a reply.
 func WaitingForReplies(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("reply"), limit)
 }
@@ -312,20 +289,15 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// Pipelining returns a context under which [Dial] makes a client that all workers of a process share: the one exception
-// to its rules, which the package comment explains. Such a client counts for itself whatever [CountInto] says.
+// Pipelining returns a context under which [Dial] makes a client that all workers of a process share: see the package
+// comment. Such a client counts for itself whatever [CountInto] says.
 func Pipelining(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey("pipelining"), true)
 }
 
 // FullDuplex returns the AutoPipeline of a client that was dialled under [Pipelining], which many goroutines may use at
-// once. It sends their commands over one connection as they come, and does not wait for the replies to those before. A
-// command is handed over by Submit; the error of its WaitContext is the context's where that ended first, and the
-// command may be sent and executed all the same.
-//
-// Close it before the client: it waits for what was handed over. The error is that of a client whose pipeline
-// would wait for the replies to a batch before it sends the next one: it was not dialled under [Pipelining],
-// or somebody made its AutoPipeline with other options.
+// once. A command is handed over by Submit; the error of its WaitContext is the context's where that ended first, and
+// the command may be sent and executed all the same. Close it before the client: it waits for what was handed over.
 func FullDuplex(rdb *redis.Client) (*redis.AutoPipeliner, error) {
 	pipeline, err := rdb.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
 	if err != nil {

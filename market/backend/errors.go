@@ -18,29 +18,19 @@ import (
 
 // The errors a caller can act on. They are wrapped, beside their cause: test with errors.Is.
 var (
-	// ErrURL is returned by ParseURL, and by TLSFiles.Apply for files that do not fit the URL. It is the user's
-	// mistake, not the environment's, and its text never holds any part of the URL.
+	// ErrURL is returned by ParseURL, and by TLSFiles.Apply for files that do not fit the URL. It is the user's mistake,
+	// not the environment's, and its text never holds any part of the URL.
 	ErrURL = errors.New("invalid Redis URL")
 
-	// ErrUnreachable is returned by Dial when nothing that speaks Redis answered in time.
+	// Of Dial. ErrUnreachable: nothing that speaks Redis answered in time. ErrTLS: one side speaks TLS and the other does
+	// not, or they do not trust each other's certificates.
 	ErrUnreachable = errors.New("cannot reach Redis")
+	ErrAuth        = errors.New("cannot log in to Redis")
+	ErrTLS         = errors.New("cannot agree on TLS with Redis")
 
-	// ErrAuth is returned by Dial when the server wants another user name or password.
-	ErrAuth = errors.New("cannot log in to Redis")
-
-	// ErrTLS is returned by Dial when one side speaks TLS and the other does not, or when they do not trust each
-	// other's certificates.
-	ErrTLS = errors.New("cannot agree on TLS with Redis")
-
-	// ErrUnsuitable is returned by Preflight for a server that cannot hold a market: too old, a replica, or still loading.
-	ErrUnsuitable = errors.New("this server cannot be used")
-
-	// ErrChoice is returned by Start for a name that is not a backend.
-	ErrChoice = errors.New("unknown backend")
-
-	// ErrUnavailable is returned by a Starter whose program or engine is not on this machine, and for a command that a
-	// server lacks (see lock.Command).
-	ErrUnavailable = errors.New("not available")
+	ErrUnsuitable  = errors.New("this server cannot be used") // of Preflight: too old, a replica, or still loading
+	ErrChoice      = errors.New("unknown backend")            // of Start
+	ErrUnavailable = errors.New("not available")              // of a Starter, and of a command that a server lacks
 )
 
 // handshakeError marks an error of the TLS handshake, which by itself may be a mere EOF or time-out.

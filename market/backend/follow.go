@@ -9,16 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lookAgain is how long a connection waits before it tries once more what was refused because keys are on
-// their way, and moving for how long it does so.
 const (
-	lookAgain = 10 * time.Millisecond
-	moving    = 5 * time.Second
+	lookAgain = 10 * time.Millisecond // before what was refused because keys are on their way is tried once more
+	moving    = 5 * time.Second       // for how long that is done
 )
 
 // Redirected reports whether a server refused a command, or discarded a transaction, because another server is
-// responsible for its keys, or because none is at the moment. The command was certainly not executed. A connection of
-// [Cluster.Dialer] goes to whoever is responsible with its next command.
+// responsible for its keys, or none is at the moment. A connection of [Cluster.Dialer] then goes to whoever is.
 func Redirected(err error) bool { return redirectOf(err) != (redirect{}) }
 
 // A redirect is what a refused command says about who would not refuse it.
@@ -143,8 +140,7 @@ func tellWhyDiscarded(cmds []redis.Cmder) {
 	}
 }
 
-// again reports whether a command that was refused is to be sent again, and makes sure that it then goes to whoever is
-// responsible.
+// again reports whether a command that was refused is to be sent again, which then goes to whoever is responsible.
 func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool {
 	d := f.dialer
 	switch to.code {

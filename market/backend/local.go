@@ -13,31 +13,22 @@ import (
 )
 
 // Local starts a private redis-server or valkey-server of this machine: on a free port of 127.0.0.1, without
-// persistence, in a temporary folder of its own and in a process group of its own, so that Ctrl-C ends the load
-// but leaves the server for the audit. On Linux it dies with this process however that ends; elsewhere a killed
-// marketsim leaves it running. The zero value is ready to use.
+// persistence, as a [Process], so that Ctrl-C ends the load but leaves the server for the audit. The zero value is
+// ready to use.
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
-
 	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the
-	// Target has: other users of this machine can reach the port. The server reads it from its standard input,
-	// where nobody sees it.
+	// Target has: other users of this machine can reach the port.
 	Password string
-
-	// Args are added to the command line, for example "--maxmemory", "10mb". --port and --requirepass are
-	// understood and show in the Target.
-	Args []string
-
-	// TLS, if not nil, is how to connect to a server whose Args name its certificates; its only port is then a
-	// TLS port.
+	Args     []string // are added to the command line; --port and --requirepass show in the Target
+	// TLS, if not nil, is how to connect to a server whose Args name its certificates, and whose only port is for TLS.
 	TLS *tls.Config
 }
 
 // Name returns [NameLocal].
 func (l Local) Name() Name { return NameLocal }
 
-// Start starts the server and returns when it answers, within a minute. The error wraps [ErrUnavailable] when
-// no server is installed, and holds the last lines of the server's log when it ended at once.
+// Start starts the server and returns when it answers, within a minute. The error holds the end of its log if it ends.
 func (l Local) Start(ctx context.Context) (s *Server, err error) {
 	programs := []string{"redis-server", "valkey-server"}
 	if l.Program != "" {

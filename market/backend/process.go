@@ -68,8 +68,7 @@ func (p *Process) MakeFolder() (err error) {
 	return err
 }
 
-// Start starts the process and returns when it serves, within a minute. The error holds the last lines of its log if
-// it ends instead.
+// Start starts the process and returns when it serves, within a minute. The error holds the end of its log if it ends.
 func (p *Process) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,25 +90,6 @@ func (p *Process) Start(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.run.log)
-}
-
-// Run runs the process to its end, and kills it when the context ends. The error holds the last lines of its log if it
-// has failed.
-func (p *Process) Run(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.begin(); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), p.run.kill())
-	case <-p.run.exited:
-	}
-	if state := p.run.cmd.ProcessState; !state.Success() {
-		return fmt.Errorf("%s: %v; the end of its log:\n%s", p.Program, state, p.run.log)
-	}
-	return nil
 }
 
 // begin starts the program.
@@ -148,7 +128,6 @@ func (r *run) wait(started chan<- error) {
 	close(r.exited)
 }
 
-// last is the last run.
 func (p *Process) last() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,8 +153,7 @@ func (r *run) kill() error {
 }
 
 // Restart kills the process if it still runs and starts it again with the same arguments. A server finds what it wrote
-// to disk: a [Local] with "--appendonly", "yes" and "--appendfsync", "always" among its arguments all that it answered,
-// by default nothing.
+// to disk: a [Local] nothing, unless its arguments say otherwise.
 func (p *Process) Restart(ctx context.Context) error {
 	if err := p.Kill(); err != nil {
 		return err
@@ -193,8 +171,7 @@ func (p *Process) Pause() error { return pause(p.last().cmd.Process) }
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return resume(p.last().cmd.Process) }
 
-// Close asks the process to end, kills it after two seconds if it has not ended, and returns when it is gone and so is
-// its own folder.
+// Close asks the process to end, kills it after two seconds, and returns when it is gone and so is its own folder.
 func (p *Process) Close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,10 +232,9 @@ func Await(ctx context.Context, every time.Duration, check func() error) error {
 	}
 }
 
-// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range
-// in which the system gives ports to outgoing connections: one of these could take the port of a server that
-// is being restarted. Another server may take one before it is used: when a server has ended at once,
-// OnFreePorts tries again with other ports.
+// OnFreePorts calls start with n different ports of 127.0.0.1 on which nobody listens, from below the range in which
+// the system gives ports to outgoing connections: one of these could take the port of a server that is restarted.
+// Another server may take one before it is used: when a server has ended at once, it tries again with other ports.
 func OnFreePorts(ctx context.Context, n int, start func(ports []string) error) error {
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {
@@ -320,7 +296,6 @@ func (t *tail) String() string {
 
 // A Folder is a temporary folder with a mark that says that it is in use: on Unix a file that is locked by this process
 // and by those that inherit it, until all are gone, however they end. The next MakeFolder then removes what is left.
-// Whatever this program puts into the temporary folder is in one.
 type Folder struct {
 	Path string
 	mark *os.File
@@ -363,8 +338,8 @@ func (f *Folder) Remove() error {
 	return removeFolder(f.Path)
 }
 
-// removeFolder removes a folder, unless it is gone, and its mark after all else: what a process that is killed then
-// leaves is marked, or empty.
+// removeFolder removes a folder, and its mark after all else: what a process that is killed then leaves is marked, or
+// empty.
 func removeFolder(path string) error {
 	content, err := os.ReadDir(path)
 	for _, entry := range content {

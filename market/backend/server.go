@@ -36,8 +36,7 @@ type Server struct {
 	stop    func() error
 }
 
-// NewServer describes a running server to be ended by stop, which is called at most once and may be nil. It is
-// for writing a [Starter].
+// NewServer describes a running server to be ended by stop, which is called at most once and may be nil.
 func NewServer(name Name, target Target, detail string, stop func() error) *Server {
 	if stop == nil {
 		stop = func() error { return nil }
@@ -100,8 +99,7 @@ func (s *Server) Dialer(key string) func(context.Context) (*Conn, error) {
 	return s.cluster.Dialer(key)
 }
 
-// Close ends a server that was started for this run and does nothing to one that was given by URL. The second
-// and later calls return what the first did.
+// Close ends a server that was started for this run and does nothing to one that was given by URL.
 func (s *Server) Close() error { return s.stop() }
 
 // Info says which server a result was measured on.
@@ -187,8 +185,7 @@ func Preflight(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// A Starter starts a private server. Its errors are short, fit on one line, and wrap [ErrUnavailable] if this
-// machine lacks what it needs.
+// A Starter starts a private server. Its errors are short, and wrap [ErrUnavailable] if this machine lacks something.
 type Starter interface {
 	Name() Name
 	Start(ctx context.Context) (*Server, error)
@@ -196,12 +193,9 @@ type Starter interface {
 
 // Start returns the server a run should use.
 //
-// With choice empty it is the one at url if url is not nil, else the first of the starters that succeeds; the
-// reasons of those that did not are kept in [Server.Passed]. With a choice it is that one or an error: "url", or
-// a starter's name. A choice wins over a url, which may come from the environment. The error wraps [ErrChoice]
-// for an unknown choice, or for "url" without one; the starters' errors if none succeeded; or the context's error.
-//
-// A server at url is not contacted here; Dial says whether it is there.
+// With choice empty it is the one at url, which is not contacted here, or if that is nil the first of the starters that
+// succeeds; the reasons of those that did not are kept in [Server.Passed]. With a choice it is that one or an error:
+// "url", or a starter's name. A choice wins over a url, which may come from the environment.
 func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
 	if choice == NameURL || choice == "" && url != nil {
 		if url == nil {

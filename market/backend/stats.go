@@ -32,10 +32,9 @@ func (c Counts) plus(b Counts, times int64) Counts {
 	return c
 }
 
-// Stats counts what connections carry, for all strategies in the same way and without allocating. What a [Conn] carries
-// until Dial returns is left out, and so are later handshakes (HELLO, AUTH, SELECT). MULTI and EXEC count as commands,
-// and so does each command between them; a command counts once it has ended. The zero value is ready, and several
-// connections may count into one.
+// Stats counts what connections carry, without allocating. What a [Conn] carries until Dial returns is left out, and so
+// are later handshakes (HELLO, AUTH, SELECT). MULTI and EXEC count as commands, and so does each command between them;
+// a command counts once it has ended. The zero value is ready, and several connections may count into one.
 type Stats struct {
 	mu     sync.Mutex
 	counts Counts
@@ -88,8 +87,8 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// counter is the redis.Hook that counts commands, and tells of an error whether anything had left by then.
-// countingConn cannot: it would have to parse the bytes. A subscription's commands do not pass it, see countingConn.
+// counter is the redis.Hook that counts commands, and tells of an error whether anything had left by then. A
+// subscription's commands do not pass it, see countingConn.
 type counter struct{ meter *meter }
 
 func (c counter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -129,7 +128,6 @@ type countingConn struct {
 	part string // of a command that was written in part
 }
 
-// Close implements net.Conn.
 func (c *countingConn) Close() error {
 	c.mu.Lock()
 	delete(c.open, c)
@@ -167,9 +165,8 @@ func (c *countingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countingSyscallConn is a countingConn that still shows its socket. go-redis peeks at the socket before it uses
-// an idle connection: one that the server closed meanwhile is replaced before a command is written to it, and
-// not found dead after, when nobody knows whether the command ran. Over TLS go-redis cannot peek either way.
+// countingSyscallConn is a countingConn that still shows its socket, at which go-redis peeks before it uses an idle
+// connection: one that the server closed meanwhile is replaced before a command is written to it.
 type countingSyscallConn struct {
 	*countingConn
 	syscall.Conn

@@ -81,8 +81,8 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // The port is 6379 and the database 0 unless said otherwise. go-redis's other query parameters (max_retries,
 // pool_size, ...) are refused, because they would undo what [Dial] needs to measure truthfully.
 //
-// Every error wraps [ErrURL] and says what is wrong without repeating any part of the URL: where a password was
-// not percent-encoded, any part of it may hold a piece of the password.
+// Every error wraps [ErrURL] and repeats no part of the URL, which may hold a piece of a password that was not
+// percent-encoded.
 func ParseURL(raw string) (Target, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") { // url.Error quotes the URL
@@ -121,8 +121,7 @@ type TLSFiles struct {
 	ServerName string // the name in the server's certificate, where it is not the URL's host
 }
 
-// Apply adds the files to the target's TLS settings. The error names the file it could not use; it wraps
-// [ErrURL] if the target does not use TLS at all, or if only one of Cert and Key is given.
+// Apply adds the files to the target's TLS settings. The error wraps [ErrURL] if these do not go together.
 func (f TLSFiles) Apply(t *Target) error {
 	switch {
 	case f == TLSFiles{}:

@@ -1,8 +1,7 @@
 // Package step names the points inside an operation where a worker can be observed and held.
 //
-// Strategies and locks call [Observer.At] at each of their steps. Without an observer that costs a nil check.
-// Tests and fault scenarios pass one that holds the worker (see [Gate]), so that a failure is shown at a chosen
-// point and not by luck.
+// Strategies and locks call [Observer.At] at each of their steps. Tests and fault scenarios pass one that holds the
+// worker (see [Gate]), so that a failure is shown at a chosen point and not by luck.
 package step
 
 import (
@@ -26,11 +25,10 @@ const (
 	BeforeRelease Name = "before-release" // the locks are about to be released
 )
 
-// The steps inside a lock. Waiting is required of every lock whose Acquire can wait: each time the lock was found
-// held, the worker calls it just before it sleeps, polls again or waits for a message. Tests and scenarios know by it
-// that a client is kept out; without it they cannot tell a client that waits from a slow machine. The others are
-// for locks that have such a point: Looked and Half wherever a second command depends on the answer to a first, or
-// completes it.
+// The steps inside a lock. Waiting is required of every lock whose Acquire can wait: each time the lock was found held,
+// the worker calls it just before it sleeps, polls again or waits for a message. Tests and scenarios cannot tell a
+// client that waits from a slow machine otherwise. The others are for locks that have such a point: Looked and Half
+// wherever a second command depends on the answer to a first, or completes it.
 const (
 	Waiting Name = "waiting"    // the lock was found held, and the worker is about to wait
 	Looked  Name = "looked"     // the worker has read whose lock it is, and is about to act on that
@@ -42,7 +40,7 @@ const (
 // held. The context is the operation's. A nil Observer sees nothing.
 type Observer func(ctx context.Context, at Name)
 
-// At tells the observer, if there is one, that the worker is at a step.
+// At tells the observer, if there is one.
 func (o Observer) At(ctx context.Context, at Name) {
 	if o != nil {
 		o(ctx, at)
@@ -128,7 +126,7 @@ func (g *Gate) Next() {
 	}
 }
 
-// Open lets the worker go on, and holds nobody any more. It may be called more than once, and before anybody has come.
+// Open lets the worker go on, and holds nobody any more.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	g.opened = true

@@ -1,8 +1,7 @@
 // Package backoff says how long to wait before something is tried again, and how often it is tried.
 //
-// A wait that grows with each failure thins out the tries of many clients; a random part keeps those who
-// failed together from meeting again. In the simulation of the source, back-off without jitter leaves most of
-// the collisions, and full jitter does the least work.
+// A wait that grows with each failure thins out the tries of many clients; a random part keeps those who failed
+// together from meeting again. In the simulation of the source, full jitter does the least work.
 //
 // Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 package backoff
@@ -46,8 +45,7 @@ func Check(v param.Values) error {
 	return nil
 }
 
-// Waits are the waits between the tries of one thing, and then of the next, after Reset. It is not safe for concurrent
-// use.
+// Waits are the waits between the tries of one thing, and, after Reset, of the next. It is for one goroutine.
 type Waits struct {
 	kind      string
 	base, cap time.Duration

@@ -12,13 +12,12 @@ import (
 
 // The locks of this file are released by DEL, whoever holds the key by then. set-px is what corrects them.
 
-// existsSet is the lock that everybody thinks of first: EXISTS, and if there is no key, SET; released by DEL. It
-// promises nothing but that clocks do not matter to it.
+// existsSet is the lock that everybody thinks of first: EXISTS, and if there is no key, SET; released by DEL.
 //
-// What breaks it: it reads and takes in two commands, so two workers who read at the same time both find it free and
-// both hold it (scenario expired-race). The first of them to finish frees it for a third, because DEL does not check
-// whose lock it deletes. And it never expires: a holder that dies holds it for good, and so does one whose reply to SET
-// was lost (lost-acquire). lost-reply=released deletes the key then, whose ever it is.
+// What breaks it: two workers who read at the same time both find it free and both hold it (scenario expired-race). The
+// first of them to finish frees it for a third, because DEL does not check whose lock it deletes. And it never expires:
+// a holder that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire). lost-reply=released
+// deletes the key then, whose ever it is.
 //
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
@@ -46,13 +45,11 @@ func existsSet() Kind {
 }
 
 // setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles whoever does not win gives up at once;
-// here Try does that, and so does Acquire with timeout=0s. It promises nothing but that one worker at a time holds it
-// while nobody fails, and that clocks do not matter to it.
+// here Try does that, and so does Acquire with timeout=0s.
 //
-// What breaks it: it never expires, so a holder that dies holds it for good (scenario crash-holding). Nor can anybody
-// give back a lock whose reply was lost (lost-acquire), because the key does not say whose it is. For the same reason
-// anybody's DEL frees it: a person who deletes the key of a holder that looks dead lets in a second worker, and the
-// first one's DEL then lets in a third.
+// What breaks it: it never expires, so a holder that dies holds it for good (scenario crash-holding). The key does not
+// say whose it is, so that nobody can give back a lock whose reply was lost (lost-acquire), and anybody's DEL frees it:
+// a person who deletes the key of a holder that looks dead lets in a second worker, and the first one's DEL a third.
 //
 // Source: articles that explain SETNX by a lock; redis.io/commands/setnx advises SET instead.
 func setNXFixed() Kind {
@@ -69,12 +66,11 @@ func setNXFixed() Kind {
 }
 
 // setExFixed is the short form of SET's page: SET key 1 EX NX (PX for a TTL that is not whole seconds), released by
-// DEL. It promises that a crashed holder does not hold it for good.
+// DEL.
 //
 // What breaks it: the key does not say whose it is. A holder whose lease has expired releases the lock of the next
 // holder (scenario pause-release); a third worker then holds it beside that one, and so on. For the same reason an
-// acquisition whose reply is lost gives nothing back, because the key may be another worker's. The lock then stays
-// taken until it expires.
+// acquisition whose reply is lost gives nothing back.
 //
 // Source: redis.io/commands/set, "Patterns", before it is made "more robust".
 func setExFixed() Kind {
@@ -90,14 +86,13 @@ func setExFixed() Kind {
 	})
 }
 
-// setExCompare is set-ex-fixed with a random token in the key (SET EX NX; PX for a TTL that is not whole seconds). Its
-// holder reads and compares the token before it deletes the key: GET, compare, DEL. It promises that a crashed holder
-// does not hold it for good, and seems to promise that only its holder releases it.
+// setExCompare is set-ex-fixed with a random token in the key, which its holder reads and compares before it deletes
+// the key: GET, compare, DEL. It seems to promise that only its holder releases it.
 //
-// What breaks it: comparing and deleting are two commands. If the lease expires between them and the next
-// worker takes the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in
-// one script, setnx under WATCH. An acquisition whose reply was lost keeps the lock until it expires
-// (lost-acquire), unless lost-reply=released.
+// What breaks it: comparing and deleting are two commands. If the lease expires between them and the next worker takes
+// the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in one script, setnx under
+// WATCH. An acquisition whose reply was lost keeps the lock until it expires (lost-acquire), unless
+// lost-reply=released.
 //
 // Source: articles that stop one step before the script of redis.io/commands/set.
 func setExCompare() Kind {
@@ -116,32 +111,29 @@ func setExCompare() Kind {
 // getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter who
 // finds the time past replaces it with a time of its own by GETSET, and holds the lock if GETSET returns the time that
 // it had read. Whoever was holder once releases by DEL, without reading the clock; with release=in-time a holder
-// whose time is past, by its own clock, leaves the key alone. It promises that a crashed holder does not hold it for
-// good.
+// whose time is past, by its own clock, leaves the key alone.
 //
 // What breaks it:
 //   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
 //   - Of several waiters one takes it, but the GETSET of the others replaces its time by theirs. If theirs is earlier,
 //     because of a clock again, the holder loses the lock before its time.
-//   - A waiter that finds the time past just when the lock is released puts its time into a free lock: nobody holds it,
-//     and everybody waits for that time.
-//   - No owner. A late holder deletes the lock of the next one (pause-release); with release=in-time it does so if it
-//     is paused between reading its clock and DEL (pause-in-release). And an acquisition whose reply was lost gives
-//     nothing back, because the lock might be another's (lost-acquire).
+//   - A waiter that finds the time past just when the lock is released puts its time into a free lock, which nobody
+//     holds until then.
+//   - No owner. A late holder deletes the lock of the next one (pause-release), with release=in-time if it is paused
+//     between reading its clock and DEL (pause-in-release). A lock whose reply was lost is not given back
+//     (lost-acquire).
 //
 // Source: articles that follow redis.io/commands/setnx, "Design pattern: locking with SETNX"; the page itself asks the
 // holder to read the clock before DEL.
 func getSet() Kind {
 	return polling(Kind{
-		Name:     "getset",
-		Summary:  "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
-		Source:   "redis.io/commands/setnx",
-		Promises: Promises{Exclusive: true, SurvivesCrash: true},
-		PromisesWith: func(v param.Values) Promises {
-			return Promises{Exclusive: v.Text(getSetTakeoverParam) != takeoverDel, SurvivesCrash: true}
-		},
-		Params:   []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
-		Variants: []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
+		Name:         "getset",
+		Summary:      "WRONG: SETNX of an end by the client's clock, taken over by GETSET; clocks and losers break it",
+		Source:       "redis.io/commands/setnx",
+		Promises:     Promises{Exclusive: true, SurvivesCrash: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.Exclusive = v.Text(getSetTakeoverParam) != takeoverDel },
+		Params:       []param.Param{TTLParam, getSetReleaseParam, getSetTakeoverParam, PollParam, TimeoutParam},
+		Variants:     []string{":release=" + releaseInTime, ":takeover=" + takeoverDel},
 	}, getSetHold)
 }
 
@@ -161,7 +153,7 @@ var getSetReleaseParam = param.Choice("release",
 func getSetHold(h *hold) {
 	var end int64 // in ms, by this client's clock
 	h.take = func(ctx context.Context) (bool, error) {
-		now := h.env.now()
+		now := h.env.Now()
 		end = now.Add(h.ttl()).UnixMilli()
 		if taken, err := h.setNX(ctx, end); taken || err != nil {
 			return taken, err
@@ -189,7 +181,7 @@ func getSetHold(h *hold) {
 	}
 	h.Release = func(ctx context.Context) error {
 		if h.env.Params.Text(getSetReleaseParam) == releaseInTime {
-			if h.env.now().UnixMilli() >= end {
+			if h.env.Now().UnixMilli() >= end {
 				return h.releases(0, nil)
 			}
 			h.env.Steps.At(ctx, step.Looked)
@@ -198,8 +190,7 @@ func getSetHold(h *hold) {
 	}
 }
 
-// anybody is what the key of a lock without an owner holds.
-const anybody = "1"
+const anybody = "1" // what the key of a lock without an owner holds
 
 // del is a release by DEL, whoever holds the lock.
 func (h *hold) del(ctx context.Context) error { return h.releases(h.rdb.Del(ctx, h.key).Result()) }
@@ -213,7 +204,6 @@ func (h *hold) compareThenDelete(ctx context.Context) error {
 	return h.del(ctx)
 }
 
-// setNX is SETNX.
 func (h *hold) setNX(ctx context.Context, value any) (bool, error) {
 	cmd := redis.NewBoolCmd(ctx, "setnx", h.key, value)
 	err := h.rdb.Process(ctx, cmd)

@@ -24,31 +24,25 @@ type Kind struct {
 	Source   string   // book section, paper, command page
 	Wakes    string   // how a waiter learns that the lock is free: "poll", "notified", ...
 	Promises Promises // with default parameters
-	// PromisesWith is what it promises with other parameters; nil: the same.
-	PromisesWith func(param.Values) Promises
+
+	PromisesWith func(param.Values, *Promises) // changes them for other parameters; nil: nothing does
 	Params       []param.Param
-	// Check returns an error for parameters that are valid alone but not together. It may be nil.
-	Check func(param.Values) error
-	// Keys lists the Redis keys that the lock may leave, given the key of its name; nil means just that one.
-	Keys func(key string) []string
-	// Needs is the servers that it needs besides the market's Redis.
-	Needs    Need
-	Commands []Command // those that it sends with some parameters and that not every server has
+	Check        func(param.Values) error  // refuses parameters that are valid alone but not together; may be nil
+	Keys         func(key string) []string // that it may leave in Redis, given the key of its name; nil: just that one
+	Needs        Need
+	Commands     []Command // those that it sends with some parameters and that not every server has
 	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
 	// exclude each other.
-	Shares bool
-	// OwnClock says that it reads its process's clock and not Env.Now: tests cannot set it wrong.
-	OwnClock bool
-	// Renews says that its leases are Renewers, so that a watchdog can renew them.
-	Renews bool
+	Shares   bool
+	OwnClock bool // it reads its process's clock and not Env.Now: tests cannot set it wrong
+	Renews   bool // its leases have Renew, so that a watchdog can renew them
 	// Variants are what to add to Name for parameters that change what happens when a client or a server fails, such as
 	// "+watchdog" or ":expiry=pxat". The fault scenarios run with the lock and with each of these.
 	Variants []string
-	// New makes a Locker for one worker.
-	New func(Env) (Locker, error)
+	New      func(Env) (Locker, error) // for one worker
 }
 
-// AllKeys lists the Redis keys that the lock may leave, given the key of its name.
+// AllKeys is Keys, also where that is nil.
 func (k Kind) AllKeys(key string) []string {
 	if k.Keys == nil {
 		return []string{key}
@@ -63,35 +57,22 @@ func (k Kind) NewerCommands(v param.Values) []Command {
 
 // PromisesOf is what the lock promises with these parameters.
 func (k Kind) PromisesOf(v param.Values) Promises {
-	if k.PromisesWith == nil {
-		return k.Promises
+	p := k.Promises
+	if k.PromisesWith != nil {
+		k.PromisesWith(v, &p)
 	}
-	return k.PromisesWith(v)
+	return p
 }
 
 // All lists the locks of this package in the order in which they are shown.
 func All() []Kind {
 	return []Kind{
-		existsSet(),
-		setNXFixed(),
-		setNXExpireNaive(),
-		setExFixed(),
-		setExCompare(),
-		getSet(),
-		setNX(),
-		setNXExpire(),
-		setPX(),
-		reentrant(),
-		reentrantLocal(),
-		redisson(),
-		queue(),
-		ticket(),
-		fenced(),
-		redlock(),
-		rwNaive(),
-		rwKeys(),
-		rwHash(),
-		rwSafe(),
+		existsSet(), setNXFixed(), setNXExpireNaive(), setExFixed(), setExCompare(), getSet(), // wrong
+		setNX(), setNXExpire(), setPX(),
+		reentrant(), reentrantLocal(), redisson(),
+		queue(), ticket(),
+		fenced(), redlock(),
+		rwNaive(), rwKeys(), rwHash(), rwSafe(),
 	}
 }
 
@@ -106,10 +87,10 @@ var (
 	TimeoutParam = param.Duration("timeout", 10*time.Second, 0, "how long an acquisition may take").As(param.Timeout)
 )
 
-// A Need is a kind of server.
+// A Need is a kind of server that a lock may need besides the market's Redis.
 type Need string
 
-// What a lock may need besides the market's Redis.
+// The needs.
 const (
 	NeedsNothing   Need = ""
 	NeedsMasters   Need = "redlock"   // several independent Redis masters
@@ -135,29 +116,18 @@ type Env struct {
 
 // Servers are those that a lock may need besides the market's Redis.
 type Servers struct {
-	// Masters open a connection to each of several independent Redis masters.
-	Masters   []func(context.Context) (*redis.Client, error)
-	ZooKeeper []string // host:port
-	Etcd      []string // host:port
+	Masters   []func(context.Context) (*redis.Client, error) // each opens a connection to one of several
+	ZooKeeper []string                                       // host:port
+	Etcd      []string                                       // host:port
 }
 
-// Traffic is where a Locker counts what it exchanges with Servers. Who dials for it counts what it exchanges with the
-// market's Redis. Nil counts nothing.
+// Traffic is where a Locker counts what it exchanges with Servers. Nil counts nothing.
 type Traffic struct {
 	Servers    *backend.Stats // for acquisitions and releases
 	Background *backend.Stats // for renewals and heartbeats
 }
 
-// now is the client's clock, which tests may set wrong.
-func (e Env) now() time.Time {
-	if e.Now == nil {
-		return time.Now()
-	}
-	return e.Now()
-}
-
-// Process is what the Lockers of one process share, such as one subscription for all of them. The zero value is ready.
-// It is safe for concurrent use.
+// Process is what the Lockers of one process share, such as one subscription. It is safe for concurrent use.
 type Process struct {
 	mu     sync.Mutex
 	shared map[string]io.Closer
@@ -188,9 +158,8 @@ func (p *Process) Close() error {
 	return errors.Join(errs...)
 }
 
-// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds those of package
-// backoff that it does not take already, by which the wait between two attempts grows, is random, or ends after some
-// number of them. Its Lockers wait as [Retries] says.
+// Polls completes the kind of a lock that waits by trying again and takes [PollParam]: it adds the parameters of
+// package backoff that it does not take already. Its Lockers wait as [Retries] says.
 func Polls(k Kind) Kind {
 	k.Wakes = "poll"
 	poll := slices.IndexFunc(k.Params, func(p param.Param) bool { return p.Name == PollParam.Name })
@@ -219,28 +188,27 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 //go:embed *.lua
 var scripts embed.FS
 
-// script is the script that some of the files beside this one make, one after the other.
-func script(files ...string) *redis.Script {
-	text := ""
-	for _, name := range files {
-		part, err := scripts.ReadFile(name + ".lua")
+func script(names ...string) *redis.Script { return redis.NewScript(Lua(scripts, names...)) }
+
+// Lua is the text of embedded files, one after the other, given their names without .lua.
+func Lua(files embed.FS, names ...string) (text string) {
+	for _, name := range names {
+		part, err := files.ReadFile(name + ".lua")
 		if err != nil {
-			panic(err) // a mistake in this package: every test finds it
+			panic(err) // a mistake in the package: every test finds it
 		}
 		text += string(part)
 	}
-	return redis.NewScript(text)
+	return text
 }
 
 // A Mutex is one acquisition of a lock in Redis by another module's code.
 type Mutex struct {
-	// Try makes one attempt. It returns ErrHeld if someone else has the lock. After any other error the lock may have been
-	// taken. It may be called again.
+	// Try makes one attempt. After another error than ErrHeld the lock may have been taken. It may be called again.
 	Try func(context.Context) error
-	// Unlock releases the lock. It returns ErrLost if it was not held.
+	// Unlock releases the lock, and Extend has the TTL begin again, over a connection beside the worker's own. They return
+	// ErrLost if it was not held.
 	Unlock func(context.Context) error
-	// Extend has the TTL begin again, over a connection beside the worker's own. It returns ErrLost if the lock was not
-	// held.
 	Extend func(context.Context, *redis.Client) error
 }
 

@@ -7,8 +7,7 @@
 //
 // CONTRIBUTING.md says how a lock is added. The function of a Kind says how one acquisition takes the lock and what its
 // Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying
-// again; most locks do. [subscribing] does so for a lock whose waiters are notified (see queue and redisson). Lua
-// scripts are files beside the lock, embedded. Package locktest then checks each promise.
+// again, [subscribing] for one whose waiters are notified. Lua scripts are files beside the lock, embedded.
 package lock
 
 import (
@@ -18,39 +17,30 @@ import (
 )
 
 var (
-	// ErrHeld is returned by Try when someone else holds the lock.
+	// ErrHeld is returned by Try.
 	ErrHeld = errors.New("lock is held by someone else")
-
-	// ErrTimeout is returned by Acquire when others held the lock for the whole acquisition time-out, or at each of as
-	// many tries as there may be.
+	// ErrTimeout is returned by Acquire when the time-out has passed, or after as many tries as there may be.
 	ErrTimeout = errors.New("lock was not acquired in time")
-
-	// ErrLost is returned by Release and Renew when the lock is no longer held. It is also the cause with which the
-	// context of a lease is cancelled when the lock is known to be lost.
+	// ErrLost is returned by Release and Renew, and is the cause with which the context of a lease is cancelled.
 	ErrLost = errors.New("lock is no longer held")
-
-	// ErrServers is returned, wrapped, by Kind.New when the lock needs servers that Env does not name, or another
-	// number of them.
+	// ErrServers is returned, wrapped, by Kind.New where Env names other servers than it needs, or another number of them.
 	ErrServers = errors.New("lock needs other servers")
 )
 
 // A Locker takes locks for one worker. It is not safe for concurrent use. If it also implements io.Closer, it must be
 // closed.
 //
-// A Locker reports its steps to Env.Steps, with the context of the call. Package step says which are required, and of
-// whom; a lock that does not report [step.Waiting] is tested less strictly.
+// A Locker reports its steps to Env.Steps, with the context of the call. Package step says which are required.
 type Locker interface {
 	// Acquire takes the lock called name. It waits as long as the lock's own time-out and ctx allow; ctx bounds the
-	// acquisition only. It returns ErrTimeout when it gave up in time, and ctx's error when ctx ended first. Any other
-	// error comes from the environment; the lock is then not held, as far as the Locker could make sure, unless its
-	// published flaw is that it does not try (see setNX).
+	// acquisition only. Errors other than ErrTimeout and ctx's come from the environment; the lock is then not held, as
+	// far as the Locker could make sure, unless its published flaw is that it does not try (see setNX).
 	Acquire(ctx context.Context, name string) (*Lease, error)
 
 	// Try takes the lock if it is free, and returns ErrHeld at once if it is not.
 	Try(ctx context.Context, name string) (*Lease, error)
 
-	// Promises says what this lock claims with these parameters. Package locktest checks the claims, and reports
-	// those that it could not check.
+	// Promises says what this lock claims with these parameters. Package locktest checks that.
 	Promises() Promises
 }
 
@@ -60,29 +50,20 @@ type Lease struct {
 	// Release gives the lock back. It returns ErrLost when the lock was no longer held.
 	Release func(context.Context) error
 
-	// Abandon leaves the lock without giving it back: it ends what renews the lock, so that the lock is free when its
-	// lease has ended. It sends nothing about the lock. A holder does that whose last write may still be on its way: who
-	// comes next is to come after it. Of a lock that never expires nobody comes. Nil: nothing has to be ended.
+	// Abandon leaves the lock to its lease: it ends what renews the lock, and sends nothing about it. A holder does that
+	// whose last write may still be on its way: who comes next is to come after it. Nil: nothing has to be ended.
 	Abandon func()
-
-	// Left is how often its holder is still in after Release has returned nil: 0 means that the lock is free.
-	// Nil: always 0.
-	Left func() int
 
 	// Noticed is cancelled, with cause ErrLost, when the lock is known to be lost; nil: a loss goes unnoticed.
 	Noticed context.Context
 
-	// Renew puts the end of the lock off. It may be called while the worker works, because it uses a connection of its
-	// own. It returns ErrLost when the lock is no longer held, and any other error when that is not known.
+	// Renew puts the end of the lock off, over a connection of its own: it may be called while the worker works. An error
+	// other than ErrLost says that it is not known whether the lock is held.
 	Renew func(context.Context) error
 
-	// Reenter takes the lock once more for its holder. The lock is free when each entry has been released. It returns
-	// ErrLost when the lock is no longer held, unless it starts afresh then (see reentrant).
+	// Reenter takes the lock once more for its holder. The lock is free when each entry has been released. Where the lock
+	// is lost it returns ErrLost, or starts afresh (see reentrant).
 	Reenter func(context.Context) (*Lease, error)
-
-	// StillMine asks the server whether the lock is still held. The answer may be out of date when it comes, and nothing
-	// here asks.
-	StillMine func(context.Context) (bool, error)
 
 	// Fence is the fencing token: larger than that of every earlier holder of the lock. 0: there is none.
 	Fence int64
@@ -101,7 +82,7 @@ func (l *Lease) Context() context.Context {
 	return l.Noticed
 }
 
-// Leave abandons the lock: see Abandon.
+// Leave calls Abandon, if there is one.
 func (l *Lease) Leave() {
 	if l.Abandon != nil {
 		l.Abandon()
@@ -131,8 +112,8 @@ func PollsOf(l Locker) int64 {
 
 // Promises is what a lock claims. Package locktest checks each claim that is made.
 type Promises struct {
-	// Exclusive: no two workers hold it at the same time as long as holders finish within its TTL. Locks whose flaw
-	// needs a crash, a pause or a wrong clock promise this too.
+	// No two workers hold it at the same time as long as holders finish within its TTL, without a crash, a pause or a
+	// wrong clock.
 	Exclusive        bool
 	OwnerRelease     bool // only its holder can release it
 	SurvivesCrash    bool // a crashed holder does not hold it for good
@@ -173,8 +154,8 @@ func (p Promises) List() []Promise {
 type Holding struct {
 	Name   string
 	Shared bool
-	// Called and Acquired are when the acquisition was called and when it had returned; Releasing and Released are the
-	// same for the release. Between Acquired and Releasing the worker acted as the holder.
+	// When the acquisition was called and had returned, and the same of the release. Between Acquired and Releasing the
+	// worker acted as the holder.
 	Called, Acquired, Releasing, Released time.Time
 
 	Fence   int64 // the fencing token; 0: the lock has none

@@ -23,7 +23,7 @@ type hold struct {
 	locker     *locker
 	env        Env
 	rdb        *redis.Client // the worker's own connection
-	background *Background
+	background *background
 	key        string
 	token      string // 128 random bits or more: no two holders have the same
 	how        mode
@@ -33,8 +33,8 @@ type hold struct {
 	// after false. True with an error means that the lock is held, but a later command of taking it failed.
 	take func(context.Context) (bool, error)
 
-	// undo gives back what an attempt may have taken that failed (see Undo and GiveBack). It is nil if the key does
-	// not say whose it is. Where lost-reply=kept nothing is given back.
+	// undo gives back what an attempt may have taken that failed, unless lost-reply=kept. It is nil if the key does not
+	// say whose it is.
 	undo func(context.Context) error
 
 	queues  bool          // who waits has a place, which undo gives up
@@ -52,8 +52,7 @@ const (
 
 func (h *hold) ttl() time.Duration { return h.env.Params.Duration(TTLParam) }
 
-// expiry is the TTL as SET and EXPIRE take it: in seconds, the unit that articles and books use, or in milliseconds if
-// it is not whole seconds, so that tests can be short.
+// expiry is the TTL as SET and EXPIRE take it: in seconds, as in books, or, so that tests can be short, milliseconds.
 func (h *hold) expiry() (unit string, n int64) {
 	unit = "px"
 	if wholeSeconds(h.ttl()) {
@@ -64,8 +63,7 @@ func (h *hold) expiry() (unit string, n int64) {
 
 func wholeSeconds(ttl time.Duration) bool { return ttl%time.Second == 0 }
 
-// releases returns what Release returns, given how many keys or entries the release found to be its own. ErrLost stays
-// recognizable.
+// releases returns what Release returns, given how many keys or entries the release found to be its own.
 func (h *hold) releases(found int64, err error) error {
 	err = lost(found, err)
 	if err != nil {
@@ -90,7 +88,7 @@ func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
 // renewedOver completes a lock that is renewed over a connection beside the worker's own.
 func (h *hold) renewedOver(renew func(context.Context, *redis.Client) error) {
 	h.Renew = func(ctx context.Context) error {
-		rdb, err := h.background.Connection(ctx)
+		rdb, err := h.background.connection(ctx)
 		if err != nil {
 			return err
 		}
@@ -134,8 +132,11 @@ func polling(k Kind, fill func(*hold)) Kind {
 // opening completes a kind whose Lockers have something of their own: open completes a Locker.
 func opening(k Kind, open func(*locker) error) Kind {
 	k.New = func(env Env) (Locker, error) {
+		if env.Now == nil {
+			env.Now = time.Now
+		}
 		l := &locker{
-			env: env, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), background: NewBackground(env),
+			env: env, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), background: &background{dial: env.Dial},
 			Retries: NewRetries(env), in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
@@ -155,8 +156,7 @@ const (
 	lostReplySummary  = "a lock that may be held although its reply was lost is kept or released"
 )
 
-// LostReplyParam is what an acquisition does that fails after it may have taken the lock: by default what was
-// published. releasedParam is the same with what mends it as the default.
+// LostReplyParam has what was published as its default, and releasedParam what mends it.
 var (
 	LostReplyParam = param.Choice("lost-reply", lostReplySummary, lostReplyKept, lostReplyReleased)
 	releasedParam  = param.Choice("lost-reply", lostReplySummary, lostReplyReleased, lostReplyKept)
@@ -176,16 +176,14 @@ type locker struct {
 	made       Promises
 	keeps      bool // after a failed acquisition, what it may have taken
 	fill       func(*hold)
-	background *Background
+	background *background
 	hub        *hub             // notifies waiters; nil: they poll
 	in         map[string]*stay // where this worker can enter again, by key
 	close      func() error     // closes what this lock has besides; nil: nothing
 }
 
-// Promises implements Locker.
 func (l *locker) Promises() Promises { return l.made }
 
-// Close implements io.Closer.
 func (l *locker) Close() error {
 	var err error
 	if l.close != nil {
@@ -194,12 +192,10 @@ func (l *locker) Close() error {
 	return errors.Join(err, l.background.Close())
 }
 
-// Acquire implements Locker.
 func (l *locker) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return l.acquire(ctx, name, exclusive)
 }
 
-// Try implements Locker.
 func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
 	h := l.hold(name, exclusive, false)
 	taken, err := l.attempt(ctx, h)
@@ -215,7 +211,6 @@ func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
 // sharedLocker is the Locker of a read-write lock. Acquire and Try take it for a writer.
 type sharedLocker struct{ *locker }
 
-// AcquireShared implements SharedLocker.
 func (l sharedLocker) AcquireShared(ctx context.Context, name string) (*Lease, error) {
 	return l.acquire(ctx, name, shared)
 }
@@ -263,8 +258,7 @@ func (h *hold) undone(ctx context.Context, cause error, release func(context.Con
 	return Undo(ctx, cause, release)
 }
 
-// until makes attempts until one takes the lock or fails, at least one. It returns ErrTimeout when its Retries give up,
-// and ctx's error when ctx ended first.
+// until makes attempts, at least one, until one takes the lock or fails, Retries give up, or ctx ends.
 func (l *locker) until(ctx context.Context, h *hold) (err error) {
 	var w *waiter
 	if l.hub != nil {
@@ -295,8 +289,7 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 const undoTimeout = 2 * time.Second
 
 // Undo is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
-// was lost. It calls release under a context of its own, for two seconds at most, and returns the cause. After an error
-// that the server answered it does not call release: the server did not give the lock away.
+// was lost: unless the error is the server's answer. It returns the cause.
 func Undo(ctx context.Context, cause error, release func(context.Context) error) error {
 	var refused redis.Error
 	if errors.As(cause, &refused) {
@@ -316,8 +309,7 @@ func GiveBack(ctx context.Context, cause error, release func(context.Context) er
 	return cause
 }
 
-// Retries says when the acquisitions of one Locker try again, and when they give up. By default they wait for the same
-// time after each attempt, and give up when the time-out has passed. It is not safe for concurrent use.
+// Retries says when the acquisitions of one Locker try again, and when they give up. It is not safe for concurrent use.
 type Retries struct {
 	steps         step.Observer
 	waits         *backoff.Waits
@@ -341,7 +333,7 @@ func (r *Retries) Begin() {
 }
 
 // Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait before the next
-// one: more than nothing. It returns ErrTimeout when the time-out has passed or there were as many tries as may be.
+// one, or ErrTimeout.
 func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	r.polls++
 	r.steps.At(ctx, step.Waiting)

@@ -15,35 +15,30 @@ import (
 // first in line, in the same script, and publishes the new holder's token, so that exactly that waiter wakes. The
 // waiter confirms, and from then on holds the lock for the whole TTL. Messages are hints: each waiter also tries every
 // 100 ms, or when the TTL has passed, which also shows that it is alive. A waiter that has not shown this for five such
-// intervals, or does not confirm in that time, has died in line and is skipped. The lock costs one round trip to take
-// and one to release where nobody else comes, and two to take in line. It promises that only its holder releases it,
-// that no crashed holder or waiter stops the others for good, and the order of arrival.
+// intervals, or does not confirm in that time, has died in line and is skipped.
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
 // longer). A waiter that was paused for more than five intervals starts again at the end of the line. Throughput on a
-// contended key is bounded by the time it takes to wake each next worker, where a lock that lets newcomers overtake
-// keeps one worker busy.
+// contended key is bounded by the time it takes to wake each next worker.
 //
 // Source: queue locks, where whoever leaves wakes the next; Redisson's RFairLock is the closest library; Redis in
 // Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
 	return subscribing(Kind{
-		Name:     "queue",
+		Name: "queue", Renews: true,
 		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
 		Source:   "queue locks; Redisson RFairLock",
 		Wakes:    "handed over in order by pub/sub, looks every 100ms",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
 		Keys:     queueKeys,
-		Renews:   true,
 	}, queueHold)
 }
 
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
 	"how often a waiter looks although no message came; after five it counts as dead")
 
-// queuePatience is how many intervals may pass without a sign of life.
-const queuePatience = 5
+const queuePatience = 5 // so many intervals may pass without a sign of life
 
 func queueKeys(key string) []string { return []string{key, key + ":line", key + ":alive"} }
 
@@ -71,19 +66,17 @@ func queueHold(h *hold) {
 
 // ticket is the lock of a bakery's counter: INCR of one counter takes a number, a second counter says how many numbers
 // are done, and the lock is held by whoever has the number after that. Waiters GET the second counter again and again;
-// a release increments it, by a script, so that only the number being served moves it on. It is fair, and nobody writes
-// while waiting. It promises the order of arrival, and that one at a time holds it.
+// a release increments it, by a script, so that only the number being served moves it on.
 //
-// As published a number must be served: a waiter cannot give up, because nobody would move the line past it. Here every
-// order has a time-out, and one waiter that gave up would end all trade in its item. So a number that is given up is
-// put into a set, and the release that comes to it skips it. Try takes a number only if it is served at once.
+// As published a waiter cannot give up, because nobody would move the line past its number. Here every order has a
+// time-out: a number that is given up is put into a set, and the release that comes to it skips it. Try takes a number
+// only if it is served at once.
 //
 // What breaks it: it never expires. A holder that dies blocks everybody behind it for good (scenario crash-holding),
 // and so does a waiter (crash-waiting): a dead client's number is not given up, because only that client could tell. A
 // client that loses the reply to INCR does not know its number, which then blocks too (lost-acquire), and one whose
 // library sends INCR again takes two numbers (resent-acquire). If the counters are lost the numbers repeat
-// (restart-empty): a former holder then has the same number as the present one, and releases the lock for it. That is
-// why it does not promise that only its holder releases it.
+// (restart-empty): a former holder then has the same number as the present one, and releases the lock for it.
 //
 // Source: J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors",
 // 1991, section 2.2: fetch-and-increment of next-ticket, and a poll of now-serving.

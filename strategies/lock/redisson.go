@@ -14,8 +14,7 @@ import (
 // that finds it held returns the TTL that its holder has left. The waiter sleeps until a message says that the lock is
 // free, or for that TTL. All workers of a process share one subscription, and a message wakes one of them. A watchdog
 // renews the lock for 30 s every 10 s; with lease=5s there is no watchdog, and the lock ends after five seconds.
-// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does. It promises that only its
-// holder releases it, that its holder can take it again, and that a crashed holder does not hold it for good.
+// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
@@ -24,12 +23,10 @@ import (
 //     and the lock stays until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which no release
 //     of the library has.
 //   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
-//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
-//     then frees it, while whoever entered last is still at work.
+//   - What is entered again after it has expired, as with reentrant.
 //   - A lock that becomes free without a message (a key deleted by hand, a message dropped by the network) costs a
 //     waiter the TTL that the holder had left, up to 30 s by default; after a broken subscription all waiters try again
-//     when it is back. Nobody stands in line: a newcomer overtakes those who sleep. Each process wakes one waiter, and
-//     all of these but one in vain.
+//     when it is back. Nobody stands in line. Each process wakes one waiter, and all of these but one in vain.
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {
@@ -57,11 +54,10 @@ const noLease = "none"
 var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
 	"how long the lock is held at most; if given, there is no watchdog")
 
-// answerLife is how long the answer to a release is kept for one that is sent again: Redisson's time-out and the wait
-// between its tries, as often as it tries.
+// answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
 const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)
 
-// released is the key of the answer to a lock's last release.
+// released is the key of the answer to the last release.
 func released(key string) string { return key + ":released" }
 
 var (
@@ -94,11 +90,11 @@ func redissonHold(h *hold) {
 		return left == 0, nil
 	}
 	s.first = s.again
-	s.leave = func(ctx context.Context, n int) (int, error) {
-		if n == 0 {
+	s.leave = func(ctx context.Context, last bool) error {
+		if last {
 			endRenewals()
 		}
-		return s.answered(n, leave(ctx))
+		return s.answered(leave(ctx))
 	}
 	h.Abandon = func() { endRenewals() }
 	h.take = s.reentrantly

@@ -20,39 +20,34 @@ import (
 // different rates. Otherwise it is given back on every node, also on those that refused or did not answer, and tried
 // again after a random delay. It is released on every node by compare-and-delete.
 //
-// It promises that only its holder releases it, that a crashed holder does not hold it for good, and that it works
-// while a minority of the nodes is down. A lease's context ends with the lock's validity, by the client's monotonic
-// clock: clients' wall clocks do not matter. An earlier loss goes unnoticed until a renewal or the release.
+// A lease's context ends with the lock's validity, by the client's monotonic clock. An earlier loss goes unnoticed
+// until a renewal or the release.
 //
 // What breaks it: the servers' clocks. A node whose clock jumps ahead, or one that restarts without its data, forgets
-// the lock, and a second client can find a majority while the first holds one. A holder that is paused after it has
-// checked its context and before its write writes too late, as with every lock that has a TTL, and there is no fencing
-// token to stop it. A command that timed out may still run when its node wakes up; the key then stays for a TTL. Two
-// clients who come at once can split the nodes between them, and none gets the lock.
+// the lock, and a second client can find a majority while the first holds one. A holder that is paused between its last
+// look at its context and its write writes too late, and there is no fencing token to stop it. A command that timed out
+// may still run when its node wakes up; the key then stays for a TTL. Two clients who come at once can split the nodes
+// between them, and none gets the lock.
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
 // published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
-// longer, and its holder works on beside the next one (scenario clock-set-back); if it is set ahead, a lock that was
-// granted is given back.
+// longer, and its holder works on beside the next one (scenario clock-set-back).
 //
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: v.Text(clockParam) != wallClock,
-			SurvivesNodeLoss: true, NoticesLoss: true,
-		}
-	}
 	return opening(Polls(Kind{
-		Name:     "redlock",
-		Summary:  "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
-		Source:   `redis.io, "Distributed Locks with Redis"`,
-		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
-		Check:    checkNodeTimeout,
-		Needs:    NeedsMasters,
-		Renews:   true,
-		Variants: []string{":" + clockParam.Name + "=" + wallClock},
+		Name: "redlock", Renews: true,
+		Summary: "SET NX PX on a majority of independent masters; valid for the TTL less the time taken and drift",
+		Source:  `redis.io, "Distributed Locks with Redis"`,
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, SurvivesNodeLoss: true,
+			NoticesLoss: true,
+		},
+		PromisesWith: func(v param.Values, p *Promises) { p.ClockIndependent = v.Text(clockParam) != wallClock },
+		Params:       []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
+		Check:        checkNodeTimeout,
+		Needs:        NeedsMasters,
+		Variants:     []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
 		env := l.env
 		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {
@@ -95,9 +90,9 @@ func redlockHold(h *hold, nodes, background masters) {
 	ttl, now := h.ttl(), time.Now
 	life := ttl - drift(ttl)
 	if h.env.Params.Text(clockParam) == wallClock {
-		life, now = ttl, func() time.Time { return h.env.now().Round(0) } // without its monotonic reading
+		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
 	}
-	var valid *validity
+	var end *time.Timer // of the validity, by the client's monotonic clock
 	h.take = func(ctx context.Context) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -105,12 +100,12 @@ func redlockHold(h *hold, nodes, background masters) {
 		start := now()
 		votes := nodes.each(ctx, askSet(h.key, h.token, ttl))
 		if left := life - now().Sub(start); ctx.Err() == nil && votes.majority() && left > 0 {
-			valid = newValidity(left)
-			h.Noticed = valid.ctx
+			noticed, lose := context.WithCancelCause(context.Background())
+			end = time.AfterFunc(left, func() { lose(ErrLost) })
+			h.Noticed = noticed
 			return true, nil
 		}
-		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this. A key on a
-		// node that does not answer expires.
+		// Delete the key wherever it may be, also when ctx has ended; the time-out of each node bounds this.
 		nodes.each(context.WithoutCancel(ctx), askScript(compareDelete, h.key, h.token))
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -119,48 +114,26 @@ func redlockHold(h *hold, nodes, background masters) {
 	}
 	// The lock was lost if there was no majority, even with the nodes that did not answer.
 	h.Release = func(ctx context.Context) error {
-		valid.timer.Stop()
+		end.Stop()
 		return h.releases(1, nodes.each(ctx, askScript(compareDelete, h.key, h.token)).stillHeld())
 	}
 	// A majority has to agree, as when the lock was taken.
 	h.Renew = func(ctx context.Context) error {
 		start := now()
 		err := background.each(ctx, askScript(compareExpire, h.key, h.token, ttl.Milliseconds())).stillHeld()
-		if err == nil && !valid.extend(life-now().Sub(start)) {
-			err = ErrLost
+		if err != nil {
+			return err
 		}
-		return err
+		if !end.Stop() { // it has come
+			return ErrLost
+		}
+		end.Reset(life - now().Sub(start))
+		return nil
 	}
 }
 
 // drift is how much shorter the TTL may be by the clock of another machine.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
-
-// validity is a context that ends with ErrLost when a lock may no longer be held, by the client's monotonic clock.
-type validity struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	mu     sync.Mutex
-	timer  *time.Timer
-}
-
-func newValidity(left time.Duration) *validity {
-	v := &validity{}
-	v.ctx, v.cancel = context.WithCancelCause(context.Background())
-	v.timer = time.AfterFunc(left, func() { v.cancel(ErrLost) })
-	return v
-}
-
-// extend puts the end off. It returns false when the end has come already.
-func (v *validity) extend(left time.Duration) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ctx.Err() != nil || !v.timer.Stop() {
-		return false
-	}
-	v.timer.Reset(left)
-	return true
-}
 
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
@@ -170,7 +143,7 @@ func newMasters(
 ) masters {
 	all := make(masters, len(dialers))
 	for i, dial := range dialers {
-		all[i] = &master{timeout: timeout, Background: &Background{dial: func(ctx context.Context) (*redis.Client, error) {
+		all[i] = &master{timeout: timeout, background: &background{dial: func(ctx context.Context) (*redis.Client, error) {
 			return dial(backend.CountInto(ctx, stats))
 		}}}
 	}
@@ -222,8 +195,7 @@ func (v votes) quorumError(what string) error {
 	return nil
 }
 
-// stillHeld is nil when a majority voted in favour, ErrLost when there cannot be one, and another error when that is
-// not known.
+// stillHeld is nil when a majority voted in favour, and ErrLost when there cannot be one.
 func (v votes) stillHeld() error {
 	switch {
 	case v.majority():
@@ -234,10 +206,9 @@ func (v votes) stillHeld() error {
 	return fmt.Errorf("%d of %d masters agreed, and others failed: %w", v.yes, v.of, errors.Join(v.failures...))
 }
 
-// master is a connection that opens when it is first needed, and again after a failure. A node that is down costs at
-// most the time-out each time, and is used again as soon as it is back.
+// master is a connection that opens when it is needed, so that a node is used again as soon as it is back.
 type master struct {
-	*Background
+	*background
 	timeout time.Duration
 	asking  sync.Mutex
 }
@@ -247,7 +218,7 @@ func (m *master) do(ctx context.Context, question ask) (bool, error) {
 	defer m.asking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	rdb, err := m.Connection(ctx)
+	rdb, err := m.connection(ctx)
 	if err != nil {
 		return false, err
 	}

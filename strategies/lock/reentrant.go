@@ -15,38 +15,32 @@ import (
 )
 
 // reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
-// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). It promises that only its
-// holder releases it, that a crashed holder does not hold it for good, and that its holder can enter again.
-//
-// The holder is a random name that a worker makes when it enters a free lock, and drops when it has left it. While it
-// is in, Acquire and Try of the same name by the same Locker enter again, just as Reenter does.
+// script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). The holder is a random name
+// that a worker makes when it enters a free lock, and drops when it has left it. While it is in, Acquire and Try of the
+// same name by the same Locker enter again, just as Reenter does.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
-//   - If one worker does two things at a time, the lock does not separate them: it lets both in. With owner=fixed, the
-//     name of a thread for example, two processes of that name are one holder: both get in, and a late release by one
-//     leaves the lock of the other (pause-release).
+//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, the name of a thread for
+//     example, two processes of that name are one holder: a late release by one leaves the lock of the other
+//     (pause-release).
 //   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
 //     then frees it, while whoever entered last is still at work.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
-	promises := func(v param.Values) Promises {
-		if v.Text(ownerParam) == ownerFixed {
-			return Promises{Reentrant: true}
-		}
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
-		}
-	}
 	return polling(Kind{
-		Name:     "reentrant",
+		Name: "reentrant", Renews: true,
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
 		Source:   "Redisson, RedissonLock",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			if v.Text(ownerParam) == ownerFixed {
+				*p = Promises{Reentrant: true}
+			}
+		},
 		Params:   []param.Param{TTLParam, ownerParam, LostReplyParam, PollParam, TimeoutParam},
-		Renews:   true,
 		Variants: []string{":owner=" + ownerFixed},
 	}, func(h *hold) {
 		if h.env.Params.Text(ownerParam) == ownerFixed {
@@ -96,23 +90,17 @@ func (s *stay) undoCounted(leave func(context.Context) error) func(context.Conte
 	}
 }
 
-func (s *stay) leaveByScript(ctx context.Context, n int) (int, error) {
-	return s.answered(n, reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
+func (s *stay) leaveByScript(ctx context.Context, _ bool) error {
+	return s.answered(reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
 }
 
-// answered is what a script that leaves once says, where n entries remain by the holder's own count: another process of
-// the same name may have more.
-func (s *stay) answered(n int, cmd *redis.Cmd) (int, error) {
-	freed, err := cmd.Int()
-	switch {
-	case errors.Is(err, redis.Nil):
+// answered is what a script that leaves once says.
+func (s *stay) answered(cmd *redis.Cmd) error {
+	err := cmd.Err()
+	if errors.Is(err, redis.Nil) {
 		err = ErrLost
-	case err == nil && freed == 1:
-		n = 0
-	case err == nil:
-		n = max(n, 1)
 	}
-	return n, s.releases(1, err)
+	return s.releases(1, err)
 }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its last release.
@@ -121,14 +109,12 @@ type stay struct {
 	whole   Lease // what its entries have in common
 	entries int
 
-	first func(context.Context) (bool, error) // enters a free lock
-	again func(context.Context) (bool, error) // enters once more; false: the holder does not hold it any more
-	// leave leaves once, so that n entries remain by the holder's own count. It returns how many do.
-	leave func(ctx context.Context, n int) (int, error)
+	first func(context.Context) (bool, error)        // enters a free lock
+	again func(context.Context) (bool, error)        // enters once more; false: the holder does not hold it any more
+	leave func(ctx context.Context, last bool) error // leaves once
 }
 
-// reentrantly takes the lock for a stay. A worker that holds it enters again; if it was lost, it starts as another
-// holder.
+// reentrantly takes the lock. A worker that holds it enters again; if it was lost, it starts as another holder.
 func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 	if in := s.locker.in[s.key]; in != nil {
 		again, err := in.reenter(ctx)
@@ -169,8 +155,7 @@ func (s *stay) reenter(ctx context.Context) (*Lease, error) {
 // entry is the lease of one more entry.
 func (s *stay) entry() *Lease {
 	s.entries++
-	left, remain, lease := false, 0, s.whole
-	lease.Left = func() int { return remain }
+	left, lease := false, s.whole
 	lease.Release = func(ctx context.Context) error {
 		if left {
 			return s.releases(0, nil)
@@ -180,9 +165,7 @@ func (s *stay) entry() *Lease {
 		if s.entries == 0 && s.locker.in[s.key] == s {
 			delete(s.locker.in, s.key) // nobody enters this stay again, even if the release fails
 		}
-		var err error
-		remain, err = s.leave(ctx, s.entries) // once: after an error another one might leave the entry around this one
-		return err
+		return s.leave(ctx, s.entries == 0) // once: after an error another one might leave the entry around this one
 	}
 	lease.Abandon = func() { // the whole stay: the lock is one
 		left = true
@@ -201,9 +184,7 @@ func (s *stay) entry() *Lease {
 }
 
 // reentrantLocal is SET EX NX with a token (PX for a TTL that is not whole seconds). The holder counts its entries
-// itself, so entering again sends nothing, and releases it by a compare-and-delete script. Acquire and Try by the
-// Locker that holds it enter again, just as Reenter does. It promises that a crashed holder does not hold it for good,
-// and that its holder can enter again.
+// itself, so entering again sends nothing, and releases it by a compare-and-delete script.
 //
 // As published it is not renewed unless that is asked for (renewals=4), and then at most four times, by one of ten
 // goroutines beside the holder: a script that compares the token and sets the expiry, then sleep for the whole TTL
@@ -211,37 +192,31 @@ func (s *stay) entry() *Lease {
 //
 // What breaks it:
 //   - It expires whatever its holder does, at the latest after its last renewal, and the holder does not notice
-//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock. The lease can
-//     be asked whether it is still held (see Lease.StillMine), and nobody asks.
+//     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock.
 //   - It is renewed when it is just about to expire, and often that is too late. A shorter renew corrects it. A renewal
 //     that failed is made again at once, again and again, and is not counted.
 //   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
 //     taken before the renewer that sleeps looks at the flag again. They also share ten renewers: while ten sleep, an
-//     eleventh lock is not renewed, not even where the others have been released.
-//   - Entering again sends nothing, and succeeds although someone else holds the lock by then. If it writes the token
-//     once more by SET (reenter=set), the expiry is gone: after a crash the lock is held for good. SET KEEPTTL
-//     (reenter=keepttl) keeps the expiry; like any SET without a condition it overwrites what another holds.
+//     eleventh lock is not renewed.
+//   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
+//     a crash the lock is held for good. reenter=keepttl keeps it, and like any SET without a condition overwrites what
+//     another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
-//     when it has the lock, whose reply was lost, so that it waits for itself (lost-acquire). lost-reply=released gives
-//     that lock back, and returns the error.
+//     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
 // reentrant+watchdog corrects all of this but the lost reply.
 //
 // Source: tutorials that put a ThreadLocal count over a lock that is not reentrant, and a pool thread beside it; for
 // KEEPTTL, redis.io/commands/set.
 func reentrantLocal() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{
-			Exclusive: true, SurvivesCrash: v.Text(reenterParam) != bySet, ClockIndependent: true, Reentrant: true,
-		}
-	}
 	return opening(Polls(Kind{
-		Name:     "reentrant-local",
-		Summary:  "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
-		Source:   "tutorials: ThreadLocal count and pool thread",
-		Promises: promises(nil), PromisesWith: promises,
+		Name:         "reentrant-local",
+		Summary:      "SET EX NX, entries counted by the client; renewed at most four times, if at all, at the last moment",
+		Source:       "tutorials: ThreadLocal count and pool thread",
+		Promises:     Promises{Exclusive: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.SurvivesCrash = v.Text(reenterParam) != bySet },
 		Params: []param.Param{
 			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
 		},
@@ -279,7 +254,7 @@ var (
 		"what entering again sends: nothing, SET, which drops the expiry, or SET KEEPTTL", "nothing", bySet, byKeepTTL)
 )
 
-// checkLocalRenewal refuses a wait after which the lock has certainly expired, and what only renewals need.
+// checkLocalRenewal refuses a wait that is too long, and what only renewals need.
 func checkLocalRenewal(v param.Values) error {
 	if v.Count(renewalsParam) == 0 {
 		for _, p := range []param.Param{localRenewParam, renewByParam} {
@@ -295,8 +270,7 @@ func checkLocalRenewal(v param.Values) error {
 	return nil
 }
 
-// renewers is how many locks of one worker are renewed at the same time.
-const renewers = 10
+const renewers = 10 // so many locks of one worker are renewed at the same time
 
 // localRenewals is what all locks of a worker have in common: the flag that ends their renewals, and who renews.
 type localRenewals struct {
@@ -318,13 +292,6 @@ func (r *localRenewals) fill(h *hold) {
 	}
 	renew, reenter := h.Renew, h.env.Params.Text(reenterParam)
 	h.Renew = nil
-	h.StillMine = func(ctx context.Context) (bool, error) {
-		err := h.mine(ctx, h.rdb)
-		if errors.Is(err, ErrLost) {
-			return false, nil
-		}
-		return err == nil, err
-	}
 	s := &stay{hold: h}
 	s.again = func(ctx context.Context) (bool, error) {
 		args := map[string][]any{bySet: {"set", h.key, h.token}, byKeepTTL: {"set", h.key, h.token, "keepttl"}}[reenter]
@@ -345,16 +312,15 @@ func (r *localRenewals) fill(h *hold) {
 		return taken, err
 	}
 	byScript := h.Release
-	s.leave = func(ctx context.Context, n int) (int, error) {
-		if n > 0 {
-			return n, nil
+	s.leave = func(ctx context.Context, last bool) error {
+		if !last {
+			return nil
 		}
 		r.flag.Store(false)
-		err := byScript(ctx)
-		if errors.Is(err, ErrLost) {
-			err = nil // as published
+		if err := byScript(ctx); !errors.Is(err, ErrLost) {
+			return err
 		}
-		return 0, err
+		return nil // as published
 	}
 	h.Abandon = func() { r.flag.Store(false) }
 	h.take = s.reentrantly

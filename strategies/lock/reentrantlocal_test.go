@@ -66,23 +66,6 @@ func TestReentrantLocalRunsOutAfterItsLastRenewal(t *testing.T) {
 	}
 }
 
-// It offers to ask whether the lock is still held, and does not ask itself.
-func TestReentrantLocalCanBeAskedForItsLock(t *testing.T) {
-	eachServer(t, func(t *testing.T, b *bench) {
-		lease := b.try(b.worker("reentrant-local", setting{}))
-		for _, want := range []bool{true, false} {
-			if mine, err := lease.StillMine(t.Context()); err != nil || mine != want {
-				t.Errorf("it is still held: %v, %v; want %v", mine, err, want)
-			}
-			b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0)
-		}
-		wants(t, "release", lease.Release(t.Context()), nil)
-		if b.holder() != "another" {
-			t.Error("its release deleted another's lock")
-		}
-	})
-}
-
 func TestReentrantLocalReleaseOfOneLockEndsTheRenewalOfAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		gate := step.Hold(step.Renewed)

@@ -12,8 +12,7 @@ import (
 // rwNaive is the first idea of a read-write lock on one instance: two keys, reader and writer, each 1 with an expiry. A
 // reader takes it by a script that sets the key reader (SET EX) unless there is a writer; a writer by one that sets the
 // key writer (SET EX NX) unless there is a reader. Either is released by DEL of its key. Times that are not whole
-// seconds are given by PX. It promises only that a writer is alone while everybody finishes in time and at most one
-// reader comes. It does not promise to be shared, although several readers can hold it: see what breaks it.
+// seconds are given by PX. It does not promise to be shared, although several readers can hold it: see what breaks it.
 //
 // What breaks it: the keys do not say whose they are. The first reader who leaves deletes the key of all, and a writer
 // enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
@@ -25,8 +24,7 @@ import (
 // readers, and rw-safe is the correction.
 func rwNaive() Kind {
 	return polling(Kind{
-		Name:     "rw-naive",
-		Shares:   true,
+		Name: "rw-naive", Shares: true,
 		Summary:  "WRONG: read-write: a key for readers and one for the writer, both 1; any reader's DEL frees all",
 		Source:   "articles: two keys and a script",
 		Promises: Promises{Exclusive: true, ClockIndependent: true},
@@ -42,9 +40,7 @@ func rwNaive() Kind {
 }
 
 // rwKeys is a read-write lock of two keys: a counter of readers and the token of the writer, taken and released by two
-// scripts. Each key has an expiry: EX and EXPIRE, as in the articles, for a TTL in whole seconds, and PX and PEXPIRE
-// for any other, so that tests can be short. It promises only that readers share it and that a writer is alone while
-// everybody finishes in time.
+// scripts. Each key has an expiry: EX and EXPIRE for a TTL in whole seconds, and PX and PEXPIRE for any other.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another reader when
 // it releases, and a writer enters while that other one reads (scenario reader-late). Each reader who comes puts the
@@ -55,8 +51,7 @@ func rwNaive() Kind {
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
 	return polling(Kind{
-		Name:     "rw-keys",
-		Shares:   true,
+		Name: "rw-keys", Shares: true,
 		Summary:  "read-write: a counter of readers and a writer's key; one reader can free another's",
 		Source:   "rw-naive, as many correct it",
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Shared: true},
@@ -77,7 +72,6 @@ var (
 	rwKeysRelease = script("rw_keys_release")
 )
 
-// takeRWKeys runs a script that takes the lock.
 func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, error) {
 	unit, n := h.expiry()
 	return script.Run(ctx, h.rdb, rwKeysKeys(h.key), string(h.how), n, h.token, unit).Bool()
@@ -87,22 +81,19 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
 // held until its time-out has passed; readers and writers have one each. Each time the lock is taken, the whole hash is
 // set to expire after key-ttl, by the server's clock, so that nothing stays for good. A field is deleted only if it
-// still holds the time of the releaser. It promises that writers exclude each other and that a crashed holder does not
-// hold it for good. It does not promise to be shared, although several readers can hold it: see what breaks it.
+// still holds the time of the releaser. It does not promise to be shared, although several readers can hold it.
 //
 // What breaks it: it has room for the time of one reader. A second reader overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
-// (scenario reader-leaves). When the first leaves, its release reports the loss of a lock that it held (or, if both
-// came in the same millisecond, deletes the other's time). A client whose clock is ahead finds every time-out passed
-// and takes what is held (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind),
-// and by its clock the lock of a dead holder lasts longer, up to key-ttl. Writers wait until there is a moment without
-// readers. The lock whose reply was lost is kept (lost-acquire), unless lost-reply=released.
+// (scenario reader-leaves). A client whose clock is ahead finds every time-out passed and takes what is held
+// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and by its clock the
+// lock of a dead holder lasts longer, up to key-ttl. Writers wait until there is a moment without readers. The lock
+// whose reply was lost is kept (lost-acquire), unless lost-reply=released.
 //
 // Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
 func rwHash() Kind {
 	return polling(Kind{
-		Name:     "rw-hash",
-		Shares:   true,
+		Name: "rw-hash", Shares: true,
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
@@ -129,7 +120,7 @@ func rwHashHold(h *hold) {
 	var since int64 // in ms, by this client's clock; it identifies the holder
 	h.take = func(ctx context.Context) (bool, error) {
 		ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
-		since = h.env.now().UnixMilli()
+		since = h.env.Now().UnixMilli()
 		return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
 			ms(keyTTLParam)).Bool()
 	}
@@ -145,8 +136,7 @@ func rwHashHold(h *hold) {
 // writer who has to wait bars new readers, as long as it keeps asking and for bar=10s at most; so those who read
 // finish, and a writer gets the lock. The readers who have come by the time that writer is done get in once, together,
 // before the next writer does. A waiter keeps its place by asking; the place of one who died lapses after three polls
-// (of the longest wait; 100 ms at least, bar at most). It promises that readers share it, that only its holder releases
-// it, that a crashed holder does not hold it for good, that clients' clocks do not matter, and that writers are served.
+// (of the longest wait; 100 ms at least, bar at most).
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
 // longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out,
@@ -158,8 +148,7 @@ func rwHashHold(h *hold) {
 // semaphores), with TIME in the script instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
 func rwSafe() Kind {
 	return polling(Kind{
-		Name:    "rw-safe",
-		Shares:  true,
+		Name: "rw-safe", Shares: true, Renews: true,
 		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
 		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
 		Promises: Promises{
@@ -168,7 +157,6 @@ func rwSafe() Kind {
 		},
 		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
 		Keys:   rwSafeKeys,
-		Renews: true,
 	}, rwSafeHold)
 }
 

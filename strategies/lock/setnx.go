@@ -15,19 +15,16 @@ import (
 
 // The locks of this file are the book's two and, between them, the form that the second one corrects. All put a random
 // token into the same key and release it in the same way, so that the version without and the one with an expiry can be
-// mixed on one name, as they are where a program is changed while it runs. Two things happen then. A waiter of
-// setnx-expire finds that the lock of setnx has no expiry and sets one: setnx can lose a lock that it believes never to
-// expire. And if it does so between the WATCH and the EXEC of a release, the release is aborted and tried again, so
-// that the lock is held for longer.
+// mixed on one name, as they are where a program is changed while it runs. Then a waiter of setnx-expire sets an expiry
+// for the lock of setnx, which can lose it; between WATCH and EXEC of a release, that is aborted and tried again.
 
 // setNX is the book's first lock: SETNX with a random token, polled; released under WATCH, GET, MULTI, DEL, EXEC, and
-// again when the key changed in between. It promises that only its holder releases it.
+// again when the key changed in between.
 //
 // What breaks it: it never expires. A holder that dies holds it for good, and everybody else times out (scenario
-// crash-holding). The same happens when the reply to SETNX is lost, because the published code does not delete the
-// token that it may have set (lost-acquire); lost-reply=released is the correction. It also happens when a holder
-// releases it while the server is out of memory, because Redis then queues nothing in a MULTI, not even a DEL
-// (oom).
+// crash-holding). So it is when the reply to SETNX is lost, because the published code does not delete the token that
+// it may have set (lost-acquire); lost-reply=released is the correction. And so it is when a holder releases it while
+// the server is out of memory, because Redis then queues nothing in a MULTI, not even a DEL (oom).
 //
 // Source: Redis in Action, section 6.2.3, acquire_lock and release_lock.
 func setNX() Kind {
@@ -44,26 +41,23 @@ func setNX() Kind {
 }
 
 // setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command (PEXPIRE for a TTL that is not whole
-// seconds, so that tests can be short). It is released as setnx is, so that its flaw stands alone. It promises that
-// only its holder releases it, and looks as if a crashed holder did not hold it for good. With release=del it is as the
-// articles have it: SETNX key 1, and DEL, so that a late holder also deletes the lock of the next (pause-release).
+// seconds). It is released as setnx is, so that its flaw stands alone. With release=del it is as the articles have it:
+// SETNX key 1, and DEL, so that a late holder also deletes the lock of the next (pause-release).
 //
-// What breaks it: a holder that dies between the two commands (scenario crash-half-taken). The key then has no TTL,
-// nobody gives it one, and everybody else times out for good. A lost reply to SETNX does the same (lost-acquire). The
-// book repairs this in setnx-expire, Redis with NX and an expiry in SET.
+// What breaks it: a holder that dies between the two commands (scenario crash-half-taken). Nobody gives the key a TTL,
+// and everybody else times out for good. A lost reply to SETNX does the same (lost-acquire). The book repairs this in
+// setnx-expire, Redis with NX and an expiry in SET.
 //
 // Source: articles from before Redis 2.6.12 (2013), whose SET can do both at once, and many since.
 func setNXExpireNaive() Kind {
-	promises := func(v param.Values) Promises {
-		return Promises{Exclusive: true, OwnerRelease: v.Text(naiveReleaseParam) != byDel, ClockIndependent: true}
-	}
 	return polling(Kind{
-		Name:     "setnx-expire-naive",
-		Summary:  "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
-		Source:   "articles from before Redis 2.6.12",
-		Promises: promises(nil), PromisesWith: promises,
-		Params:   []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
-		Variants: []string{":release=" + byDel},
+		Name:         "setnx-expire-naive",
+		Summary:      "WRONG: SETNX, then EXPIRE; whoever dies between the two holds it for good",
+		Source:       "articles from before Redis 2.6.12",
+		Promises:     Promises{Exclusive: true, OwnerRelease: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) { p.OwnerRelease = v.Text(naiveReleaseParam) != byDel },
+		Params:       []param.Param{TTLParam, expireParam, naiveReleaseParam, LostReplyParam, PollParam, TimeoutParam},
+		Variants:     []string{":release=" + byDel},
 	}, func(h *hold) {
 		h.bySetNX(h.setNXThenExpire)
 		if h.env.Params.Text(naiveReleaseParam) == byDel {
@@ -94,13 +88,11 @@ var (
 
 // setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE for a TTL that is not whole seconds). A waiter who
 // finds the lock without a TTL sets one, because its holder may have died between the two commands, or does not know
-// that it holds the lock. It is released as setnx is. It promises that only its holder releases it and that a crashed
-// holder does not hold it for good, if somebody waits.
+// that it holds the lock. It is released as setnx is.
 //
-// What breaks it: a holder that is paused for longer than the TTL, as with set-px. A holder that is paused
-// between its two commands is overtaken too, before it has worked at all: the TTL that a waiter set passes, the
-// next worker takes the lock, and the holder's EXPIRE succeeds on a lock that is not its own
-// (pause-half-taken). The book does not check this.
+// What breaks it: a holder that is paused for longer than the TTL, as with set-px. One that is paused between its two
+// commands is overtaken before it has worked at all: the TTL that a waiter set passes, the next worker takes the lock,
+// and the holder's EXPIRE succeeds on a lock that is not its own (pause-half-taken). The book does not check this.
 //
 // A rendering of the book in Java divides milliseconds by 1000 for EXPIRE (expire=seconds): with a TTL below one second
 // EXPIRE 0 deletes the lock that was just taken. It polls every second (poll=1s).
@@ -112,15 +104,14 @@ var (
 //
 // Source: Redis in Action, section 6.2.5, acquire_lock_with_timeout.
 func setNXExpire() Kind {
-	promises := func(v param.Values) Promises {
-		survives := v.Text(repairParam) == repairParam.Default
-		return Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: survives, ClockIndependent: true}
-	}
 	return polling(Kind{
 		Name:     "setnx-expire",
 		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.SurvivesCrash = v.Text(repairParam) == repairParam.Default
+		},
 		Params: []param.Param{TTLParam, expireParam, repairParam, LostReplyParam, PollParam, TimeoutParam},
 	}, func(h *hold) {
 		h.bySetNX(func(ctx context.Context) (bool, error) {

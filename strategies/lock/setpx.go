@@ -17,44 +17,34 @@ import (
 // setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
 // deletes the key only if it still holds the token (compare-and-delete). The expiry is relative (px, ex) or a time
 // by the client's clock (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds: a client whose
-// library sent the command twice finds its own token, and holds the lock. It promises that only its holder
-// releases it and that a crashed holder does not hold it for good.
+// library sent the command twice finds its own token, and holds the lock.
 //
-// Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one
-// command each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). A server that lacks the command is
-// refused before a run. release=watch is the transaction by which the book releases setnx. What happens in a
-// failure is the same with each. DELEX is tested on miniredis alone.
+// Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one command
+// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). release=watch is the transaction by which the
+// book releases setnx. What happens in a failure is the same with each. DELEX is tested on miniredis alone.
 //
 // What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
 // the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
 // holder only a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for
 // too long or hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost
 // reply takes its own token for another's (resent-acquire). The published code does not give back the lock whose reply
-// was lost; with lost-reply=kept it is so here (lost-acquire). Its master may die before a replica has it (failover);
-// to wait for replicas (WAIT) narrows that window and does not close it.
-//
-// Of the other options of SET, XX is for a renewal that does not compare (see reentrantLocal), and KEEPTTL for a value
-// that changes while the lock is held, which that of no lock here does.
+// was lost (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover); to wait for
+// replicas (WAIT) narrows that window and does not close it.
 //
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
-	promises := func(v param.Values) Promises {
-		expiry := v.Text(expiryParam)
-		return Promises{
-			Exclusive: true, OwnerRelease: true, SurvivesCrash: true,
-			ClockIndependent: expiry != "pxat" && expiry != "exat",
-		}
-	}
 	return polling(Kind{
-		Name:     "set-px",
+		Name: "set-px", Renews: true,
 		Summary:  "SET NX with a random token and an expiry; released by a compare-and-delete script",
 		Source:   "redis.io/commands/set",
-		Promises: promises(nil), PromisesWith: promises,
+		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
+		PromisesWith: func(v param.Values, p *Promises) {
+			p.ClockIndependent = !strings.HasSuffix(v.Text(expiryParam), "at") // pxat, exat
+		},
 		Params: []param.Param{
 			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},
 		Check:    checkSetPX,
-		Renews:   true,
 		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
@@ -109,8 +99,7 @@ func (h *hold) compared() {
 	h.renewedBy(compareExpire, []string{h.key}, h.token, h.ttl().Milliseconds())
 }
 
-// CompareAndDelete deletes the key of a lock of the kind set-px if it still holds the token, and returns
-// ErrLost, wrapped, if it does not.
+// CompareAndDelete deletes the key of a set-px if it still holds the token, and returns ErrLost, wrapped, if not.
 func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
 	h := hold{key: key}
 	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
@@ -165,9 +154,9 @@ func (h *hold) when(expiry string) int64 {
 	case "ex":
 		return int64(ttl / time.Second)
 	case "pxat":
-		return h.env.now().Add(ttl).UnixMilli()
+		return h.env.Now().Add(ttl).UnixMilli()
 	case "exat":
-		return h.env.now().Add(ttl + time.Second - 1).Unix() // rounded up, or the lock would end early
+		return h.env.Now().Add(ttl + time.Second - 1).Unix() // rounded up, or the lock would end early
 	default: // px
 		return ttl.Milliseconds()
 	}
@@ -185,10 +174,9 @@ func (h *hold) renewedBySet(condition ...any) {
 	})
 }
 
-// fenced is set-px with a counter: the script that takes the lock increments a second key, which never
-// expires, and the holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer
-// whose number is smaller than one that it has seen. It promises what set-px promises, and that each holder
-// gets a larger number than all before.
+// fenced is set-px with a counter: the script that takes the lock increments a second key, which never expires, and the
+// holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer whose number is smaller
+// than one that it has seen.
 //
 // What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers start again when the counter
 // is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
@@ -196,7 +184,7 @@ func (h *hold) renewedBySet(condition ...any) {
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
 	return polling(Kind{
-		Name:    "fenced",
+		Name: "fenced", Renews: true,
 		Summary: "set-px, with a counter that gives each holder a larger number",
 		Source:  "Kleppmann, How to do distributed locking",
 		Promises: Promises{
@@ -204,7 +192,6 @@ func fenced() Kind {
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:   fencedKeys,
-		Renews: true,
 	}, fencedHold)
 }
 
@@ -224,19 +211,16 @@ func fencedHold(h *hold) {
 
 // A Command is one that not every server has on which marketsim runs.
 type Command struct {
-	Name  string // with the option in question: "SET IFEQ"
-	Since string // the versions that have it: "Redis 8.4, Valkey 8.1"
-	// what is sent to try it: the command's word and what follows the key. It does nothing if there is no such key.
-	word  string
-	after []any
-	// It is sent where this parameter has this value.
+	Name   string // with the option in question: "SET IFEQ"
+	Since  string // the versions that have it: "Redis 8.4, Valkey 8.1"
+	word   string // of the command that is sent to try it, which does nothing if there is no such key
+	after  []any  // what follows the key then
 	of     param.Param
-	choice string
+	choice string // the value of the parameter with which it is sent
 }
 
-// Check tries the command on a key that does not exist, and leaves none. It returns backend.ErrUnavailable, wrapped, if
-// the server lacks the command, and any other error explained. COMMAND INFO is not asked: it does not tell the options
-// of SET, it needs a permission of its own, and miniredis answers what Redis 5 had.
+// Check tries the command on a key that does not exist. It returns backend.ErrUnavailable, wrapped, if the server lacks
+// it. COMMAND INFO does not tell the options of SET, and needs a permission of its own.
 func (c Command) Check(ctx context.Context, rdb *redis.Client, key string) error {
 	err := rdb.Do(ctx, append([]any{c.word, key}, c.after...)...).Err()
 	var refused redis.Error

@@ -30,8 +30,7 @@ func subscribing(k Kind, fill func(*hold)) Kind {
 	})
 }
 
-// notified waits for a message, or until again has passed or the time-out. It returns an error if there will be no
-// messages.
+// notified waits for a message, again or the time-out. It returns an error if there will be no messages.
 func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) error {
 	w.listen()
 	if err := backoff.Sleep(ctx, min(again, time.Until(l.deadline)), w.woken); err != nil {
@@ -52,27 +51,26 @@ const (
 )
 
 // hub is the one subscription of a process. It passes each message to the one waiter that it is meant for, and
-// subscribes to a channel only while somebody waits there.
-//
-// Messages are hints. Whenever the subscription to a channel begins, also after a broken connection, the hub wakes
-// everybody who waits there. A message that is lost otherwise costs a waiter at most the time after which it tries
-// again anyway.
+// subscribes to a channel only while somebody waits there. Whenever that begins, also after a broken connection, it
+// wakes everybody who waits there: messages are hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
 	cancel context.CancelFunc
+	start  func() // has it run, the first time
 	done   sync.WaitGroup
 
 	changed chan struct{} // holds one value when the set of wanted channels may have changed
 	mu      sync.Mutex
-	started bool
 	refused error                // why the server does not let it subscribe
 	waiters map[string][]*waiter // of each channel, in order of arrival
 }
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+	h := &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
+	h.start = sync.OnceFunc(func() { h.done.Go(h.run) })
+	return h
 }
 
 // Close ends the subscription. No goroutine remains.
@@ -82,8 +80,7 @@ func (h *hub) Close() error {
 	return nil
 }
 
-// waiter is one worker that waits at a channel. A worker joins before it tries to take the lock, so that no message
-// between the attempt and the wait is missed.
+// waiter is one worker at a channel. It joins before it tries to take the lock, so that it misses no message.
 type waiter struct {
 	hub            *hub
 	channel, token string
@@ -91,8 +88,7 @@ type waiter struct {
 	listens        bool          // guarded by hub.mu
 }
 
-// join adds a waiter. It costs no round trip: messages come at once if another waiter already listens to the channel,
-// and otherwise only after listen.
+// join adds a waiter. Messages come at once if another waiter already listens to the channel, else after listen.
 func (h *hub) join(channel, token string) *waiter {
 	w := &waiter{hub: h, channel: channel, token: token, woken: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -109,10 +105,7 @@ func (w *waiter) listen() {
 		return
 	}
 	w.listens = true
-	if !w.hub.started && w.hub.ctx.Err() == nil {
-		w.hub.started = true
-		w.hub.done.Go(w.hub.run)
-	}
+	w.hub.start()
 	wire.Signal(w.hub.changed)
 }
 
@@ -178,8 +171,7 @@ func (h *hub) refuse(err error) {
 	}
 }
 
-// run keeps a subscription until the hub is closed. It reports a missing permission and no other error: without
-// messages, waiters try again by themselves.
+// run keeps a subscription until the hub is closed. Without messages, waiters try again by themselves.
 func (h *hub) run() {
 	var rdb *redis.Client
 	for h.ctx.Err() == nil {
@@ -211,8 +203,7 @@ func (h *hub) session(rdb *redis.Client) {
 	writer.Wait()
 }
 
-// follow subscribes to the channels where somebody waits, and to no others. When it ends it closes the subscription,
-// which interrupts a read too.
+// follow subscribes to the channels where somebody waits. Its end closes the subscription, which interrupts a read too.
 func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	defer subscription.Close()
 	subscribed := map[string]bool{}

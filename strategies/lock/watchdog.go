@@ -28,7 +28,6 @@ const Watchdog = "watchdog"
 // A lease's context is cancelled when a renewal finds the lock gone, or when no renewal has succeeded for a whole TTL.
 // The TTL counts from before the request that took or renewed the lock was sent. If a lease does not say when that was
 // (see Lease.Asked) and the Locker had to wait for the lock, the lock is renewed once before Acquire returns.
-// WithWatchdog returns ErrNoRenewal, wrapped, if kind's leases cannot be renewed.
 //
 // What breaks it: a watchdog does not see whether its holder works or is stuck, and renews for both.
 func WithWatchdog(kind Kind) (Kind, error) {
@@ -39,13 +38,7 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	kind.Name += "+" + Watchdog
 	kind.Summary += "; renewed in the background"
 	kind.Params = append(slices.Clone(kind.Params), renewParam)
-	promises := kind.PromisesOf
 	kind.Promises.NoticesLoss = true
-	kind.PromisesWith = func(v param.Values) Promises {
-		p := promises(v)
-		p.NoticesLoss = true
-		return p
-	}
 	kind.Check = also(kind.Check, checkRenewal)
 	kind.New = func(env Env) (Locker, error) {
 		locker, err := open(env)
@@ -62,7 +55,7 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	return kind, nil
 }
 
-// orDefault is the value of a parameter that is a duration or its default, a word that stands for another one.
+// orDefault is the value of a parameter that is a duration or a word, which stands for another one.
 func orDefault(v param.Values, p param.Param, word time.Duration) time.Duration {
 	if v.Text(p) == p.Default {
 		return word
@@ -87,13 +80,10 @@ type watched struct {
 	made       Promises
 }
 
-// Promises implements Locker.
 func (w *watched) Promises() Promises { return w.made }
 
-// Polls implements Poller.
 func (w *watched) Polls() int64 { return PollsOf(w.Locker) }
 
-// Close implements io.Closer.
 func (w *watched) Close() error {
 	if c, ok := w.Locker.(io.Closer); ok {
 		return c.Close()
@@ -101,20 +91,16 @@ func (w *watched) Close() error {
 	return nil
 }
 
-// Acquire implements Locker.
 func (w *watched) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.Acquire)
 }
 
-// Try implements Locker.
 func (w *watched) Try(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.Try)
 }
 
-// watchedShared is a watched SharedLocker.
 type watchedShared struct{ *watched }
 
-// AcquireShared implements SharedLocker.
 func (w *watchedShared) AcquireShared(ctx context.Context, name string) (*Lease, error) {
 	return w.watch(ctx, name, w.Locker.(SharedLocker).AcquireShared)
 }
@@ -139,8 +125,7 @@ func (w *watched) watch(ctx context.Context, name string, take func(context.Cont
 }
 
 // keepRenewing returns the lease renewed until it is released or lost. asked is when the request that took the lock was
-// sent: its TTL may have begun then. The lease of another entry is renewed separately, because either may be released
-// first.
+// sent. The lease of another entry is renewed separately, because either may be released first.
 func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps step.Observer) *Lease {
 	noticed, cancel := context.WithCancelCause(lease.Context())
 	if time.Since(asked) >= ttl { // the reply was so late that the lock may have expired
@@ -207,19 +192,15 @@ func renewUntil(noticed context.Context, cancel context.CancelCauseFunc, lease *
 	}
 }
 
-// Background is a second connection of a Locker, for renewals while the worker works. A renewal on the worker's own
-// connection would wait for the work that it is needed for.
-type Background struct {
+// background is a second connection of a Locker, for renewals while the worker works: on its own connection they would
+// wait for the work that they are needed for. It opens when it is first needed, and again after Close.
+type background struct {
 	dial func(context.Context) (*redis.Client, error)
 	mu   sync.Mutex
 	rdb  *redis.Client
 }
 
-// NewBackground returns a connection that opens when it is first needed.
-func NewBackground(env Env) *Background { return &Background{dial: env.Dial} }
-
-// Connection returns the connection. go-redis serializes its use.
-func (b *Background) Connection(ctx context.Context) (*redis.Client, error) {
+func (b *background) connection(ctx context.Context) (*redis.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rdb == nil {
@@ -232,8 +213,7 @@ func (b *Background) Connection(ctx context.Context) (*redis.Client, error) {
 	return b.rdb, nil
 }
 
-// Close closes the connection if it was opened. It opens again when it is needed again.
-func (b *Background) Close() error {
+func (b *background) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.rdb == nil {

@@ -1,5 +1,4 @@
-// Package param describes the parameters that strategies and locks take in a spec such as
-// "fine:setnx:poll=2ms", and holds their values.
+// Package param describes the parameters of a spec such as "fine:setnx:poll=2ms", and holds their values.
 package param
 
 import (
@@ -10,8 +9,7 @@ import (
 	"time"
 )
 
-// Role is what a duration is for, where that is one of a few things that tests and scenarios set for all locks and
-// strategies alike.
+// Role is what a duration is for, where tests and scenarios set it for all locks and strategies alike.
 type Role int
 
 // The roles. The zero value is none of them.
@@ -27,8 +25,8 @@ type Param struct {
 	Role    Role
 	Default string // in normal form
 	Summary string // one line, with the unit
-	// Normalize returns the normal form of a value, or an error that says what is allowed.
-	Normalize func(value string) (string, error)
+
+	Normalize func(value string) (string, error) // returns the normal form, or an error that says what is allowed
 }
 
 // Duration is a parameter that is a time of at least min, for example "10s".

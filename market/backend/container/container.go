@@ -34,12 +34,9 @@ const (
 
 const config = "/etc/marketsim.conf" // in the container
 
-// DefaultImage is what a zero Starter runs.
-const DefaultImage = "redis:7-alpine"
-
 // Starter starts a container. The zero value is ready to use.
 type Starter struct {
-	Image string // empty means DefaultImage
+	Image string // empty means redis:7-alpine
 }
 
 // Name returns [backend.NameContainer].
@@ -49,8 +46,7 @@ func (Starter) Name() backend.Name { return backend.NameContainer }
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
 // engine cannot run the image. It first removes those of processes of this machine that were killed.
 //
-// It turns testcontainers' log off, which reports every step on stderr. The switch is process-wide, because
-// testcontainers reports which engine it found to its default logger, whatever logger a container is given.
+// It turns testcontainers' log off, which reports every step on stderr, for the whole process.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
 	engine, err := findEngine(ctx)
@@ -62,7 +58,7 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	if err == nil { // else this is not Linux, and none is found again
 		removeAbandoned(ctx, engine.Client, maker)
 	}
-	image := cmp.Or(s.Image, DefaultImage)
+	image := cmp.Or(s.Image, "redis:7-alpine")
 	limited, end := context.WithTimeout(ctx, startTimeout)
 	defer end()
 	starting, hooks := uncut(limited)
@@ -148,12 +144,11 @@ func remove(c *redis.RedisContainer) error {
 	return nil
 }
 
-// makerLabel says which process made a container.
-const makerLabel = "marketsim.process"
+const makerLabel = "marketsim.process" // which has made a container
 
 // process names a process of Linux, given its id or "self": by the boot of this machine, the namespace of its id and
-// its user, who may not see those of others, because an engine may have users on several machines and in containers of
-// one; then by its id and when it began, because ids are used again. The error wraps fs.ErrNotExist if it has ended.
+// its user, because an engine may have users on several machines and in containers of one; then by its id and when it
+// began, because ids are used again. The error wraps fs.ErrNotExist if it has ended.
 func process(id string) (string, error) {
 	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	namespace, err2 := os.Readlink("/proc/self/ns/pid")
@@ -171,8 +166,8 @@ func process(id string) (string, error) {
 	return fmt.Sprintf("%s %s %d %s %s", strings.TrimSpace(string(boot)), namespace, os.Getuid(), id, fields[19]), nil
 }
 
-// removeAbandoned removes the containers of processes that have ended of where self, this process, runs. What cannot be
-// removed now stays for the next start.
+// removeAbandoned removes the containers of processes that have ended, of those that run where self, this process,
+// does.
 func removeAbandoned(ctx context.Context, engine *client.Client, self string) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

@@ -44,16 +44,13 @@ func (Starter) Start(context.Context) (*backend.Server, error) {
 }
 
 // touchingZREM has a hook that makes ZREM abort the transactions that watch its key, as Redis's does. In miniredis 2.40
-// the removal of one member of several leaves the key's version as it is, so that under WATCH an item could be sold
-// twice. ZADD does change the version, so the hook puts one before the removal.
+// the removal of one member of several leaves the key's version as it is; the hook puts a ZADD before it.
 type touchingZREM struct {
 	server  *server.Server
 	clients sync.Map // of *server.Peer
 }
 
-func touching(s *server.Server) server.Hook {
-	return (&touchingZREM{server: s}).hook
-}
+func touching(s *server.Server) server.Hook { return (&touchingZREM{server: s}).hook }
 
 // touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
 const touchingRemoval = `
@@ -67,7 +64,6 @@ for _, member in ipairs(ARGV) do
 end
 return removed`
 
-// hook is a server.Hook.
 func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 	client := z.isClient(c)
 	if cmd != "ZREM" || len(args) < 2 {

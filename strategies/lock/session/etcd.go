@@ -34,27 +34,20 @@ const unlock = "unlock"
 // it, under the lock's prefix: the key that was created first holds the lock, and everybody else watches the one
 // created before its own. To release is to delete the key. The fence is the revision in which the key was created.
 //
-// It promises what the package comment says, and that with a cluster of three or more it works on while a minority is
-// down.
-//
-// What breaks it: what the package comment says. With release=unlock a lock is released by the library's
-// Unlock, which deletes the key by its name. All acquisitions of a session have the same key. Where the reply
-// to an Unlock was lost and it is sent again after the session has taken the lock again, it deletes the newer
-// key, and the holder does not notice (etcd-io/etcd#22082).
+// What breaks it: what the package comment says. With release=unlock a lock is released by the library's Unlock, which
+// deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost
+// and it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not
+// notice (etcd-io/etcd#22082).
 //
 // Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
-		Name:     "etcd",
-		Summary:  "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
-		Source:   "go.etcd.io/etcd/client/v3/concurrency",
-		Promises: promises,
-		PromisesWith: func(v param.Values) lock.Promises {
-			p := promises
-			p.OwnerRelease = v.Text(releaseParam) != unlock
-			return p
-		},
-		Params: []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
+		Name:         "etcd",
+		Summary:      "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
+		Source:       "go.etcd.io/etcd/client/v3/concurrency",
+		Promises:     promises,
+		PromisesWith: func(v param.Values, p *lock.Promises) { p.OwnerRelease = v.Text(releaseParam) != unlock },
+		Params:       []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
 		Check: func(v param.Values) error {
 			if ttl := v.Duration(etcdTTL); ttl%time.Second != 0 { // etcd counts no others
 				return fmt.Errorf("ttl=%s is not in whole seconds", ttl)
@@ -149,7 +142,6 @@ func (c *etcdClient) end(s *etcdSession) error {
 	return err
 }
 
-// leave implements client.
 func (c *etcdClient) leave() error {
 	c.session.term.finish(context.Canceled)
 	c.session.Orphan()
@@ -290,8 +282,7 @@ func (c *etcdClient) unlockAgain(ctx context.Context) {
 	c.unanswered.Clear()
 }
 
-// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was sent that kept a session alive. The
-// client library reports only the arrival of the reply.
+// timeKeepAlives is a grpc.StreamClientInterceptor that notes when each request was sent that kept a session alive.
 func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -302,20 +293,18 @@ func (c *etcdClient) timeKeepAlives(ctx context.Context, desc *grpc.StreamDesc, 
 	return &keepAlives{ClientStream: stream, client: c}, nil
 }
 
-// keepAlives is the stream of requests that keep sessions alive, and of the replies.
+// keepAlives is the grpc.ClientStream of requests that keep sessions alive, and of the replies.
 type keepAlives struct {
 	grpc.ClientStream
 	client *etcdClient
 	sent   unanswered
 }
 
-// SendMsg implements grpc.ClientStream.
 func (k *keepAlives) SendMsg(m any) error {
 	k.sent.send()
 	return k.ClientStream.SendMsg(m)
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (k *keepAlives) RecvMsg(m any) error {
 	if err := k.ClientStream.RecvMsg(m); err != nil {
 		return err
@@ -335,10 +324,8 @@ func (k *keepAlives) RecvMsg(m any) error {
 // Bytes are those of the messages, without HTTP/2's headers.
 type etcdCounter lock.Traffic
 
-// statsKey is the key under which the context of a call holds what counts it.
-type statsKey struct{}
+type statsKey struct{} // under which the context of a call holds what counts it
 
-// TagRPC implements stats.Handler.
 func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context.Context {
 	into := c.Servers
 	if call.FullMethodName == etcdserverpb.Lease_LeaseKeepAlive_FullMethodName {
@@ -347,7 +334,6 @@ func (c etcdCounter) TagRPC(ctx context.Context, call *stats.RPCTagInfo) context
 	return context.WithValue(ctx, statsKey{}, into)
 }
 
-// HandleRPC implements stats.Handler.
 func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	into, _ := ctx.Value(statsKey{}).(*backend.Stats)
 	switch message := event.(type) {
@@ -358,8 +344,6 @@ func (etcdCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// TagConn implements stats.Handler.
 func (etcdCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
-// HandleConn implements stats.Handler.
 func (etcdCounter) HandleConn(context.Context, stats.ConnStats) {}

@@ -3,11 +3,8 @@
 //
 // A worker has one session, which its client keeps alive in the background. To take a lock it takes a place in line,
 // which is bound to the session, and waits for the place before its own to go. When a worker dies, the servers end its
-// session after a time-out, the TTL, and with it all its places.
-//
-// These locks promise that only its holder releases one; that waiters get it in the order they came; that a crashed
-// holder holds it no longer than its session lasts; that clients' clocks do not matter. A lease's context ends before
-// the servers can give the lock to someone else: see [term].
+// session after a time-out, the TTL, and with it all its places. A lease's context ends before the servers can give the
+// lock to someone else: see [term].
 //
 // What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only
 // a store that checks the fence can stop that write. A place that someone removes by hand is missed at the release
@@ -25,8 +22,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// ErrUnreachable is returned, wrapped, by Kind.New when none of the lock's servers answered in time.
-// Also a lease's functions return it when a lock's only server has become silent.
+// ErrUnreachable is returned, wrapped, by Kind.New when none of the lock's servers answered in time, and by a lease's
+// functions when its only server has become silent.
 var ErrUnreachable = errors.New("no answer from the lock's servers")
 
 const (
@@ -55,14 +52,13 @@ type place interface {
 	leave() error
 }
 
-// promises are those of the package comment, with three servers or more.
+// promises are those with three servers or more.
 var promises = lock.Promises{
 	Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true, Fenced: true,
 	SurvivesNodeLoss: true, NoticesLoss: true,
 }
 
-// complete adds to a kind what the locks of sessions have in common. servers are those that it needs, and join makes a
-// worker's client of them, for which it has patience.
+// complete adds to a kind what the locks of sessions have in common. join makes a worker's client of its servers.
 func complete(k lock.Kind, servers func(lock.Servers) []string,
 	join func(l *locker, servers []string, patience time.Duration) (client, error),
 ) lock.Kind {
@@ -110,7 +106,6 @@ type locker struct {
 	close   func() error
 }
 
-// Promises implements lock.Locker.
 func (l *locker) Promises() lock.Promises { return l.promises }
 
 // Close implements io.Closer. Locks that are still held are released.
@@ -155,8 +150,7 @@ func (l *locker) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	return lease, nil
 }
 
-// take takes the lock, or gives its place up. A place that cannot be given up soon is given up beside the
-// worker, at the latest with the session.
+// take takes the lock, or gives its place up: beside the worker if that takes long, at the latest with the session.
 func (l *locker) take(ctx context.Context, name string, until time.Time) (*lock.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -198,8 +192,7 @@ type hold struct {
 	left bool
 }
 
-// release does not wait for a connection that is lost: the place is then given up beside the worker, or with
-// the session.
+// release does not wait for a connection that is lost: the place is then given up beside the worker.
 func (h *hold) release(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -287,10 +280,8 @@ func (c *calls) await(ctx context.Context, call func() error) error {
 // A term is a span of time in which a session is known to last. Its context is that of all leases taken in it. It ends
 // when three quarters of the session's time-out have passed since the last request was sent that the servers answered.
 // They count the whole time-out, and from a later moment, when they got the request. The quarter is a margin: a leader
-// decides which sessions expire, and the worker's server may die before it has reported the last requests to it.
-//
-// The arrival of a reply would prove less. It may be delayed on its way, by a paused client or a full buffer, for
-// longer than the session lasts; a lease that is counted from it then outlives its session, and two hold the lock.
+// decides which sessions expire, and the worker's server may die before it has reported the last requests to it. A
+// lease that is counted from the arrival of a reply, which may be delayed on its way, could outlive its session.
 type term struct {
 	ctx context.Context
 	end context.CancelCauseFunc

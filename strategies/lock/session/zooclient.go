@@ -140,8 +140,7 @@ func (c *zooClient) greeting(sent time.Time, timeout time.Duration) {
 	}
 }
 
-// answered notes when a request was sent that the server has answered. If the term is over, because there was no proof
-// for too long, a new one begins, for new leases only.
+// answered notes when a request was sent that the server has answered. A term that is over is followed by a new one.
 func (c *zooClient) answered(sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +168,7 @@ func (c *zooClient) leave() error {
 	return nil
 }
 
-// close ends the session, and with it all that is ephemeral in it. The client library would wait for a server
-// that does not answer until its time-outs have passed.
+// close ends the session. The client library would wait for a server that does not answer until its time-outs.
 func (c *zooClient) close() error {
 	patience := closeTimeout
 	if c.only != nil && c.only.isSilent().Err() != nil {
@@ -190,7 +188,6 @@ func (c *zooClient) close() error {
 	return nil
 }
 
-// errLeft is why a session is not continued.
 var errLeft = errors.New("the session is left to expire")
 
 // dial is a zk.Dialer whose connections report to c.
@@ -216,10 +213,8 @@ func (c *zooClient) wrap(conn net.Conn) *zooConn {
 
 // zooConn is a connection that tells its session when each request was sent that the server has answered. For that it
 // reads the first bytes of each packet, because the client library reports neither this nor the timeout that the server
-// chose, which may be shorter than the one asked for.
-//
-// A watch's event proves nothing: the server sends it without having heard from the client. Requests of our own would
-// prove as much, but are more load on the servers that are measured, and leave the timeout unknown.
+// chose. A watch's event proves nothing: the server sends it without having heard from the client. Requests of our own
+// would be more load on the servers that are measured, and leave the timeout unknown.
 type zooConn struct {
 	net.Conn
 	client   *zooClient
@@ -251,9 +246,8 @@ func (c *zooConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// SetReadDeadline implements net.Conn. The client library waits for the first reply ten times as long as for
-// others. Until ZooKeeper 3.8.0 has loaded its data it neither answers nor closes a connection:
-// ZooKeeperServer.removeCnxn fails.
+// SetReadDeadline bounds the wait for the first reply: until ZooKeeper 3.8.0 has loaded its data it neither answers nor
+// closes a connection.
 func (c *zooConn) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(greetingTimeout); !c.answered && t.After(latest) {
 		t = latest

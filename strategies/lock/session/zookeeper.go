@@ -30,9 +30,6 @@ var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
 // Where there is one address, nobody can take over: when its server has said nothing for three seconds, acquisitions
 // fail with [ErrUnreachable], and releases are not waited for.
 //
-// It promises what the package comment says, and that with an ensemble of three or more it works on while a minority is
-// down.
-//
 // What breaks it: what the package comment says.
 //
 // Source: ZooKeeper Recipes and Solutions, "Locks".
@@ -215,7 +212,6 @@ func (p *zooPlace) find() error {
 	return nil
 }
 
-// leave implements place.
 func (p *zooPlace) leave() error {
 	asked := false
 	return p.client.repeat(p.client.closing, func(context.Context) error {
