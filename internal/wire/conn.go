@@ -54,7 +54,7 @@ func (c *conn) connect() bool {
 	if !(&stream{conn: c}).await() {
 		return false
 	}
-	server, err := net.Dial(c.proxy.network, c.proxy.addr)
+	server, err := c.proxy.dial()
 	if err != nil {
 		return false
 	}

@@ -33,9 +33,8 @@ const (
 
 // A Proxy forwards connections to a server. Its methods are safe for concurrent use.
 type Proxy struct {
-	network  string // of the server, as net.Dial takes it
-	addr     string
-	redis    bool // it reads commands
+	dial     func() (net.Conn, error) // to the server
+	redis    bool                     // it reads commands
 	listener net.Listener
 	running  sync.WaitGroup
 
@@ -49,7 +48,7 @@ type Proxy struct {
 
 // Start starts a proxy before the server at addr, host:port, that may speak any protocol. A server that cannot be
 // reached shows as connections that are closed at once.
-func Start(addr string) (*Proxy, error) { return start("tcp", addr, false) }
+func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), false) }
 
 // StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
 // no proxy can read. It reads what passes one command at a time, those of a pipeline or a transaction too. It does not
@@ -58,16 +57,29 @@ func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
 		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)
 	}
-	return start(network, addr, true)
+	return start(dialing(network, addr), true)
 }
 
-func start(network, addr string, redis bool) (*Proxy, error) {
+// StartGate is StartRedis with a gate, before a server where dial has logged in. See Gate.
+func StartGate(dial func() (net.Conn, error), arrived func(*Held)) (*Proxy, error) {
+	p, err := start(dial, true)
+	if err == nil {
+		p.Gate(arrived)
+	}
+	return p, err
+}
+
+func dialing(network, addr string) func() (net.Conn, error) {
+	return func() (net.Conn, error) { return net.Dial(network, addr) }
+}
+
+func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
 	p := &Proxy{
-		network: network, addr: addr, redis: redis, listener: listener,
+		dial: dial, redis: redis, listener: listener,
 		conns: map[*conn]bool{}, changed: make(chan struct{}),
 	}
 	p.running.Go(p.accept)
