@@ -97,15 +97,24 @@ func (w *world) short(command []string) string {
 // names are how a server names a connection, and is told which one to end.
 var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
+// Tokens names what looks like a token in the texts of a diagram, by the order in which they come.
+func Tokens() func(text string) string { return naming(map[string]string{}) }
+
+func naming(tokens map[string]string) func(text string) string {
+	return func(text string) string {
+		return token.ReplaceAllStringFunc(text, func(is string) string {
+			if tokens[is] == "" {
+				tokens[is] = fmt.Sprintf("token-%d", len(tokens)+1)
+			}
+			return tokens[is]
+		})
+	}
+}
+
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 	tokens := map[string]string{}
-	name := func(token string) string {
-		if tokens[token] == "" {
-			tokens[token] = fmt.Sprintf("token-%d", len(tokens)+1)
-		}
-		return tokens[token]
-	}
+	name := naming(tokens)
 	connection := func(text string) string {
 		addr := names.FindStringSubmatch(text)[1]
 		if tokens[addr] == "" {
@@ -115,7 +124,7 @@ func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
 	}
 	add := func(n noted, does, reply string) {
 		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
-		does, reply = token.ReplaceAllStringFunc(does, name), token.ReplaceAllStringFunc(reply, name)
+		does, reply = name(does), name(reply)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
 	for _, n := range w.events {
