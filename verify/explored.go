@@ -15,8 +15,8 @@ const Assumed = "commands take no time; timers fire in order, also during a paus
 	"what is asked again is struck twice at most; the server is miniredis"
 
 // judged is what is taken for granted of real programs.
-const judged = "the server executes one request at a time; a stopped program goes on when the other can do something, " +
-	"has ended, or four leases have passed; what asks for a lock that is held is not struck again; one server"
+const judged = "the server executes one request at a time; a stopped program goes on when the other can do " +
+	"something, has ended, or four leases have passed; what asks again for a lock that is held is not struck; one server"
 
 // ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
 const ExploredSchema = 1

@@ -130,7 +130,9 @@ func TestOneFault(t *testing.T) {
 	bounds := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause}}
 	outlived := []verify.Harm{verify.Outlived}
 	for kind, want := range map[string][]verify.Harm{
-		"compare": outlived, "get-del": {verify.FreedAnothers, verify.Outlived}, "fixed": {verify.FreedAnothers, verify.Outlived},
+		"compare": outlived,
+		"get-del": {verify.FreedAnothers, verify.Outlived},
+		"fixed":   {verify.FreedAnothers, verify.Outlived},
 	} {
 		if harms := judged(t, kind, bounds); !slices.Equal(harms, want) {
 			t.Errorf("%s: %q, want %q", kind, harms, want)

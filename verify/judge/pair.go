@@ -208,7 +208,8 @@ func (p *pair) harm(h verify.Harm, text string) {
 
 // draw notes an event of the diagram, and returns where.
 func (p *pair) draw(client int, does, reply string) int {
-	p.drawn = append(p.drawn, verify.Event{At: time.Since(p.begin).Round(100 * time.Microsecond), Client: client, Does: does, Reply: reply})
+	at := time.Since(p.begin).Round(100 * time.Microsecond)
+	p.drawn = append(p.drawn, verify.Event{At: at, Client: client, Does: does, Reply: reply})
 	return len(p.drawn) - 1
 }
 
