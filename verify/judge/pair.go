@@ -306,7 +306,7 @@ func (p *pair) finish() {
 	if err := p.told(&fresh, 2*p.lease+settling+time.Second, "acquired", "acquire", p.name); err != nil {
 		if errors.Is(err, ErrAdapter) {
 			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
-				(2 * p.lease).Round(time.Millisecond)))
+				(2*p.lease).Round(time.Millisecond)))
 		}
 		c.kill()
 		return
