@@ -86,6 +86,9 @@ func (e Explored) Found() string {
 		return "not searched"
 	}
 	found := "nothing"
+	if e.Harmful > 0 { // which other rows are about
+		found = "nothing else"
+	}
 	if e.Lost > 0 {
 		found += fmt.Sprintf(", except below %d points of %d", e.Lost, e.Points)
 	}

@@ -56,6 +56,7 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 		flags.IntVar(&f.options.Bounds.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
 			strings.Trim(fmt.Sprint(judge.Kinds()), "[]"))
+		flags.DurationVar(&f.options.Within, "within", time.Minute, "the search stops after this `duration`")
 		flags.IntVar(&f.options.Bounds.Schedules, "schedules", 100_000, "the search stops after `N` schedules")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
@@ -89,6 +90,8 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return usageError{errors.New("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")}
 	case min(b.Preemptions, b.Faults) < 0 || b.Schedules < 1 || f.options.Pairs < 1:
 		return usageError{errors.New("--preemptions and --faults are 0 at least, --schedules and --pairs 1")}
+	case f.options.Within <= 0:
+		return usageError{errors.New("--within is more than 0")}
 	case f.options.Lease < 0 || f.options.Lease > 0 && f.options.Lease < 100*time.Millisecond:
 		return usageError{errors.New("--lease is 100ms at least")}
 	}

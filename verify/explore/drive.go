@@ -159,6 +159,8 @@ func (d *driver) work(w World, level cost) {
 			d.err = err
 		case d.walk.schedules(level) == d.Bounds.Schedules:
 			d.Stopped = fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
+		case errors.Is(d.ctx.Err(), context.DeadlineExceeded):
+			d.Stopped = "the time that it was given"
 		case d.ctx.Err() != nil:
 			d.Stopped = "an interruption"
 		}

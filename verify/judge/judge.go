@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,7 @@ type Options struct {
 	Command []string
 	Lease   time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
 	Pairs   int           // how many play schedules at the same time; 0: 4
+	Within  time.Duration // how long the search may take; 0: until it is done
 	Server  backend.Local
 	Bounds  explore.Bounds
 }
@@ -56,6 +58,8 @@ func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
 		for _, p := range pairs {
 			worlds = append(worlds, p)
 		}
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
+		defer cancel()
 		r, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
 		if err == nil && r.Stopped == "" {
 			err = o.anchored(r, pairs)
@@ -100,7 +104,7 @@ func Replay(ctx context.Context, o Options, token string) (f explore.Found, err 
 	return f, err
 }
 
-// Explored is Run as it is stored: what was found first of each harm, the worst first, or that nothing was.
+// Explored is Run as it is stored: what was found first of each harm, and then how far nothing else was.
 func Explored(ctx context.Context, o Options) (all []verify.Explored, err error) {
 	r, err := Run(ctx, o)
 	if err != nil {
@@ -116,10 +120,7 @@ func Explored(ctx context.Context, o Options) (all []verify.Explored, err error)
 	for _, f := range r.Found {
 		all = append(all, o.Found(none, f))
 	}
-	if len(all) == 0 {
-		all = append(all, none)
-	}
-	return all, nil
+	return append(all, none), nil
 }
 
 // Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
