@@ -26,14 +26,9 @@ type Event struct {
 	Reply  string        `json:"reply,omitempty"` // or what happens to the server
 }
 
-// String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.
-func (d Diagram) String() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
-	line := func(cells []string) { fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| ")) }
-	head := slices.Concat([]string{"time"}, d.Clients, []string{"server"})
-	line(head)
-	line(slices.Repeat([]string{"---"}, len(head)))
+// Cells are the diagram as a table: what stands above its columns, and a row for each event.
+func (d Diagram) Cells() (head []string, rows [][]string) {
+	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
 	for i, e := range d.Events {
 		cells := make([]string, len(head))
 		cells[len(head)-1] = e.Reply
@@ -43,7 +38,19 @@ func (d Diagram) String() string {
 		if e.Client >= 0 {
 			cells[1+e.Client] = e.Does
 		}
-		line(cells)
+		rows = append(rows, cells)
+	}
+	return head, rows
+}
+
+// String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.
+func (d Diagram) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	head, rows := d.Cells()
+	rule := slices.Repeat([]string{"---"}, len(head))
+	for _, cells := range slices.Concat([][]string{head, rule}, rows) {
+		fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| "))
 	}
 	w.Flush()
 	return b.String() + "\n- " + strings.Join(d.End, "\n- ") + "\n"

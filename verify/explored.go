@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -35,8 +34,7 @@ type Explored struct {
 	Faults      int      `json:"faults"`
 	Schedules   int      `json:"schedules,omitempty"` // with these bounds
 	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
-	// Points is at how many points there was a choice, and Lost at how many of these one was given up, because the clients
-	// did not come there again. Both are 0 where Lost is.
+	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
 	Points  int    `json:"points,omitempty"`
 	Lost    int    `json:"lost,omitempty"`
 	Stopped string `json:"stopped_by,omitempty"`     // why the search ended before its bounds
@@ -84,14 +82,7 @@ func (r *Explorations) Broken() []Explored {
 }
 
 // Write stores what was found as indented JSON.
-func (r *Explorations) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "\t")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write what was explored: %w", err)
-	}
-	return nil
-}
+func (r *Explorations) Write(w io.Writer) error { return write(w, "what was explored", r, "\t") }
 
 // ReadExplored reads what Write stored. It refuses what Write would not have stored: another schema, an unknown harm,
 // a search without a scheme, and a diagram with an event of nobody.

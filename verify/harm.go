@@ -80,32 +80,21 @@ func Audited(a market.AuditResult) []Violation {
 	return all
 }
 
+var harmOfKind = map[market.ProblemKind]Harm{
+	market.TwoOwners: SoldTwice, market.StillListed: SoldTwice, market.SoldTwice: SoldTwice,
+	market.BoughtTwice: ChargedTwice, market.Nowhere: ItemLost, market.MovedUntold: ToldNo, market.Elsewhere: ToldYes,
+	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
+}
+
 // harmOf is the harm of one problem. Which one it is of an account depends on whether coins are missing or too many as
 // a whole: if neither, somebody has what another lacks.
 func harmOf(p market.Problem, a market.AuditResult) Harm {
-	switch p.Kind {
-	case market.TwoOwners, market.StillListed, market.SoldTwice:
-		return SoldTwice
-	case market.BoughtTwice:
-		return ChargedTwice
-	case market.Nowhere:
-		return ItemLost
-	case market.MovedUntold:
-		return ToldNo
-	case market.Elsewhere:
-		return ToldYes
-	case market.NoFunds:
-		return CoinsLost
-	case market.Overdrawn:
-		return Overdrawn
-	case market.TooFew, market.TooMany:
-		return moneyHarm(p, a)
-	}
-	return Unexplained
-}
-
-func moneyHarm(p market.Problem, a market.AuditResult) Harm {
+	harm, known := harmOfKind[p.Kind]
 	switch {
+	case known:
+		return harm
+	case p.Kind != market.TooFew && p.Kind != market.TooMany:
+		return Unexplained
 	case a.Funds < a.Opened:
 		return CoinsLost
 	case a.Funds > a.Opened:

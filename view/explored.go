@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -19,12 +18,11 @@ func Explored(r *verify.Explorations) *Doc {
 	harmed := map[string]bool{} // of each scheme, whether it was
 	searched, harms := 0, 0
 	for _, e := range r.Searches {
-		harm := e.Harm != ""
-		harmed[e.Scheme] = harmed[e.Scheme] || harm
+		harmed[e.Scheme] = harmed[e.Scheme] || e.Harm != ""
 		if e.Concludes() {
 			searched++
 		}
-		if harm {
+		if e.Harm != "" {
 			harms++
 		}
 	}
@@ -103,23 +101,15 @@ func scheduleBlock(e verify.Explored) Block {
 		Heading: ScheduleTitle(e),
 		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
 			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), "marketsim explore --replay "+e.Token)),
-		Table: ScheduleTable(*e.Diagram), Schedule: e.Diagram,
+		Table: scheduleTable(*e.Diagram), Schedule: e.Diagram,
 	}
 }
 
-// ScheduleTable is a schedule with time downwards, and a column a client and one for the server.
-func ScheduleTable(d verify.Diagram) *Table {
-	t := NewTable(slices.Concat([]string{"time"}, d.Clients, []string{"server"})...)
-	last := time.Duration(-1)
-	for _, e := range d.Events {
-		cells := make([]string, len(d.Clients)+2)
-		cells[len(cells)-1] = e.Reply
-		if e.At != last {
-			cells[0], last = e.At.String(), e.At
-		}
-		if e.Client >= 0 {
-			cells[1+e.Client] = e.Does
-		}
+// scheduleTable is a schedule with time downwards, and a column a client and one for the server.
+func scheduleTable(d verify.Diagram) *Table {
+	head, rows := d.Cells()
+	t := NewTable(head...)
+	for _, cells := range rows {
 		t.Add(cells...)
 	}
 	return t

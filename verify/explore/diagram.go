@@ -99,23 +99,18 @@ var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
-	tokens := map[string]string{}
-	name := func(token string) string {
-		if tokens[token] == "" {
-			tokens[token] = fmt.Sprintf("token-%d", len(tokens)+1)
+	known := map[string]string{}
+	name := func(kind, of string) string {
+		if known[of] == "" {
+			known[of] = fmt.Sprintf("%s-%d", kind, len(known)+1)
 		}
-		return tokens[token]
+		return known[of]
 	}
-	connection := func(text string) string {
-		addr := names.FindStringSubmatch(text)[1]
-		if tokens[addr] == "" {
-			tokens[addr] = fmt.Sprintf("connection-%d", len(tokens)+1)
-		}
-		return tokens[addr]
-	}
+	connection := func(text string) string { return name("connection", names.FindStringSubmatch(text)[1]) }
+	anyToken := func(text string) string { return name("token", text) }
 	add := func(n noted, does, reply string) {
 		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
-		does, reply = token.ReplaceAllStringFunc(does, name), token.ReplaceAllStringFunc(reply, name)
+		does, reply = token.ReplaceAllStringFunc(does, anyToken), token.ReplaceAllStringFunc(reply, anyToken)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
 	for _, n := range w.events {

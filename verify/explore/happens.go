@@ -72,8 +72,7 @@ func (w *world) do(c Choice, r *request) {
 		server.redis.FastForward(2 * w.program.Lease)
 	case TimePass:
 		w.draw(verify.Event{Client: nobody, Reply: verify.TimeGoesOn}, nil)
-		for again := w.wait(2); again && c.Preempt && w.next(c.N) == nil && w.clients[c.N].alive(); {
-			again = w.wait(2)
+		for w.wait(2) && c.Preempt && w.next(c.N) == nil && w.clients[c.N].alive() {
 		}
 		if c.Preempt {
 			w.running = c.N
@@ -183,13 +182,7 @@ func (w *world) restart(old *Server, lacks int) {
 	fresh.Do("SCRIPT", "FLUSH") // a replica is told what scripts do, and not the scripts
 	w.servers[old.number] = fresh
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.server == old })
-	var conns []*conn
-	w.mu.Lock()
-	for _, c := range w.clients {
-		conns = append(conns, c.conns...)
-	}
-	w.mu.Unlock()
-	for _, c := range conns {
+	for _, c := range w.conns() {
 		switch {
 		case c.server != old:
 		case len(c.watched) > 0 || c.subscribed:

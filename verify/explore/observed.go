@@ -9,18 +9,9 @@ import (
 
 // An observation is what the servers of the locks have seen of a client.
 type observation struct {
-	requests, changes int
-	expires           []time.Time // by server: when what it has written there expires
-	last              time.Time   // when its last request was executed
-	mark              mark
-}
-
-// A mark is what has been seen since the last call of Session.Waits.
-type mark struct {
-	gap      time.Duration
-	changed  time.Time
-	later    bool
-	listened bool
+	Seen                // without what is not of this client alone
+	expires []time.Time // by server: when what it has written there expires
+	last    time.Time   // when its last request was executed
 }
 
 // A stock is what a server holds, and when it expires.
@@ -53,11 +44,10 @@ func (w *world) observe(r *request, execute func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, now := &w.clients[r.client].observed, time.Now()
-	o.mark.gap, o.last = max(o.mark.gap, now.Sub(o.last)), now
+	o.Gap, o.last = max(o.Gap, now.Sub(o.last)), now
 	waits := slices.ContainsFunc(r.server.parked, func(p *parked) bool { return p.request == r })
-	o.mark.listened = o.mark.listened || r.subscribed || waits
-	o.mark.later = o.mark.later || !o.mark.changed.IsZero() && now.Sub(o.mark.changed) > w.program.Lease/10
-	o.requests++
+	o.Listened = o.Listened || r.subscribed || waits
+	o.Later = o.Later || !o.Changed.IsZero() && now.Sub(o.Changed) > w.program.Lease/10
 	changed := before.data != after.data
 	var ends time.Time
 	for key, at := range after.expires {
@@ -70,9 +60,9 @@ func (w *world) observe(r *request, execute func()) {
 		}
 	}
 	if changed {
-		o.changes++
-		if o.mark.changed.IsZero() {
-			o.mark.changed = now
+		o.Changes++
+		if o.Changed.IsZero() {
+			o.Changed = now
 		}
 	}
 	if !ends.IsZero() {
@@ -84,24 +74,16 @@ func (w *world) observe(r *request, execute func()) {
 }
 
 // seen is what Session.Seen tells. The world is locked.
-func (w *world) seen(client int) Seen {
-	c := w.clients[client]
-	o := c.observed
-	seen := Seen{
-		Requests: o.requests, Changes: o.changes, Faults: w.faults, Calm: w.last,
-		Gap: o.mark.gap, Changed: o.mark.changed, Later: o.mark.later, Listened: o.mark.listened,
-	}
+func (w *world) seen(i int) Seen {
+	o := w.clients[i].observed
+	seen := o.Seen
+	seen.Faults, seen.Calm = w.faults, w.last
 	// On most of n servers something lasts as long as on the one in the middle, n/2 from the last.
 	times := slices.SortedFunc(slices.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
 	if most := w.program.LockServers / 2; most < len(times) {
 		seen.Expires = times[most]
 	}
-	for _, other := range w.clients {
-		if !other.paused.IsZero() {
-			seen.Calm = time.Time{}
-		}
-	}
-	if len(w.late) > 0 {
+	if len(w.late) > 0 || slices.ContainsFunc(w.clients, func(c *client) bool { return !c.paused.IsZero() }) {
 		seen.Calm = time.Time{}
 	}
 	return seen

@@ -126,20 +126,12 @@ func (s *Server) connections(r *request, command []string) bool {
 
 // disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
 func (w *world) disconnect(server *Server, id string) int {
-	w.mu.Lock()
-	var found *conn
-	for _, c := range w.clients {
-		for _, conn := range c.conns {
-			if conn.server == server && conn.id == id {
-				found = conn
-			}
-		}
-	}
-	w.mu.Unlock()
-	if found == nil {
+	all := w.conns()
+	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.id == id })
+	if i < 0 {
 		return 0
 	}
-	late := len(w.late)
+	found, late := all[i], len(w.late)
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
 	if found.Broken() && len(w.late) == late {
 		return 0 // the server knows that it has ended

@@ -16,9 +16,6 @@ type Session struct {
 	client int
 }
 
-// Cleanup has f called when the schedule has ended.
-func (s *Session) Cleanup(f func()) { s.world.cleanup(f) }
-
 // Dial opens one more connection of the client to the server, on which every request waits until the search lets it
 // come, for marketsim's own client.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
@@ -80,11 +77,10 @@ func (s *Session) now() client {
 
 // Seen is what the servers of the locks have seen of a client so far, in a program that is Observed.
 type Seen struct {
-	Requests int       // that were executed
-	Changes  int       // of these, those that changed what is stored, or when it expires
-	Expires  time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
-	Faults   int       // that have happened so far, to whomever
-	Calm     time.Time // since when no fault is under way; zero: one is
+	Changes int       // of its requests, those that changed what is stored, or when it expires
+	Expires time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
+	Faults  int       // that have happened so far, to whomever
+	Calm    time.Time // since when no fault is under way; zero: one is
 
 	// Since the last call of Waits:
 	Gap      time.Duration // the longest time between two of its requests
@@ -109,5 +105,5 @@ func (s *Session) Waits() {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	o := &s.world.clients[s.client].observed
-	o.last, o.mark = time.Now(), mark{}
+	o.last, o.Seen = time.Now(), Seen{Changes: o.Changes}
 }

@@ -42,7 +42,6 @@ type world struct {
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
-	after   []func()      // is called, the last first, when the schedule has ended
 	arrived chan struct{} // holds one value when a request came, or a client ended
 }
 
@@ -66,13 +65,8 @@ func (c *client) alive() bool { return !c.ended && !c.died }
 // one after the other. Each waits at its first request.
 func newWorld(s *search) *world {
 	w := &world{
-		program:    s.Program,
-		scripts:    slices.Clone(s.scripts),
-		remembered: &s.remembered,
-		addrs:      slices.Clone(s.addrs),
-		begin:      time.Now(),
-		running:    nobody,
-		arrived:    make(chan struct{}, 1),
+		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
+		begin: time.Now(), running: nobody, arrived: make(chan struct{}, 1),
 	}
 	for n, redis := range s.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
@@ -95,13 +89,6 @@ func newWorld(s *search) *world {
 	return w
 }
 
-// cleanup has f called when the schedule has ended.
-func (w *world) cleanup(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.after = append(w.after, f)
-}
-
 // at is the server at an address: the market's, unless it is of one of the locks'. The world is locked.
 func (w *world) at(addr string) *Server {
 	n := 1 + slices.Index(w.addrs, addr)
@@ -116,6 +103,16 @@ func (w *world) at(addr string) *Server {
 
 // locks is a server of the locks, from 0: the market's, unless they have their own.
 func (w *world) locks(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
+
+// conns are the connections of all clients.
+func (w *world) conns() (all []*conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.clients {
+		all = append(all, c.conns...)
+	}
+	return all
+}
 
 // settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end.
 func (w *world) settle() { w.rest(func() { time.Sleep(tick) }) }
@@ -181,7 +178,7 @@ func (w *world) ages() {
 		if r.gaveUp.IsZero() && r.Broken() {
 			r.gaveUp = now
 		}
-		lost := !r.gaveUp.IsZero() && !now.Before(w.lostAt(r))
+		lost := !r.gaveUp.IsZero() && now.Sub(r.gaveUp) >= w.staysLate()
 		if lost {
 			w.draw(verify.Event{Client: r.client, Does: "*" + w.short(r.commands[0]) + "... is lost*"}, nil)
 		}
@@ -189,31 +186,28 @@ func (w *world) ages() {
 	})
 }
 
-// lostAt is when a late request is lost whose client has given up.
-func (w *world) lostAt(r *request) time.Time {
-	return r.gaveUp.Add(2 * max(w.program.Lease, w.program.Reply))
-}
+// staysLate is how long after its client has given up a late request is lost.
+func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
 
 // wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
 // reports false where nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	forGood := w.last.Add(patience)
 	until := forGood
-	for _, c := range w.clients {
-		if wakes := c.paused.Add(leases * w.program.Lease); !c.paused.IsZero() && wakes.Before(until) {
-			until = wakes
+	atMost := func(since time.Time, after time.Duration) {
+		if at := since.Add(after); !since.IsZero() && at.Before(until) {
+			until = at
 		}
 	}
+	for _, c := range w.clients {
+		atMost(c.paused, leases*w.program.Lease)
+	}
 	for _, r := range w.late {
-		if lost := w.lostAt(r); !r.gaveUp.IsZero() && lost.Before(until) {
-			until = lost
-		}
+		atMost(r.gaveUp, w.staysLate())
 	}
 	for _, s := range w.servers {
 		for _, p := range s.parked {
-			if !p.until.IsZero() && p.until.Before(until) {
-				until = p.until
-			}
+			atMost(p.until, 0)
 		}
 	}
 	select {
@@ -245,9 +239,6 @@ func (w *world) finish() (found []verify.Violation) {
 		}
 	}
 	found = append(found, w.trial.Judge(w.servers[0])...)
-	for _, f := range slices.Backward(w.after) {
-		f()
-	}
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
 }

@@ -3,6 +3,8 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -137,7 +139,8 @@ type exploring struct {
 	released string                      // who has released since somebody entered last; empty: nobody
 	entered  int
 	found    []verify.Violation
-	err      error // why a client did not lock
+	err      error       // why a client did not lock
+	closers  []io.Closer // of the clients, for when all have ended
 }
 
 // A stay is that of a client inside.
@@ -174,7 +177,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	w.Timeout, w.dial = patient, s.Connect
 	lock, closer, err := e.open(ctx, w)
 	if closer != nil {
-		s.Cleanup(func() { _ = closer.Close() })
+		e.noted(func() { e.closers = append(e.closers, closer) })
 	}
 	if err != nil {
 		e.noted(func() { e.err = err })
@@ -331,6 +334,11 @@ func (e *exploring) unlock(
 
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
+	defer func() {
+		for _, c := range slices.Backward(e.closers) {
+			_ = c.Close()
+		}
+	}()
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	ctx, cancel := context.WithTimeout(life, 2*e.longest)
