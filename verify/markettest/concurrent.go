@@ -124,7 +124,7 @@ func manyTrade(f *fixture) {
 		mine := orders[len(orders)-tradeItems:]
 		sellers.Go(func() {
 			for _, o := range mine {
-				if err := w.list(f.Ctx, market.Listing{Item: o.Item, Seller: s, Price: 1}); err != nil {
+				if err := w.list(f.Ctx, listing(o)); err != nil {
 					f.Errorf("list item %d: %v", o.Item, err)
 				}
 			}

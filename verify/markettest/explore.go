@@ -66,30 +66,27 @@ type Market struct {
 // A Trader is a client in a market, with what it does, one after the other.
 type Trader struct {
 	Client string
-	Trades []Trade
+	Trades []market.Order // without a buyer the seller lists the item
 }
 
-// A Trade is a purchase of an item from a seller, or its listing, at the price that each item has.
-type Trade struct {
-	Item   market.ItemID
-	Seller market.UserID
-	Buyer  market.UserID // 0: the seller lists it
+const price = 40 // of each item
+
+func trade(item market.ItemID, from, to market.UserID) market.Order {
+	return market.Order{Item: item, Seller: from, Buyer: to, Price: price}
 }
 
 // ordered is a trader who orders an item of the seller.
 func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
-	return Trader{client, []Trade{{item, seller, buyer}}}
+	return Trader{client, []market.Order{trade(item, seller, buyer)}}
 }
-
-const price = 40 // of each item
 
 // Markets are the programs that every purchaser is explored with: those of two clients with short leases, and with
 // long ones, because each alone shows half of what a late request does.
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
-	lists := Trader{"Seller", []Trade{{Item: 1, Seller: seller}}}
+	lists := ordered("Seller", 0, 1)
 	// It buys for user 2, and buys back for the seller: the market is the same twice.
-	there := Trader{"Alice", []Trade{{1, seller, 2}, {Item: 1, Seller: 2}, {1, 2, seller}, {Item: 1, Seller: seller}}}
+	there := Trader{"Alice", []market.Order{trade(1, seller, 2), trade(1, 2, 0), trade(1, 2, seller), trade(1, seller, 0)}}
 	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
 		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
@@ -160,7 +157,7 @@ func (m Market) seed(s *explore.Server, keys market.Keys) {
 func (m Market) listed() []market.Listing {
 	all := make([]market.Listing, m.Listed)
 	for i := range all {
-		all[i] = market.Listing{Item: market.ItemID(i + 1), Seller: seller, Price: price}
+		all[i] = listing(trade(market.ItemID(i+1), seller, 0))
 	}
 	return all
 }
@@ -175,10 +172,10 @@ func words(command []any) []string {
 }
 
 func (m Market) accounts() int {
-	last := market.UserID(seller)
+	last := seller
 	for _, t := range m.Traders {
-		for _, trade := range t.Trades {
-			last = max(last, trade.Buyer)
+		for _, o := range t.Trades {
+			last = max(last, o.Buyer)
 		}
 	}
 	return int(last)
@@ -225,16 +222,8 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 const yes = "yes" // what a client is told
 
 // trade makes one trade, and returns what the client is told.
-func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, t Trade) string {
-	var err error
-	listing := market.Listing{Item: t.Item, Seller: t.Seller, Price: price}
-	order := market.Order{Item: t.Item, Seller: t.Seller, Buyer: t.Buyer, Price: price}
-	if t.Buyer == 0 {
-		_, err = purchaser.List(ctx, listing)
-	} else {
-		_, err = purchaser.Purchase(ctx, order)
-	}
-	told := yes
+func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order) string {
+	err, told := deal(ctx, purchaser, o), yes
 	switch {
 	case s.Died():
 		err, told = errors.New("the client died"), "it has died"
@@ -244,12 +233,12 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 		told = "it is not known"
 	}
 	c.told = append(c.told, told)
-	if t.Buyer == 0 {
-		c.ledger.Listed(listing, err)
-		return fmt.Sprintf("is item %d listed? %s", t.Item, told)
+	if o.Buyer == 0 {
+		c.ledger.Listed(listing(o), err)
+		return fmt.Sprintf("is item %d listed? %s", o.Item, told)
 	}
-	c.ledger.Purchased(order, err)
-	return fmt.Sprintf("is item %d bought? %s", t.Item, told)
+	c.ledger.Purchased(o, err)
+	return fmt.Sprintf("is item %d bought? %s", o.Item, told)
 }
 
 // plain says why nothing was traded.
@@ -285,11 +274,10 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 // judgeEnd is one violation of all that the audit finds, under the name of the worst.
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	result, err := r.audit(s)
-	if err != nil {
-		text := fmt.Sprintf("the market cannot be audited: %v", err)
-		return []verify.Violation{{Harm: verify.Unexplained, Text: text}}
-	}
-	if result.OK() {
+	switch {
+	case err != nil:
+		return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
+	case result.OK():
 		return nil
 	}
 	var texts []string

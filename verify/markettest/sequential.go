@@ -72,13 +72,18 @@ func (op operation) String() string {
 	return fmt.Sprintf("purchase item %d from user %d for user %d at %d", op.Item, op.Seller, op.Buyer, op.Price)
 }
 
-func (op operation) on(ctx context.Context, p market.Purchaser) error {
-	if op.Buyer == 0 {
-		_, err := p.List(ctx, market.Listing{Item: op.Item, Seller: op.Seller, Price: op.Price})
-		return err
+// deal makes an order, or without a buyer the listing.
+func deal(ctx context.Context, p market.Purchaser, o market.Order) (err error) {
+	if o.Buyer == 0 {
+		_, err = p.List(ctx, listing(o))
+	} else {
+		_, err = p.Purchase(ctx, o)
 	}
-	_, err := p.Purchase(ctx, op.Order)
 	return err
+}
+
+func listing(o market.Order) market.Listing {
+	return market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}
 }
 
 // sequenceMatchesReference compares random operations of two workers in turn, and their end, with the reference.
@@ -93,7 +98,7 @@ func sequenceMatchesReference(f *fixture) {
 		reference := market.NewReference(trio)
 		reference.Mint(seller)
 		for i, op := range ops {
-			got, want := op.on(f.Ctx, workers[op.worker]), op.on(f.Ctx, reference)
+			got, want := deal(f.Ctx, workers[op.worker], op.Order), deal(f.Ctx, reference, op.Order)
 			if market.Reason(got) != market.Reason(want) || (got == nil) != (want == nil) {
 				t.Fatalf("operation %d (%s) returned %v, the reference %v", i+1, op, got, want)
 			}

@@ -36,18 +36,17 @@ func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, erro
 		needs := cmp.Or(string(kind.Needs), "one Redis")
 		return spec, fmt.Errorf("%s cannot be explored in %s: %w: %s", spec, m.Name, ErrElsewhere, needs)
 	}
+	var params []string
 	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
-		with, err := c.Parse(spec.String() + ":jitter=0")
-		if err == nil { // it does not give the parameter
-			spec = with
-		}
+		params = append(params, "jitter=0")
 	}
 	for _, p := range spec.Params() {
-		value, shortened := short[p.Role]
-		if !shortened {
-			continue
+		if value, shortened := short[p.Role]; shortened {
+			params = append(params, p.Name+"="+value.String())
 		}
-		with, err := c.Parse(spec.String() + ":" + p.Name + "=" + value.String())
+	}
+	for _, p := range params {
+		with, err := c.Parse(spec.String() + ":" + p)
 		if err == nil { // it does not give the parameter
 			spec = with
 		}
