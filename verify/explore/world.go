@@ -1,9 +1,12 @@
 package explore
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -241,4 +244,32 @@ func (w *world) finish() (found []verify.Violation) {
 	found = append(found, w.trial.Judge(w.servers[0])...)
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
+}
+
+// belongs is the label of the goroutines of a client, those that they start included.
+const belongs = "marketsim-client"
+
+// label is a client of this schedule, and of no other.
+func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
+
+// left names a client of which a goroutine still runs, with the goroutine's stack. Empty: there is none.
+func (w *world) left() string {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		for _, c := range w.trial.Clients {
+			if !strings.Contains(group, w.label(c.Name)) {
+				continue
+			}
+			var stack strings.Builder
+			for line := range strings.Lines(group) {
+				frame, is := strings.CutPrefix(line, "#\t0x")
+				if _, where, cut := strings.Cut(frame, "\t"); is && cut {
+					stack.WriteString("\t" + where)
+				}
+			}
+			return c.Name + ", in\n" + stack.String()
+		}
+	}
+	return ""
 }

@@ -37,13 +37,12 @@ func Check(t *testing.T, open Open) Report {
 	return Run(t, factory)
 }
 
-// plainTTL is how long a lock of [Check] lasts where it must not run out, and plainPatience how long nothing may
-// happen: such a lock may look for one that is held as seldom as a fraction of its lease. plainEnd is how long it may
-// go on when its context has ended, because client libraries may wait for a reply all the same.
+// plainTTL is how long a lock of [Check] lasts where it must not run out, plainPatience how long nothing may happen,
+// since it may try as seldom as a fraction of its lease, and plainEnd how long it may wait for a reply in spite of ctx.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
-// learn finds the shortest lease that a Lock can have, and whether it renews it: whether another is kept out for two
-// leases in one of three tries, because on a machine that stands still a renewal comes too late.
+// learn finds the shortest lease that a Lock can have, and whether it renews it, in one of three tries at least: on a
+// machine that stands still a renewal comes too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
 	var err error
@@ -117,7 +116,7 @@ func (open Open) factory(at func(addr string) backend.Target) Factory {
 			if err != nil {
 				t.Fatalf("opening the lock: %v", err)
 			}
-			return &plain{lock: l, w: w, end: end}
+			return &plain{lock: l, w: w, end: end, rest: time.Millisecond}
 		},
 	}
 }
@@ -127,22 +126,20 @@ type plain struct {
 	lock Lock
 	w    Worker
 	end  context.CancelFunc // ends the client's life
+	rest time.Duration      // between two calls of the lock
 }
 
 // tryFor is how long a Try takes of a lock that is held: the Lock may wait, and cannot be asked whether it does.
 const tryFor = 100 * time.Millisecond
 
-// Promises implements lock.Locker.
 func (*plain) Promises() lock.Promises {
 	return lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true}
 }
 
-// Try implements lock.Locker.
 func (p *plain) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, tryFor, name, lock.ErrHeld)
 }
 
-// Acquire implements lock.Locker.
 func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
 }
@@ -166,6 +163,6 @@ func (p *plain) within(ctx context.Context, limit time.Duration, name string, la
 		case bounded.Err() != nil:
 			return nil, fmt.Errorf("%w: the last that the lock said is: %w", late, last)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(p.rest)
 	}
 }

@@ -77,9 +77,8 @@ func cancellationEndsAWait(f *fixture) {
 	})
 }
 
-// deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it
-// is under way then: a server may execute such a command later, when nobody can take it back. The deadline is late
-// enough that the worker has come there on a busy machine too.
+// deadlineEndsAWait holds the worker where it is about to wait until its deadline, late enough for a busy machine, has
+// passed. No command of it is under way then, which a server could execute when nobody can take it back.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -112,8 +111,8 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.leftNothing(lease)
 }
 
-// leftNothing checks that a waiter who gave up has not freed the lock, keeps no place in line, and does not take the
-// lock later. The place may still be there for a moment, where the server is slow to answer.
+// leftNothing checks that a waiter who gave up has not freed the lock, does not take it later, and keeps no place in
+// line, but for the moment that a slow server needs.
 func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()

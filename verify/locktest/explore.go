@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -32,8 +33,7 @@ var works = []work{
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
 }
 
-// sharedWorks are those of a lock that readers share: the one with the longer lease is still inside when that of the
-// other has run out.
+// sharedWorks are those of a lock that readers share: one is inside when the shorter lease of another has run out.
 var sharedWorks = []work{
 	{program: "readers", shared: true},
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
@@ -57,9 +57,8 @@ func Explore(t *testing.T, open Open, b explore.Bounds) {
 	report(t, explored(t, works, open, b))
 }
 
-// ExploreShared is Explore of a lock that readers share: open takes it as a reader where Worker.Shared says so. One
-// reader's leases last twice as long as those of the other and of the writer. Within b it has one preemption and one
-// fault at most, because these are three clients.
+// ExploreShared is Explore of a lock that readers share, as Worker.Shared says. One reader's leases last twice as long
+// as those of the other and of the writer. For these three it has one preemption and one fault at most.
 func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
@@ -126,11 +125,10 @@ func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Repor
 
 // exploring is one schedule.
 type exploring struct {
-	open  Open
-	work  work
-	began time.Time
-	// longest is how long the longest lease of the clients is.
-	longest time.Duration
+	open    Open
+	work    work
+	began   time.Time
+	longest time.Duration // of the clients' leases
 
 	mu       sync.Mutex
 	inside   map[string]*stay
@@ -150,8 +148,7 @@ type stay struct {
 	asked time.Time // when it began to take the lock, or later
 }
 
-// until is when its lease runs out, to a millisecond: as the servers say, or for locks that keep times themselves as
-// they were told.
+// until is when its lease runs out, to a millisecond: as the servers say, or as it was told where they do not know.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
 	if at.IsZero() {
@@ -175,7 +172,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	}
 	defer work.Close()
 	w.Timeout, w.dial = patient, s.Connect
-	lock, closer, err := e.open(ctx, w)
+	l, closer, err := e.open(ctx, w)
 	if closer != nil {
 		e.noted(func() { e.closers = append(e.closers, closer) })
 	}
@@ -188,7 +185,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		e.works(ctx)
 	}
 	for n := range times {
-		unlock, asked, err := e.lock(ctx, s, lock, w.Name)
+		unlock, asked, err := e.lock(ctx, s, l, w.Name)
 		if err != nil {
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
@@ -223,7 +220,7 @@ func (e *exploring) noted(write func()) {
 }
 
 // lock calls a Lock until it takes the lock, and returns when it began to, or later.
-func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, name string) (
+func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name string) (
 	unlock func(context.Context) error, asked time.Time, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()
@@ -232,7 +229,7 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, nam
 		asked, pauses := time.Now(), s.Pauses()
 		s.Waits()
 		e.noted(func() { e.taking[name] = s })
-		unlock, err = lock(bounded, "lock")
+		unlock, err = l(bounded, "lock")
 		gap = max(gap, s.Seen().Gap)
 		e.waited(s, name, began, gap)
 		if err == nil {
@@ -249,8 +246,8 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, nam
 	}
 }
 
-// waited judges how long a client has waited, since it began to, while nobody was inside and nothing struck, and with
-// how much time between two tries. One that is still taking the lock, and has changed something, may be inside already.
+// waited judges how long a client has waited while nobody was inside and nothing struck, given the time between two
+// tries. One that is still taking the lock, and has changed something, may be inside already.
 func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -267,11 +264,7 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 	if len(e.inside) > 0 || seen.Calm.IsZero() || s.Died() {
 		return
 	}
-	for _, since := range []time.Time{e.free, seen.Calm} {
-		if since.After(began) {
-			began = since
-		}
-	}
+	began = slices.MaxFunc([]time.Time{began, e.free, seen.Calm}, time.Time.Compare)
 	limit := 2*e.longest + gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
@@ -341,23 +334,17 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	}()
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	ctx, cancel := context.WithTimeout(life, 2*e.longest)
-	defer cancel()
 	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}
-	lock, closer, err := e.open(life, fresh)
+	l, closer, err := e.open(life, fresh)
 	if closer != nil {
 		defer closer.Close()
 	}
-	for err == nil {
-		var unlock func(context.Context) error
-		unlock, err = lock(ctx, "lock")
+	if err == nil {
+		var taken *lock.Lease
+		taken, err = (&plain{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
 		if err == nil {
-			_ = unlock(life) // or what it has started goes on
+			_ = taken.Release(life) // or what it has started goes on
 			return e.found
-		}
-		if ctx.Err() == nil {
-			err = nil
-			time.Sleep(lease / 10)
 		}
 	}
 	why := "a fresh client does not get in within two leases: " + err.Error()

@@ -40,8 +40,8 @@ type Factory struct {
 	// Lose takes the lock called name away from its holder, for example by deleting its key.
 	Lose func(t testing.TB, name string)
 
-	// Crash ends a worker as kill -9 does: it closes the worker's connections and releases nothing. The worker may be in
-	// the middle of an acquisition. By default the connections through Worker.Through and Worker.Dial are cut.
+	// Crash ends a worker as kill -9 does, also in the middle of an acquisition: it closes its connections and releases
+	// nothing. By default the connections through Worker.Through and Worker.Dial are cut.
 	Crash func(t testing.TB, l lock.Locker)
 
 	// StopNode stops a minority of the lock's servers, and returns a function that starts them again.
@@ -50,22 +50,18 @@ type Factory struct {
 	// Queued returns how many workers wait for the lock called name. By default the suite learns it from step.Waiting.
 	Queued func(t testing.TB, name string) int
 
-	// TTL is short, because the suite waits for it to pass; the lock must support it. The default is 200 ms. Where the
-	// TTL must not pass, workers get a longer one.
+	// TTL is what the lock supports and the suite waits for, where it has to pass. The default is 200 ms.
 	TTL time.Duration
 
 	// Patience is the longest time that may pass until the lock is free after a crash, or until a waiter gets it after a
 	// release. The default is 30 s. It passes only if the lock fails, or does not report step.Waiting.
 	Patience time.Duration
 
-	// Clock says that Open honours Worker.Now.
-	Clock bool
+	Clock    bool // Open honours Worker.Now
+	Renewing bool // leases renew themselves until they are released
 
-	// Renewing says that leases renew themselves until they are released.
-	Renewing bool
-
-	// Parallel says that several tests may call the hooks at a time. All checks but the one that stops a server then run
-	// as parallel tests: for a lock whose checks mostly wait.
+	// Parallel says that several tests may call the hooks at a time: for a lock whose checks mostly wait. All of them but
+	// the one that stops a server are then parallel.
 	Parallel bool
 
 	plain bool // it is a Lock: it reports no steps, and not what it has lost
@@ -191,8 +187,7 @@ type PromiseState struct {
 // A Report has a PromiseState for each promise, in the order of lock.Promises.List.
 type Report []PromiseState
 
-// Unchecked lists the promises that were made and could not be checked. A test compares the list with what it expects,
-// so that it notices when a promise becomes unchecked.
+// Unchecked lists the promises that were made and could not be checked: a test notices when one becomes so.
 func (r Report) Unchecked() []string {
 	var names []string
 	for _, p := range r {
