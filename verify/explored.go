@@ -18,8 +18,7 @@ const Assumed = "commands take no time; timers fire in order, also during a paus
 // ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
 const ExploredSchema = 1
 
-// Explorations are what searches of schedules found, as they are stored. They hold no times and no addresses: the same
-// marketsim finds the same again, byte by byte.
+// Explorations are what searches of schedules found, as they are stored: the same marketsim finds the same again.
 type Explorations struct {
 	Schema   int        `json:"schema"`
 	Version  string     `json:"version"`  // marketsim's
@@ -37,15 +36,14 @@ type Explored struct {
 	Schedules   int      `json:"schedules,omitempty"` // with these bounds
 	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
 	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
-	Points  int    `json:"points,omitempty"`
-	Lost    int    `json:"lost,omitempty"`
-	Stopped string `json:"stopped_by,omitempty"`     // why the search ended before its bounds
-	Harm    Harm   `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
-	Shows   string `json:"shows,omitempty"`          // what shows it, in words
-	Broken  string `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
-	Token   string `json:"token,omitempty"`          // plays the shortest again
-	// Diagram is the shortest schedule: of the first harm of each scheme.
-	Diagram *Diagram `json:"diagram,omitempty"`
+	Points  int      `json:"points,omitempty"`
+	Lost    int      `json:"lost,omitempty"`
+	Stopped string   `json:"stopped_by,omitempty"`     // why the search ended before its bounds
+	Harm    Harm     `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
+	Shows   string   `json:"shows,omitempty"`          // what shows it, in words
+	Broken  string   `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
+	Token   string   `json:"token,omitempty"`          // plays the shortest again
+	Diagram *Diagram `json:"diagram,omitempty"`        // of the shortest, for the first harm of each scheme
 }
 
 // Concludes reports whether the search found harm, or came to the end of bounds within which it could have.
@@ -86,8 +84,7 @@ func (r *Explorations) Broken() []Explored {
 // Write stores what was found as indented JSON.
 func (r *Explorations) Write(w io.Writer) error { return write(w, "what was explored", r, "\t") }
 
-// ReadExplored reads what Write stored. It refuses what Write would not have stored: another schema, an unknown harm,
-// a search without a scheme, and a diagram with an event of nobody.
+// ReadExplored reads what Write stored, and refuses what Write would not have.
 func ReadExplored(r io.Reader) (*Explorations, error) {
 	var res Explorations
 	err := stored.Decode(r, &res, "marketsim explore --out")
@@ -117,9 +114,8 @@ func (r *Explorations) check() error {
 			continue
 		}
 		for _, event := range e.Diagram.Events {
-			if event.Client < -1 || event.Client >= len(e.Diagram.Clients) {
-				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients",
-					e.Scheme, event.Client, len(e.Diagram.Clients))
+			if n := len(e.Diagram.Clients); event.Client < -1 || event.Client >= n {
+				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients", e.Scheme, event.Client, n)
 			}
 		}
 	}
@@ -140,8 +136,7 @@ func (r *Explorations) Replace(found []Explored, schemes []string) {
 	r.Searches = all
 }
 
-// Brief is a diagram with one event for each request, without attempts that are repeated and without time that passes.
-// Of a transaction it shows the names of the commands.
+// Brief has one event for a request, of a transaction its commands' names, and neither repetitions nor passing time.
 func (d Diagram) Brief() Diagram {
 	var events []Event
 	for _, e := range d.Events {

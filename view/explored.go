@@ -12,8 +12,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Explored is the report of searches through schedules: a table of all, and the shortest schedule to the first harm of
-// each scheme.
+// Explored is the report of searches: a table of all, and the shortest schedule to the first harm of each scheme.
 func Explored(r *verify.Explorations) *Doc {
 	harmed := map[string]bool{} // of each scheme, whether it was
 	searched, harms := 0, 0

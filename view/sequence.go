@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -116,8 +117,7 @@ func (s *sequence) beside(class, happens string, x, side float64) {
 	s.write(class, anchor, happens, x+by, s.y+4)
 }
 
-// request draws an arrow to the server, with the command above it and the reply below. One that does not arrive ends in
-// a cross.
+// request draws an arrow to the server, or to a cross on the way, with the command above it and the reply below.
 func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	from, to, class := s.lanes[e.Client], s.server(), "line0"
 	if strikes {
@@ -125,12 +125,9 @@ func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	}
 	arrives := !strikes || strings.HasPrefix(reply, "executed") || strings.HasPrefix(reply, "comes late") ||
 		strings.HasPrefix(reply, "only this part")
-	room := int((max(from, to) - min(from, to) - 24) / codeLetter)
+	room := int((math.Abs(to-from) - 24) / codeLetter)
 	s.code("code", e.Does, (from+to)/2, s.y-6, room)
-	back := 7.0 // of the head of the arrow
-	if to < from {
-		back = -back
-	}
+	back := math.Copysign(7, to-from) // of the head of the arrow
 	if !arrives {
 		to = from + (to-from)*0.7
 		s.stroke(class, to-5, s.y-5, to+5, s.y+5)

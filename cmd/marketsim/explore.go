@@ -337,25 +337,24 @@ func readExplored(dir string) (*verify.Explorations, error) {
 	return nil, fmt.Errorf("%s holds no searches", one.name)
 }
 
-// inProcesses explores schemes, several at a time: a process explores one, because what is random in it is fixed
-// meanwhile.
+// inProcesses explores schemes side by side: a process one at a time, because what is random in it is fixed meanwhile.
 func (f *exploreFlags) inProcesses(ctx context.Context, p *program, all []exploration) ([]verify.Explored, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex // guards errs and done
+	var mu sync.Mutex // guards errs
 	var errs []error
 	var group sync.WaitGroup
-	found, done, running := make([][]verify.Explored, len(all)), 0, make(chan struct{}, runtime.NumCPU())
+	found, running := make([][]verify.Explored, len(all)), make(chan struct{}, runtime.NumCPU())
 	for i, e := range all {
 		running <- struct{}{}
 		group.Go(func() {
 			one, err := f.inProcess(ctx, own, e)
 			mu.Lock()
 			defer mu.Unlock()
-			found[i], errs, done = one, append(errs, err), done+1
-			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, len(all), e.scheme.Name)
+			found[i], errs = one, append(errs, err)
+			fmt.Fprintf(p.stderr, "%d/%d %s\n", len(errs), len(all), e.scheme.Name)
 			<-running
 		})
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// String is the report for a terminal: each harm with its schedule and how to play it again,
-// and always how far was looked.
+// String is the report for a terminal: each harm with its schedule and its token, and always how far was looked.
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {

@@ -15,8 +15,7 @@ import (
 	"sync"
 )
 
-// withoutChance lets the process's sources of chance be seeded until it is told to let them be. What cannot be is the
-// source of math/rand/v2, and the order of maps.
+// withoutChance lets the process's sources of chance be seeded: not that of math/rand/v2, and not the order of maps.
 func withoutChance() (again func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
@@ -40,15 +39,13 @@ type seeded struct {
 	source io.Reader
 }
 
-// Read implements io.Reader.
 func (s *seeded) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.source.Read(p)
 }
 
-// withoutNames lets no name be looked up until it is told to: go-redis looks up the name of its address, whoever dials,
-// and a bubble would wait for somebody else's server.
+// withoutNames lets no name be looked up, as go-redis does whoever dials: a bubble would wait for another's server.
 func withoutNames() (again func()) {
 	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
 	before := net.DefaultResolver

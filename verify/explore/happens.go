@@ -101,14 +101,12 @@ func (w *world) lose(r *request) {
 
 // stepClock has a client's clock step, ahead or back.
 func (w *world) stepClock(c Choice) {
-	by, does := 2*w.program.Lease, "*its clock steps ahead by %s*"
+	by, where := 2*w.program.Lease, "ahead"
 	if c.At == 2 {
-		does = "*its clock steps back by %s*"
-		w.clients[c.N].clock -= by
-	} else {
-		w.clients[c.N].clock += by
+		by, where = -by, "back"
 	}
-	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf(does, by)}, nil)
+	w.clients[c.N].clock += by
+	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())}, nil)
 }
 
 // execute has the server execute a request.
@@ -122,10 +120,8 @@ func (w *world) execute(r *request, how Fault) {
 		w.asks.heard(r)
 	}
 	then := map[Fault]string{
-		Lose:   "*executed, the reply is lost*",
-		Die:    "*executed, then the client dies*",
-		Arrive: "*comes late, and is executed*",
-		Split:  "*only this part is executed so far*",
+		Lose: "*executed, the reply is lost*", Die: "*executed, then the client dies*",
+		Arrive: "*comes late, and is executed*", Split: "*only this part is executed so far*",
 	}
 	w.draw(verify.Event{Reply: then[how]}, r)
 	switch how {

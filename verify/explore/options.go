@@ -22,7 +22,8 @@ func (s *search) options(w *world) []Choice {
 		return append(options, s.serverFaults(w)...)
 	}
 	options = slices.Concat(w.wakes(1), w.arrivals())
-	if len(options) > 0 && w.someWork() {
+	works := func(c *client) bool { return c.alive() && c.paused.IsZero() } // it waits for a timer
+	if len(options) > 0 && slices.ContainsFunc(w.clients, works) {
 		options = append(options, Choice{What: TimePass})
 	}
 	return options
@@ -56,8 +57,7 @@ func (s *search) deliveries(w *world) (options []Choice, alone bool) {
 	return options, false
 }
 
-// serverFaults are what may happen to the servers of the locks, where one that has executed nothing has nothing to
-// lose, and to the clocks of clients who have read theirs.
+// serverFaults are what may happen to servers of the locks that have executed something, and to clocks that were read.
 func (s *search) serverFaults(w *world) (options []Choice) {
 	for i, c := range w.clients {
 		if c.alive() && c.readsClock && s.happens(w, Clock) {
@@ -130,8 +130,7 @@ func (w *world) arrivals() (options []Choice) {
 	return options
 }
 
-// stayLate are the choices to let a late request stay late: all who could go on wait for its client to give up and to
-// send something.
+// stayLate are the choices that all who could go on wait for the client of a late request to give up and send more.
 func (w *world) stayLate() (options []Choice) {
 	for i, c := range w.clients {
 		mine := func(r *request) bool { return r.client == i }
@@ -140,9 +139,4 @@ func (w *world) stayLate() (options []Choice) {
 		}
 	}
 	return options
-}
-
-// someWork reports whether a client works that is not paused: it waits for a timer.
-func (w *world) someWork() bool {
-	return slices.ContainsFunc(w.clients, func(c *client) bool { return c.alive() && c.paused.IsZero() })
 }

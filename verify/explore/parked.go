@@ -44,8 +44,7 @@ func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits 
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
 
-// reads notes of which streams an XREAD waits for what comes after which entry, and returns for how many milliseconds:
-// an empty text where it does not wait.
+// reads notes after which entries of which streams an XREAD waits, and for how many milliseconds; empty: it does not.
 func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
@@ -84,8 +83,7 @@ func (p *parked) holds(s *Server) bool {
 	return false
 }
 
-// parks reports whether a command has to wait, and lets it: not inside a transaction, and not where a key holds
-// something.
+// parks lets a command wait that has to: not inside a transaction, and not where a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
 	p, limit, waits := s.waits(command)
 	if !waits || r.queues || p.holds(s) {

@@ -109,12 +109,11 @@ func (s *Server) run(r *request) {
 	s.unpark()
 }
 
-// connections answers what miniredis does not know of its connections: CLIENT INFO, and CLIENT KILL ID of one, of which
-// a request that is late is not executed any more. It reports false for another command.
+// connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know; false: it is another command.
 func (s *Server) connections(r *request, command []string) bool {
 	switch strings.ToLower(command[1]) {
 	case "info":
-		r.peer.WriteBulk("id=" + r.id + " addr=" + r.address() + " laddr=memory:0\n")
+		r.peer.WriteBulk("id=" + r.id + " addr=memory:" + r.id + " laddr=memory:0\n")
 	case "kill":
 		s.world.uses.add(everything, true)
 		r.peer.WriteInt(s.world.disconnect(s, command[3]))
@@ -194,8 +193,7 @@ func (r *request) head(commands int) *request {
 	return first
 }
 
-// A conn is a client's connection to a server in memory: its requests wait until the world,
-// which locks it, delivers them.
+// A conn is a client's connection to a server: its requests wait until the world, which locks it, delivers them.
 type conn struct {
 	*wire.Local
 	world  *world
@@ -236,9 +234,6 @@ func gated(command []string) bool {
 	kills := command[0] == "client" && strings.EqualFold(command[1], "kill")
 	return kills || !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
 }
-
-// address is where the client is, as the server sees it.
-func (c *conn) address() string { return "memory:" + c.id }
 
 // A replier is where the server writes replies, and what it pushes.
 type replier struct{ *conn }

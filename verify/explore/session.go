@@ -18,14 +18,12 @@ type Session struct {
 	client int
 }
 
-// Dial opens one more connection of the client to the server, on which every request waits until the search lets it
-// come, for marketsim's own client.
+// Dial opens one more connection of the client to the server, for marketsim's own client.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
 	return backend.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 }
 
-// Context returns ctx with what the program says of replies and of commands that are sent again, for connections of
-// marketsim's own client.
+// Context returns ctx with what the program says of connections of marketsim's own client.
 func (s *Session) Context(ctx context.Context) context.Context {
 	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
 	if s.world.program.Resends {
@@ -41,8 +39,7 @@ func (s *Session) LockServers() []string {
 	return slices.Clone(s.world.addrs)
 }
 
-// Connect is Dial for any client library, which takes it as its dialer: to the server of the locks that is at an
-// address of LockServers, and else to the market's.
+// Connect is a dialer for any client library: to the server of the locks at an address of LockServers, or the market's.
 func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()

@@ -16,9 +16,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant.
-// patience is how long nothing may happen before a client is taken for one that never ends, and mostSteps how much
-// may, and mostAgain how often clients may ask again. nobody is no client.
+// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. A
+// client never ends where nothing happens for patience. mostSteps bounds choices, and mostAgain what is asked again.
 const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
@@ -64,8 +63,7 @@ type client struct {
 // alive reports whether a client has neither ended nor died.
 func (c *client) alive() bool { return !c.ended && !c.died }
 
-// newWorld makes servers of what was started, and starts the clients,
-// one after the other. Each waits at its first request.
+// newWorld makes servers of what was started, and starts the clients one by one. Each waits at its first request.
 func newWorld(s *search) *world {
 	w := &world{
 		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
@@ -226,8 +224,7 @@ func (w *world) wait(leases time.Duration) bool {
 	return time.Now().Before(forGood)
 }
 
-// finish ends the clients that are left, the dead ones too:
-// no goroutine may stay in the bubble. Then it has the end judged.
+// finish ends all clients, since no goroutine may stay in the bubble, and has the end judged.
 func (w *world) finish() (found []verify.Violation) {
 	for i, c := range w.clients {
 		if c.alive() {

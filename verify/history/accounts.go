@@ -142,8 +142,7 @@ func (c *checker) order() *Part {
 	return p
 }
 
-// statements are the operations of each account, by id. An order of which it is not known whether it was applied counts
-// for its buyer, because the question is whether coins could run out.
+// statements are the operations of each account, by id. One of unknown outcome counts for its buyer, who may run out.
 func (c *checker) statements() [][]step {
 	all := make([][]step, c.h.Accounts+1)
 	for i := range c.h.Ops {

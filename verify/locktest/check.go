@@ -41,8 +41,7 @@ func Check(t *testing.T, open Open) Report {
 // since it may try as seldom as a fraction of its lease, and plainEnd how long it may wait for a reply in spite of ctx.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
-// learn finds the shortest lease that a Lock can have, and whether it renews it, in one of three tries at least: on a
-// machine that stands still a renewal comes too late.
+// learn finds a Lock's shortest lease, and whether it is renewed in one of three tries: a busy machine may be too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
 	var err error

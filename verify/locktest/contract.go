@@ -287,8 +287,7 @@ func leaseRenewsItself(f *fixture) {
 	f.outlives(func(*lock.Lease) error { return nil })
 }
 
-// attempts is how often a check of a short TTL is made, each time with twice the TTL, because the machine may stop for
-// about as long.
+// attempts is how often a check of a short TTL is made, each time with twice the TTL: the machine may stop for as long.
 const attempts = 7
 
 // outlives checks that a lock is still held after three times its TTL, and can be released then.

@@ -300,8 +300,7 @@ func (e *exploring) enter(name string, s *stay) {
 	e.entered++
 }
 
-// unlock has a client leave, and then unlock. Where nothing has struck, and its lease has not run out, that changes
-// something at the server.
+// unlock has a client leave, and then unlock: which changes something, if nothing has struck and its lease still runs.
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay

@@ -30,8 +30,7 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// A Factory makes the lock that is tested. Its hooks do to the lock what the checks need. Only Open is required; each
-// other field makes more checks possible.
+// A Factory makes the lock that is tested. Only Open is required; each other field makes more checks possible.
 type Factory struct {
 	// Open makes the Locker of one more worker, with connections of its own. The suite closes a Locker that is an
 	// io.Closer. Whatever else must be closed, Open closes with t.Cleanup, which runs after that.
@@ -60,8 +59,7 @@ type Factory struct {
 	Clock    bool // Open honours Worker.Now
 	Renewing bool // leases renew themselves until they are released
 
-	// Parallel says that several tests may call the hooks at a time: for a lock whose checks mostly wait. All of them but
-	// the one that stops a server are then parallel.
+	// Parallel says that several tests may call the hooks at a time: those that stop no server then do.
 	Parallel bool
 
 	plain bool // it is a Lock: it reports no steps, and not what it has lost
@@ -92,9 +90,8 @@ func (w Worker) Through(t testing.TB, addr string) string {
 	return through
 }
 
-// Dial connects the worker to the server at addr as Through says. Under [Check] and [Explore] each address is a server
-// of the package's, so that a lock may have several masters, and who dials need not log in. It is what client libraries
-// take as a dialer.
+// Dial connects the worker to the server at addr as Through says. Client libraries take it as a dialer. Under [Check]
+// and [Explore] each address is a server of the package's, with no need to log in: a lock may have several masters.
 func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.dial != nil {
 		return w.dial(ctx, network, addr)

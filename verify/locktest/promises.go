@@ -152,8 +152,7 @@ func leaseOfAReaderIsItsOwn(f *fixture) {
 // handovers is how often readers hand the lock to each other, within a second, before the writer counts as starved.
 const handovers = 100
 
-// waitingWriterIsServed has readers keep the lock: each takes it before the last one has left. A lock that serves
-// writers keeps one of them out.
+// waitingWriterIsServed has each reader take the lock before the last one has left, until one is kept out for a writer.
 func waitingWriterIsServed(f *fixture) {
 	brief := Worker{Timeout: 500 * time.Millisecond} // a busy machine keeps a reader out for 100 ms
 	workers := [2]*locker{f.open(brief), f.open(brief)}

@@ -35,8 +35,7 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	}
 }
 
-// Explore goes through every schedule of this market's program:
-// of three clients with one preemption and one fault at most.
+// Explore goes through every schedule of this market's program: of three clients with one preemption and one fault.
 func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
@@ -54,14 +53,12 @@ func (m Market) Explore(t *testing.T, subject string, open market.Open, b explor
 
 // A Market is a program for package explore: a few orders and listings, judged by the market's own audit.
 type Market struct {
-	Name    string
-	Funds   int64 // of each account; there are as many as buyers, and a seller
-	Listed  int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
-	Traders []Trader
-	// Resends says that the clients send a command again whose reply did not come, as client libraries do by default.
-	Resends bool
-	// LockServers is how many servers the locks have of their own, which may forget them; 0: they live in the market's.
-	LockServers int
+	Name        string
+	Funds       int64 // of each account; there are as many as buyers, and a seller
+	Listed      int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Traders     []Trader
+	Resends     bool // clients send a command again whose reply did not come, as client libraries do by default
+	LockServers int  // how many servers the locks have of their own, which may forget them; 0: they live in the market's
 	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. Where
 	// locks outlast replies a client gives a late write up while its lock lasts; where replies outlast locks, after that.
 	Lease, Reply, Patience time.Duration
