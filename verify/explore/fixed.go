@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -10,8 +11,9 @@ import (
 	randv2 "math/rand/v2"
 	"net"
 	"os"
+	"regexp"
 	"runtime"
-	"strings"
+	"runtime/pprof"
 	"sync"
 )
 
@@ -63,6 +65,9 @@ type pools struct {
 	seen    bool
 }
 
+// turn is where one waits.
+var turn = regexp.MustCompile(`github\.com/redis/go-redis/v9/internal\.\S*Semaphore`)
+
 // watch has waits noted until it is told to let them be, unless somebody else has asked for that profile.
 func (p *pools) watch() (end func()) {
 	if f := flag.Lookup("test.blockprofile"); f != nil && f.Value.String() != "" {
@@ -79,19 +84,10 @@ func (p *pools) waited() bool {
 		return true
 	}
 	n, _ := runtime.BlockProfile(nil)
-	if n == p.stacks {
-		return false
-	}
-	records := make([]runtime.BlockProfileRecord, n+16)
-	p.stacks, _ = runtime.BlockProfile(records)
-	for _, r := range records[:min(p.stacks, len(records))] {
-		frames := runtime.CallersFrames(r.Stack())
-		for more := true; more && !p.seen; {
-			var at runtime.Frame
-			at, more = frames.Next()
-			p.seen = strings.HasPrefix(at.Function, "github.com/redis/go-redis/v9/internal.") &&
-				strings.Contains(at.Function, "Semaphore")
-		}
+	if n != p.stacks {
+		var profile bytes.Buffer
+		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
+		p.stacks, p.seen = n, turn.Match(profile.Bytes())
 	}
 	return p.seen
 }

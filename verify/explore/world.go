@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -249,6 +250,9 @@ const belongs = "marketsim-client"
 // label is a client of this schedule, and of no other.
 func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
 
+// frames are those of a stack, after their addresses.
+var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n)`)
+
 // left names a client of which a goroutine still runs, with the goroutine's stack. Empty: there is none.
 func (w *world) left() string {
 	var profile bytes.Buffer
@@ -258,14 +262,11 @@ func (w *world) left() string {
 			if !strings.Contains(group, w.label(c.Name)) {
 				continue
 			}
-			var stack strings.Builder
-			for line := range strings.Lines(group) {
-				frame, is := strings.CutPrefix(line, "#\t0x")
-				if _, where, cut := strings.Cut(frame, "\t"); is && cut {
-					stack.WriteString("\t" + where)
-				}
+			stack := c.Name + ", in\n"
+			for _, frame := range frames.FindAllStringSubmatch(group, -1) {
+				stack += frame[1]
 			}
-			return c.Name + ", in\n" + stack.String()
+			return stack
 		}
 	}
 	return ""

@@ -59,7 +59,7 @@ type Factory struct {
 	Clock    bool // Open honours Worker.Now
 	Renewing bool // leases renew themselves until they are released
 
-	// Parallel says that several tests may call the hooks at a time: those that stop no server then do.
+	// Parallel says that several tests may call the hooks at a time: then all checks that stop no server are parallel.
 	Parallel bool
 
 	plain bool // it is a Lock: it reports no steps, and not what it has lost
