@@ -100,7 +100,6 @@ type Scenario struct {
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
-// that are the findings of which something holds.
 func (r *Faults) that(holds func(Finding) bool) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
 }

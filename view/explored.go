@@ -179,7 +179,6 @@ func newSequence(title string, d verify.Diagram) *drawing {
 	return &s.drawing
 }
 
-// server is the lifeline of the server.
 func (s *sequence) server() float64 { return s.lanes[len(s.lanes)-1] }
 
 // starred is what stands between asterisks: what happens to a client or a server.
@@ -188,7 +187,6 @@ func starred(text string) (happens string, is bool) {
 	return happens, strings.HasPrefix(text, "*")
 }
 
-// event draws one event.
 func (s *sequence) event(e verify.Event) {
 	happens, strikes := starred(e.Does)
 	reply, replyIs := starred(e.Reply)

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -121,7 +120,6 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// exploredBroken names the promises that were broken.
 func exploredBroken(res *verify.Explorations) error {
 	var errs []error
 	for _, e := range res.Broken() {
@@ -138,7 +136,6 @@ type exploration struct {
 	why     string // it cannot be explored
 }
 
-// chosen are the explorations that the flags ask for.
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.preemptions, f.faults) < 0 || f.schedules < 1 {
 		return nil, usageError{errors.New("--preemptions and --faults are 0 at least, and --schedules 1")}
@@ -245,7 +242,6 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	return b
 }
 
-// explored is a report as it is stored.
 func (f exploreFlags) explored(scheme string, r *explore.Report) verify.Explored {
 	e := verify.Explored{
 		Scheme: scheme, Program: r.Program.Name, Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults,
@@ -291,7 +287,7 @@ func (f *exploreFlags) again(ctx context.Context, p *program) error {
 // complete explores the schemes that a folder's table lacks, and those that are named, and stores the table.
 func (f *exploreFlags) complete(ctx context.Context, p *program, names []string) error {
 	schemes := fault.Names(catalogue.Full())
-	res, err := readExplored(f.add)
+	res, err := loadOnly[*verify.Explorations](f.add, exploredFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		res, err = &verify.Explorations{Schema: verify.ExploredSchema}, nil
 	}
@@ -323,18 +319,6 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	res.Version = version()
 	res.Replace(found, schemes)
 	return errors.Join(err, f.out.save(res))
-}
-
-// readExplored reads the table that a folder holds.
-func readExplored(dir string) (*verify.Explorations, error) {
-	one, err := loadFile(filepath.Join(dir, exploredFile))
-	if err != nil {
-		return nil, err
-	}
-	if explored, ok := one.drawing.(*verify.Explorations); ok {
-		return explored, nil
-	}
-	return nil, fmt.Errorf("%s holds no searches", one.name)
 }
 
 // inProcesses explores schemes side by side: a process one at a time, because what is random in it is fixed meanwhile.

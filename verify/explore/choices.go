@@ -300,9 +300,8 @@ func (w *world) know(script string) {
 	}
 }
 
-// restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. What a client has
-// not sent yet goes to the new one, because clients look whether an idle connection is still open; one of which the
-// server knew something, a WATCH or a subscription, breaks.
+// restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. Connections lead
+// there, as clients look whether idle ones are still open. Those with a WATCH or a subscription, which is gone, break.
 func (w *world) restart(old *Server, lacks int) {
 	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
 	if lacks == 0 {

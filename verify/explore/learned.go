@@ -99,9 +99,8 @@ func anonymous(text string) string {
 	return token.ReplaceAllLiteralString(text, "~")
 }
 
-// asks are what clients have asked since something changed. While a lock is held, its waiters ask the same again and
-// again, some of them after delays that differ from run to run. Each of them asks twice by choice; what they ask after
-// that is executed without one, because nothing can come between that could not have come before.
+// asks are what clients have asked since something changed. The waiters for a lock ask the same again and again: twice
+// by choice, and after that without, because nothing can come between that could not have come before.
 type asks struct {
 	replies map[asked]string
 	points  map[string]bool // at which a client was about to ask again

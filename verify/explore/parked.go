@@ -64,7 +64,6 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	return args[block+1]
 }
 
-// last is the last entry of a stream.
 func (s *Server) last(key string) string {
 	entries, _ := s.redis.Stream(key) // none where there is no stream
 	if len(entries) == 0 {
@@ -76,7 +75,7 @@ func (s *Server) last(key string) string {
 // holds reports whether one of the keys holds something, or something new.
 func (p *parked) holds(s *Server) bool {
 	for i, key := range p.keys {
-		if p.after == nil && s.redis.Exists(key) || p.after != nil && s.last(key) != p.after[i] && s.redis.Exists(key) {
+		if s.redis.Exists(key) && (p.after == nil || s.last(key) != p.after[i]) {
 			return true
 		}
 	}
@@ -144,7 +143,6 @@ func (s *Server) expire() {
 	})
 }
 
-// answered sends a parked request's reply, and draws it.
 func (p *parked) answered() {
 	p.peer.Flush()
 	w := p.world

@@ -44,7 +44,6 @@ func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 	return s
 }
 
-// accept makes a connection of a client.
 func (s *Server) accept(client int) *conn {
 	s.world.accepted++
 	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, id: strconv.Itoa(s.world.accepted)}

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"syscall"
@@ -109,9 +110,9 @@ func (s *Session) Waits() {
 
 // An observation is what the servers of the locks have seen of a client.
 type observation struct {
-	Seen                // without what is not of this client alone
-	expires []time.Time // by server: when what it has written there expires
-	last    time.Time   // when its last request was executed
+	Seen                      // without what is not of this client alone
+	expires map[int]time.Time // by server: when what it has written there expires
+	last    time.Time         // when its last request was executed
 }
 
 // A stock is what a server holds, and when it expires.
@@ -166,9 +167,6 @@ func (w *world) observe(r *request, execute func()) {
 		}
 	}
 	if !ends.IsZero() {
-		for len(o.expires) <= r.server.number {
-			o.expires = append(o.expires, time.Time{})
-		}
 		o.expires[r.server.number] = ends
 	}
 }
@@ -179,7 +177,7 @@ func (w *world) seen(i int) Seen {
 	seen := o.Seen
 	seen.Faults, seen.Calm = w.faults, w.last
 	// On most of n servers something lasts as long as on the one in the middle, n/2 from the last.
-	times := slices.SortedFunc(slices.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
+	times := slices.SortedFunc(maps.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
 	if most := w.program.LockServers / 2; most < len(times) {
 		seen.Expires = times[most]
 	}

@@ -61,7 +61,6 @@ type client struct {
 	observed    observation
 }
 
-// alive reports whether a client has neither ended nor died.
 func (c *client) alive() bool { return !c.ended && !c.died }
 
 // newWorld makes servers of what was started, and starts the clients one by one. Each waits at its first request.
@@ -77,7 +76,7 @@ func newWorld(s *search) *world {
 	s.running.Store(w)
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
-		w.clients = append(w.clients, &client{cancel: cancel})
+		w.clients = append(w.clients, &client{cancel: cancel, observed: observation{expires: map[int]time.Time{}}})
 		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
 			told := c.Do(ctx, &Session{world: w, client: i})
 			w.mu.Lock()
@@ -106,7 +105,6 @@ func (w *world) at(addr string) *Server {
 // locks is a server of the locks, from 0: the market's, unless they have their own.
 func (w *world) locks(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
 
-// conns are the connections of all clients.
 func (w *world) conns() (all []*conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,7 +249,7 @@ const belongs = "marketsim-client"
 func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
 
 // frames are those of a stack, after their addresses.
-var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n)`)
+var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
 
 // left names a client of which a goroutine still runs, with the goroutine's stack. Empty: there is none.
 func (w *world) left() string {

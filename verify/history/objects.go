@@ -74,8 +74,7 @@ func (o *Op) refusal() action {
 		return told(fmt.Sprintf("refused to %d as not owned", o.Seller),
 			func(s state) bool { return s != state(location{user: o.Seller}) })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrNotListed):
-		return told(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller),
-			func(s state) bool { return !listed(s) })
+		return told(fmt.Sprintf("refused to a buyer as not listed by %d", o.Seller), func(s state) bool { return !listed(s) })
 	case o.Kind == Purchase && o.Reason == market.Reason(market.ErrPriceChanged):
 		return told(fmt.Sprintf("refused to a buyer as listed by %d at another price than %s", o.Seller, coins(o.Price)),
 			func(s state) bool { return listed(s) && s.(location).price != o.Price })

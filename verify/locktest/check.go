@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,8 @@ import (
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of one's own. It connects by w.Dial, whatever the address, and its locks expire
-// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
-// goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The
-// closer is closed after that, and may be nil.
+// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, until it has
+// crashed or its test is over: its goroutines end with it. The closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of one's own. It needs no server, because it starts one for each address that
@@ -156,11 +156,8 @@ func (p *plain) within(ctx context.Context, limit time.Duration, name string, la
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			last = err
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: the last that the lock said is: %w", ctx.Err(), last)
-		case bounded.Err() != nil:
-			return nil, fmt.Errorf("%w: the last that the lock said is: %w", late, last)
+		if bounded.Err() != nil {
+			return nil, fmt.Errorf("%w: the last that the lock said is: %w", cmp.Or(ctx.Err(), late), last)
 		}
 		time.Sleep(p.rest)
 	}

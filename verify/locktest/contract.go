@@ -244,8 +244,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 			longest = max(longest, 4*f.factory.TTL)
 		}
 		if time.Since(since) > longest {
-			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have sent its release again",
-				longest))
+			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have released it again", longest))
 		}
 		h.Open()
 		f.Ends(c, f.Patience, "a release that was overtaken")

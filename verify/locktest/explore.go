@@ -74,14 +74,12 @@ func report(t *testing.T, all []*explore.Report) {
 			if f.Harm == verify.Outlived {
 				say = t.Logf
 			}
-			say("%s: %s, with %d preemptions and %d faults\n\n%s",
-				r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
+			say("%s: %s, with %d preemptions and %d faults\n\n%s", r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
 		}
 		t.Logf("%s: %s", r.Program.Name, r.Bound())
 	}
 }
 
-// explored are the reports of some programs.
 func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*explore.Report) {
 	t.Helper()
 	b.Exhaustive = true
@@ -101,7 +99,6 @@ func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*e
 	return all
 }
 
-// searched goes through the schedules of one program.
 func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
 	return explore.Search(t.Context(), explore.Program{
 		Name: w.program, Subject: t.Name(), Masters: true, Observed: true,
@@ -350,7 +347,6 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 	return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
 }
 
-// plain says why nobody entered.
 func (e *exploring) plain() error {
 	if e.entered == 0 {
 		return fmt.Errorf("without faults nobody could lock: %w", e.err)

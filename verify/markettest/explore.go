@@ -76,7 +76,6 @@ func trade(item market.ItemID, from, to market.UserID) market.Order {
 	return market.Order{Item: item, Seller: from, Buyer: to, Price: price}
 }
 
-// ordered is a trader who orders an item of the seller.
 func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
 	return Trader{client, []market.Order{trade(item, seller, buyer)}}
 }
@@ -112,12 +111,12 @@ func Markets() []Market {
 
 // Named is the market of that name; false: there is none.
 func Named(name string) (Market, bool) {
-	all := Markets()
-	i := slices.IndexFunc(all, func(m Market) bool { return m.Name == name })
-	if i < 0 {
-		return Market{}, false
+	for _, m := range Markets() {
+		if m.Name == name {
+			return m, true
+		}
 	}
-	return all[i], true
+	return Market{}, false
 }
 
 // Program makes the program of purchasers that open makes.
@@ -154,7 +153,6 @@ func (m Market) seed(s *explore.Server, keys market.Keys) {
 	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
 }
 
-// listed are the listings of the beginning.
 func (m Market) listed() []market.Listing {
 	all := make([]market.Listing, m.Listed)
 	for i := range all {
@@ -242,7 +240,6 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 	return fmt.Sprintf("is item %d bought? %s", o.Item, told)
 }
 
-// plain says why nothing was traded.
 func (r *trading) plain() error {
 	var told []string
 	for _, c := range r.traders {
@@ -321,9 +318,7 @@ var ErrElsewhere = errors.New("its lock needs other servers")
 // Spec parses a spec to be explored in this market, with the leases and time-outs of its clients, and few polls, since
 // each is a point of the schedule. The error wraps strategies.ErrSpec or ErrElsewhere.
 func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, error) {
-	short := map[param.Role]time.Duration{
-		param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience,
-	}
+	short := map[param.Role]time.Duration{param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience}
 	spec, err := c.Parse(text)
 	if err != nil {
 		return spec, err
