@@ -109,7 +109,6 @@ func scheduleBlock(e verify.Explored) Block {
 	}
 }
 
-// scheduleTable is a schedule with time downwards, and a column a client and one for the server.
 func scheduleTable(d verify.Diagram) *Table {
 	head, rows := d.Cells()
 	t := NewTable(head...)

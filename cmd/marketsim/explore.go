@@ -26,7 +26,6 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// exploreFlags are those of the command explore.
 type exploreFlags struct {
 	programs, of        []string
 	all                 bool

@@ -229,13 +229,11 @@ func (w *world) sendLate(r *request) {
 	w.late = append(w.late, r)
 }
 
-// lose loses a request that is not executed, with its connection.
 func (w *world) lose(r *request) {
 	w.draw(verify.Event{Reply: "*is lost, the connection breaks*"}, r)
 	r.cut()
 }
 
-// stepClock has a client's clock step, ahead or back.
 func (w *world) stepClock(c Choice) {
 	by, where := 2*w.program.Lease, "ahead"
 	if c.At == 2 {
@@ -245,7 +243,6 @@ func (w *world) stepClock(c Choice) {
 	w.draw(verify.Event{Client: c.N, Does: fmt.Sprintf("*its clock steps %s by %s*", where, by.Abs())}, nil)
 }
 
-// execute has the server execute a request.
 func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf, r.answer = how != Deliver && how != Split, nil

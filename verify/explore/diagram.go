@@ -70,7 +70,6 @@ func (w *world) draw(event verify.Event, r *request) {
 	w.events = append(w.events, n)
 }
 
-// drawServer notes what happens to a server of the locks.
 func (w *world) drawServer(s *Server, format string, args ...any) {
 	w.draw(verify.Event{Client: nobody, Reply: w.master(s) + fmt.Sprintf(format, args...)}, nil)
 }

@@ -71,7 +71,6 @@ func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
 	return s.world.at(addr).accept(nobody), nil
 }
 
-// run executes a request, and sends the replies.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
 		r.queues = command[0] == "multi" || r.queues && command[0] != "exec" && command[0] != "discard"

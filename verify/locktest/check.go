@@ -83,7 +83,6 @@ func (factory *Factory) renews(t *testing.T) error {
 	return nil
 }
 
-// serversOf starts a server for each address that it is asked for.
 func serversOf(t testing.TB) func(addr string) backend.Target {
 	var mu sync.Mutex
 	started := map[string]backend.Target{}

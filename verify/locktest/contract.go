@@ -90,7 +90,6 @@ func deadlineEndsAWait(f *fixture) {
 	})
 }
 
-// givesUp has a worker wait for a while, and give up with an error.
 func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.Helper()
 	const after = 100 * time.Millisecond
@@ -129,7 +128,6 @@ const (
 	rounds     = 20 // of each contender
 )
 
-// workersExcludeEachOther counts how often a worker finds another inside.
 func workersExcludeEachOther(f *fixture) {
 	var inside, overlaps, entered atomic.Int64
 	var workers sync.WaitGroup

@@ -90,7 +90,6 @@ func (f *fixture) try(l lock.Locker, why string) *lock.Lease {
 	return lease
 }
 
-// release gives back a lease that is held.
 func (f *fixture) release(lease *lock.Lease) {
 	f.Helper()
 	if err := lease.Release(f.Ctx); err != nil {
@@ -277,7 +276,6 @@ func (f *fixture) queued() int {
 	return f.factory.Queued(f.TB, f.name)
 }
 
-// gets waits until the waiter has the lock.
 func (f *fixture) gets(w *waiter, what string) {
 	f.Helper()
 	f.Ends(w.Call, f.Patience, what)

@@ -114,7 +114,6 @@ func Run(t *testing.T, factory Factory) Report {
 	return report
 }
 
-// newSuite returns the checks of a lock that makes promises.
 func newSuite(factory Factory, promises lock.Promises) suite.Suite[*fixture] {
 	factory.TTL = cmp.Or(factory.TTL, 200*time.Millisecond)
 	factory.Patience = cmp.Or(factory.Patience, 30*time.Second)

@@ -97,7 +97,6 @@ func (f *fixture) fence(lease *lock.Lease, last int64) int64 {
 	return lease.Fence
 }
 
-// read takes the lock as a reader.
 func (f *fixture) read(l *locker) *lock.Lease {
 	f.Helper()
 	if _, ok := l.Locker.(lock.SharedLocker); !ok {
@@ -185,7 +184,6 @@ func crashedHolderIsSucceeded(f *fixture) {
 	f.gets(w, "a waiter after the holder's crash")
 }
 
-// abandonedLeaseExpires neither renews nor releases a lease.
 func abandonedLeaseExpires(f *fixture) {
 	f.needsAbandon()
 	holder, other := f.brief(), f.worker()

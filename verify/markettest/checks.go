@@ -171,7 +171,6 @@ func (f *fixture) one(h *suite.Hold, first, second error) {
 	}
 }
 
-// sameItem lists an item that two want to buy.
 func (f *fixture) sameItem() [2]market.Order {
 	first := f.worker(nil).lists(f.mint(seller), 1)
 	second := first
@@ -195,7 +194,6 @@ func accountIsNotOverdrawn(f *fixture) {
 	})
 }
 
-// cancellationEndsAWait cancels the second of two orders that meet.
 func cancellationEndsAWait(f *fixture) {
 	f.meet(f.sameItem, func(second *suite.Call) {
 		second.Cancel()

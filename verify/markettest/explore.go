@@ -161,7 +161,6 @@ func (m Market) listed() []market.Listing {
 	return all
 }
 
-// words are a command as it is sent.
 func words(command []any) []string {
 	all := make([]string, len(command))
 	for i, word := range command {
@@ -220,7 +219,6 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 
 const yes = "yes" // what a client is told
 
-// trade makes one trade, and returns what the client is told.
 func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order) string {
 	err, told := deal(ctx, purchaser, o), yes
 	switch {
