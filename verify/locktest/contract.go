@@ -31,7 +31,7 @@ func tryTakesAFreeLock(f *fixture) {
 
 func waiterGetsIt(f *fixture) {
 	lease := f.acquire(f.worker())
-	w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+	w := f.waiter(Worker{}, lock.Locker.Acquire)
 	f.release(lease)
 	f.gets(w, "a waiter after the release")
 	f.held(f.worker(), "held by the waiter")
@@ -49,7 +49,7 @@ func namesDoNotExcludeEachOther(f *fixture) {
 
 func acquisitionEndsAtItsTimeout(f *fixture) {
 	f.givesUp(lock.ErrTimeout, func(after time.Duration) *waiter {
-		return f.waiter(f.Ctx, Worker{Timeout: after}, lock.Locker.Acquire)
+		return f.waiter(Worker{Timeout: after}, lock.Locker.Acquire)
 	})
 }
 
@@ -71,7 +71,7 @@ func endedContextTakesNothing(f *fixture) {
 
 func cancellationEndsAWait(f *fixture) {
 	f.givesUp(context.Canceled, func(time.Duration) *waiter {
-		w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+		w := f.waiter(Worker{}, lock.Locker.Acquire)
 		w.Cancel()
 		return w
 	})
@@ -86,7 +86,7 @@ func deadlineEndsAWait(f *fixture) {
 			defer cancel()
 			return l.Acquire(ctx, name)
 		}
-		return f.waiter(f.Ctx, Worker{Steps: step.Hold(step.Waiting).Observe}, take)
+		return f.waiter(Worker{Steps: step.Hold(step.Waiting).Observe}, take)
 	})
 }
 
@@ -182,7 +182,7 @@ func lookersExcludeEachOther(f *fixture) {
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.start(f.Ctx, func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
+		c := f.start(func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
 		if !f.Comes(c, h) {
 			return false
 		}
@@ -226,7 +226,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 		if !h.Arm(holder.proxies) {
 			return false
 		}
-		c := f.Start(f.Ctx, lease.Release)
+		c := f.Start(lease.Release)
 		if !f.Comes(c, h) {
 			return false
 		}

@@ -42,7 +42,7 @@ func waitersGetItInOrder(f *fixture) {
 	order := make(chan int, lined)
 	var line []*waiter
 	for i := range lined {
-		w := f.waiter(f.Ctx, Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
+		w := f.waiter(Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
 			lease, err := l.Acquire(ctx, name)
 			if err != nil {
 				return nil, err
@@ -120,12 +120,12 @@ func readersShareWritersDoNot(f *fixture) {
 	f.release(other)
 	lease := f.try(writer, "when the readers have gone")
 	f.held(f.worker(), "while a writer holds it")
-	late := f.waiter(f.Ctx, Worker{Timeout: 30 * time.Millisecond}, shared)
+	late := f.waiter(Worker{Timeout: 30 * time.Millisecond}, shared)
 	f.Ends(late.Call, f.Patience, "a reader with a time-out of 30ms")
 	if !errors.Is(late.Err, lock.ErrTimeout) {
 		f.Errorf("a reader while a writer holds the lock: %v, want %v", late.Err, lock.ErrTimeout)
 	}
-	reader := f.waiter(f.Ctx, Worker{}, shared)
+	reader := f.waiter(Worker{}, shared)
 	f.release(lease)
 	f.gets(reader, "a reader after the writer's release")
 }
@@ -156,7 +156,7 @@ func waitingWriterIsServed(f *fixture) {
 	brief := Worker{Timeout: 500 * time.Millisecond} // a busy machine keeps a reader out for 100 ms
 	workers := [2]*locker{f.open(brief), f.open(brief)}
 	held := f.read(f.worker())
-	writer := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+	writer := f.waiter(Worker{}, lock.Locker.Acquire)
 	tick := time.NewTicker(time.Second / handovers)
 	defer tick.Stop()
 	for i := range handovers {
@@ -179,7 +179,7 @@ func crashedHolderIsSucceeded(f *fixture) {
 	f.needsCrash()
 	holder := f.brief()
 	f.acquire(holder)
-	w := f.waiter(f.Ctx, Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	w := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
 	f.crash(holder)
 	f.gets(w, "a waiter after the holder's crash")
 }
@@ -209,8 +209,8 @@ func leftLeaseExpires(f *fixture) {
 func crashedWaiterIsPassedOver(f *fixture) {
 	f.needsCrash()
 	lease := f.acquire(f.worker())
-	dead := f.waiter(f.Ctx, Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
-	next := f.waiter(f.Ctx, Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	dead := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	next := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
 	if !dead.known || !next.known {
 		f.Unchecked("it does not report step.Waiting, and there is no hook Queued")
 	}

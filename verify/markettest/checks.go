@@ -142,12 +142,12 @@ func (f *fixture) meet(
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
+		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
 		if !f.Comes(c, h) {
 			f.applied(c.Err)
 			return false
 		}
-		other := f.Start(f.Ctx, func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
+		other := f.Start(func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
 		select {
 		case <-waiting.Reached():
 		case <-other.Done:
@@ -289,7 +289,7 @@ func cancellationAtAnyStep(f *fixture) {
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
-		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, order) })
+		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, order) })
 		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order
 		c.Cancel()
 		f.Ends(c, prompt, "an operation whose context had ended")

@@ -122,8 +122,8 @@ type Call struct {
 }
 
 // Start starts a call. The check does not end before the call has, whose context is cancelled then.
-func (f *Fixture) Start(ctx context.Context, do func(context.Context) error) *Call {
-	ctx, cancel := context.WithCancel(ctx)
+func (f *Fixture) Start(do func(context.Context) error) *Call {
+	ctx, cancel := context.WithCancel(f.Ctx)
 	c := &Call{Cancel: cancel, Done: make(chan struct{})}
 	go func() {
 		defer close(c.Done)
