@@ -15,14 +15,19 @@ import (
 const Assumed = "commands take no time; timers fire in order, also during a pause; pushes arrive at once; " +
 	"what is asked again is struck twice at most; the server is miniredis"
 
+// judged is what is taken for granted of real programs.
+const judged = "the server executes one request at a time; a stopped program goes on when the other can do " +
+	"something, has ended, or four leases have passed; what asks again for a lock that is held is not struck; one server"
+
 // ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
 const ExploredSchema = 1
 
 // Explorations are what searches of schedules found, as they are stored: the same marketsim finds the same again.
 type Explorations struct {
 	Schema   int        `json:"schema"`
-	Version  string     `json:"version"`  // marketsim's
-	Searches []Explored `json:"searches"` // scheme by scheme
+	Version  string     `json:"version"`          // marketsim's
+	Judged   bool       `json:"judged,omitempty"` // real programs were, on a real server
+	Searches []Explored `json:"searches"`         // scheme by scheme
 }
 
 // An Explored is what one search found of a scheme in a program.
@@ -44,6 +49,23 @@ type Explored struct {
 	Broken  string   `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
 	Token   string   `json:"token,omitempty"`          // plays the shortest again
 	Diagram *Diagram `json:"diagram,omitempty"`        // of the shortest, for the first harm of each scheme
+}
+
+// Assumed is what the searches take for granted.
+func (r *Explorations) Assumed() string {
+	if r.Judged {
+		return judged
+	}
+	return Assumed + "; a late request comes within two leases or two reply time-outs, whichever is longer, after its " +
+		"client has given up"
+}
+
+// Again is the command that plays a schedule again.
+func (r *Explorations) Again(e Explored) string {
+	if r.Judged {
+		return "marketsim judge --replay " + e.Token + " -- " + e.Scheme
+	}
+	return "marketsim explore --replay " + e.Token
 }
 
 // Concludes reports whether the search found harm, or came to the end of bounds within which it could have.

@@ -33,8 +33,7 @@ func Explored(r *verify.Explorations) *Doc {
 	d := &Doc{
 		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(harmed), "scheme")),
 		Facts: []string{
-			"marketsim " + known(r.Version) + ". Taken for granted: " + verify.Assumed + "; a late request comes within two " +
-				"leases or two reply time-outs, whichever is longer, after its client has given up.",
+			"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumed() + ".",
 		},
 	}
 	for _, e := range r.Broken() {
@@ -66,7 +65,7 @@ func Explored(r *verify.Explorations) *Doc {
 	}
 	for _, e := range r.Searches {
 		if e.Diagram != nil {
-			d.Blocks = append(d.Blocks, scheduleBlock(e))
+			d.Blocks = append(d.Blocks, scheduleBlock(e, r.Again(e)))
 		}
 	}
 	return d
@@ -100,11 +99,11 @@ func ScheduleTitle(e verify.Explored) string {
 }
 
 // scheduleBlock is a harm with its shortest schedule: a table where nothing can be drawn, and else a picture.
-func scheduleBlock(e verify.Explored) Block {
+func scheduleBlock(e verify.Explored, again string) Block {
 	return Block{
 		Heading: ScheduleTitle(e),
 		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
-			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), "marketsim explore --replay "+e.Token)),
+			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
 		Table: scheduleTable(*e.Diagram), Schedule: e.Diagram,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -64,10 +63,12 @@ func (c *Cluster) Server() *backend.Server { return c.server }
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	create = append(create, "--cluster-replicas", "1", "--cluster-yes")
-	cmd := exec.CommandContext(ctx, cli, create...)
-	cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making a cluster of %s: %w: %s", strings.Join(c.Addrs(), ", "), err, said)
+	cmd := &backend.Process{
+		Program: cli, Args: create, Folder: c.Redises[0].Folder,
+		Env: append(os.Environ(), "REDISCLI_AUTH="+c.Redises[0].Target.Password),
+	}
+	if err := cmd.Run(ctx); err != nil {
+		return fmt.Errorf("making a cluster of %s: %w", strings.Join(c.Addrs(), ", "), err)
 	}
 	return c.AwaitReady(ctx)
 }

@@ -92,6 +92,24 @@ func (p *Process) Start(ctx context.Context) error {
 	return fmt.Errorf("the server did not answer: %w; the end of its log:\n%s", err, p.run.log)
 }
 
+// Run runs the process to its end, and kills it when the context ends. The error holds the end of its log if it failed.
+func (p *Process) Run(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.begin(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), p.run.kill())
+	case <-p.run.exited:
+	}
+	if state := p.run.cmd.ProcessState; !state.Success() {
+		return fmt.Errorf("%s: %v; the end of its log:\n%s", p.Program, state, p.run.log)
+	}
+	return nil
+}
+
 // begin starts the program.
 func (p *Process) begin() error {
 	if err := p.MakeFolder(); err != nil {

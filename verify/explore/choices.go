@@ -164,14 +164,14 @@ func (w *world) do(c Choice, r *request) {
 	if c.Preempt {
 		w.preemptions++
 	}
-	if c.isFault() {
+	if c.IsFault() {
 		w.faults++
 	}
 	now := time.Now()
 	if !c.Aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, TimePass, Arrive}, c.What) {
 		w.running = c.N
 	}
-	if c.isFault() || c.What == Wake || c.What == Arrive {
+	if c.IsFault() || c.What == Wake || c.What == Arrive {
 		w.last = now
 	}
 	if c.What != Deliver {

@@ -95,20 +95,30 @@ func (w *world) short(command []string) string {
 // names are how a server names a connection, and is told which one to end.
 var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
+// numbered names things by the order in which they come.
+type numbered map[string]string
+
+func (n numbered) name(kind, of string) string {
+	if n[of] == "" {
+		n[of] = fmt.Sprintf("%s-%d", kind, len(n)+1)
+	}
+	return n[of]
+}
+
+func (n numbered) tokens(text string) string {
+	return token.ReplaceAllStringFunc(text, func(is string) string { return n.name("token", is) })
+}
+
+// Tokens names what looks like a token in the texts of a diagram, by the order in which they come.
+func Tokens() func(text string) string { return numbered{}.tokens }
+
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
-	known := map[string]string{}
-	name := func(kind, of string) string {
-		if known[of] == "" {
-			known[of] = fmt.Sprintf("%s-%d", kind, len(known)+1)
-		}
-		return known[of]
-	}
-	connection := func(text string) string { return name("connection", names.FindStringSubmatch(text)[1]) }
-	anyToken := func(text string) string { return name("token", text) }
+	known := numbered{}
+	connection := func(text string) string { return known.name("connection", names.FindStringSubmatch(text)[1]) }
 	add := func(n noted, does, reply string) {
 		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
-		does, reply = token.ReplaceAllStringFunc(does, anyToken), token.ReplaceAllStringFunc(reply, anyToken)
+		does, reply = known.tokens(does), known.tokens(reply)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
 	for _, n := range w.events {

@@ -40,7 +40,7 @@ func (p Played) cost() (c cost) {
 // struck are the faults that have happened, in order.
 func (p Played) struck() (faults []Fault) {
 	for _, c := range p.Steps {
-		if c.isFault() {
+		if c.IsFault() {
 			faults = append(faults, c.What)
 		}
 	}
@@ -235,6 +235,30 @@ func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 		return options[0], nil
 	}
 	return n.options[n.at], nil
+}
+
+// Follows has a world play the steps of a token. Its harm is empty where they do none.
+func Follows(p Program, w World, steps []string) (f Found, err error) {
+	played, err := w.Play(Follow(steps))
+	if err != nil {
+		return f, err
+	}
+	if n := len(played.Steps); n < len(steps) {
+		err = fmt.Errorf("step %d of the token did not come: the clients had ended", n+1)
+	}
+	if len(played.Harms) > 0 {
+		f = played.find(p, verify.Worst(played.Harms))
+	}
+	f.Diagram = played.Diagram(played.Harms)
+	return f, err
+}
+
+// Words are steps as a token has them.
+func Words(steps []Choice) (words []string) {
+	for _, c := range steps {
+		words = append(words, c.String())
+	}
+	return words
 }
 
 // Follow is the Chooser that chooses the steps of a token.

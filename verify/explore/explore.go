@@ -131,7 +131,8 @@ type Choice struct {
 	Aside   bool // the request conflicts with none: the client that was chosen before still goes on
 }
 
-func (c Choice) isFault() bool { return len(c.What) > 1 }
+// IsFault reports whether it is a fault, and not what happens without one.
+func (c Choice) IsFault() bool { return len(c.What) > 1 }
 
 // String is the choice in a token.
 func (c Choice) String() string {
@@ -146,8 +147,7 @@ const version = "x4" // of tokens: it changes when a token would mean another sc
 
 // written is a schedule of a program as Replay takes it.
 func written(p Program, schedule []Choice) string {
-	steps := strings.ReplaceAll(strings.Trim(fmt.Sprint(schedule), "[]"), " ", ".")
-	return strings.Join([]string{version, p.Subject, p.Name, steps}, "/")
+	return strings.Join([]string{version, p.Subject, p.Name, strings.Join(Words(schedule), ".")}, "/")
 }
 
 // ParseToken returns the parts of a token that a report printed.

@@ -39,7 +39,7 @@ func (l *learned) of(r *request) keys {
 // add notes a key, unless it is of nobody's request.
 func (k keys) add(key string, writes bool) {
 	if k != nil {
-		key = anonymous(key)
+		key = Anonymous(key)
 		k[key] = k[key] || writes
 	}
 }
@@ -79,7 +79,7 @@ func (r *request) String() string {
 		for _, command := range r.commands {
 			for i, arg := range command {
 				if i != 1 || !strings.HasPrefix(command[0], "evalsha") {
-					arg = anonymous(arg)
+					arg = Anonymous(arg)
 				}
 				b.WriteString(arg + " ")
 			}
@@ -91,8 +91,8 @@ func (r *request) String() string {
 
 var token = regexp.MustCompile(`[0-9A-Za-z+/=_-]{20,}`) // what looks like one
 
-// anonymous is a text with ~ in place of each token.
-func anonymous(text string) string {
+// Anonymous is a text with ~ in place of each token.
+func Anonymous(text string) string {
 	if len(text) < 20 {
 		return text
 	}

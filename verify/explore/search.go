@@ -156,15 +156,8 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	}
 	s := newSearch(ctx, p, Bounds{Unreduced: true, Preemptions: len(steps), Faults: len(steps)})
 	err = s.guarded(func() error {
-		var played Played
-		played, err = s.Play(Follow(steps))
-		if n := len(played.Steps); err == nil && n < len(steps) {
-			err = fmt.Errorf("step %d of the token did not come: the clients had ended", n+1)
-		}
-		if f.Token = text; len(played.Harms) > 0 {
-			f = played.find(p, verify.Worst(played.Harms))
-		}
-		f.Diagram = played.Diagram(played.Harms)
+		f, err = Follows(p, s, steps)
+		f.Token = text
 		return err
 	})
 	return f, err

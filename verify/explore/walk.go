@@ -22,7 +22,7 @@ type cost struct{ faults, preemptions int }
 
 // with is the cost after one more choice.
 func (c cost) with(next Choice) cost {
-	if next.isFault() {
+	if next.IsFault() {
 		c.faults++
 	}
 	if next.Preempt {

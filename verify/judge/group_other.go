@@ -1,0 +1,21 @@
+//go:build !linux
+
+package judge
+
+import (
+	"errors"
+	"syscall"
+)
+
+const stop, goOn, end = 0, 0, 0
+
+func supported() error {
+	return errors.New("judging a program needs Linux, where its processes are stopped and looked at: " +
+		"run marketsim in a container, with the program")
+}
+
+func group() *syscall.SysProcAttr { return nil }
+
+func (c *client) signal(int) {}
+
+func (c *client) slices() (ran string, waits bool) { return "", true }

@@ -1,0 +1,229 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// wants is what each client wants to do next.
+func (p *pair) wants() []string {
+	all := make([]string, len(p.clients))
+	for i, c := range p.clients {
+		switch {
+		case !p.can(c):
+		case len(c.waiting) > 0:
+			all[i] = explore.Anonymous(line(c.waiting[0].Commands[0]))
+		default:
+			all[i] = "leaves"
+		}
+		all[i] = strings.ReplaceAll(all[i], explore.Anonymous(p.name), "lock")
+	}
+	return all
+}
+
+// line is a command as it is drawn.
+func line(command []string) string {
+	return strings.ToUpper(command[0]) + " " + strings.Join(command[1:], " ")
+}
+
+// can reports whether a client can go on: a request waits, or it is inside and may leave.
+func (p *pair) can(c *player) bool {
+	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || c.phase == inside)
+}
+
+// polls reports whether what a client wants to send was asked before, and nothing has changed since.
+func (p *pair) polls(c *player) bool {
+	if len(c.waiting) == 0 || c.phase != acquiring || c.changes != p.changes {
+		return false
+	}
+	for _, other := range p.clients { // a lease that has ended changes something
+		if other.phase == inside && time.Now().After(other.until) && c.sent.Before(other.until) {
+			return false
+		}
+	}
+	return c.polls[asked(c.waiting[0])]
+}
+
+// asked is by what a request is known again, whatever tokens and times are in it.
+func asked(h *wire.Held) string {
+	command := h.Commands[0]
+	return strings.Join(command[:min(2, len(command))], " ")
+}
+
+// options are the choices at this point: first, to go on with the client that was chosen last.
+func (p *pair) options() (options []explore.Choice) {
+	goesOn := p.running >= 0 && p.can(p.clients[p.running]) && !p.polls(p.clients[p.running])
+	for after := range p.clients {
+		i := (max(0, p.running) + after) % len(p.clients)
+		c := p.clients[i]
+		if !p.can(c) || p.polls(c) {
+			continue
+		}
+		one := explore.Choice{What: explore.Deliver, N: i, Preempt: goesOn && i != p.running}
+		options = append(options, one)
+		for _, one.What = range p.kinds {
+			needs := one.What == explore.Lose || one.What == explore.Late
+			if !one.Preempt && (!needs || len(c.waiting) > 0) {
+				options = append(options, one)
+			}
+		}
+	}
+	for i, c := range p.clients {
+		if p.wakes(i) {
+			options = append(options, explore.Choice{What: explore.Wake, N: i})
+		}
+		if len(c.late) > 0 {
+			options = append(options, explore.Choice{What: explore.Arrive, N: i})
+		}
+	}
+	return options
+}
+
+// wakes reports whether a client that is stopped may go on: after a lease, once the other one can do something, has
+// ended, or has got in meanwhile.
+func (p *pair) wakes(i int) bool {
+	c, other := p.clients[i], p.clients[1-i]
+	if c.paused.IsZero() {
+		return false
+	}
+	slept := time.Since(c.paused)
+	settled := p.can(other) && !p.polls(other) || other.phase == ended || slept > 4*p.lease
+	return slept > p.lease*11/10 && settled || other.entered.After(c.paused)
+}
+
+// do makes a choice happen.
+func (p *pair) do(c explore.Choice) {
+	p.steps = append(p.steps, c)
+	one := p.clients[c.N]
+	if c.What != explore.Arrive {
+		p.running = c.N
+	}
+	if c.IsFault() || c.What == explore.Wake || c.What == explore.Arrive {
+		p.changes++
+	}
+	switch c.What {
+	case explore.Pause:
+		p.draw(c.N, "*pauses*", "")
+		one.paused = time.Now()
+		one.signal(stop)
+	case explore.Wake:
+		p.draw(c.N, fmt.Sprintf("*wakes after %s*", time.Since(one.paused).Round(time.Millisecond)), "")
+		one.paused, one.same = time.Time{}, 0
+		one.signal(goOn)
+	case explore.Arrive:
+		h := one.late[0]
+		one.late = one.late[1:]
+		p.deliver(c.N, h, "*comes late*", h.Open)
+	case explore.Late:
+		h := p.take(one)
+		p.draw(c.N, line(h.Commands[0]), "*on its way for long, the connection breaks*")
+		one.late = append(one.late, h)
+		h.Delay()
+	case explore.Lose:
+		h := p.take(one)
+		p.deliver(c.N, h, "*executed, the reply is lost*", h.Lose)
+	case explore.Die:
+		if len(one.waiting) > 0 {
+			h := p.take(one)
+			p.deliver(c.N, h, "*executed, then the client dies*", h.Lose)
+		} else {
+			p.draw(c.N, "*dies*", "")
+		}
+		one.kill()
+		one.phase, one.waiting = ended, nil
+	default:
+		p.goOn(c.N, one)
+	}
+}
+
+// goOn has a client leave, or its request delivered.
+func (p *pair) goOn(i int, c *player) {
+	if len(c.waiting) == 0 {
+		p.draw(i, "*leaves*", "")
+		c.phase, c.same = releasing, 0
+		p.changes++
+		c.say("release")
+		return
+	}
+	polls := p.polls(c)
+	h := p.take(c)
+	if !polls && (c.changes != p.changes || !c.polls[asked(h)]) {
+		if c.changes != p.changes || c.polls == nil {
+			c.polls = map[string]bool{}
+		}
+		if c.phase != acquiring {
+			p.changes++
+		}
+		c.changes = p.changes
+	}
+	c.polls[asked(h)] = true
+	c.sent = time.Now()
+	if c.phase == inside {
+		c.until = c.sent.Add(p.lease)
+	}
+	p.deliver(i, h, "", h.Open)
+}
+
+// take is the first request that waits.
+func (p *pair) take(c *player) *wire.Held {
+	h := c.waiting[0]
+	c.waiting, c.same = c.waiting[1:], 0
+	return h
+}
+
+// deliver lets a request go, and waits for its reply, unless it may wait in the server.
+func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
+	var at int
+	for _, command := range h.Commands {
+		at = p.draw(i, line(command), then)
+	}
+	limit := 2 * time.Second
+	if slices.ContainsFunc(h.Commands, func(command []string) bool { return wire.Blocks(command[0]) }) {
+		limit = 10 * time.Millisecond
+	}
+	letGo()
+	for late := time.After(limit); ; {
+		select {
+		case <-h.Answered():
+			if then == "" {
+				p.drawn[at].Reply = h.Reply()
+			}
+			return
+		case e := <-p.events:
+			p.handle(e)
+		case <-late:
+			return
+		}
+	}
+}
+
+// idle lets time pass. It reports false when all have ended, or nothing has happened for long.
+func (p *pair) idle() bool {
+	over := func(c *player) bool { return c.phase == ended }
+	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
+		return false
+	}
+	for i, c := range p.clients { // a poll is held back, and not for as long as a lease
+		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
+			h := p.take(c)
+			c.sent = time.Now()
+			drawn := len(p.drawn)
+			p.deliver(i, h, "", h.Open)
+			if !strings.HasPrefix(h.Reply(), "OK") {
+				p.drawn = p.drawn[:drawn]
+			}
+			return true
+		}
+	}
+	select {
+	case e := <-p.events:
+		p.handle(e)
+	case <-time.After(time.Millisecond):
+	}
+	return true
+}

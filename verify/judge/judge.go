@@ -1,0 +1,254 @@
+// Package judge has two copies of a program in any language take a lock, as every schedule of them tells: which of
+// their requests the server gets next, who is stopped or killed, whose reply is lost. It is the search of package
+// explore, in a world of real processes and real time: each copy stands behind a gate that delivers one request at a
+// time (wire.StartGate), and the server is a private redis-server.
+//
+// The program reads a line from its standard input, and answers it with one on its standard output:
+//
+//	acquire NAME   acquired | timeout (the judge asks again) | error TEXT
+//	release        released | lost | done (the library does not say) | error TEXT
+//
+// It finds the server by REDIS_HOST and REDIS_PORT or by REDIS_URL, and the lease that the lock is to have in
+// LOCK_TTL_MS. When its input ends, it ends.
+package judge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// Options say what is judged, and how far.
+type Options struct {
+	Command []string
+	Lease   time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
+	Pairs   int           // how many play schedules at the same time; 0: 4
+	Server  backend.Local
+	Bounds  explore.Bounds
+}
+
+// Kinds are the faults that can happen to a program.
+func Kinds() []explore.Fault {
+	return []explore.Fault{explore.Pause, explore.Die, explore.Lose, explore.Late}
+}
+
+// program is what reports and tokens call it.
+func (o Options) program(lease time.Duration) explore.Program {
+	return explore.Program{Name: "lock", Subject: strings.Join(o.Command, "_"), Lease: lease}
+}
+
+// Run goes through the schedules within bounds. What it finds is no failure. An error says why nothing can be
+// concluded: ErrAdapter where the program is at fault.
+func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
+	if o.Bounds.Kinds == nil {
+		o.Bounds.Kinds = Kinds()
+	}
+	err = o.with(ctx, func(pairs []*pair) error {
+		var worlds []explore.World
+		for _, p := range pairs {
+			worlds = append(worlds, p)
+		}
+		r, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
+		return err
+	})
+	return r, err
+}
+
+// Replay plays the schedule of a token that Run has reported.
+func Replay(ctx context.Context, o Options, token string) (f explore.Found, err error) {
+	_, _, steps, err := explore.ParseToken(token)
+	if err != nil {
+		return f, err
+	}
+	o.Pairs, o.Bounds.Kinds = 1, Kinds()
+	err = o.with(ctx, func(pairs []*pair) error {
+		f, err = explore.Follows(o.program(pairs[0].lease), pairs[0], steps)
+		return err
+	})
+	f.Token = token
+	return f, err
+}
+
+// Explored is Run as it is stored: what was found first of each harm, the worst first, or that nothing was.
+func Explored(ctx context.Context, o Options) (all []verify.Explored, err error) {
+	r, err := Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	none := verify.Explored{
+		Scheme: strings.Join(o.Command, " "), Program: r.Program.Name, Preemptions: r.Preemptions, Faults: r.Faults,
+		Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped, Points: r.Points, Lost: r.Lost,
+	}
+	for _, kind := range o.Bounds.Kinds {
+		none.Of = append(none.Of, string(kind))
+	}
+	for _, f := range r.Found {
+		all = append(all, o.Found(none, f))
+	}
+	if len(all) == 0 {
+		all = append(all, none)
+	}
+	return all, nil
+}
+
+// Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
+// for longer than its lease, which no lock prevents that expires.
+func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
+	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
+	of.Diagram = &f.Diagram
+	of.Broken = map[verify.Harm]string{
+		verify.TwoHolders: "exclusive", verify.FreedAnothers: "owner-only release", verify.LockedOut: "survives a crash",
+	}[f.Harm]
+	return of
+}
+
+// ErrAdapter is returned for a program that cannot be judged, with what it said.
+var ErrAdapter = errors.New("the program cannot be judged")
+
+// with starts pairs, which have rehearsed, and ends them.
+func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
+	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
+	if o.Lease > 0 {
+		leases = []time.Duration{o.Lease}
+	}
+	if err := supported(); err != nil {
+		return err
+	}
+	var pairs []*pair
+	defer func() {
+		for _, p := range pairs {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for range cmp.Or(o.Pairs, 4) {
+		p, err := newPair(ctx, o, leases)
+		if err != nil {
+			return err
+		}
+		leases = []time.Duration{p.asked} // the others need not try
+		pairs = append(pairs, p)
+	}
+	shortest := slices.MinFunc(pairs, func(a, b *pair) int { return cmp.Compare(a.lease, b.lease) }).lease
+	for _, p := range pairs {
+		p.lease = shortest // where it was found to be longer, the machine was slow
+	}
+	return do(pairs)
+}
+
+// newPair starts a server and two clients, and has them rehearse with the first of some leases that the lock can have.
+func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, error) {
+	server, err := o.Server.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds}
+	p.events, p.shown = make(chan event, 1000), map[verify.Harm]bool{}
+	for _, name := range []string{"Alice", "Bob"} {
+		c, err := newClient(name, o.Command, p.server.Target, p.events)
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		p.clients = append(p.clients, &player{client: c})
+	}
+	for _, p.asked = range leases {
+		err = p.rehearse()
+		if err == nil {
+			return p, nil
+		}
+	}
+	return nil, errors.Join(err, p.close())
+}
+
+// rehearse has each client lock and unlock, and finds out how long a lease is: one that has the lock is stopped, and
+// the other gets in.
+func (p *pair) rehearse() error {
+	for _, c := range p.clients {
+		c.kill()
+		if err := c.start(p.asked); err != nil {
+			return err
+		}
+		c.gate.Gate(nil)
+		for range 2 {
+			if err := p.told(c, starting, "acquired", "acquire", "rehearsal"); err != nil {
+				return err
+			}
+			if err := p.told(c, silence, "released done", "release"); err != nil {
+				return err
+			}
+		}
+	}
+	one, other := p.clients[0], p.clients[1]
+	if err := p.told(one, silence, "acquired", "acquire", "lease"); err != nil {
+		return err
+	}
+	one.signal(stop)
+	began := time.Now()
+	err := p.told(other, longestLease, "acquired", "acquire", "lease")
+	p.lease = time.Since(began)
+	one.signal(goOn)
+	if err != nil {
+		return fmt.Errorf("a holder was stopped, and the other did not get in: %w", err)
+	}
+	if p.lease < p.asked/4 {
+		return fmt.Errorf("%w: two clients were inside at once, and nothing had happened: is its lock one in the server at "+
+			"REDIS_HOST and REDIS_PORT?", ErrAdapter)
+	}
+	for _, c := range []*player{one, other} { // who was late may have released the lock of the other
+		err = errors.Join(err, p.told(c, silence, "released lost done error", "release"))
+	}
+	return err
+}
+
+// How long a program may say nothing: when it starts, else, and when it waits for the lease of another to end.
+const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
+
+// told has a client do something while its requests pass, and is an error where it says anything but some words. A
+// take that was given up is asked for again.
+func (p *pair) told(c *player, limit time.Duration, want string, words ...string) error {
+	c.say(words...)
+	for end := time.After(limit); ; {
+		select {
+		case e := <-p.events:
+			switch said := strings.Fields(e.line); {
+			case e.held != nil:
+				e.held.Open()
+			case e.client != c.client || e.life != c.life:
+			case len(said) == 0:
+				return fmt.Errorf("%w: it was told %q, and has ended%s", ErrAdapter, strings.Join(words, " "), c.lastWords())
+			case slices.Contains(strings.Fields(want), said[0]):
+				return nil
+			case said[0] == "timeout":
+				c.say(words...)
+			default:
+				return fmt.Errorf("%w: it was told %q, and said %q, not %q%s",
+					ErrAdapter, strings.Join(words, " "), strings.TrimSpace(e.line), want, c.lastWords())
+			}
+		case <-end:
+			return fmt.Errorf("%w: it was told %q, and has said nothing for %s: did it flush its output?%s",
+				ErrAdapter, strings.Join(words, " "), limit, c.lastWords())
+		case <-p.ctx.Done():
+			return context.Cause(p.ctx)
+		}
+	}
+}
+
+// lastWords are the last lines of its standard error.
+func (c *client) lastWords() string {
+	if c.life == nil {
+		return ""
+	}
+	c.life.mu.Lock()
+	defer c.life.mu.Unlock()
+	if len(c.life.stderr) == 0 {
+		return ""
+	}
+	return "; its last lines are\n\t" + strings.Join(c.life.stderr, "\n\t")
+}

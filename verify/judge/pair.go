@@ -1,0 +1,333 @@
+package judge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// A pair is the World of two clients of one lock: the first locks twice, the other one once.
+type pair struct {
+	ctx     context.Context
+	server  *backend.Server
+	clients []*player
+	events  chan event
+	kinds   []explore.Fault
+	asked   time.Duration        // the lease that the lock is to have
+	lease   time.Duration        // the one that it has
+	shown   map[verify.Harm]bool // harms that have come a second time
+
+	// Of one schedule:
+	name     string // of the lock
+	begin    time.Time
+	drawn    []verify.Event
+	steps    []explore.Choice
+	running  int // who was chosen last; below 0: nobody
+	harms    []verify.Violation
+	released string // who has released since somebody entered last
+	changes  int    // how many requests were delivered that were no polls
+	last     time.Time
+}
+
+// A phase is what a client does.
+type phase int
+
+const (
+	acquiring phase = iota
+	inside
+	releasing
+	ended // or dead
+)
+
+// A player is a client in one schedule.
+type player struct {
+	*client
+	phase   phase
+	left    int          // how often it is still to lock
+	waiting []*wire.Held // what it wants to send
+	late    []*wire.Held // what is on its way
+	paused  time.Time    // since when; zero: it is not
+	until   time.Time    // when its lease runs out
+	sent    time.Time    // when its last request was delivered
+	entered time.Time
+	polls   map[string]bool // what it has asked since something changed
+	changes int             // when that was
+	ran     string          // see slices, and how often it was the same
+	same    int
+	told    string
+}
+
+// Play implements explore.World. A harm of which a lock is accused has to come again when it first comes: else the
+// machine stood still.
+func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
+	played, err := p.play(choose)
+	played.Harms = slices.DeleteFunc(played.Harms, func(v verify.Violation) bool {
+		if v.Harm == verify.Outlived || p.shown[v.Harm] {
+			return false
+		}
+		again, _ := p.play(explore.Follow(explore.Words(played.Steps))) // an error: it did not come
+		p.shown[v.Harm] = slices.ContainsFunc(again.Harms, func(a verify.Violation) bool { return a.Harm == v.Harm })
+		return !p.shown[v.Harm]
+	})
+	return played, err
+}
+
+// play plays a schedule.
+func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
+	if err := p.ready(); err != nil {
+		return explore.Played{}, err
+	}
+	for _, c := range p.clients {
+		c.say("acquire", p.name)
+		p.settle()
+	}
+	p.last = time.Now()
+	for len(p.steps) < mostSteps {
+		p.settle()
+		options := p.options()
+		if len(options) == 0 {
+			if !p.idle() {
+				break
+			}
+			continue
+		}
+		c, err := choose(options, p.wants())
+		if err == nil {
+			err = context.Cause(p.ctx)
+		}
+		if err != nil {
+			return explore.Played{}, err
+		}
+		p.do(c)
+		p.last = time.Now()
+	}
+	p.finish()
+	return explore.Played{Steps: p.steps, Harms: p.harms, Diagram: p.diagram(p.drawn)}, nil
+}
+
+const mostSteps = 500
+
+// ready begins a schedule: programs that have died are started again.
+func (p *pair) ready() error {
+	for _, c := range p.clients {
+		if c.life == nil {
+			if err := c.start(p.asked); err != nil {
+				return err
+			}
+			c.gate.Gate(nil)
+			err := errors.Join(p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()),
+				p.told(c, silence, "released done", "release"))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for n, c := range p.clients {
+		*c = player{client: c.client, left: 2 - n}
+		c.gate.Gate(func(h *wire.Held) { p.events <- event{client: c.client, held: h} })
+	}
+	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
+	p.harms, p.released, p.changes = nil, "", 0
+	return nil
+}
+
+// handle notes what a client has done.
+func (p *pair) handle(e event) {
+	i := slices.IndexFunc(p.clients, func(c *player) bool { return c.client == e.client })
+	c := p.clients[i]
+	c.same = 0
+	switch {
+	case e.held != nil && c.life == nil:
+		e.held.Drop()
+	case e.held != nil:
+		c.waiting = append(c.waiting, e.held)
+	case e.life != c.life: // of one that was killed
+	case e.line == "":
+		p.draw(i, "*its program has ended*", "")
+		c.phase, c.life = ended, nil
+	default:
+		p.said(i, c, strings.TrimSpace(e.line))
+	}
+}
+
+// said notes an answer.
+func (p *pair) said(i int, c *player, line string) {
+	word, _, _ := strings.Cut(line, " ")
+	c.told = line
+	switch {
+	case c.phase == acquiring && word == "acquired":
+		c.until, c.phase = c.sent.Add(p.lease), inside
+		p.enter(i, c)
+	case c.phase == acquiring:
+		p.draw(i, "*is told: "+line+"*", "")
+		c.say("acquire", p.name)
+	case c.phase == releasing:
+		p.released = c.name
+		p.draw(i, "*is told: "+line+"*", "")
+		c.left--
+		c.phase = ended
+		if c.left > 0 {
+			c.phase = acquiring
+			c.say("acquire", p.name)
+		}
+	}
+}
+
+// enter notes that a client is inside, and who is there, too.
+func (p *pair) enter(i int, c *player) {
+	p.draw(i, "*enters*", "")
+	c.entered = time.Now()
+	for _, other := range p.clients {
+		if other == c || other.phase != inside || other.life == nil {
+			continue
+		}
+		harm, how := verify.TwoHolders, " and within its lease"
+		switch {
+		case !time.Now().Before(other.until.Add(-p.lease / 50)):
+			harm, how = verify.Outlived, ", whose lease has run out"
+		case p.released != "" && p.released != other.name:
+			harm, how = verify.FreedAnothers, how+", after a release by "+p.released
+		}
+		p.harm(harm, c.name+" enters while "+other.name+" is inside"+how)
+	}
+	p.released = ""
+}
+
+func (p *pair) harm(h verify.Harm, text string) {
+	p.harms = append(p.harms, verify.Violation{Harm: h, Text: text})
+}
+
+// draw notes an event of the diagram, and returns where.
+func (p *pair) draw(client int, does, reply string) int {
+	at := time.Since(p.begin).Round(100 * time.Microsecond)
+	p.drawn = append(p.drawn, verify.Event{At: at, Client: client, Does: does, Reply: reply})
+	return len(p.drawn) - 1
+}
+
+// diagram draws a schedule, with tokens named by the order in which they came.
+func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Diagram {
+	d := verify.Diagram{}
+	for _, c := range p.clients {
+		d.Clients, d.End = append(d.Clients, c.name), append(d.End, c.name+": was told last: "+c.told)
+	}
+	name := explore.Tokens()
+	for _, e := range drawn {
+		e.Does, e.Reply = name(e.Does), name(e.Reply)
+		d.Events = append(d.Events, e)
+	}
+	return func(shown []verify.Violation) verify.Diagram {
+		shows := d
+		for _, v := range shown {
+			shows.End = append(slices.Clip(shows.End), "Harm: "+v.String())
+		}
+		return shows
+	}
+}
+
+// settle returns when every client that is to do something waits: at its gate, or asleep.
+func (p *pair) settle() {
+	for limit := time.Now().Add(settling); time.Now().Before(limit); {
+		for more := true; more; {
+			select {
+			case e := <-p.events:
+				p.handle(e)
+			default:
+				more = false
+			}
+		}
+		if !slices.ContainsFunc(p.clients, p.moves) {
+			return
+		}
+		select {
+		case e := <-p.events:
+			p.handle(e)
+		case <-time.After(look):
+		}
+	}
+}
+
+// look is how long it is between two looks at what threads do, enough how often they have to show the same, and
+// settling how long a client may go on.
+const look, enough, settling = 200 * time.Microsecond, 4, 300 * time.Millisecond
+
+// moves reports whether a client does something: another look has shown that its threads run, or have run.
+func (p *pair) moves(c *player) bool {
+	if c.life == nil || !c.paused.IsZero() || len(c.waiting) > 0 || c.phase == inside || c.phase == ended {
+		return false
+	}
+	ran, waits := c.slices()
+	c.same++
+	if ran != c.ran || !waits {
+		c.ran, c.same = ran, 0
+	}
+	return c.same < enough
+}
+
+// finish brings a schedule to its end: who has not ended is killed, and a client that is left, or a fresh one, has to
+// get in within two leases.
+func (p *pair) finish() {
+	for _, c := range p.clients {
+		if !c.paused.IsZero() {
+			c.signal(goOn)
+		}
+		for _, h := range slices.Concat(c.waiting, c.late) {
+			h.Drop()
+		}
+		if c.phase != ended || !c.paused.IsZero() {
+			c.kill()
+		}
+		c.gate.Gate(nil)
+	}
+	if len(p.steps) == 0 || !slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
+		return
+	}
+	c := p.clients[1]
+	if c.life == nil {
+		c = p.clients[0]
+	}
+	if c.life == nil && c.start(p.asked) != nil {
+		return
+	}
+	fresh := *c
+	if err := p.told(&fresh, 2*p.lease+settling+time.Second, "acquired", "acquire", p.name); err != nil {
+		if errors.Is(err, ErrAdapter) {
+			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end", 2*p.lease))
+		}
+		c.kill()
+		return
+	}
+	if p.told(&fresh, silence, "released done", "release") != nil {
+		c.kill()
+	}
+}
+
+// close ends all.
+func (p *pair) close() (err error) {
+	for _, c := range p.clients {
+		done := make(chan struct{})
+		go func() { // or what comes would have nobody to go to
+			for {
+				select {
+				case e := <-p.events:
+					if e.held != nil {
+						e.held.Drop()
+					}
+				case <-done:
+					return
+				}
+			}
+		}()
+		err = errors.Join(err, c.close())
+		close(done)
+	}
+	return errors.Join(err, p.server.Close())
+}
