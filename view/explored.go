@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -48,13 +49,20 @@ func Explored(r *verify.Explorations) *Doc {
 	case searched > 1:
 		d.Findings = append(d.Findings, fmt.Sprintf("Harm was found in %d of %s.", harms, searches(searched)))
 	}
+	if r.Judged {
+		d.Title, d.Findings = "Judged: "+listed(slices.Sorted(maps.Keys(harmed))), d.Findings[:len(r.Broken())]
+		if len(d.Findings) == 0 {
+			d.Findings = []string{"Nothing breaks what a lock promises, within the bounds below. That a client which is stopped " +
+				"outlives its lease breaks nothing: no lock that expires prevents it."}
+		}
+	}
 	var safe []string
 	for _, e := range r.Searches {
 		if e.Concludes() && !harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
 			safe = append(safe, e.Scheme)
 		}
 	}
-	if harms > 0 && len(safe) > 0 {
+	if harms > 0 && len(safe) > 0 && !r.Judged {
 		d.Findings = append(d.Findings, "Nothing was found of "+listed(safe)+".")
 	}
 	d.Findings = atMost(d.Findings)

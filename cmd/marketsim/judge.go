@@ -92,6 +92,9 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	case f.options.Lease < 0 || f.options.Lease > 0 && f.options.Lease < 100*time.Millisecond:
 		return usageError{errors.New("--lease is 100ms at least")}
 	}
+	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
+		return usageError{fmt.Errorf("--replay: %w", err)}
+	}
 	for _, kind := range f.of {
 		if !slices.Contains(judge.Kinds(), explore.Fault(kind)) {
 			return usageError{fmt.Errorf("--of: there is no fault %q; 'marketsim judge --help' names them", kind)}
@@ -115,7 +118,11 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return err
 	}
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version(), Judged: true, Searches: r}
-	return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
+	var broken error
+	for _, e := range res.Broken() {
+		broken = errors.Join(broken, fmt.Errorf("%w: %q is broken: %s", errViolation, e.Broken, e.Found()))
+	}
+	return errors.Join(broken, f.out.finish(p.stdout, p.stderr, res))
 }
 
 // judged are the harms of the program, or the one of a token.

@@ -24,6 +24,7 @@ type pair struct {
 	kinds   []explore.Fault
 	asked   time.Duration        // the lease that the lock is to have
 	lease   time.Duration        // the one that it has
+	most    int                  // times that the two have locked in a schedule
 	shown   map[verify.Harm]bool // harms that have come a second time
 
 	// Of one schedule:
@@ -34,6 +35,7 @@ type pair struct {
 	running  int // who was chosen last; below 0: nobody
 	harms    []verify.Violation
 	released string // who has released since somebody entered last
+	entered  int    // how often somebody has
 	changes  int    // how many requests were delivered that were no polls
 	last     time.Time
 }
@@ -136,7 +138,7 @@ func (p *pair) ready() error {
 		c.gate.Gate(func(h *wire.Held) { p.events <- event{client: c.client, held: h} })
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
-	p.harms, p.released, p.changes = nil, "", 0
+	p.harms, p.released, p.changes, p.entered = nil, "", 0, 0
 	return nil
 }
 
@@ -185,6 +187,8 @@ func (p *pair) said(i int, c *player, line string) {
 // enter notes that a client is inside, and who is there, too.
 func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
+	p.entered++
+	p.most = max(p.most, p.entered)
 	c.entered = time.Now()
 	for _, other := range p.clients {
 		if other == c || other.phase != inside || other.life == nil {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/verify"
+)
+
+// TestJudgeUsage: what cannot be judged is refused, and a program that is no lock is told why.
+func TestJudgeUsage(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"", "which program is judged?"},
+		{"--of pauses -- true", "there is no fault \"pauses\""},
+		{"--preemptions -1 -- true", "are 0 at least"},
+		{"--pairs 0 -- true", "--schedules and --pairs 1"},
+		{"--lease 1ms -- true", "--lease is 100ms at least"},
+		{"--adapter cobol", "there is none in \"cobol\"; there is one in node, php, python, ruby"},
+		{"--format csv -- true", "unknown format \"csv\""},
+		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
+	} {
+		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
+	}
+	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True")
+	testkit.Local(t)
+	marketsim(t, "judge", "--", "cat").exits(t, 2).says(t, `said "acquire rehearsal", not "acquired"`)
+	marketsim(t, "judge", "--", "true").exits(t, 2).says(t, "has ended")
+	marketsim(t, "judge", "--server", "/nowhere", "--", "cat").exits(t, 1).says(t, "/nowhere")
+}
+
+// TestJudgedIsDrawn: what was judged is drawn as what was explored, and says what was taken for granted.
+func TestJudgedIsDrawn(t *testing.T) {
+	one := verify.Explored{Scheme: "node lock.js", Program: "lock", Preemptions: 1, Faults: 1, Schedules: 9, Harmful: 2,
+		Diagram: &verify.Diagram{Clients: []string{"Alice", "Bob"}, Events: []verify.Event{{Client: 0, Does: "GET k"}}}}
+	outlived, freed := one, one
+	outlived.Shortest(verify.Violation{Harm: verify.Outlived, Text: "a"}, 0, 1, "x4/a/lock/d1")
+	freed.Shortest(verify.Violation{Harm: verify.FreedAnothers, Text: "b"}, 0, 1, "x4/b/lock/d1")
+	freed.Broken = "owner-only release"
+	for _, c := range []struct {
+		all   []verify.Explored
+		wants []string
+	}{
+		{[]verify.Explored{outlived}, []string{"Nothing breaks what a lock promises", "one request at a time"}},
+		{[]verify.Explored{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
+			"marketsim judge --replay", "x4/b/lock/d1 -- node lock.js"}},
+	} {
+		dir := t.TempDir()
+		file, err := os.Create(filepath.Join(dir, exploredFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := verify.Explorations{Schema: verify.ExploredSchema, Version: "1", Judged: true, Searches: c.all}
+		if err := res.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		marketsim(t, "report", dir).exits(t, 0).says(t, append(c.wants, "Judged: node lock.js")...)
+	}
+}
