@@ -39,9 +39,9 @@ var sharedWorks = []work{
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
-// one locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and
-// for 3. It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
+// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says: one
+// locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and for 3.
+// It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
 //
 //   - where two are inside ([verify.TwoHolders]), also because a client renews its lease, and loses it all the same,
 //   - where a release frees another's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
@@ -49,9 +49,8 @@ var sharedWorks = []work{
 //     leases and its longest wait between two tries, or for half a lease if it waits for a message; and where a fresh
 //     client does not get in within two leases of the end.
 //
-// That a client which pauses inside, or works for longer than a lease that nobody renews, outlives its lease
-// ([verify.Outlived]) is logged only: no lock that expires prevents it. A server that forgets its locks is explored
-// where b.Kinds names that fault.
+// That a client outlives its lease ([verify.Outlived]), paused or at work while nobody renews it, is logged only: no
+// lock that expires prevents it. Servers forget locks only where b.Kinds names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	report(t, explored(t, works, open, b))

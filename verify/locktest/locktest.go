@@ -10,9 +10,8 @@
 // or cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite
 // takes about two seconds, most of it waiting, so tests of several locks may run in parallel.
 //
-// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock that
-// needs other servers, a test writes a Factory of its own, because it starts those servers: Crash ends the lock's
-// connections or its session, Lose deletes its keys or nodes, StopNode stops a minority of its servers.
+// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock with
+// other servers, a test that starts them writes its own: Lose, say, deletes its keys or nodes.
 package locktest
 
 import (

@@ -130,8 +130,7 @@ func readersShareWritersDoNot(f *fixture) {
 	f.gets(reader, "a reader after the writer's release")
 }
 
-// leaseOfAReaderIsItsOwn has two readers, of whom the one with the short lease comes last, and never leaves. The lock
-// is held until the other leaves, and not any longer.
+// leaseOfAReaderIsItsOwn has the reader with the short lease come last, and never leave: the other one's lease counts.
 func leaseOfAReaderIsItsOwn(f *fixture) {
 	if !f.promises.Shared {
 		f.Needless("it has no readers")

@@ -150,8 +150,7 @@ func (f *Fixture) Ends(c *Call, limit time.Duration, what string) {
 	}
 }
 
-// Reaches reports whether a channel is closed, because a worker has come to a point, before its call ends. A worker
-// that goes on without either ends the wait after the fixture's patience.
+// Reaches reports whether a worker comes to a point, which closes a channel, before its call or the patience ends.
 func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
 	select {
 	case <-point:
@@ -177,8 +176,7 @@ func Server(t testing.TB) *backend.Server {
 	return s
 }
 
-// Repeat calls try until it returns true, and reports whether it did. The last try begins after limit, however long the
-// machine stopped before.
+// Repeat calls try until it returns true, and reports whether it did. One begins after limit: the machine may stop.
 func Repeat(limit time.Duration, try func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		last := time.Now().After(deadline)
