@@ -44,7 +44,7 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on: others than before, and not one that wrongly was?
+// sum finds out which requests are delivered at once from now on, whether others were before, and whether one wrongly.
 func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
