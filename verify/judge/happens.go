@@ -150,20 +150,16 @@ func (p *pair) goOn(i int, c *player) {
 		c.say("release")
 		return
 	}
-	polls := p.polls(c)
 	h := p.take(c)
-	if !polls && (c.changes != p.changes || !c.polls[asked(h)]) {
-		if c.changes != p.changes || c.polls == nil {
-			c.polls = map[string]bool{}
-		}
-		if c.phase != acquiring {
-			p.changes++
-		}
-		c.changes = p.changes
+	if c.polls == nil || c.changes != p.changes {
+		c.polls, c.changes = map[string]bool{}, p.changes
 	}
 	c.polls[asked(h)] = true
+	if c.phase != acquiring {
+		p.changes++
+	}
 	c.sent = time.Now()
-	if c.phase == inside {
+	if c.phase == inside { // it renews its lease
 		c.until = c.sent.Add(p.lease)
 	}
 	p.deliver(i, h, "", h.Open)

@@ -136,7 +136,8 @@ func finds(t *testing.T, o judge.Options, want ...verify.Harm) {
 		for _, f := range r.Found {
 			harms = append(harms, f.Harm)
 		}
-		if slices.Sort(harms); !slices.Equal(harms, want) {
+		slices.Sort(harms)
+		if !slices.Equal(harms, want) {
 			t.Errorf("%q: %q, want %q: %s", o.Command, harms, want, r)
 		}
 		return nil

@@ -36,7 +36,7 @@ type pair struct {
 	harms    []verify.Violation
 	released string // who has released since somebody entered last
 	entered  int    // how often somebody has
-	changes  int    // how many requests were delivered that were no polls
+	changes  int    // how often something happened that a poll may see
 	last     time.Time
 }
 
@@ -187,6 +187,7 @@ func (p *pair) said(i int, c *player, line string) {
 // enter notes that a client is inside, and who is there, too.
 func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
+	p.changes++
 	p.entered++
 	p.most = max(p.most, p.entered)
 	c.entered = time.Now()
@@ -280,16 +281,16 @@ func (p *pair) moves(c *player) bool {
 // get in within two leases.
 func (p *pair) finish() {
 	for _, c := range p.clients {
-		if !c.paused.IsZero() {
-			c.signal(goOn)
-		}
-		for _, h := range slices.Concat(c.waiting, c.late) {
-			h.Drop()
-		}
+		c.gate.Gate(nil)
 		if c.phase != ended || !c.paused.IsZero() {
 			c.kill()
 		}
-		c.gate.Gate(nil)
+		for _, h := range c.waiting {
+			h.Open() // of what it does besides; where it was killed, nothing comes of it
+		}
+		for _, h := range c.late {
+			h.Drop()
+		}
 	}
 	if len(p.steps) == 0 || !slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
 		return
@@ -304,7 +305,8 @@ func (p *pair) finish() {
 	fresh := *c
 	if err := p.told(&fresh, 2*p.lease+settling+time.Second, "acquired", "acquire", p.name); err != nil {
 		if errors.Is(err, ErrAdapter) {
-			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end", 2*p.lease))
+			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
+				(2*p.lease).Round(time.Millisecond)))
 		}
 		c.kill()
 		return
