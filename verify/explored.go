@@ -1,11 +1,12 @@
 package verify
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/marketsim/marketsim/results/stored"
 )
@@ -21,8 +22,7 @@ const judged = "the server executes one request at a time; a stopped program goe
 // ExploredSchema is the version of the explored.json format. Fields are added, never renamed.
 const ExploredSchema = 1
 
-// Explorations are what searches of schedules found, as they are stored. They hold no times and no addresses: the same
-// marketsim finds the same again, byte by byte.
+// Explorations are what searches of schedules found, as they are stored: the same marketsim finds the same again.
 type Explorations struct {
 	Schema   int        `json:"schema"`
 	Version  string     `json:"version"`          // marketsim's
@@ -40,17 +40,15 @@ type Explored struct {
 	Faults      int      `json:"faults"`
 	Schedules   int      `json:"schedules,omitempty"` // with these bounds
 	Harmful     int      `json:"harmful,omitempty"`   // how many of them do harm
-	// Points is at how many points there was a choice, and Lost at how many of these one was given up, because the clients
-	// did not come there again. Both are 0 where Lost is.
-	Points  int    `json:"points,omitempty"`
-	Lost    int    `json:"lost,omitempty"`
-	Stopped string `json:"stopped_by,omitempty"`     // why the search ended before its bounds
-	Harm    Harm   `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
-	Shows   string `json:"shows,omitempty"`          // what shows it, in words
-	Broken  string `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
-	Token   string `json:"token,omitempty"`          // plays the shortest again
-	// Diagram is the shortest schedule: of the first harm of each scheme.
-	Diagram *Diagram `json:"diagram,omitempty"`
+	// Points and Lost are those of an explore.Report. Both are 0 where Lost is.
+	Points  int      `json:"points,omitempty"`
+	Lost    int      `json:"lost,omitempty"`
+	Stopped string   `json:"stopped_by,omitempty"`     // why the search ended before its bounds
+	Harm    Harm     `json:"harm,omitempty"`           // of the shortest; empty: nothing was found
+	Shows   string   `json:"shows,omitempty"`          // what shows it, in words
+	Broken  string   `json:"broken_promise,omitempty"` // of the scheme, that the harm breaks
+	Token   string   `json:"token,omitempty"`          // plays the shortest again
+	Diagram *Diagram `json:"diagram,omitempty"`        // of the shortest, for the first harm of each scheme
 }
 
 // Assumed is what the searches take for granted.
@@ -109,17 +107,9 @@ func (r *Explorations) Broken() []Explored {
 }
 
 // Write stores what was found as indented JSON.
-func (r *Explorations) Write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "\t")
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write what was explored: %w", err)
-	}
-	return nil
-}
+func (r *Explorations) Write(w io.Writer) error { return write(w, "what was explored", r, "\t") }
 
-// ReadExplored reads what Write stored. It refuses what Write would not have stored: another schema, an unknown harm,
-// a search without a scheme, and a diagram with an event of nobody.
+// ReadExplored reads what Write stored, and refuses what Write would not have.
 func ReadExplored(r io.Reader) (*Explorations, error) {
 	var res Explorations
 	err := stored.Decode(r, &res, "marketsim explore --out")
@@ -149,9 +139,8 @@ func (r *Explorations) check() error {
 			continue
 		}
 		for _, event := range e.Diagram.Events {
-			if event.Client < -1 || event.Client >= len(e.Diagram.Clients) {
-				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients",
-					e.Scheme, event.Client, len(e.Diagram.Clients))
+			if n := len(e.Diagram.Clients); event.Client < -1 || event.Client >= n {
+				return fmt.Errorf("the diagram of %s has an event of client %d, and %d clients", e.Scheme, event.Client, n)
 			}
 		}
 	}
@@ -172,8 +161,7 @@ func (r *Explorations) Replace(found []Explored, schemes []string) {
 	r.Searches = all
 }
 
-// Brief is a diagram with one event for each request, without attempts that are repeated and without time that passes.
-// Of a transaction it shows the names of the commands.
+// Brief has one event for a request, of a transaction its commands' names, and neither repetitions nor passing time.
 func (d Diagram) Brief() Diagram {
 	var events []Event
 	for _, e := range d.Events {
@@ -189,4 +177,52 @@ func (d Diagram) Brief() Diagram {
 		}
 	}
 	return Diagram{Clients: d.Clients, Events: events, End: d.End}
+}
+
+// A Diagram is one schedule as people read it: time downwards, a column a client and one for the server.
+type Diagram struct {
+	Clients []string `json:"clients"`
+	Events  []Event  `json:"events"`
+	End     []string `json:"end"` // what each client was told, and then what is wrong
+}
+
+// TimeGoesOn is the Reply of an event in which nothing happens but that.
+const TimeGoesOn = "*time goes on*"
+
+// An Event is one command of a client and the reply to it, or a fault, which stands between asterisks.
+type Event struct {
+	At     time.Duration `json:"at_ns"`  // since the schedule began
+	Client int           `json:"client"` // from 0; -1: it happens to the server
+	Does   string        `json:"does,omitempty"`
+	Reply  string        `json:"reply,omitempty"` // or what happens to the server
+}
+
+// Cells are the diagram as a table: what stands above its columns, and a row for each event.
+func (d Diagram) Cells() (head []string, rows [][]string) {
+	head = slices.Concat([]string{"time"}, d.Clients, []string{"server"})
+	for i, e := range d.Events {
+		cells := make([]string, len(head))
+		cells[len(head)-1] = e.Reply
+		if i == 0 || d.Events[i-1].At != e.At {
+			cells[0] = e.At.String()
+		}
+		if e.Client >= 0 {
+			cells[1+e.Client] = e.Does
+		}
+		rows = append(rows, cells)
+	}
+	return head, rows
+}
+
+// String is the diagram as a table in Markdown with columns that a terminal shows, too, and a list of what came of it.
+func (d Diagram) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	head, rows := d.Cells()
+	rule := slices.Repeat([]string{"---"}, len(head))
+	for _, cells := range slices.Concat([][]string{head, rule}, rows) {
+		fmt.Fprintf(w, "| %s\t|\n", strings.Join(cells, "\t| "))
+	}
+	w.Flush()
+	return b.String() + "\n- " + strings.Join(d.End, "\n- ") + "\n"
 }

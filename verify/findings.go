@@ -16,21 +16,18 @@ type Finding struct {
 	Scenario string  `json:"scenario"`
 	Subject  string  `json:"subject"` // the scheme
 	Verdict  Verdict `json:"verdict"`
-	// Harm and KeptOut are what was observed. Both are empty where nothing was, and in older files.
-	Harm    Harm    `json:"harm,omitempty"`
-	KeptOut KeptOut `json:"kept_out,omitempty"`
-	Why     string  `json:"why"` // one line
+	Harm     Harm    `json:"harm,omitempty"` // this and KeptOut: empty where nothing was observed, and in older files
+	KeptOut  KeptOut `json:"kept_out,omitempty"`
+	Why      string  `json:"why"` // one line
 	// Leases is how many leases others were kept out for, to half a one, and counted from when the lease began. It is
 	// not the same each time: 0.5 more or less is as good. 0 where KeptOut is not Measured, and in older files.
 	Leases float64 `json:"leases,omitempty"`
-	// Broken is the promise of the lock that the verdict breaks; empty: none.
-	Broken string `json:"broken_promise,omitempty"`
+	Broken string  `json:"broken_promise,omitempty"` // of the lock, that the verdict breaks; empty: none
 	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long none
 	// was acknowledged around a failure, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
-	// Kept says why the finding was not made again when it should have been, and is of an earlier run; empty: it is not.
-	Kept string `json:"kept,omitempty"`
+	Kept                  string  `json:"kept,omitempty"` // why it is of an earlier run; empty: it is not
 }
 
 // Outcome is the two observations in short: "no harm, 1 lease". Where nothing was observed it says why.
@@ -76,8 +73,7 @@ func (f Finding) consistent() bool {
 // FaultsSchema is the version of the faults.json format. Fields are added, never renamed.
 const FaultsSchema = 1
 
-// Faults are the findings of scenarios as they are stored. They hold no times and no addresses: the same marketsim on
-// the same machine finds the same again, byte by byte.
+// Faults are the findings of scenarios as they are stored: the same marketsim on the same machine finds the same again.
 type Faults struct {
 	Schema    int            `json:"schema"`
 	Status    stored.Status  `json:"status"`
@@ -104,7 +100,6 @@ type Scenario struct {
 	Promise string `json:"promise,omitempty"` // of a lock, that says that it survives this
 }
 
-// that are the findings of which something holds.
 func (r *Faults) that(holds func(Finding) bool) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !holds(f) })
 }
@@ -124,9 +119,8 @@ func (r *Faults) finding(scenario, subject string) Finding {
 	return Finding{Verdict: Stopped}
 }
 
-// Keep takes over into a new result what was observed before, so that only what is missing is played: it leaves as
-// stopped what was not observed or is marked as kept, and each cell of the scenarios and subjects that are named, if
-// any are. It is an error to name one that the result does not have.
+// Keep takes over into a new result what was observed before, so that only the rest is played: what was not observed or
+// is marked as kept, and the cells of the scenarios and subjects that are named. It refuses unknown names.
 func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	for _, name := range scenarios {
 		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
@@ -195,8 +189,7 @@ func write(w io.Writer, what string, all any, indent string) error {
 	return nil
 }
 
-// ReadFaults reads what Write stored. It refuses what Write would not have stored: another schema, an unknown status or
-// verdict, a finding of no scenario or subject, one that is there twice or missing, and trailing data.
+// ReadFaults reads what Write stored, and refuses what Write would not have.
 func ReadFaults(r io.Reader) (*Faults, error) {
 	var res Faults
 	err := stored.Decode(r, &res, "marketsim faults --out")
@@ -235,10 +228,9 @@ func (r *Faults) check() error {
 	cells := 0
 	for _, sc := range r.Scenarios {
 		for _, s := range r.Subjects {
-			switch {
-			case found[[2]string{sc.Name, s}]:
+			if found[[2]string{sc.Name, s}] {
 				cells++
-			case r.Status == stored.Complete:
+			} else if r.Status == stored.Complete {
 				return fmt.Errorf("scenario %q with %q is missing from a result that says it is complete", sc.Name, s)
 			}
 		}

@@ -11,29 +11,25 @@ type Harm string
 
 // The harms.
 const (
-	NoHarm Harm = "none"
-	// Outlived is no fault of the lock: every lock that expires lets somebody else in while its holder is paused.
-	Outlived   Harm = "outlived its lease"
-	TwoHolders Harm = "two holders" // two clients held what only one may; the money is right this time
-	// FreedAnothers is two holders after the release of somebody who did not hold the lock.
-	FreedAnothers Harm = "freed another's"
-	FenceRepeats  Harm = "fence did not grow" // a later holder got no larger fencing token
-	// ReleasedNothing is a release that leaves the lock as it was: others wait until its lease has run out.
-	ReleasedNothing Harm = "released nothing"
-	LockedOut       Harm = "kept out"     // a client does not get in although nobody holds the lock
-	DoesNotEnd      Harm = "does not end" // a client goes on for ever
-	// PurchasesGone is not the scheme's doing, but that of Redis, which replicates after it has answered.
-	PurchasesGone Harm = "purchases gone"
-	ToldNo        Harm = "wrongly told no"  // a client was told no, and its operation was applied
-	ToldYes       Harm = "wrongly told yes" // a client was told that its operation was applied, and nothing was
-	ChargedTwice  Harm = "charged twice"    // a buyer paid more often than they bought
-	NotPaid       Harm = "not paid"         // a buyer has an item that they did not pay for
-	Overdrawn     Harm = "overdrawn"        // an account is below zero
-	CoinsLost     Harm = "coins lost"
-	CoinsMade     Harm = "coins made"
-	Unexplained   Harm = "unexplained" // the market holds what nobody put there
-	ItemLost      Harm = "item lost"   // nobody has it
-	SoldTwice     Harm = "sold twice"  // an item has two owners, was bought and is for sale, or was confirmed twice
+	NoHarm          Harm = "none"
+	Outlived        Harm = "outlived its lease" // every lock that expires lets another in while its holder is paused
+	TwoHolders      Harm = "two holders"        // two clients held what only one may; the money is right this time
+	FreedAnothers   Harm = "freed another's"    // two holders after a release by somebody who did not hold the lock
+	FenceRepeats    Harm = "fence did not grow" // a later holder got no larger fencing token
+	ReleasedNothing Harm = "released nothing"   // a release leaves the lock as it was until its lease has run out
+	LockedOut       Harm = "kept out"           // a client does not get in although nobody holds the lock
+	DoesNotEnd      Harm = "does not end"       // a client goes on for ever
+	PurchasesGone   Harm = "purchases gone"     // by Redis, which replicates after it has answered
+	ToldNo          Harm = "wrongly told no"    // a client was told no, and its operation was applied
+	ToldYes         Harm = "wrongly told yes"   // a client was told that its operation was applied, and nothing was
+	ChargedTwice    Harm = "charged twice"      // a buyer paid more often than they bought
+	NotPaid         Harm = "not paid"           // a buyer has an item that they did not pay for
+	Overdrawn       Harm = "overdrawn"          // an account is below zero
+	CoinsLost       Harm = "coins lost"
+	CoinsMade       Harm = "coins made"
+	Unexplained     Harm = "unexplained" // the market holds what nobody put there
+	ItemLost        Harm = "item lost"   // nobody has it
+	SoldTwice       Harm = "sold twice"  // an item has two owners, was bought and is for sale, or was confirmed twice
 )
 
 // Harms lists them, the worst last.
@@ -80,32 +76,20 @@ func Audited(a market.AuditResult) []Violation {
 	return all
 }
 
-// harmOf is the harm of one problem. Which one it is of an account depends on whether coins are missing or too many as
-// a whole: if neither, somebody has what another lacks.
-func harmOf(p market.Problem, a market.AuditResult) Harm {
-	switch p.Kind {
-	case market.TwoOwners, market.StillListed, market.SoldTwice:
-		return SoldTwice
-	case market.BoughtTwice:
-		return ChargedTwice
-	case market.Nowhere:
-		return ItemLost
-	case market.MovedUntold:
-		return ToldNo
-	case market.Elsewhere:
-		return ToldYes
-	case market.NoFunds:
-		return CoinsLost
-	case market.Overdrawn:
-		return Overdrawn
-	case market.TooFew, market.TooMany:
-		return moneyHarm(p, a)
-	}
-	return Unexplained
+var harmOfKind = map[market.ProblemKind]Harm{
+	market.TwoOwners: SoldTwice, market.StillListed: SoldTwice, market.SoldTwice: SoldTwice,
+	market.BoughtTwice: ChargedTwice, market.Nowhere: ItemLost, market.MovedUntold: ToldNo, market.Elsewhere: ToldYes,
+	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
 }
 
-func moneyHarm(p market.Problem, a market.AuditResult) Harm {
+// harmOf is the harm of one problem. That of an account depends on whether coins are missing, or too many, as a whole.
+func harmOf(p market.Problem, a market.AuditResult) Harm {
+	harm, known := harmOfKind[p.Kind]
 	switch {
+	case known:
+		return harm
+	case p.Kind != market.TooFew && p.Kind != market.TooMany:
+		return Unexplained
 	case a.Funds < a.Opened:
 		return CoinsLost
 	case a.Funds > a.Opened:

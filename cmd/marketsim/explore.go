@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,7 +26,6 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// exploreFlags are those of the command explore.
 type exploreFlags struct {
 	programs, of        []string
 	all                 bool
@@ -121,7 +119,6 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// exploredBroken names the promises that were broken.
 func exploredBroken(res *verify.Explorations) error {
 	var errs []error
 	for _, e := range res.Broken() {
@@ -138,7 +135,6 @@ type exploration struct {
 	why     string // it cannot be explored
 }
 
-// chosen are the explorations that the flags ask for.
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.preemptions, f.faults) < 0 || f.schedules < 1 {
 		return nil, usageError{errors.New("--preemptions and --faults are 0 at least, and --schedules 1")}
@@ -245,7 +241,6 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	return b
 }
 
-// explored is a report as it is stored.
 func (f exploreFlags) explored(scheme string, r *explore.Report) verify.Explored {
 	e := verify.Explored{
 		Scheme: scheme, Program: r.Program.Name, Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults,
@@ -291,7 +286,7 @@ func (f *exploreFlags) again(ctx context.Context, p *program) error {
 // complete explores the schemes that a folder's table lacks, and those that are named, and stores the table.
 func (f *exploreFlags) complete(ctx context.Context, p *program, names []string) error {
 	schemes := fault.Names(catalogue.Full())
-	res, err := readExplored(f.add)
+	res, err := loadOnly[*verify.Explorations](f.add, exploredFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		res, err = &verify.Explorations{Schema: verify.ExploredSchema}, nil
 	}
@@ -325,37 +320,24 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	return errors.Join(err, f.out.save(res))
 }
 
-// readExplored reads the table that a folder holds.
-func readExplored(dir string) (*verify.Explorations, error) {
-	one, err := loadFile(filepath.Join(dir, exploredFile))
-	if err != nil {
-		return nil, err
-	}
-	if explored, ok := one.drawing.(*verify.Explorations); ok {
-		return explored, nil
-	}
-	return nil, fmt.Errorf("%s holds no searches", one.name)
-}
-
-// inProcesses explores schemes, several at a time: a process explores one, because what is random in it is fixed
-// meanwhile.
+// inProcesses explores schemes side by side: a process one at a time, because what is random in it is fixed meanwhile.
 func (f *exploreFlags) inProcesses(ctx context.Context, p *program, all []exploration) ([]verify.Explored, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex // guards errs and done
+	var mu sync.Mutex // guards errs
 	var errs []error
 	var group sync.WaitGroup
-	found, done, running := make([][]verify.Explored, len(all)), 0, make(chan struct{}, runtime.NumCPU())
+	found, running := make([][]verify.Explored, len(all)), make(chan struct{}, runtime.NumCPU())
 	for i, e := range all {
 		running <- struct{}{}
 		group.Go(func() {
 			one, err := f.inProcess(ctx, own, e)
 			mu.Lock()
 			defer mu.Unlock()
-			found[i], errs, done = one, append(errs, err), done+1
-			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, len(all), e.scheme.Name)
+			found[i], errs = one, append(errs, err)
+			fmt.Fprintf(p.stderr, "%d/%d %s\n", len(errs), len(all), e.scheme.Name)
 			<-running
 		})
 	}

@@ -100,7 +100,7 @@ func TestExploreIsInterrupted(t *testing.T) {
 // TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a
 // process a core, and compares what it finds with what is stored; by default it explores three schemes.
 func TestCatalogue(t *testing.T) {
-	stored, err := readExplored("../../results/explored")
+	stored, err := loadOnly[*verify.Explorations]("../../results/explored", exploredFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/dustin/go-humanize/english"
@@ -87,7 +86,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if f.add != "" {
 		f.out.dir = f.add
 		f.out.force = true
-		before, err = readFaults(f.add)
+		before, err = loadOnly[*verify.Faults](f.add, faultsFile)
 		if err != nil {
 			return usageError{fmt.Errorf("--add: %w", err)}
 		}
@@ -118,7 +117,8 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		}
 	}
 	incomplete := faultStatus(ctx, res, failure)
-	if old, err := readFaults(f.out.dir); incomplete != nil && err == nil && old.Status == stored.Complete {
+	old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
+	if incomplete != nil && err == nil && old.Status == stored.Complete {
 		f.out.file = "incomplete-" + f.out.file // the complete one stays
 	}
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
@@ -150,17 +150,6 @@ func (p *program) findFaults(
 			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, all, f.Scenario)
 		}
 	})
-}
-
-func readFaults(dir string) (*verify.Faults, error) {
-	one, err := loadFile(filepath.Join(dir, faultsFile))
-	if err != nil {
-		return nil, err
-	}
-	if faults, ok := one.drawing.(*verify.Faults); ok {
-		return faults, nil
-	}
-	return nil, fmt.Errorf("%s holds a run", one.name)
 }
 
 // faultStatus says in the result how it ended, and returns an error if not all was found.

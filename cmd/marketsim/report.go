@@ -187,3 +187,16 @@ func loadFile(path string) (named, error) {
 	}
 	return named{path, d}, nil
 }
+
+// loadOnly reads a file of a folder that holds one kind of result.
+func loadOnly[T drawing](dir, file string) (only T, err error) {
+	one, err := loadFile(filepath.Join(dir, file))
+	if err != nil {
+		return only, err
+	}
+	only, is := one.drawing.(T)
+	if !is {
+		err = fmt.Errorf("%s holds another kind of result", one.name)
+	}
+	return only, err
+}

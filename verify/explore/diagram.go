@@ -15,8 +15,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// String is the report for a terminal: each harm with its schedule and how to play it again,
-// and always how far was looked.
+// String is the report for a terminal: each harm with its schedule and its token, and always how far was looked.
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
@@ -71,7 +70,6 @@ func (w *world) draw(event verify.Event, r *request) {
 	w.events = append(w.events, n)
 }
 
-// drawServer notes what happens to a server of the locks.
 func (w *world) drawServer(s *Server, format string, args ...any) {
 	w.draw(verify.Event{Client: nobody, Reply: w.master(s) + fmt.Sprintf(format, args...)}, nil)
 }
@@ -97,34 +95,30 @@ func (w *world) short(command []string) string {
 // names are how a server names a connection, and is told which one to end.
 var names = regexp.MustCompile(`(?i)\bid[= ]\d+ addr[= ](\S+)( laddr[^\n]*\n)?`)
 
-// Tokens names what looks like a token in the texts of a diagram, by the order in which they come.
-func Tokens() func(text string) string { return naming(map[string]string{}) }
+// numbered names things by the order in which they come.
+type numbered map[string]string
 
-func naming(tokens map[string]string) func(text string) string {
-	return func(text string) string {
-		return token.ReplaceAllStringFunc(text, func(is string) string {
-			if tokens[is] == "" {
-				tokens[is] = fmt.Sprintf("token-%d", len(tokens)+1)
-			}
-			return tokens[is]
-		})
+func (n numbered) name(kind, of string) string {
+	if n[of] == "" {
+		n[of] = fmt.Sprintf("%s-%d", kind, len(n)+1)
 	}
+	return n[of]
 }
+
+func (n numbered) tokens(text string) string {
+	return token.ReplaceAllStringFunc(text, func(is string) string { return n.name("token", is) })
+}
+
+// Tokens names what looks like a token in the texts of a diagram, by the order in which they come.
+func Tokens() func(text string) string { return numbered{}.tokens }
 
 // diagram is what was noted, with tokens named by the order in which they came.
 func (w *world) diagram(found []verify.Violation) (d verify.Diagram) {
-	tokens := map[string]string{}
-	name := naming(tokens)
-	connection := func(text string) string {
-		addr := names.FindStringSubmatch(text)[1]
-		if tokens[addr] == "" {
-			tokens[addr] = fmt.Sprintf("connection-%d", len(tokens)+1)
-		}
-		return tokens[addr]
-	}
+	known := numbered{}
+	connection := func(text string) string { return known.name("connection", names.FindStringSubmatch(text)[1]) }
 	add := func(n noted, does, reply string) {
 		does, reply = names.ReplaceAllStringFunc(does, connection), names.ReplaceAllStringFunc(reply, connection)
-		does, reply = name(does), name(reply)
+		does, reply = known.tokens(does), known.tokens(reply)
 		d.Events = append(d.Events, verify.Event{At: n.At, Client: n.Client, Does: does, Reply: reply})
 	}
 	for _, n := range w.events {

@@ -4,12 +4,11 @@
 //
 //	marketsim explore fine:redsync --faults 1 --preemptions 2
 //
-// The clients run their own code: strategies and locks as they are. Their connections lead to a server in memory
-// (miniredis), and hold each request until the search delivers it (server.go). Time is that of package synctest: it
-// stands still while anybody works, and jumps to the next timer when all wait. A schedule is run from its start, each
-// time with another choice (search.go). The bounds are raised step by step, preemptions before faults: of the harm that
-// is found first none has fewer faults, or as many and fewer preemptions. What the clients do is a [Program]:
-// markettest and locktest have those of orders and of locks.
+// The clients run their own code. Their connections lead to a server in memory (miniredis), and hold each request until
+// the search delivers it (server.go). Time is that of package synctest: it stands still while anybody works, and jumps
+// to the next timer when all wait. A schedule is run from its start, each time with another choice (search.go). The
+// bounds are raised step by step, preemptions before faults, so that the first harm has the fewest faults, and of these
+// the fewest preemptions. What the clients do is a [Program]: markettest and locktest have some.
 //
 // Source: M. Musuvathi, S. Qadeer, "Iterative Context Bounding for Systematic Testing of Multithreaded Programs",
 // 2007 (CHESS).
@@ -25,9 +24,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Lease is how long the locks of explored programs last, and Reply how long clients wait for a reply, unless a Program
-// says otherwise. lockServers begins the addresses of servers of locks, which are of a network for documentation:
-// nothing answers a client that connects by itself.
+// Lease and Reply are those of a Program that does not say otherwise. lockServers begins the addresses of servers of
+// locks, which are of a network for documentation: nothing answers a client that connects by itself.
 const (
 	Lease       = time.Second
 	Reply       = 5 * time.Second
@@ -39,21 +37,14 @@ type Program struct {
 	Name    string // in tokens and reports: no spaces and no slashes
 	Subject string // what the clients use, such as a spec: part of a token
 	Prefix  string // of keys: diagrams leave it out
-	// LockServers is how many servers the locks have of their own (Session.ConnectLocks), the only ones that Empty,
+	// LockServers is how many servers the locks have of their own (Session.LockServers), the only ones that Empty,
 	// Behind and ServerClock strike. 0: the locks live in the market's server.
 	LockServers int
-	// Masters says that each address to which clients connect is a server of the locks of its own: the first schedule
-	// tells how many there are.
-	Masters bool
-	// Lease is how long the locks last: a pause takes one to two of it. 0: the constant.
-	Lease time.Duration
-	// Reply is how long clients wait for a reply, over connections of Session.Dial: 0: the constant.
-	Reply time.Duration
-	// Resends says that connections of Session.Dial send a command again whose reply did not come, as client libraries do
-	// by default.
-	Resends bool
-	// Observed says that Session.Seen is asked for: what each request has changed at the servers of the locks is noted.
-	Observed bool
+	Masters     bool          // each address is a server of the locks of its own, as the first schedule tells
+	Lease       time.Duration // how long the locks last: a pause takes one to two of it. 0: the constant
+	Reply       time.Duration // how long clients wait for a reply, over connections of Session.Dial. 0: the constant
+	Resends     bool          // those connections send a command again whose reply did not come, as client libraries do
+	Observed    bool          // Session.Seen is asked for
 	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
 	Begin func(*Server) *Trial
 }
@@ -63,14 +54,13 @@ type Trial struct {
 	Clients []Client
 	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
 	Judge func(*Server) []verify.Violation
-	// Vacuous returns why the first schedule, in which nothing strikes, shows nothing of what clients are there for: then
-	// a search that finds nothing would mean nothing. A nil error: it does. A nil function: it always does.
+	// Vacuous returns why a search that finds nothing would mean nothing, since the first schedule, in which nothing
+	// strikes, shows nothing of what clients are there for. Nil, or a nil error: it does.
 	Vacuous func() error
 }
 
-// A Client is one of the clients, with what it does: over connections of the session, in this goroutine and others. Do
-// returns what it was told, for the diagram. Its context is the client's life: it ends when the search kills it, and
-// when the schedule is over. Its goroutines end with that.
+// A Client is one of the clients. Do returns what it was told, for the diagram. Its context is the client's life, with
+// which its goroutines end: until the search kills it, or the schedule is over.
 type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
@@ -96,8 +86,8 @@ const (
 	Pause Fault = "pause"      // a client stops for one lease at least, and two at most: with all its connections
 	Die   Fault = "die"        // a client dies, after the server has executed a request: that is also before the next one
 	Lose  Fault = "lose-reply" // a request is executed, and its connection breaks before the reply
-	// Late is a request that is on its way until its client has given up. It comes at any time after that, for two leases
-	// or two times that its client waits for a reply, whichever is longer; then it is lost.
+	// Late is a request that is on its way until its client has given up. It comes at any time after that, or is lost
+	// after two leases, or after twice as long as its client waits for a reply, whichever is longer.
 	Late   Fault = "late"
 	Drop   Fault = "lose-request" // a request is lost before it is executed, and its connection breaks
 	Split  Fault = "split"        // a pipeline is executed in two parts: what comes between, or instead of the second?

@@ -1,19 +1,23 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
+	"flag"
 	"io"
 	"math/rand"
 	randv2 "math/rand/v2"
 	"net"
 	"os"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
 	"sync"
 )
 
-// withoutChance lets the process's sources of chance be seeded until it is told to let them be. What cannot be is the
-// source of math/rand/v2, and the order of maps.
+// withoutChance lets the process's sources of chance be seeded: not that of math/rand/v2, and not the order of maps.
 func withoutChance() (again func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
@@ -37,15 +41,13 @@ type seeded struct {
 	source io.Reader
 }
 
-// Read implements io.Reader.
 func (s *seeded) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.source.Read(p)
 }
 
-// withoutNames lets no name be looked up until it is told to: go-redis looks up the name of its address, whoever dials,
-// and a bubble would wait for somebody else's server.
+// withoutNames lets no name be looked up, as go-redis does whoever dials: a bubble would wait for another's server.
 func withoutNames() (again func()) {
 	_, _ = net.LookupHost("localhost") // what package net makes at its first look must not belong to a bubble
 	before := net.DefaultResolver
@@ -53,4 +55,39 @@ func withoutNames() (again func()) {
 		return nil, errors.New("no names are looked up while schedules are explored")
 	}}
 	return func() { net.DefaultResolver = before }
+}
+
+// pools tells whether a client has waited for its turn at a pool of connections. go-redis keeps the timers of such
+// waits in a sync.Pool, and the Go runtime's block profile is where a wait is seen.
+type pools struct {
+	watched bool
+	stacks  int // of the profile, so far
+	seen    bool
+}
+
+// turn is where one waits.
+var turn = regexp.MustCompile(`github\.com/redis/go-redis/v9/internal\.\S*Semaphore`)
+
+// watch has waits noted until it is told to let them be, unless somebody else has asked for that profile.
+func (p *pools) watch() (end func()) {
+	if f := flag.Lookup("test.blockprofile"); f != nil && f.Value.String() != "" {
+		return func() {}
+	}
+	p.watched = true
+	runtime.SetBlockProfileRate(1)
+	return func() { runtime.SetBlockProfileRate(0) }
+}
+
+// waited reports whether one has waited so far, or may have.
+func (p *pools) waited() bool {
+	if !p.watched || p.seen {
+		return true
+	}
+	n, _ := runtime.BlockProfile(nil)
+	if n != p.stacks {
+		var profile bytes.Buffer
+		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
+		p.stacks, p.seen = n, turn.Match(profile.Bytes())
+	}
+	return p.seen
 }

@@ -7,12 +7,11 @@ import (
 )
 
 // learned is what schedules so far have shown of the clients, by which later ones leave out choices that change
-// nothing: a request that conflicts with none that another client has been seen to make is delivered at once. Keys are
-// those of commands as they were executed, inside scripts and transactions too. What is left out is fixed during a
-// pass; where what was seen meanwhile shows it to be wrong, the pass is run again.
+// nothing: a request that conflicts with none that another client has been seen to make is delivered at once. That is
+// fixed during a pass, which is run again where what was seen meanwhile shows it to be wrong.
 type learned struct {
 	scripts []string       // that were sent whole in the first schedule
-	uses    map[asked]keys // the keys of each request
+	uses    map[asked]keys // the keys of each request as it was executed, inside scripts and transactions too
 	alone   map[asked]bool // what is delivered at once
 }
 
@@ -25,8 +24,7 @@ type asked struct {
 // keys are those that a request uses: true if it writes.
 type keys map[string]bool
 
-// everything is the key of what conflicts with each other request, and theTime of what looks at a clock or at how long
-// something lasts.
+// everything is the key of what conflicts with each request, and theTime of what looks at a clock or a time to live.
 const everything, theTime = "*", "the time"
 
 // of are the keys of a request that have been seen so far.
@@ -46,8 +44,7 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on, and reports whether these are others than before, and
-// whether one was that should not have been.
+// sum finds out which requests are delivered at once from now on, whether others were before, and whether one wrongly.
 func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
@@ -102,9 +99,8 @@ func Anonymous(text string) string {
 	return token.ReplaceAllLiteralString(text, "~")
 }
 
-// asks are what clients have asked since something changed. While a lock is held, its waiters ask the same again and
-// again, some of them after delays that differ from run to run. Each of them asks twice by choice; what they ask after
-// that is executed without one, because nothing can come between that could not have come before.
+// asks are what clients have asked since something changed. The waiters for a lock ask the same again and again: twice
+// by choice, and after that without, because nothing can come between that could not have come before.
 type asks struct {
 	replies map[asked]string
 	points  map[string]bool // at which a client was about to ask again

@@ -44,8 +44,7 @@ func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits 
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
 
-// reads notes of which streams an XREAD waits for what comes after which entry, and returns for how many milliseconds:
-// an empty text where it does not wait.
+// reads notes after which entries of which streams an XREAD waits, and for how many milliseconds; empty: it does not.
 func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
@@ -65,7 +64,6 @@ func (s *Server) reads(p *parked, args []string) (limit string) {
 	return args[block+1]
 }
 
-// last is the last entry of a stream.
 func (s *Server) last(key string) string {
 	entries, _ := s.redis.Stream(key) // none where there is no stream
 	if len(entries) == 0 {
@@ -77,15 +75,14 @@ func (s *Server) last(key string) string {
 // holds reports whether one of the keys holds something, or something new.
 func (p *parked) holds(s *Server) bool {
 	for i, key := range p.keys {
-		if p.after == nil && s.redis.Exists(key) || p.after != nil && s.last(key) != p.after[i] && s.redis.Exists(key) {
+		if s.redis.Exists(key) && (p.after == nil || s.last(key) != p.after[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// parks reports whether a command has to wait, and lets it: not inside a transaction, and not where a key holds
-// something.
+// parks lets a command wait that has to: not inside a transaction, and not where a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
 	p, limit, waits := s.waits(command)
 	if !waits || r.queues || p.holds(s) {
@@ -146,7 +143,6 @@ func (s *Server) expire() {
 	})
 }
 
-// answered sends a parked request's reply, and draws it.
 func (p *parked) answered() {
 	p.peer.Flush()
 	w := p.world

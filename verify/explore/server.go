@@ -44,7 +44,6 @@ func newServer(w *world, m *miniredis.Miniredis, number int) *Server {
 	return s
 }
 
-// accept makes a connection of a client.
 func (s *Server) accept(client int) *conn {
 	s.world.accepted++
 	c := &conn{Local: wire.NewLocal(), world: s.world, client: client, id: strconv.Itoa(s.world.accepted)}
@@ -72,7 +71,6 @@ func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
 	return s.world.at(addr).accept(nobody), nil
 }
 
-// run executes a request, and sends the replies.
 func (s *Server) run(r *request) {
 	for _, command := range r.commands {
 		r.queues = command[0] == "multi" || r.queues && command[0] != "exec" && command[0] != "discard"
@@ -109,12 +107,11 @@ func (s *Server) run(r *request) {
 	s.unpark()
 }
 
-// connections answers what miniredis does not know of its connections: CLIENT INFO, and CLIENT KILL ID of one, of which
-// a request that is late is not executed any more. It reports false for another command.
+// connections answers CLIENT INFO and CLIENT KILL ID, which miniredis does not know; false: it is another command.
 func (s *Server) connections(r *request, command []string) bool {
 	switch strings.ToLower(command[1]) {
 	case "info":
-		r.peer.WriteBulk("id=" + r.id + " addr=" + r.address() + " laddr=memory:0\n")
+		r.peer.WriteBulk("id=" + r.id + " addr=memory:" + r.id + " laddr=memory:0\n")
 	case "kill":
 		s.world.uses.add(everything, true)
 		r.peer.WriteInt(s.world.disconnect(s, command[3]))
@@ -126,20 +123,12 @@ func (s *Server) connections(r *request, command []string) bool {
 
 // disconnect has a server end a connection, and loses what is late on it. It returns how many there were.
 func (w *world) disconnect(server *Server, id string) int {
-	w.mu.Lock()
-	var found *conn
-	for _, c := range w.clients {
-		for _, conn := range c.conns {
-			if conn.server == server && conn.id == id {
-				found = conn
-			}
-		}
-	}
-	w.mu.Unlock()
-	if found == nil {
+	all := w.conns()
+	i := slices.IndexFunc(all, func(c *conn) bool { return c.server == server && c.id == id })
+	if i < 0 {
 		return 0
 	}
-	late := len(w.late)
+	found, late := all[i], len(w.late)
 	w.late = slices.DeleteFunc(w.late, func(r *request) bool { return r.conn == found })
 	if found.Broken() && len(w.late) == late {
 		return 0 // the server knows that it has ended
@@ -202,8 +191,7 @@ func (r *request) head(commands int) *request {
 	return first
 }
 
-// A conn is a client's connection to a server in memory: its requests wait until the world,
-// which locks it, delivers them.
+// A conn is a client's connection to a server: its requests wait until the world, which locks it, delivers them.
 type conn struct {
 	*wire.Local
 	world  *world
@@ -244,9 +232,6 @@ func gated(command []string) bool {
 	kills := command[0] == "client" && strings.EqualFold(command[1], "kill")
 	return kills || !slices.Contains([]string{"hello", "ping", "client", "select", "auth"}, command[0])
 }
-
-// address is where the client is, as the server sees it.
-func (c *conn) address() string { return "memory:" + c.id }
 
 // A replier is where the server writes replies, and what it pushes.
 type replier struct{ *conn }

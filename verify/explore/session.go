@@ -2,10 +2,13 @@ package explore
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/marketsim/marketsim/market/backend"
 )
@@ -16,17 +19,12 @@ type Session struct {
 	client int
 }
 
-// Cleanup has f called when the schedule has ended.
-func (s *Session) Cleanup(f func()) { s.world.cleanup(f) }
-
-// Dial opens one more connection of the client to the server, on which every request waits until the search lets it
-// come, for marketsim's own client.
+// Dial opens one more connection of the client to the server, for marketsim's own client.
 func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
 	return backend.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 }
 
-// Context returns ctx with what the program says of replies and of commands that are sent again, for connections of
-// marketsim's own client.
+// Context returns ctx with what the program says of connections of marketsim's own client.
 func (s *Session) Context(ctx context.Context) context.Context {
 	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)
 	if s.world.program.Resends {
@@ -42,8 +40,7 @@ func (s *Session) LockServers() []string {
 	return slices.Clone(s.world.addrs)
 }
 
-// Connect is Dial for any client library, which takes it as its dialer: to the server of the locks that is at an
-// address of LockServers, and else to the market's.
+// Connect is a dialer for any client library: to the server of the locks at an address of LockServers, or the market's.
 func (s *Session) Connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -80,11 +77,10 @@ func (s *Session) now() client {
 
 // Seen is what the servers of the locks have seen of a client so far, in a program that is Observed.
 type Seen struct {
-	Requests int       // that were executed
-	Changes  int       // of these, those that changed what is stored, or when it expires
-	Expires  time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
-	Faults   int       // that have happened so far, to whomever
-	Calm     time.Time // since when no fault is under way; zero: one is
+	Changes int       // of its requests, those that changed what is stored, or when it expires
+	Expires time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
+	Faults  int       // that have happened so far, to whomever
+	Calm    time.Time // since when no fault is under way; zero: one is
 
 	// Since the last call of Waits:
 	Gap      time.Duration // the longest time between two of its requests
@@ -109,5 +105,84 @@ func (s *Session) Waits() {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	o := &s.world.clients[s.client].observed
-	o.last, o.mark = time.Now(), mark{}
+	o.last, o.Seen = time.Now(), Seen{Changes: o.Changes}
+}
+
+// An observation is what the servers of the locks have seen of a client.
+type observation struct {
+	Seen                      // without what is not of this client alone
+	expires map[int]time.Time // by server: when what it has written there expires
+	last    time.Time         // when its last request was executed
+}
+
+// A stock is what a server holds, and when it expires.
+type stock struct {
+	data    string
+	expires map[string]time.Time
+}
+
+func stockOf(m *miniredis.Miniredis) stock {
+	now, all := time.Now(), stock{data: m.Dump(), expires: map[string]time.Time{}}
+	for _, key := range m.Keys() {
+		if ttl := m.TTL(key); ttl > 0 {
+			all.expires[key] = now.Add(ttl)
+		}
+	}
+	return all
+}
+
+// observe notes what a request of a client does at a server of the locks, which execute has execute it.
+func (w *world) observe(r *request, execute func()) {
+	if !w.program.Observed || r.client == nobody || r.server.number == 0 && w.program.LockServers > 0 {
+		execute()
+		return
+	}
+	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
+	defer w.seeing.Unlock()
+	before := stockOf(r.server.redis)
+	execute()
+	after := stockOf(r.server.redis)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o, now := &w.clients[r.client].observed, time.Now()
+	o.Gap, o.last = max(o.Gap, now.Sub(o.last)), now
+	waits := slices.ContainsFunc(r.server.parked, func(p *parked) bool { return p.request == r })
+	o.Listened = o.Listened || r.subscribed || waits
+	o.Later = o.Later || !o.Changed.IsZero() && now.Sub(o.Changed) > w.program.Lease/10
+	changed := before.data != after.data
+	var ends time.Time
+	for key, at := range after.expires {
+		was, had := before.expires[key]
+		if !had || at.Sub(was).Abs() > time.Millisecond {
+			changed = true
+			if at.After(ends) {
+				ends = at
+			}
+		}
+	}
+	if changed {
+		o.Changes++
+		if o.Changed.IsZero() {
+			o.Changed = now
+		}
+	}
+	if !ends.IsZero() {
+		o.expires[r.server.number] = ends
+	}
+}
+
+// seen is what Session.Seen tells. The world is locked.
+func (w *world) seen(i int) Seen {
+	o := w.clients[i].observed
+	seen := o.Seen
+	seen.Faults, seen.Calm = w.faults, w.last
+	// On most of n servers something lasts as long as on the one in the middle, n/2 from the last.
+	times := slices.SortedFunc(maps.Values(o.expires), func(a, b time.Time) int { return b.Compare(a) })
+	if most := w.program.LockServers / 2; most < len(times) {
+		seen.Expires = times[most]
+	}
+	if len(w.late) > 0 || slices.ContainsFunc(w.clients, func(c *client) bool { return !c.paused.IsZero() }) {
+		seen.Calm = time.Time{}
+	}
+	return seen
 }

@@ -1,9 +1,13 @@
 package explore
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"regexp"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -13,9 +17,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant.
-// patience is how long nothing may happen before a client is taken for one that never ends, and mostSteps how much
-// may, and mostAgain how often clients may ask again. nobody is no client.
+// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. A
+// client never ends where nothing happens for patience. mostSteps bounds choices, and mostAgain what is asked again.
 const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
@@ -42,7 +45,6 @@ type world struct {
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too
-	after   []func()      // is called, the last first, when the schedule has ended
 	arrived chan struct{} // holds one value when a request came, or a client ended
 }
 
@@ -59,20 +61,13 @@ type client struct {
 	observed    observation
 }
 
-// alive reports whether a client has neither ended nor died.
 func (c *client) alive() bool { return !c.ended && !c.died }
 
-// newWorld makes servers of what was started, and starts the clients,
-// one after the other. Each waits at its first request.
+// newWorld makes servers of what was started, and starts the clients one by one. Each waits at its first request.
 func newWorld(s *search) *world {
 	w := &world{
-		program:    s.Program,
-		scripts:    slices.Clone(s.scripts),
-		remembered: &s.remembered,
-		addrs:      slices.Clone(s.addrs),
-		begin:      time.Now(),
-		running:    nobody,
-		arrived:    make(chan struct{}, 1),
+		program: s.Program, scripts: slices.Clone(s.scripts), addrs: slices.Clone(s.addrs), remembered: &s.remembered,
+		begin: time.Now(), running: nobody, arrived: make(chan struct{}, 1),
 	}
 	for n, redis := range s.redis {
 		w.servers = append(w.servers, newServer(w, redis, n))
@@ -81,7 +76,7 @@ func newWorld(s *search) *world {
 	s.running.Store(w)
 	for i, c := range w.trial.Clients {
 		ctx, cancel := context.WithCancel(context.Background())
-		w.clients = append(w.clients, &client{cancel: cancel})
+		w.clients = append(w.clients, &client{cancel: cancel, observed: observation{expires: map[int]time.Time{}}})
 		go pprof.Do(ctx, pprof.Labels(belongs, w.label(c.Name)), func(ctx context.Context) {
 			told := c.Do(ctx, &Session{world: w, client: i})
 			w.mu.Lock()
@@ -93,13 +88,6 @@ func newWorld(s *search) *world {
 	}
 	w.last = time.Now()
 	return w
-}
-
-// cleanup has f called when the schedule has ended.
-func (w *world) cleanup(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.after = append(w.after, f)
 }
 
 // at is the server at an address: the market's, unless it is of one of the locks'. The world is locked.
@@ -116,6 +104,15 @@ func (w *world) at(addr string) *Server {
 
 // locks is a server of the locks, from 0: the market's, unless they have their own.
 func (w *world) locks(n int) *Server { return w.servers[min(1+n, len(w.servers)-1)] }
+
+func (w *world) conns() (all []*conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.clients {
+		all = append(all, c.conns...)
+	}
+	return all
+}
 
 // settle lets a tick pass, in which every client comes to a request of its own, a timer, or its end.
 func (w *world) settle() { w.rest(func() { time.Sleep(tick) }) }
@@ -181,7 +178,7 @@ func (w *world) ages() {
 		if r.gaveUp.IsZero() && r.Broken() {
 			r.gaveUp = now
 		}
-		lost := !r.gaveUp.IsZero() && !now.Before(w.lostAt(r))
+		lost := !r.gaveUp.IsZero() && now.Sub(r.gaveUp) >= w.staysLate()
 		if lost {
 			w.draw(verify.Event{Client: r.client, Does: "*" + w.short(r.commands[0]) + "... is lost*"}, nil)
 		}
@@ -189,31 +186,28 @@ func (w *world) ages() {
 	})
 }
 
-// lostAt is when a late request is lost whose client has given up.
-func (w *world) lostAt(r *request) time.Time {
-	return r.gaveUp.Add(2 * max(w.program.Lease, w.program.Reply))
-}
+// staysLate is how long after its client has given up a late request is lost.
+func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
 
 // wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
 // reports false where nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	forGood := w.last.Add(patience)
 	until := forGood
-	for _, c := range w.clients {
-		if wakes := c.paused.Add(leases * w.program.Lease); !c.paused.IsZero() && wakes.Before(until) {
-			until = wakes
+	atMost := func(since time.Time, after time.Duration) {
+		if at := since.Add(after); !since.IsZero() && at.Before(until) {
+			until = at
 		}
 	}
+	for _, c := range w.clients {
+		atMost(c.paused, leases*w.program.Lease)
+	}
 	for _, r := range w.late {
-		if lost := w.lostAt(r); !r.gaveUp.IsZero() && lost.Before(until) {
-			until = lost
-		}
+		atMost(r.gaveUp, w.staysLate())
 	}
 	for _, s := range w.servers {
 		for _, p := range s.parked {
-			if !p.until.IsZero() && p.until.Before(until) {
-				until = p.until
-			}
+			atMost(p.until, 0)
 		}
 	}
 	select {
@@ -229,8 +223,7 @@ func (w *world) wait(leases time.Duration) bool {
 	return time.Now().Before(forGood)
 }
 
-// finish ends the clients that are left, the dead ones too:
-// no goroutine may stay in the bubble. Then it has the end judged.
+// finish ends all clients, since no goroutine may stay in the bubble, and has the end judged.
 func (w *world) finish() (found []verify.Violation) {
 	for i, c := range w.clients {
 		if c.alive() {
@@ -245,9 +238,34 @@ func (w *world) finish() (found []verify.Violation) {
 		}
 	}
 	found = append(found, w.trial.Judge(w.servers[0])...)
-	for _, f := range slices.Backward(w.after) {
-		f()
-	}
 	time.Sleep(3 * time.Second) // in which go-redis sees that a client was closed to which it redials
 	return found
+}
+
+// belongs is the label of the goroutines of a client, those that they start included.
+const belongs = "marketsim-client"
+
+// label is a client of this schedule, and of no other.
+func (w *world) label(client string) string { return fmt.Sprintf("%s of %p", client, w) }
+
+// frames are those of a stack, after their addresses.
+var frames = regexp.MustCompile(`(?m)^#\t0x[^\t\n]*(\t.*\n?)`)
+
+// left names a client of which a goroutine still runs, with the goroutine's stack. Empty: there is none.
+func (w *world) left() string {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1) // to memory
+	for group := range strings.SplitSeq(profile.String(), "\n\n") {
+		for _, c := range w.trial.Clients {
+			if !strings.Contains(group, w.label(c.Name)) {
+				continue
+			}
+			stack := c.Name + ", in\n"
+			for _, frame := range frames.FindAllStringSubmatch(group, -1) {
+				stack += frame[1]
+			}
+			return stack
+		}
+	}
+	return ""
 }

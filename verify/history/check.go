@@ -163,20 +163,13 @@ type checker struct {
 	open    map[market.UserID]bool
 }
 
-func keep[T any](all []T, good func(T) bool) (kept []T) {
-	for _, one := range all {
-		if good(one) {
-			kept = append(kept, one)
-		}
-	}
-	return kept
+func keep[T any](all []T, good func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
 }
 
-// locks checks that no two workers held a lock at a time, unless both shared it; and, as a part of its own, that
-// fencing tokens grow.
-//
-// A worker surely acts as the holder from the return of its acquisition to the call of its release. A worker that
-// learned earlier that its lock was lost stopped at a moment that is not known, so its hold is left out.
+// locks checks that no two workers held a lock at a time, unless both shared it, and that fencing tokens grow. A worker
+// surely is the holder from the return of its acquisition to the call of its release. One that learned earlier that its
+// lock was lost stopped at a moment that is not known, so its hold is left out.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}

@@ -1,11 +1,9 @@
 // Package history records what each client of a market did, which answer it got, and when; and it judges the record: is
 // there an order of these operations, one after the other, that explains every answer?
 //
-// [Create] makes a history in a folder, [Writer.Worker] gives each worker a [Recorder], and [Writer.Finish] adds what
-// the market held when every worker had stopped. A Recorder takes no lock and allocates nothing, and writes an
-// operation only after the time of its end was read. A history is a file of JSON lines, history.jsonl: a header, the
-// operations of all workers and the locks that they held, in no order of time, and the market at the end. Times are
-// nanoseconds since the row began:
+// A history is a file of JSON lines, history.jsonl: a header ([Create]), the operations of all workers and the locks
+// that they held ([Recorder]), in no order of time, and the market at the end ([Writer.Finish]). Times are nanoseconds
+// since the row began:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
@@ -13,13 +11,9 @@
 // [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the
 // byte, as a Recorder writes it. A number or a text that was changed into another one may pass.
 //
-// [Check] judges five parts, each by itself:
-//
-//   - items: everything that happened to each item, minted, listed and sold, against porcupine;
-//   - accounts: the opening, the sales and the purchases of each account against what it holds at the end;
-//   - order of accounts: of an account that could run out, that every order was paid for with coins it had;
-//   - locks: that no two held one lock at a time;
-//   - tokens: that fencing tokens grow.
+// [Check] judges five parts, each by itself: everything that happened to each item, against porcupine; each account's
+// opening, sales and purchases against what it holds at the end; of an account that could run out, that every order was
+// paid for with coins it had; that no two held one lock at a time; and that fencing tokens grow.
 //
 // An operation whose reply was lost may have been applied at any later time, or never. That a purchase changes an item
 // and two accounts at the same instant is not checked: each item and account is an object of its own here.
@@ -126,8 +120,7 @@ var (
 	ErrExists = errors.New("folder already holds a history")
 	// ErrNone is returned by Find and Read for a folder without a history, or with none that can be read.
 	ErrNone = errors.New("no history that can be read")
-	// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, or that holds what no
-	// Recorder writes. It gets no verdict.
+	// ErrDamaged is returned, wrapped with the file and the line, for a history that was cut short, or no Recorder's.
 	ErrDamaged = errors.New("history is damaged, and gets no verdict")
 )
 
@@ -147,8 +140,8 @@ type Writer struct {
 	workers []*Recorder
 }
 
-// Create makes a history in a folder, which is made if it does not exist. It returns ErrExists, wrapped, when there is
-// a history, whole or not, in it. Time 0 of the history is h.Began, or now if that is zero.
+// Create makes a history in a folder, which it makes too. It wraps ErrExists where the folder has one, whole or not.
+// Time 0 of the history is h.Began, or now if that is zero.
 func Create(dir string, h Header) (*Writer, error) {
 	if h.Began.IsZero() {
 		h.Began = time.Now()
@@ -232,16 +225,15 @@ func (o *output) add(l *line) {
 
 func (o *output) close() error { return errors.Join(o.buffer.Flush(), o.file.Close()) }
 
-// A Recorder writes down what one worker did. A nil Recorder writes nothing. It allocates nothing, except for the text
-// of an unknown outcome; failures to write are kept for Writer.Finish. It is not safe for concurrent use.
+// A Recorder writes down what one worker did. A nil Recorder writes nothing. It takes no lock, and allocates nothing
+// but the text of an unknown outcome. Writer.Finish returns failures to write. It is not safe for concurrent use.
 type Recorder struct {
 	output
 	worker int
 	began  time.Time
-	// What is written at the moment; here, because it would be allocated elsewhere.
-	line line
-	op   Op
-	hold Hold
+	line   line // what is written at the moment; it would be allocated elsewhere
+	op     Op
+	hold   Hold
 }
 
 // Minted records a batch of items; err is what market.Mint returned.

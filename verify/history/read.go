@@ -125,8 +125,7 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	return l.Final != nil, nil
 }
 
-// written reports whether a text is how the line is written. An encoder writes what is no UTF-8 as an escape sequence,
-// and what is read of that as it is.
+// written reports whether a text is how the line is written: no UTF-8 as an escape sequence, or as it was read of that.
 func (l *line) written(text []byte) bool {
 	again, err := json.Marshal(l)
 	again = append(again, '\n')

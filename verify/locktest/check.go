@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,8 @@ import (
 type Lock func(ctx context.Context, name string) (unlock func(ctx context.Context) error, err error)
 
 // An Open makes a client of a lock of one's own. It connects by w.Dial, whatever the address, and its locks expire
-// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, whose
-// goroutines end with it, as those of a process do: it ends when the client has crashed, or its test is over. The
-// closer is closed after that, and may be nil.
+// w.TTL after they were taken or renewed. What else w has may be ignored. ctx is the life of the client, until it has
+// crashed or its test is over: its goroutines end with it. The closer is closed after that, and may be nil.
 type Open func(ctx context.Context, w Worker) (Lock, io.Closer, error)
 
 // Check is a first answer about a lock of one's own. It needs no server, because it starts one for each address that
@@ -37,13 +37,11 @@ func Check(t *testing.T, open Open) Report {
 	return Run(t, factory)
 }
 
-// plainTTL is how long a lock of [Check] lasts where it must not run out, and plainPatience how long nothing may
-// happen: such a lock may look for one that is held as seldom as a fraction of its lease. plainEnd is how long it may
-// go on when its context has ended, because client libraries may wait for a reply all the same.
+// plainTTL is how long a lock of [Check] lasts where it must not run out, plainPatience how long nothing may happen,
+// since it may try as seldom as a fraction of its lease, and plainEnd how long it may wait for a reply in spite of ctx.
 const plainTTL, plainPatience, plainEnd = 10 * time.Second, 6 * time.Second, 3 * time.Second
 
-// learn finds the shortest lease that a Lock can have, and whether it renews it: whether another is kept out for two
-// leases in one of three tries, because on a machine that stands still a renewal comes too late.
+// learn finds a Lock's shortest lease, and whether it is renewed in one of three tries: a busy machine may be too late.
 func (factory *Factory) learn(t *testing.T) {
 	t.Helper()
 	var err error
@@ -85,7 +83,6 @@ func (factory *Factory) renews(t *testing.T) error {
 	return nil
 }
 
-// serversOf starts a server for each address that it is asked for.
 func serversOf(t testing.TB) func(addr string) backend.Target {
 	var mu sync.Mutex
 	started := map[string]backend.Target{}
@@ -117,7 +114,7 @@ func (open Open) factory(at func(addr string) backend.Target) Factory {
 			if err != nil {
 				t.Fatalf("opening the lock: %v", err)
 			}
-			return &plain{lock: l, w: w, end: end}
+			return &plain{lock: l, w: w, end: end, rest: time.Millisecond}
 		},
 	}
 }
@@ -127,22 +124,20 @@ type plain struct {
 	lock Lock
 	w    Worker
 	end  context.CancelFunc // ends the client's life
+	rest time.Duration      // between two calls of the lock
 }
 
 // tryFor is how long a Try takes of a lock that is held: the Lock may wait, and cannot be asked whether it does.
 const tryFor = 100 * time.Millisecond
 
-// Promises implements lock.Locker.
 func (*plain) Promises() lock.Promises {
 	return lock.Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true}
 }
 
-// Try implements lock.Locker.
 func (p *plain) Try(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, tryFor, name, lock.ErrHeld)
 }
 
-// Acquire implements lock.Locker.
 func (p *plain) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	return p.within(ctx, p.w.Timeout, name, lock.ErrTimeout)
 }
@@ -160,12 +155,9 @@ func (p *plain) within(ctx context.Context, limit time.Duration, name string, la
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			last = err
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: the last that the lock said is: %w", ctx.Err(), last)
-		case bounded.Err() != nil:
-			return nil, fmt.Errorf("%w: the last that the lock said is: %w", late, last)
+		if bounded.Err() != nil {
+			return nil, fmt.Errorf("%w: the last that the lock said is: %w", cmp.Or(ctx.Err(), late), last)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(p.rest)
 	}
 }

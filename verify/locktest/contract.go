@@ -31,7 +31,7 @@ func tryTakesAFreeLock(f *fixture) {
 
 func waiterGetsIt(f *fixture) {
 	lease := f.acquire(f.worker())
-	w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+	w := f.waiter(Worker{}, lock.Locker.Acquire)
 	f.release(lease)
 	f.gets(w, "a waiter after the release")
 	f.held(f.worker(), "held by the waiter")
@@ -49,7 +49,7 @@ func namesDoNotExcludeEachOther(f *fixture) {
 
 func acquisitionEndsAtItsTimeout(f *fixture) {
 	f.givesUp(lock.ErrTimeout, func(after time.Duration) *waiter {
-		return f.waiter(f.Ctx, Worker{Timeout: after}, lock.Locker.Acquire)
+		return f.waiter(Worker{Timeout: after}, lock.Locker.Acquire)
 	})
 }
 
@@ -71,15 +71,14 @@ func endedContextTakesNothing(f *fixture) {
 
 func cancellationEndsAWait(f *fixture) {
 	f.givesUp(context.Canceled, func(time.Duration) *waiter {
-		w := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+		w := f.waiter(Worker{}, lock.Locker.Acquire)
 		w.Cancel()
 		return w
 	})
 }
 
-// deadlineEndsAWait holds the worker where it is about to wait until its deadline has passed, so that no command of it
-// is under way then: a server may execute such a command later, when nobody can take it back. The deadline is late
-// enough that the worker has come there on a busy machine too.
+// deadlineEndsAWait holds the worker where it is about to wait until its deadline, late enough for a busy machine, has
+// passed. No command of it is under way then, which a server could execute when nobody can take it back.
 func deadlineEndsAWait(f *fixture) {
 	f.givesUp(context.DeadlineExceeded, func(after time.Duration) *waiter {
 		take := func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
@@ -87,11 +86,10 @@ func deadlineEndsAWait(f *fixture) {
 			defer cancel()
 			return l.Acquire(ctx, name)
 		}
-		return f.waiter(f.Ctx, Worker{Steps: step.Hold(step.Waiting).Observe}, take)
+		return f.waiter(Worker{Steps: step.Hold(step.Waiting).Observe}, take)
 	})
 }
 
-// givesUp has a worker wait for a while, and give up with an error.
 func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.Helper()
 	const after = 100 * time.Millisecond
@@ -112,8 +110,8 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.leftNothing(lease)
 }
 
-// leftNothing checks that a waiter who gave up has not freed the lock, keeps no place in line, and does not take the
-// lock later. The place may still be there for a moment, where the server is slow to answer.
+// leftNothing checks that a waiter who gave up has not freed the lock, does not take it later, and keeps no place in
+// line, but for the moment that a slow server needs.
 func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()
@@ -130,7 +128,6 @@ const (
 	rounds     = 20 // of each contender
 )
 
-// workersExcludeEachOther counts how often a worker finds another inside.
 func workersExcludeEachOther(f *fixture) {
 	var inside, overlaps, entered atomic.Int64
 	var workers sync.WaitGroup
@@ -185,7 +182,7 @@ func lookersExcludeEachOther(f *fixture) {
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.start(f.Ctx, func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
+		c := f.start(func(ctx context.Context) (*lock.Lease, error) { return first.Try(ctx, f.name) })
 		if !f.Comes(c, h) {
 			return false
 		}
@@ -229,7 +226,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 		if !h.Arm(holder.proxies) {
 			return false
 		}
-		c := f.Start(f.Ctx, lease.Release)
+		c := f.Start(lease.Release)
 		if !f.Comes(c, h) {
 			return false
 		}
@@ -245,8 +242,7 @@ func overtakenReleaseFreesNothing(f *fixture) {
 			longest = max(longest, 4*f.factory.TTL)
 		}
 		if time.Since(since) > longest {
-			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have sent its release again",
-				longest))
+			f.Unchecked(fmt.Sprintf("its holder had the lock for %s more: a library may have released it again", longest))
 		}
 		h.Open()
 		f.Ends(c, f.Patience, "a release that was overtaken")
@@ -288,8 +284,7 @@ func leaseRenewsItself(f *fixture) {
 	f.outlives(func(*lock.Lease) error { return nil })
 }
 
-// attempts is how often a check of a short TTL is made, each time with twice the TTL, because the machine may stop for
-// about as long.
+// attempts is how often a check of a short TTL is made, each time with twice the TTL: the machine may stop for as long.
 const attempts = 7
 
 // outlives checks that a lock is still held after three times its TTL, and can be released then.

@@ -3,10 +3,13 @@ package locktest
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -30,16 +33,15 @@ var works = []work{
 	{program: "lock-work-of-3-leases", lasts: 3 * lease},
 }
 
-// sharedWorks are those of a lock that readers share: the one with the longer lease is still inside when that of the
-// other has run out.
+// sharedWorks are those of a lock that readers share: one is inside when the shorter lease of another has run out.
 var sharedWorks = []work{
 	{program: "readers", shared: true},
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says:
-// one locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and
-// for 3. It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
+// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says: one
+// locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and for 3.
+// It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
 //
 //   - where two are inside ([verify.TwoHolders]), also because a client renews its lease, and loses it all the same,
 //   - where a release frees another's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
@@ -47,17 +49,15 @@ var sharedWorks = []work{
 //     leases and its longest wait between two tries, or for half a lease if it waits for a message; and where a fresh
 //     client does not get in within two leases of the end.
 //
-// That a client which pauses inside, or works for longer than a lease that nobody renews, outlives its lease
-// ([verify.Outlived]) is logged only: no lock that expires prevents it. A server that forgets its locks is explored
-// where b.Kinds names that fault.
+// That a client outlives its lease ([verify.Outlived]), paused or at work while nobody renews it, is logged only: no
+// lock that expires prevents it. Servers forget locks only where b.Kinds names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	report(t, explored(t, works, open, b))
 }
 
-// ExploreShared is Explore of a lock that readers share: open takes it as a reader where Worker.Shared says so. One
-// reader's leases last twice as long as those of the other and of the writer. Within b it has one preemption and one
-// fault at most, because these are three clients.
+// ExploreShared is Explore of a lock that readers share, as Worker.Shared says. One reader's leases last twice as long
+// as those of the other and of the writer. For these three it has one preemption and one fault at most.
 func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	b.Preemptions, b.Faults = min(b.Preemptions, 1), min(b.Faults, 1)
@@ -73,14 +73,12 @@ func report(t *testing.T, all []*explore.Report) {
 			if f.Harm == verify.Outlived {
 				say = t.Logf
 			}
-			say("%s: %s, with %d preemptions and %d faults\n\n%s",
-				r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
+			say("%s: %s, with %d preemptions and %d faults\n\n%s", r.Program.Name, f.Harm, f.Preemptions, f.Faults, f.Diagram)
 		}
 		t.Logf("%s: %s", r.Program.Name, r.Bound())
 	}
 }
 
-// explored are the reports of some programs.
 func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*explore.Report) {
 	t.Helper()
 	b.Exhaustive = true
@@ -100,7 +98,6 @@ func explored(t *testing.T, works []work, open Open, b explore.Bounds) (all []*e
 	return all
 }
 
-// searched goes through the schedules of one program.
 func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Report, error) {
 	return explore.Search(t.Context(), explore.Program{
 		Name: w.program, Subject: t.Name(), Masters: true, Observed: true,
@@ -124,11 +121,10 @@ func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Repor
 
 // exploring is one schedule.
 type exploring struct {
-	open  Open
-	work  work
-	began time.Time
-	// longest is how long the longest lease of the clients is.
-	longest time.Duration
+	open    Open
+	work    work
+	began   time.Time
+	longest time.Duration // of the clients' leases
 
 	mu       sync.Mutex
 	inside   map[string]*stay
@@ -137,7 +133,8 @@ type exploring struct {
 	released string                      // who has released since somebody entered last; empty: nobody
 	entered  int
 	found    []verify.Violation
-	err      error // why a client did not lock
+	err      error       // why a client did not lock
+	closers  []io.Closer // of the clients, for when all have ended
 }
 
 // A stay is that of a client inside.
@@ -147,8 +144,7 @@ type stay struct {
 	asked time.Time // when it began to take the lock, or later
 }
 
-// until is when its lease runs out, to a millisecond: as the servers say, or for locks that keep times themselves as
-// they were told.
+// until is when its lease runs out, to a millisecond: as the servers say, or as it was told where they do not know.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
 	if at.IsZero() {
@@ -172,9 +168,9 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	}
 	defer work.Close()
 	w.Timeout, w.dial = patient, s.Connect
-	lock, closer, err := e.open(ctx, w)
+	l, closer, err := e.open(ctx, w)
 	if closer != nil {
-		s.Cleanup(func() { _ = closer.Close() })
+		e.noted(func() { e.closers = append(e.closers, closer) })
 	}
 	if err != nil {
 		e.noted(func() { e.err = err })
@@ -185,7 +181,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		e.works(ctx)
 	}
 	for n := range times {
-		unlock, asked, err := e.lock(ctx, s, lock, w.Name)
+		unlock, asked, err := e.lock(ctx, s, l, w.Name)
 		if err != nil {
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
@@ -220,7 +216,7 @@ func (e *exploring) noted(write func()) {
 }
 
 // lock calls a Lock until it takes the lock, and returns when it began to, or later.
-func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, name string) (
+func (e *exploring) lock(ctx context.Context, s *explore.Session, l Lock, name string) (
 	unlock func(context.Context) error, asked time.Time, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patient)
 	defer cancel()
@@ -229,7 +225,7 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, nam
 		asked, pauses := time.Now(), s.Pauses()
 		s.Waits()
 		e.noted(func() { e.taking[name] = s })
-		unlock, err = lock(bounded, "lock")
+		unlock, err = l(bounded, "lock")
 		gap = max(gap, s.Seen().Gap)
 		e.waited(s, name, began, gap)
 		if err == nil {
@@ -246,8 +242,8 @@ func (e *exploring) lock(ctx context.Context, s *explore.Session, lock Lock, nam
 	}
 }
 
-// waited judges how long a client has waited, since it began to, while nobody was inside and nothing struck, and with
-// how much time between two tries. One that is still taking the lock, and has changed something, may be inside already.
+// waited judges how long a client has waited while nobody was inside and nothing struck, given the time between two
+// tries. One that is still taking the lock, and has changed something, may be inside already.
 func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -264,11 +260,7 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 	if len(e.inside) > 0 || seen.Calm.IsZero() || s.Died() {
 		return
 	}
-	for _, since := range []time.Time{e.free, seen.Calm} {
-		if since.After(began) {
-			began = since
-		}
-	}
+	began = slices.MaxFunc([]time.Time{began, e.free, seen.Calm}, time.Time.Compare)
 	limit := 2*e.longest + gap
 	if seen.Faults == 0 && seen.Listened {
 		limit = lease / 2
@@ -304,8 +296,7 @@ func (e *exploring) enter(name string, s *stay) {
 	e.entered++
 }
 
-// unlock has a client leave, and then unlock. Where nothing has struck, and its lease has not run out, that changes
-// something at the server.
+// unlock has a client leave, and then unlock: which changes something, if nothing has struck and its lease still runs.
 func (e *exploring) unlock(
 	ctx context.Context, s *explore.Session, name string, unlock func(context.Context) error) error {
 	var was *stay
@@ -331,32 +322,30 @@ func (e *exploring) unlock(
 
 // judge has a fresh client take the lock, and unlock it.
 func (e *exploring) judge(s *explore.Server) []verify.Violation {
+	defer func() {
+		for _, c := range slices.Backward(e.closers) {
+			_ = c.Close()
+		}
+	}()
 	life, end := context.WithCancel(context.Background())
 	defer end()
-	ctx, cancel := context.WithTimeout(life, 2*e.longest)
-	defer cancel()
 	fresh := Worker{TTL: lease, Timeout: 2 * lease, Name: "a fresh client", Number: 3, dial: s.Connect}
-	lock, closer, err := e.open(life, fresh)
+	l, closer, err := e.open(life, fresh)
 	if closer != nil {
 		defer closer.Close()
 	}
-	for err == nil {
-		var unlock func(context.Context) error
-		unlock, err = lock(ctx, "lock")
+	if err == nil {
+		var taken *lock.Lease
+		taken, err = (&plain{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
 		if err == nil {
-			_ = unlock(life) // or what it has started goes on
+			_ = taken.Release(life) // or what it has started goes on
 			return e.found
-		}
-		if ctx.Err() == nil {
-			err = nil
-			time.Sleep(lease / 10)
 		}
 	}
 	why := "a fresh client does not get in within two leases: " + err.Error()
 	return append(e.found, verify.Violation{Harm: verify.LockedOut, Text: why})
 }
 
-// plain says why nobody entered.
 func (e *exploring) plain() error {
 	if e.entered == 0 {
 		return fmt.Errorf("without faults nobody could lock: %w", e.err)

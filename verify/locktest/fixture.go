@@ -90,7 +90,6 @@ func (f *fixture) try(l lock.Locker, why string) *lock.Lease {
 	return lease
 }
 
-// release gives back a lease that is held.
 func (f *fixture) release(lease *lock.Lease) {
 	f.Helper()
 	if err := lease.Release(f.Ctx); err != nil {
@@ -228,8 +227,8 @@ type waiter struct {
 }
 
 // start starts a call. What it took is given back after the check.
-func (f *fixture) start(ctx context.Context, do func(context.Context) (*lock.Lease, error)) *suite.Call {
-	return f.Start(ctx, func(ctx context.Context) error {
+func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Call {
+	return f.Start(func(ctx context.Context) error {
 		lease, err := do(ctx)
 		if lease != nil && err == nil {
 			f.Cleanup(func() { _ = lease.Release(f.Ctx) }) // the check may have done so
@@ -239,7 +238,7 @@ func (f *fixture) start(ctx context.Context, do func(context.Context) (*lock.Lea
 }
 
 // waiter starts to take a lock that is held. It returns when the worker waits, as far as that can be known.
-func (f *fixture) waiter(ctx context.Context, w Worker, take taking) *waiter {
+func (f *fixture) waiter(w Worker, take taking) *waiter {
 	f.Helper()
 	waiting, observe := step.Hold(step.Waiting), w.Steps
 	waiting.Open()
@@ -249,7 +248,7 @@ func (f *fixture) waiter(ctx context.Context, w Worker, take taking) *waiter {
 	}
 	name, before := f.name, f.queued()
 	l := f.open(w)
-	c := f.start(ctx, func(ctx context.Context) (*lock.Lease, error) { return take(l, ctx, name) })
+	c := f.start(func(ctx context.Context) (*lock.Lease, error) { return take(l, ctx, name) })
 	known, limit := f.factory.plain, f.Patience
 	if known {
 		limit = tryFor
@@ -277,7 +276,6 @@ func (f *fixture) queued() int {
 	return f.factory.Queued(f.TB, f.name)
 }
 
-// gets waits until the waiter has the lock.
 func (f *fixture) gets(w *waiter, what string) {
 	f.Helper()
 	f.Ends(w.Call, f.Patience, what)

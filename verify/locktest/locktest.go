@@ -10,9 +10,8 @@
 // or cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite
 // takes about two seconds, most of it waiting, so tests of several locks may run in parallel.
 //
-// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock that
-// needs other servers, a test writes a Factory of its own, because it starts those servers: Crash ends the lock's
-// connections or its session, Lose deletes its keys or nodes, StopNode stops a minority of its servers.
+// [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock with
+// other servers, a test that starts them writes its own: Lose, say, deletes its keys or nodes.
 package locktest
 
 import (
@@ -30,8 +29,7 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// A Factory makes the lock that is tested. Its hooks do to the lock what the checks need. Only Open is required; each
-// other field makes more checks possible.
+// A Factory makes the lock that is tested. Only Open is required; each other field makes more checks possible.
 type Factory struct {
 	// Open makes the Locker of one more worker, with connections of its own. The suite closes a Locker that is an
 	// io.Closer. Whatever else must be closed, Open closes with t.Cleanup, which runs after that.
@@ -40,8 +38,8 @@ type Factory struct {
 	// Lose takes the lock called name away from its holder, for example by deleting its key.
 	Lose func(t testing.TB, name string)
 
-	// Crash ends a worker as kill -9 does: it closes the worker's connections and releases nothing. The worker may be in
-	// the middle of an acquisition. By default the connections through Worker.Through and Worker.Dial are cut.
+	// Crash ends a worker as kill -9 does, also in the middle of an acquisition: it closes its connections and releases
+	// nothing. By default the connections through Worker.Through and Worker.Dial are cut.
 	Crash func(t testing.TB, l lock.Locker)
 
 	// StopNode stops a minority of the lock's servers, and returns a function that starts them again.
@@ -50,22 +48,17 @@ type Factory struct {
 	// Queued returns how many workers wait for the lock called name. By default the suite learns it from step.Waiting.
 	Queued func(t testing.TB, name string) int
 
-	// TTL is short, because the suite waits for it to pass; the lock must support it. The default is 200 ms. Where the
-	// TTL must not pass, workers get a longer one.
+	// TTL is what the lock supports and the suite waits for, where it has to pass. The default is 200 ms.
 	TTL time.Duration
 
 	// Patience is the longest time that may pass until the lock is free after a crash, or until a waiter gets it after a
 	// release. The default is 30 s. It passes only if the lock fails, or does not report step.Waiting.
 	Patience time.Duration
 
-	// Clock says that Open honours Worker.Now.
-	Clock bool
+	Clock    bool // Open honours Worker.Now
+	Renewing bool // leases renew themselves until they are released
 
-	// Renewing says that leases renew themselves until they are released.
-	Renewing bool
-
-	// Parallel says that several tests may call the hooks at a time. All checks but the one that stops a server then run
-	// as parallel tests: for a lock whose checks mostly wait.
+	// Parallel says that several tests may call the hooks at a time: then all checks that stop no server are parallel.
 	Parallel bool
 
 	plain bool // it is a Lock: it reports no steps, and not what it has lost
@@ -96,9 +89,8 @@ func (w Worker) Through(t testing.TB, addr string) string {
 	return through
 }
 
-// Dial connects the worker to the server at addr as Through says. Under [Check] and [Explore] each address is a server
-// of the package's, so that a lock may have several masters, and who dials need not log in. It is what client libraries
-// take as a dialer.
+// Dial connects the worker to the server at addr as Through says. Client libraries take it as a dialer. Under [Check]
+// and [Explore] each address is a server of the package's, with no need to log in: a lock may have several masters.
 func (w Worker) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if w.dial != nil {
 		return w.dial(ctx, network, addr)
@@ -121,7 +113,6 @@ func Run(t *testing.T, factory Factory) Report {
 	return report
 }
 
-// newSuite returns the checks of a lock that makes promises.
 func newSuite(factory Factory, promises lock.Promises) suite.Suite[*fixture] {
 	factory.TTL = cmp.Or(factory.TTL, 200*time.Millisecond)
 	factory.Patience = cmp.Or(factory.Patience, 30*time.Second)
@@ -191,8 +182,7 @@ type PromiseState struct {
 // A Report has a PromiseState for each promise, in the order of lock.Promises.List.
 type Report []PromiseState
 
-// Unchecked lists the promises that were made and could not be checked. A test compares the list with what it expects,
-// so that it notices when a promise becomes unchecked.
+// Unchecked lists the promises that were made and could not be checked: a test notices when one becomes so.
 func (r Report) Unchecked() []string {
 	var names []string
 	for _, p := range r {

@@ -76,8 +76,7 @@ func (m *redisMaker) key(name string) string {
 	return key
 }
 
-// findUndeclared fails the test for keys that have own in their names and that the kind does not list. A run would not
-// remove them.
+// findUndeclared fails the test for keys with own in their names that the kind does not list.
 func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own string) {
 	ctx := context.WithoutCancel(t.Context())
 	found := admin.Scan(ctx, 0, "*"+own+"*", 1000).Iterator()
@@ -91,7 +90,6 @@ func (m *redisMaker) findUndeclared(t testing.TB, admin *redis.Client, own strin
 	}
 }
 
-// open implements Factory.Open.
 func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 	t.Helper()
 	dial := func(ctx context.Context, w Worker) (*redis.Client, error) {

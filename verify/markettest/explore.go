@@ -1,6 +1,7 @@
 package markettest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -31,8 +35,7 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	}
 }
 
-// Explore goes through every schedule of this market's program:
-// of three clients with one preemption and one fault at most.
+// Explore goes through every schedule of this market's program: of three clients with one preemption and one fault.
 func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
@@ -50,14 +53,12 @@ func (m Market) Explore(t *testing.T, subject string, open market.Open, b explor
 
 // A Market is a program for package explore: a few orders and listings, judged by the market's own audit.
 type Market struct {
-	Name    string
-	Funds   int64 // of each account; there are as many as buyers, and a seller
-	Listed  int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
-	Traders []Trader
-	// Resends says that the clients send a command again whose reply did not come, as client libraries do by default.
-	Resends bool
-	// LockServers is how many servers the locks have of their own, which may forget them; 0: they live in the market's.
-	LockServers int
+	Name        string
+	Funds       int64 // of each account; there are as many as buyers, and a seller
+	Listed      int   // items 1 to Listed are for sale at first; Listed+1 is in the seller's inventory
+	Traders     []Trader
+	Resends     bool // clients send a command again whose reply did not come, as client libraries do by default
+	LockServers int  // how many servers the locks have of their own, which may forget them; 0: they live in the market's
 	// Lease is how long locks last, Reply how long a client waits for a reply, and Patience how long for a lock. Where
 	// locks outlast replies a client gives a late write up while its lock lasts; where replies outlast locks, after that.
 	Lease, Reply, Patience time.Duration
@@ -66,30 +67,26 @@ type Market struct {
 // A Trader is a client in a market, with what it does, one after the other.
 type Trader struct {
 	Client string
-	Trades []Trade
-}
-
-// A Trade is a purchase of an item from a seller, or its listing, at the price that each item has.
-type Trade struct {
-	Item   market.ItemID
-	Seller market.UserID
-	Buyer  market.UserID // 0: the seller lists it
-}
-
-// ordered is a trader who orders an item of the seller.
-func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
-	return Trader{client, []Trade{{item, seller, buyer}}}
+	Trades []market.Order // without a buyer the seller lists the item
 }
 
 const price = 40 // of each item
+
+func trade(item market.ItemID, from, to market.UserID) market.Order {
+	return market.Order{Item: item, Seller: from, Buyer: to, Price: price}
+}
+
+func ordered(client string, buyer market.UserID, item market.ItemID) Trader {
+	return Trader{client, []market.Order{trade(item, seller, buyer)}}
+}
 
 // Markets are the programs that every purchaser is explored with: those of two clients with short leases, and with
 // long ones, because each alone shows half of what a late request does.
 func Markets() []Market {
 	alice, bob, carol := ordered("Alice", 2, 1), ordered("Bob", 3, 1), ordered("Carol", 4, 1)
-	lists := Trader{"Seller", []Trade{{Item: 1, Seller: seller}}}
+	lists := ordered("Seller", 0, 1)
 	// It buys for user 2, and buys back for the seller: the market is the same twice.
-	there := Trader{"Alice", []Trade{{1, seller, 2}, {Item: 1, Seller: 2}, {1, 2, seller}, {Item: 1, Seller: seller}}}
+	there := Trader{"Alice", []market.Order{trade(1, seller, 2), trade(1, 2, 0), trade(1, 2, seller), trade(1, seller, 0)}}
 	all := []Market{
 		{Name: "one-item", Funds: 100, Listed: 1, Traders: []Trader{alice, bob}},
 		{Name: "one-account", Funds: 60, Listed: 2, Traders: []Trader{alice, ordered("Alice too", 2, 2)}},
@@ -114,12 +111,12 @@ func Markets() []Market {
 
 // Named is the market of that name; false: there is none.
 func Named(name string) (Market, bool) {
-	all := Markets()
-	i := slices.IndexFunc(all, func(m Market) bool { return m.Name == name })
-	if i < 0 {
-		return Market{}, false
+	for _, m := range Markets() {
+		if m.Name == name {
+			return m, true
+		}
 	}
-	return all[i], true
+	return Market{}, false
 }
 
 // Program makes the program of purchasers that open makes.
@@ -156,16 +153,14 @@ func (m Market) seed(s *explore.Server, keys market.Keys) {
 	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
 }
 
-// listed are the listings of the beginning.
 func (m Market) listed() []market.Listing {
 	all := make([]market.Listing, m.Listed)
 	for i := range all {
-		all[i] = market.Listing{Item: market.ItemID(i + 1), Seller: seller, Price: price}
+		all[i] = listing(trade(market.ItemID(i+1), seller, 0))
 	}
 	return all
 }
 
-// words are a command as it is sent.
 func words(command []any) []string {
 	all := make([]string, len(command))
 	for i, word := range command {
@@ -175,10 +170,10 @@ func words(command []any) []string {
 }
 
 func (m Market) accounts() int {
-	last := market.UserID(seller)
+	last := seller
 	for _, t := range m.Traders {
-		for _, trade := range t.Trades {
-			last = max(last, trade.Buyer)
+		for _, o := range t.Trades {
+			last = max(last, o.Buyer)
 		}
 	}
 	return int(last)
@@ -224,17 +219,8 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 
 const yes = "yes" // what a client is told
 
-// trade makes one trade, and returns what the client is told.
-func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, t Trade) string {
-	var err error
-	listing := market.Listing{Item: t.Item, Seller: t.Seller, Price: price}
-	order := market.Order{Item: t.Item, Seller: t.Seller, Buyer: t.Buyer, Price: price}
-	if t.Buyer == 0 {
-		_, err = purchaser.List(ctx, listing)
-	} else {
-		_, err = purchaser.Purchase(ctx, order)
-	}
-	told := yes
+func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order) string {
+	err, told := deal(ctx, purchaser, o), yes
 	switch {
 	case s.Died():
 		err, told = errors.New("the client died"), "it has died"
@@ -244,15 +230,14 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 		told = "it is not known"
 	}
 	c.told = append(c.told, told)
-	if t.Buyer == 0 {
-		c.ledger.Listed(listing, err)
-		return fmt.Sprintf("is item %d listed? %s", t.Item, told)
+	if o.Buyer == 0 {
+		c.ledger.Listed(listing(o), err)
+		return fmt.Sprintf("is item %d listed? %s", o.Item, told)
 	}
-	c.ledger.Purchased(order, err)
-	return fmt.Sprintf("is item %d bought? %s", t.Item, told)
+	c.ledger.Purchased(o, err)
+	return fmt.Sprintf("is item %d bought? %s", o.Item, told)
 }
 
-// plain says why nothing was traded.
 func (r *trading) plain() error {
 	var told []string
 	for _, c := range r.traders {
@@ -285,11 +270,10 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 // judgeEnd is one violation of all that the audit finds, under the name of the worst.
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	result, err := r.audit(s)
-	if err != nil {
-		text := fmt.Sprintf("the market cannot be audited: %v", err)
-		return []verify.Violation{{Harm: verify.Unexplained, Text: text}}
-	}
-	if result.OK() {
+	switch {
+	case err != nil:
+		return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
+	case result.OK():
 		return nil
 	}
 	var texts []string
@@ -324,4 +308,66 @@ func (r *trading) audit(s *explore.Server) (result market.AuditResult, err error
 	defer conn.Close()
 	opening := market.Opening{Accounts: r.accounts(), Funds: r.Funds}
 	return market.Audit(context.Background(), conn.Client, r.keys, opening, ledgers...)
+}
+
+// ErrElsewhere is returned, wrapped, for a spec whose lock does not live in the servers of a market.
+var ErrElsewhere = errors.New("its lock needs other servers")
+
+// Spec parses a spec to be explored in this market, with the leases and time-outs of its clients, and few polls, since
+// each is a point of the schedule. The error wraps strategies.ErrSpec or ErrElsewhere.
+func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, error) {
+	short := map[param.Role]time.Duration{param.Lease: m.Lease, param.Poll: m.Lease * 3 / 10, param.Timeout: m.Patience}
+	spec, err := c.Parse(text)
+	if err != nil {
+		return spec, err
+	}
+	has := lock.NeedsNothing
+	if m.LockServers > 1 {
+		has = lock.NeedsMasters
+		short[param.Poll] *= 2 // each try is a request to each of them, and another to give back
+	}
+	if kind, _ := spec.Lock(); kind.Needs != has {
+		needs := cmp.Or(string(kind.Needs), "one Redis")
+		return spec, fmt.Errorf("%s cannot be explored in %s: %w: %s", spec, m.Name, ErrElsewhere, needs)
+	}
+	var params []string
+	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
+		params = append(params, "jitter=0")
+	}
+	for _, p := range spec.Params() {
+		if value, shortened := short[p.Role]; shortened {
+			params = append(params, p.Name+"="+value.String())
+		}
+	}
+	for _, p := range params {
+		with, err := c.Parse(spec.String() + ":" + p)
+		if err == nil { // it does not give the parameter
+			spec = with
+		}
+	}
+	return spec, nil
+}
+
+// Broken is the promise that a harm in this market breaks; empty: none that was made. Without a fault, and where its
+// clients only pause or die and it takes no lock that could expire, a strategy promises that items or accounts stay
+// right, if its lock is exclusive. Where clocks alone step, a lock may promise that clients' clocks may be wrong.
+func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
+	is, promise := spec.Strategy().Protects, "no item is sold twice, and no coin is lost"
+	protects := is.Items
+	if strings.HasPrefix(m.Name, "one-account") {
+		protects, promise = is.Accounts, "an account that several spend from is not overdrawn"
+	}
+	_, locks := spec.Lock()
+	promises := spec.Promises()
+	only := func(faults ...explore.Fault) bool {
+		return !slices.ContainsFunc(f.Struck, func(s explore.Fault) bool { return !slices.Contains(faults, s) })
+	}
+	switch {
+	case !protects || locks && !promises.Exclusive:
+	case only() || !locks && only(explore.Pause, explore.Die):
+		return promise
+	case only(explore.Clock) && promises.ClockIndependent:
+		return "clock-independent"
+	}
+	return ""
 }

@@ -222,7 +222,6 @@ type workerConn struct {
 	part     string // of a command that was written in part
 }
 
-// Write implements net.Conn.
 func (c *workerConn) Write(p []byte) (int, error) {
 	commands, part := wire.Commands(c.part + string(p))
 	c.part = part
@@ -237,7 +236,6 @@ func (c *workerConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close implements net.Conn.
 func (c *workerConn) Close() error {
 	c.watching.Delete(c)
 	return c.Conn.Close()

@@ -52,7 +52,6 @@ func Check(t *testing.T, open market.Open) {
 // Run tests the factory's Purchasers on a server, each behaviour as a subtest. It skips what they do not promise.
 func Run(t *testing.T, s *backend.Server, factory Factory) { newSuite(s, factory).Run(t) }
 
-// newSuite returns the checks of the factory's Purchasers, each in a market of its own.
 func newSuite(s *backend.Server, factory Factory) suite.Suite[*fixture] {
 	return suite.Suite[*fixture]{
 		Checks: checks, Patience: opTimeout,

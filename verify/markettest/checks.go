@@ -3,14 +3,118 @@ package markettest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
+
+func purchaseMovesItemAndCoins(f *fixture) {
+	w := f.worker(nil)
+	order := w.lists(f.mint(seller), opening.Funds)
+	want := f.snapshot()
+	want.Funds[seller] += order.Price
+	want.Funds[buyer] -= order.Price
+	want.Inventory[buyer] = map[market.ItemID]bool{order.Item: true}
+	maps.DeleteFunc(want.Listings, func(string, int64) bool { return true })
+
+	f.applied(w.purchase(f.Ctx, order))
+	f.matches(want)
+}
+
+func operationsLeaveNothingBehind(f *fixture) {
+	item := f.mint(seller)
+	w := f.worker(nil)
+	order := w.lists(item, 30)
+	w.leftNothing("a listing")
+	if err := w.list(f.Ctx, market.Listing{Item: item, Seller: seller, Price: 30}); market.Refused(err) {
+		w.leftNothing("a refused listing")
+	}
+	cheaper, unlisted := order, order
+	cheaper.Price, unlisted.Item = 29, item+1
+	for _, o := range []market.Order{cheaper, unlisted, w.lists(item+2, opening.Funds+1), order} {
+		err := w.purchase(f.Ctx, o)
+		w.leftNothing("an order (" + market.Reason(err) + ")")
+	}
+}
+
+var trio = market.Opening{Accounts: 3, Funds: 20}
+
+// tradedItems is how many items change hands in a random sequence: few, so that operations meet.
+const tradedItems = 2
+
+// An operation of a random sequence is a listing or, if it has a buyer, an order.
+type operation struct {
+	market.Order
+	worker int
+}
+
+// drawOperation draws an operation: orders often match listings, because one seller and an item's price are frequent.
+func drawOperation(t *rapid.T) operation {
+	op := operation{worker: rapid.IntRange(0, 1).Draw(t, "worker")}
+	op.Item = market.ItemID(rapid.Int64Range(1, tradedItems).Draw(t, "item"))
+	op.Seller = rapid.SampledFrom([]market.UserID{seller, seller, seller, 2, 3}).Draw(t, "seller")
+	usual := []int64{trio.Funds + 1, trio.Funds}[op.Item%2] // at first an item of odd number is just affordable
+	op.Price = rapid.SampledFrom([]int64{usual, usual, usual, 1}).Draw(t, "price")
+	if rapid.Bool().Draw(t, "order") {
+		op.Buyer = market.UserID(rapid.IntRange(1, trio.Accounts).Draw(t, "buyer"))
+	}
+	return op
+}
+
+func (op operation) String() string {
+	if op.Buyer == 0 {
+		return fmt.Sprintf("list item %d of user %d at %d", op.Item, op.Seller, op.Price)
+	}
+	return fmt.Sprintf("purchase item %d from user %d for user %d at %d", op.Item, op.Seller, op.Buyer, op.Price)
+}
+
+// deal makes an order, or without a buyer the listing.
+func deal(ctx context.Context, p market.Purchaser, o market.Order) (err error) {
+	if o.Buyer == 0 {
+		_, err = p.List(ctx, listing(o))
+	} else {
+		_, err = p.Purchase(ctx, o)
+	}
+	return err
+}
+
+func listing(o market.Order) market.Listing {
+	return market.Listing{Item: o.Item, Seller: o.Seller, Price: o.Price}
+}
+
+// sequenceMatchesReference compares random operations of two workers in turn, and their end, with the reference.
+func sequenceMatchesReference(f *fixture) {
+	workers := []market.Purchaser{f.worker(nil).purchaser, f.worker(nil).purchaser}
+	f.remove()
+	rapid.Check(f, func(t *rapid.T) {
+		ops := rapid.SliceOfN(rapid.Custom(drawOperation), 10, 40).Draw(t, "operations")
+		f.seed(trio)
+		defer f.remove()
+		f.mint(seller)
+		reference := market.NewReference(trio)
+		reference.Mint(seller)
+		for i, op := range ops {
+			got, want := deal(f.Ctx, workers[op.worker], op.Order), deal(f.Ctx, reference, op.Order)
+			if market.Reason(got) != market.Reason(want) || (got == nil) != (want == nil) {
+				t.Fatalf("operation %d (%s) returned %v, the reference %v", i+1, op, got, want)
+			}
+		}
+		want := reference.Snapshot()
+		if got := f.snapshot(); !reflect.DeepEqual(want, got) {
+			t.Fatalf("the market does not end as the reference (-want +got):\n%s", cmp.Diff(want, got))
+		}
+	})
+}
 
 const (
 	// prompt is how soon after its context an operation must end, on a busy machine too: before a lock times out, 10 s.
@@ -38,12 +142,12 @@ func (f *fixture) meet(
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
+		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
 		if !f.Comes(c, h) {
 			f.applied(c.Err)
 			return false
 		}
-		other := f.Start(f.Ctx, func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
+		other := f.Start(func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
 		select {
 		case <-waiting.Reached():
 		case <-other.Done:
@@ -67,7 +171,6 @@ func (f *fixture) one(h *suite.Hold, first, second error) {
 	}
 }
 
-// sameItem lists an item that two want to buy.
 func (f *fixture) sameItem() [2]market.Order {
 	first := f.worker(nil).lists(f.mint(seller), 1)
 	second := first
@@ -91,7 +194,6 @@ func accountIsNotOverdrawn(f *fixture) {
 	})
 }
 
-// cancellationEndsAWait cancels the second of two orders that meet.
 func cancellationEndsAWait(f *fixture) {
 	f.meet(f.sameItem, func(second *suite.Call) {
 		second.Cancel()
@@ -124,7 +226,7 @@ func manyTrade(f *fixture) {
 		mine := orders[len(orders)-tradeItems:]
 		sellers.Go(func() {
 			for _, o := range mine {
-				if err := w.list(f.Ctx, market.Listing{Item: o.Item, Seller: s, Price: 1}); err != nil {
+				if err := w.list(f.Ctx, listing(o)); err != nil {
 					f.Errorf("list item %d: %v", o.Item, err)
 				}
 			}
@@ -187,7 +289,7 @@ func cancellationAtAnyStep(f *fixture) {
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
-		c := f.Start(f.Ctx, func(ctx context.Context) error { return first.purchase(ctx, order) })
+		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, order) })
 		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order
 		c.Cancel()
 		f.Ends(c, prompt, "an operation whose context had ended")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
 // holderEntersAgain enters twice more, and releases the last entry first or the first entry first. The holder is the
@@ -41,7 +42,7 @@ func waitersGetItInOrder(f *fixture) {
 	order := make(chan int, lined)
 	var line []*waiter
 	for i := range lined {
-		w := f.waiter(f.Ctx, Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
+		w := f.waiter(Worker{}, func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
 			lease, err := l.Acquire(ctx, name)
 			if err != nil {
 				return nil, err
@@ -96,7 +97,6 @@ func (f *fixture) fence(lease *lock.Lease, last int64) int64 {
 	return lease.Fence
 }
 
-// read takes the lock as a reader.
 func (f *fixture) read(l *locker) *lock.Lease {
 	f.Helper()
 	if _, ok := l.Locker.(lock.SharedLocker); !ok {
@@ -120,18 +120,17 @@ func readersShareWritersDoNot(f *fixture) {
 	f.release(other)
 	lease := f.try(writer, "when the readers have gone")
 	f.held(f.worker(), "while a writer holds it")
-	late := f.waiter(f.Ctx, Worker{Timeout: 30 * time.Millisecond}, shared)
+	late := f.waiter(Worker{Timeout: 30 * time.Millisecond}, shared)
 	f.Ends(late.Call, f.Patience, "a reader with a time-out of 30ms")
 	if !errors.Is(late.Err, lock.ErrTimeout) {
 		f.Errorf("a reader while a writer holds the lock: %v, want %v", late.Err, lock.ErrTimeout)
 	}
-	reader := f.waiter(f.Ctx, Worker{}, shared)
+	reader := f.waiter(Worker{}, shared)
 	f.release(lease)
 	f.gets(reader, "a reader after the writer's release")
 }
 
-// leaseOfAReaderIsItsOwn has two readers, of whom the one with the short lease comes last, and never leaves. The lock
-// is held until the other leaves, and not any longer.
+// leaseOfAReaderIsItsOwn has the reader with the short lease come last, and never leave: the other one's lease counts.
 func leaseOfAReaderIsItsOwn(f *fixture) {
 	if !f.promises.Shared {
 		f.Needless("it has no readers")
@@ -151,13 +150,12 @@ func leaseOfAReaderIsItsOwn(f *fixture) {
 // handovers is how often readers hand the lock to each other, within a second, before the writer counts as starved.
 const handovers = 100
 
-// waitingWriterIsServed has readers keep the lock: each takes it before the last one has left. A lock that serves
-// writers keeps one of them out.
+// waitingWriterIsServed has each reader take the lock before the last one has left, until one is kept out for a writer.
 func waitingWriterIsServed(f *fixture) {
 	brief := Worker{Timeout: 500 * time.Millisecond} // a busy machine keeps a reader out for 100 ms
 	workers := [2]*locker{f.open(brief), f.open(brief)}
 	held := f.read(f.worker())
-	writer := f.waiter(f.Ctx, Worker{}, lock.Locker.Acquire)
+	writer := f.waiter(Worker{}, lock.Locker.Acquire)
 	tick := time.NewTicker(time.Second / handovers)
 	defer tick.Stop()
 	for i := range handovers {
@@ -174,4 +172,123 @@ func waitingWriterIsServed(f *fixture) {
 	}
 	f.release(held)
 	f.Errorf("a writer waited while readers handed the lock to each other %d times", handovers)
+}
+
+func crashedHolderIsSucceeded(f *fixture) {
+	f.needsCrash()
+	holder := f.brief()
+	f.acquire(holder)
+	w := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	f.crash(holder)
+	f.gets(w, "a waiter after the holder's crash")
+}
+
+func abandonedLeaseExpires(f *fixture) {
+	f.needsAbandon()
+	holder, other := f.brief(), f.worker()
+	f.acquire(holder)
+	f.abandon(holder)
+	f.release(f.expired(other, "a lease that was neither renewed nor released"))
+}
+
+// leftLeaseExpires leaves a lock whose holder lives on: what renews it ends, and then the lease.
+func leftLeaseExpires(f *fixture) {
+	holder, other := f.brief(), f.worker()
+	lease := f.acquire(holder)
+	if lease.Abandon == nil {
+		if f.factory.Renewing && !f.factory.plain {
+			f.Unchecked("its leases have no Abandon, which would end their renewal")
+		}
+		return // nothing has to be ended: see abandonedLeaseExpires
+	}
+	lease.Leave()
+	f.release(f.expired(other, "a lease that its holder left"))
+}
+
+func crashedWaiterIsPassedOver(f *fixture) {
+	f.needsCrash()
+	lease := f.acquire(f.worker())
+	dead := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	next := f.waiter(Worker{TTL: f.factory.TTL}, lock.Locker.Acquire)
+	if !dead.known || !next.known {
+		f.Unchecked("it does not report step.Waiting, and there is no hook Queued")
+	}
+	f.crash(dead.locker)
+	f.release(lease)
+	f.gets(next, "a waiter behind one that crashed")
+}
+
+func lostLeaseIsCancelled(f *fixture) {
+	if f.factory.Lose == nil {
+		f.Unchecked("there is no hook Lose")
+	}
+	lease := f.acquire(f.brief())
+	f.factory.Lose(f.TB, f.name)
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(f.Patience):
+		f.Fatalf("the lease's context has not ended %s after the loss", f.Patience)
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lock.ErrLost) {
+		f.Errorf("the lease's context ended with cause %v, want ErrLost", cause)
+	}
+	f.lost(lease, "after the loss")
+}
+
+func worksWhileAMinorityIsDown(f *fixture) {
+	if f.factory.StopNode == nil {
+		f.Unchecked("there is no hook StopNode")
+	}
+	holder, other := f.worker(), f.worker()
+	lease := f.acquire(holder)
+	start := f.factory.StopNode(f.TB)
+	f.heldDespite(other, "a held lock while a minority of the servers is down")
+	f.release(lease)
+	lease = f.acquire(other)
+	f.heldDespite(holder, "a lock that was taken while a minority of the servers is down")
+	f.release(lease)
+	start()
+	f.release(f.acquire(holder))
+}
+
+// heldDespite is held for a worker whose own server may be stopped: Try may fail until the worker finds another server.
+func (f *fixture) heldDespite(l lock.Locker, why string) {
+	f.Helper()
+	var err error
+	suite.Repeat(f.Patience, func() bool {
+		err = f.keptOut(l)
+		return err == nil || errors.Is(err, errTaken)
+	})
+	if err != nil {
+		f.Fatalf("%s: Try: %v, want ErrHeld", why, err)
+	}
+}
+
+// wrongClocksDoNoHarm has clients whose clocks are an hour slow or fast: as competitor, as holder and as a dead holder.
+func wrongClocksDoNoHarm(f *fixture) {
+	if !f.factory.Clock {
+		f.Unchecked("Open does not honour Worker.Now")
+	}
+	f.needsAbandon()
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		f.name = newName()
+		clock := func() time.Time { return time.Now().Add(off) }
+		right, other, wrong := f.worker(), f.worker(), f.open(Worker{Now: clock})
+		held := f.acquire(right)
+		if err := f.keptOut(other); err != nil {
+			f.Unchecked("Try does not work with a right clock either: " + err.Error())
+		}
+		f.held(wrong, "a client whose clock is wrong, and the lock is held")
+		f.release(held)
+		lease := f.try(wrong, "a client whose clock is wrong, and the lock is free")
+		f.held(right, "held by a client whose clock is wrong")
+		f.release(lease)
+		f.free(right, "released by a client whose clock is wrong")
+		if f.promises.SurvivesCrash {
+			wrong = f.open(Worker{Now: clock, TTL: f.factory.TTL})
+			f.try(wrong, "a client whose clock is wrong, and the lock is free")
+			f.abandon(wrong)
+			f.release(f.expired(right, "a client whose clock is wrong is gone"))
+		}
+	}
 }
