@@ -157,7 +157,7 @@ func (d *driver) work(w World, level cost) {
 		switch {
 		case err != nil:
 			d.err = err
-		case d.walk.schedules(level) == d.Bounds.Schedules:
+		case d.walk.within(level).schedules == d.Bounds.Schedules:
 			d.Stopped = fmt.Sprintf("the limit of %d schedules", d.Bounds.Schedules)
 		case errors.Is(d.ctx.Err(), context.DeadlineExceeded):
 			d.Stopped = "the time that it was given"

@@ -96,16 +96,6 @@ func (w *walk) of(c cost) *tally {
 	return w.tallies[c]
 }
 
-// schedules is how many within a bound have been played.
-func (w *walk) schedules(bound cost) (n int) {
-	for c, t := range w.tallies {
-		if c.within(bound) {
-			n += t.schedules
-		}
-	}
-	return n
-}
-
 // within adds up the tallies of all schedules within a bound.
 func (w *walk) within(bound cost) (sum tally) {
 	for c, t := range w.tallies {
@@ -147,10 +137,10 @@ func (w *walk) played(b branch, nodes []node) {
 // branches are a heap: see walk.
 type branches []branch
 
-// Len implements heap.Interface.
-func (b branches) Len() int { return len(b) }
+func (b branches) Len() int      { return len(b) }
+func (b branches) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
+func (b *branches) Push(one any) { *b = append(*b, one.(branch)) }
 
-// Less implements heap.Interface.
 func (b branches) Less(i, j int) bool {
 	one, other := b[i], b[j]
 	if one.cost != other.cost {
@@ -164,13 +154,6 @@ func (b branches) Less(i, j int) bool {
 	return len(one.nodes) < len(other.nodes)
 }
 
-// Swap implements heap.Interface.
-func (b branches) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
-
-// Push implements heap.Interface.
-func (b *branches) Push(last any) { *b = append(*b, last.(branch)) }
-
-// Pop implements heap.Interface.
 func (b *branches) Pop() any {
 	last := (*b)[len(*b)-1]
 	*b = slices.Delete(*b, len(*b)-1, len(*b))

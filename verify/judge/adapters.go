@@ -3,6 +3,8 @@ package judge
 import (
 	"embed"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -11,22 +13,19 @@ var adapters embed.FS
 
 // Adapters are the languages that there is a program for.
 func Adapters() (languages []string) {
-	files, _ := adapters.ReadDir("adapters") // which are embedded
-	for _, f := range files {
-		language, _, _ := strings.Cut(f.Name(), ".")
-		languages = append(languages, language)
+	files, _ := fs.Glob(adapters, "adapters/*") // which are embedded
+	for _, file := range files {
+		languages = append(languages, strings.TrimSuffix(path.Base(file), path.Ext(file)))
 	}
 	return languages
 }
 
 // Adapter is the program of a language, to start from.
 func Adapter(language string) (text string, err error) {
-	files, _ := adapters.ReadDir("adapters")
-	for _, f := range files {
-		if name, _, _ := strings.Cut(f.Name(), "."); name == language {
-			said, err := adapters.ReadFile("adapters/" + f.Name())
-			return string(said), err
-		}
+	files, _ := fs.Glob(adapters, "adapters/"+language+".*")
+	if len(files) != 1 {
+		return "", fmt.Errorf("there is none in %q; there is one in %s", language, strings.Join(Adapters(), ", "))
 	}
-	return "", fmt.Errorf("there is none in %q; there is one in %s", language, strings.Join(Adapters(), ", "))
+	said, err := adapters.ReadFile(files[0])
+	return string(said), err
 }

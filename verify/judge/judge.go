@@ -1,15 +1,7 @@
-// Package judge has two copies of a program in any language take a lock, as every schedule of them tells: which of
-// their requests the server gets next, who is stopped or killed, whose reply is lost. It is the search of package
-// explore, in a world of real processes and real time: each copy stands behind a gate that delivers one request at a
-// time (wire.StartGate), and the server is a private redis-server.
-//
-// The program reads a line from its standard input, and answers it with one on its standard output:
-//
-//	acquire NAME   acquired | timeout (the judge asks again) | error TEXT
-//	release        released | lost | done (the library does not say) | error TEXT
-//
-// It finds the server by REDIS_HOST and REDIS_PORT or by REDIS_URL, and the lease that the lock is to have in
-// LOCK_TTL_MS. When its input ends, it ends.
+// Package judge has two copies of a program in any language take a lock, in every schedule of them. It is the search of
+// package explore in a world of real processes and real time: each copy stands behind a gate that delivers one of its
+// requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What the
+// program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 
 import (
