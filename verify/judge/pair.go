@@ -107,6 +107,7 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 			err = context.Cause(p.ctx)
 		}
 		if err != nil {
+			p.finish() // or a client would stay stopped
 			return explore.Played{}, err
 		}
 		p.do(c)
