@@ -36,8 +36,7 @@ const (
 // holder registers with its first read. A former holder that writes before that does no harm.
 //
 // A random token is as safe. It is optimistic locking by another name: a write is refused if anybody has registered
-// since the writer's first read. A former holder's late fence is refused at once; its token has the present holder
-// refused.
+// since the writer's first read. A former holder's late token has the present holder refused.
 //
 // What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
 // lost their data, the market did not) has all its holders refused until they have counted past the last registered

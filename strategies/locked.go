@@ -46,8 +46,8 @@ const writePipeline = "pipeline"
 // plain pipeline, or together with the release of the lock (see fused). The lock keeps others out in each.
 //
 // What breaks a pipeline: a crash, a cut connection or a refused command in the middle leaves some of its writes
-// (scenario cut), and a library that sends a pipeline again after a lost reply, unlike a MULTI/EXEC, pays the seller
-// twice (resent).
+// (scenario cut), and a library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice
+// (resent).
 // Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",
 	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+

@@ -92,8 +92,7 @@ type Opener interface {
 }
 
 // resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
-// around each call of their client. go-redis does it by default, but for a transaction, and so do others
-// (docs/clients.md).
+// around each call of their client. go-redis does it by default, not with a transaction; others: docs/clients.md.
 //
 // What breaks it: the first copy may have been executed. SET NX then finds the client's own lock, and the client waits
 // for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone (resent). A DEL frees

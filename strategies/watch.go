@@ -20,8 +20,7 @@ import (
 // watch is optimistic locking: WATCH what is read, and EXEC the writes only if nothing of it has changed; if something
 // has, start again. A purchase watches the whole market and the buyer, so every listing and every purchase by anyone
 // aborts it. A listing watches only the seller's inventory. The book starts again at once; backoff waits first.
-// gate=local lets the workers of one process through one at a time, so that only other processes abort them, as JuiceFS
-// does.
+// gate=local lets the workers of one process through one at a time, as JuiceFS does.
 // Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of M.
 // Brooker, "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
@@ -33,8 +32,7 @@ func watch() Strategy {
 }
 
 // watchItem is optimistic locking on a version of each item, in place of the whole market: WATCH the item's version and
-// the buyer's account, and count the version up with the writes. Only another operation on the same item or account
-// aborts it.
+// the buyer's account, and count the version up with the writes. Only operations on the same item or account abort it.
 //
 // What breaks it: whoever writes an item without counting up its version, such as another strategy. Each item that was
 // ever listed leaves a key at the market for the market's lifetime.

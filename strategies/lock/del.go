@@ -16,8 +16,8 @@ import (
 //
 // What breaks it: two workers who read at the same time both find it free and both hold it (scenario expired-race). The
 // first to finish frees it for a third, because DEL does not check whose lock it deletes. It never expires: a holder
-// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire); lost-reply=released deletes
-// the key then, whose ever it is.
+// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire); with lost-reply=released it
+// deletes any key.
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
 	return polling(Kind{
@@ -66,8 +66,7 @@ func setNXFixed() Kind {
 // setExFixed is the short form of SET's page: SET key 1 EX NX (PX where TTL is not whole seconds), released by DEL.
 //
 // What breaks it: the key does not say whose it is. A holder whose lease has expired releases the lock of the next one
-// (scenario pause-release), beside which a third then holds it, and so on. An acquisition whose reply is lost gives
-// nothing back.
+// (scenario pause-release), beside which a third then holds it. An acquisition whose reply is lost gives nothing back.
 // Source: redis.io/commands/set, "Patterns", before it is made "more robust".
 func setExFixed() Kind {
 	return polling(Kind{
@@ -103,8 +102,7 @@ func setExCompare() Kind {
 
 // getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter who
 // finds the time past replaces it by GETSET, and holds the lock if GETSET returns the time that it had read. A release
-// is DEL, without a look at the clock; with release=in-time a holder whose time is past, by its own clock, leaves the
-// key.
+// is DEL; with release=in-time a holder whose time is past, by its own clock, leaves the key.
 //
 // What breaks it:
 //   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
@@ -115,8 +113,7 @@ func setExCompare() Kind {
 //     between reading its clock and DEL (pause-in-release). A lock whose reply was lost is not given back
 //     (lost-acquire).
 //
-// Source: articles that follow redis.io/commands/setnx, "Design pattern: locking with SETNX", which reads the clock
-// before DEL.
+// Source: articles after redis.io/commands/setnx, "Design pattern: locking with SETNX", which has release=in-time.
 func getSet() Kind {
 	return polling(Kind{
 		Name:         "getset",

@@ -13,15 +13,13 @@ import (
 // redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. A waiter
 // sleeps until a message says that the lock is free, or for the TTL that its holder has left. All workers of a process
 // share one subscription, and a message wakes one of them. A watchdog renews the lock for 30 s every 10 s; with
-// lease=5s there is none, and the lock ends after five seconds. Acquire and Try of a name by the Locker that holds it
-// enter again, as Reenter does.
+// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again, as Reenter does.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
 //     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
-//   - An entry whose reply was lost is counted, and once more when the command is sent again: the holder leaves once,
-//     and the lock stays until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library
-//     lacks.
+//   - An entry whose reply was lost is counted, and once more when the command is sent again: the lock stays until it
+//     expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
 //   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
 //   - What is entered again after it has expired, as with reentrant.
 //   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that

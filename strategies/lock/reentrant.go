@@ -16,8 +16,7 @@ import (
 
 // reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
 // script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). The holder is a random name
-// that a worker makes when it enters a free lock. While it is in, Acquire and Try of the same name by the same Locker
-// enter again, as Reenter does.
+// that a worker makes when it enters a free lock. While it is in, Acquire and Try by the same Locker enter again.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
@@ -196,8 +195,7 @@ func (s *stay) entry() *Lease {
 //   - It is renewed when it is about to expire, often too late; a shorter renew corrects it. A renewal that failed is
 //     made again at once, again and again, and is not counted.
 //   - All locks of one Locker share one flag: the release of any ends the renewal of all, unless another one is taken
-//     before the renewer that sleeps looks at the flag again. While ten renewers sleep, an eleventh lock is not
-//     renewed.
+//     before the renewer that sleeps looks at the flag again. Ten renewers that sleep renew no eleventh lock.
 //   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
 //     a crash the lock is held for good. reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
@@ -205,8 +203,7 @@ func (s *stay) entry() *Lease {
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
 //     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
-// Source: tutorials that put a ThreadLocal count over a lock, and a pool thread beside it; KEEPTTL:
-// redis.io/commands/set.
+// Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it; redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
 	return opening(Polls(Kind{
 		Name:         "reentrant-local",

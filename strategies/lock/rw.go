@@ -11,16 +11,14 @@ import (
 
 // rwNaive is the first idea of a read-write lock on one instance: two keys, reader and writer, each 1 with an expiry. A
 // script sets the key of a reader (SET EX) unless there is a writer, or that of a writer (SET EX NX) unless there is a
-// reader. Either is released by DEL. Times that are not whole seconds are given by PX. It does not promise to be
-// shared.
+// reader. Either is released by DEL. It takes PX where TTL is not whole seconds. It does not promise to be shared.
 //
 // What breaks it: the keys do not say whose they are. The first reader who leaves deletes the key of all, and a writer
 // enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
 // (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each reader who comes sets the expiry again,
 // so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A writer
 // cannot enter again. Its two keys do not share a slot on Redis Cluster.
-// Source: articles on a read-write lock by two keys and a script, none of them in particular. rw-safe is the
-// correction.
+// Source: articles on a read-write lock by two keys and a script, none in particular. rw-safe is the correction.
 func rwNaive() Kind {
 	return polling(Kind{
 		Name: "rw-naive", Shares: true,
@@ -77,8 +75,7 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
 // holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
 // held until its time-out has passed. Each time the lock is taken, the whole hash is set to expire after key-ttl, by
-// the server's clock. A field is deleted only if it still holds the time of the releaser. It does not promise to be
-// shared.
+// the server's clock. A field is deleted only if it holds the time of the releaser. It promises no sharing.
 //
 // What breaks it: it has room for the time of one reader. A second one overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
@@ -134,12 +131,11 @@ func rwHashHold(h *hold) {
 // of one who died lapses after three polls (of the longest wait; 100 ms at least, bar at most).
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
-// longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out,
-// and its five keys must lie in one slot. If readers come without a pause, each writer waits for all of them once, and
-// each change of turns costs up to a poll.
+// longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out.
+// Its five keys must lie in one slot. Each writer waits once for all readers who have come. A change of turns costs up
+// to a poll.
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
-// Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1, for per-reader entries; Redisson's
-// RReadWriteLock is close.
+// Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {
 	return polling(Kind{
 		Name: "rw-safe", Shares: true, Renews: true,

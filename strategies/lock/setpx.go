@@ -25,8 +25,7 @@ import (
 // a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too long or
 // hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost reply takes
 // its own token for another's (resent-acquire). The published code does not give back the lock whose reply was lost
-// (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover); WAIT for replicas narrows
-// that window and does not close it.
+// (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover).
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	return polling(Kind{
