@@ -46,7 +46,7 @@ const writePipeline = "pipeline"
 // plain pipeline, or together with the release of the lock (see fused). The lock keeps others out in each.
 //
 // What breaks a pipeline: a crash, a cut connection or a refused command in the middle leaves some of its writes
-// (scenario cut), and a library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice
+// (scenario cut), and a library that sends it again, unlike a MULTI/EXEC, after a lost reply pays the seller twice
 // (resent).
 // Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",

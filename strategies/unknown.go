@@ -28,7 +28,7 @@ const (
 //   - lapse: the lock is left to its lease, so that a write that is late by less than the rest of the lease arrives
 //     while the lock keeps others out. A lock that never expires is given back: left, it would keep everybody out.
 //   - leave: the lock is left, even one that never expires.
-//   - release: the lock is given back, as published code does in its "finally"; the next holder has read what the write
+//   - release: the lock is given back, as in the "finally" of published code; the next holder has read what the write
 //     changes.
 //   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
 //     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the

@@ -16,8 +16,7 @@ import (
 //
 // What breaks it: two workers who read at the same time both find it free and both hold it (scenario expired-race). The
 // first to finish frees it for a third, because DEL does not check whose lock it deletes. It never expires: a holder
-// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire); with lost-reply=released it
-// deletes any key.
+// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire).
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
 	return polling(Kind{

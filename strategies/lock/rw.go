@@ -131,9 +131,8 @@ func rwHashHold(h *hold) {
 // of one who died lapses after three polls (of the longest wait; 100 ms at least, bar at most).
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
-// longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out.
-// Its five keys must lie in one slot. Each writer waits once for all readers who have come. A change of turns costs up
-// to a poll.
+// longer). Writers come in no order. A reader that is renewed for longer than bar keeps writers out. Its five keys must
+// lie in one slot. Each writer waits once for all readers who have come. A change of turns costs up to a poll.
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
 // Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {

@@ -21,9 +21,8 @@ import (
 // again when the key changed in between.
 //
 // What breaks it: it never expires. A holder that dies holds it for good (scenario crash-holding). So does one whose
-// reply to SETNX is lost, because the published code does not delete the token that it may have set (lost-acquire;
-// corrected by lost-reply=released), and one that releases it while the server's memory is full, when a MULTI queues
-// nothing (oom).
+// reply to SETNX is lost, because the published code does not delete its token (lost-acquire; corrected by
+// lost-reply=released), and one that releases it while the server's memory is full, when a MULTI queues nothing (oom).
 // Source: Redis in Action, section 6.2.3, acquire_lock and release_lock.
 func setNX() Kind {
 	return polling(Kind{
@@ -83,8 +82,7 @@ var (
 )
 
 // setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE where TTL is not whole seconds), released as setnx
-// is. A waiter who finds the lock without a TTL sets one, because its holder may have died between the two, or not know
-// that it has it.
+// is. A waiter who finds the lock without a TTL sets one, because its holder may have died between the two.
 //
 // What breaks it: a holder that is paused for longer than the TTL, as with set-px. One that is paused between its two
 // commands: the TTL that a waiter set passes, the next worker takes the lock, and the holder's EXPIRE succeeds on a
