@@ -2,9 +2,8 @@
 //
 // Players own items and coins. A seller lists an item at a price, which moves it from the seller's inventory to the
 // market; a buyer purchases it, which moves the item to the buyer's inventory and the price from one account to the
-// other. Two players may want the same item, and two programs may spend from the same account, at the same time. A
-// [Purchaser] keeps them out of each other's way; package strategies has several. Every key carries the run's prefix:
-// see [Keys].
+// other. Two players may want the same item, and two programs may spend from the same account, at once. A [Purchaser]
+// keeps them out of each other's way; package strategies has several. [Keys] names what there is in Redis.
 //
 // [Audit] checks after every run, against the [Ledger] that each client kept, that
 //

@@ -45,9 +45,8 @@ const writePipeline = "pipeline"
 // writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as the book prints them, or in a
 // plain pipeline, or together with the release of the lock (see fused). The lock keeps others out in each.
 //
-// What breaks a pipeline: a crash, a cut connection or a refused command in the middle leaves some of its writes
-// (scenario cut), and a library that sends it again, unlike a MULTI/EXEC, after a lost reply pays the seller twice
-// (resent).
+// What breaks a pipeline: a crash, a cut connection or a refused command midway leaves some of its writes (scenario
+// cut). A library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice (resent).
 // Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",
 	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+

@@ -28,8 +28,7 @@ const (
 //   - lapse: the lock is left to its lease, so that a write that is late by less than the rest of the lease arrives
 //     while the lock keeps others out. A lock that never expires is given back: left, it would keep everybody out.
 //   - leave: the lock is left, even one that never expires.
-//   - release: the lock is given back, as in the "finally" of published code; the next holder has read what the write
-//     changes.
+//   - release: the lock is given back, as in the "finally" of published code; the next holder has read what it changes.
 //   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
 //     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the
 //     release finds the lock still held, which a lock without an owner cannot tell, the outcome is known. Without an

@@ -13,8 +13,8 @@ import (
 )
 
 // Delaying returns a context under which [Dial] makes connections that hand over what they receive so much later, as if
-// the server were that much farther away. What comes in several pieces is late once. What is sent, and the set-up of
-// TLS, are not late.
+// the server were that much farther away. What comes in several pieces is late once. What is sent, and TLS's set-up, is
+// not late.
 func Delaying(ctx context.Context, by time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("delay"), by)
 }

@@ -28,8 +28,7 @@
 // The exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline.
 // Its pool for pipelines has one connection, because without one go-redis quietly turns FullDuplex off. What was handed
 // over is sent, though nobody may wait for it any more, and when the connection breaks, the outcome of all that was on
-// its way is unknown, of all workers. Bytes and round trips are counted, but not commands: a hook would cost a
-// goroutine each.
+// its way is unknown. Bytes and round trips are counted, but not commands: that takes a goroutine each.
 package backend
 
 import (

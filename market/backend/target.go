@@ -23,7 +23,7 @@ type Target struct {
 	TLS      *tls.Config // nil means no TLS
 }
 
-// String returns the target as a URL without its secrets. A user's name alone is one: redis://PASSWORD@host.
+// String returns the target as a URL without its secrets. A user's name alone is one (redis://PASSWORD@host).
 func (t Target) String() string {
 	switch {
 	case t.Password != "":

@@ -18,8 +18,8 @@ import (
 // What breaks it:
 //   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
 //     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
-//   - An entry whose reply was lost is counted, and once more when the command is sent again: the lock stays until it
-//     expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
+//   - An entry whose reply was lost is counted, and once more when it is sent again, but left once: the lock stays
+//     until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
 //   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
 //   - What is entered again after it has expired, as with reentrant.
 //   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that

@@ -185,7 +185,7 @@ func (s *stay) entry() *Lease {
 // reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The holder counts its entries itself,
 // so entering again sends nothing, and releases it by a compare-and-delete script.
 //
-// It is renewed only with renewals=4, and then at most four times, by one of ten goroutines beside the holder: a script
+// It is renewed only if asked (renewals=4), at most four times, by one of ten goroutines beside the holder: a script
 // that compares the token and sets the expiry, then sleep for the whole TTL (renew=ttl). The first renewal comes at
 // once, and is of no use. With renew-by=xx it does not compare: SET XX PX.
 //
