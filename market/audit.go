@@ -54,8 +54,7 @@ func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
 	return a.result
 }
 
-// AuditFunds is the part of AuditSnapshot that is about accounts, without operations of unknown outcome. Every problem
-// is described.
+// AuditFunds is AuditSnapshot of accounts alone, without operations of unknown outcome. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, nil)
 	a.described = int64(o.Accounts)
@@ -259,8 +258,7 @@ func (a *auditor) move(to spot, n int) {
 	}
 }
 
-// settle decides which operations of unknown outcome were applied: the fewest with which an item's way leads to where
-// it lies.
+// settle decides which operations of unknown outcome were applied: the fewest that lead an item to where it lies.
 func (a *auditor) settle(unsure []trade) {
 	applied := 0
 	for n := range min(len(unsure), mostApplied) + 1 {

@@ -1,17 +1,11 @@
 // Package market is what is traded: the game market of Redis in Action, section 6.2.
 //
-// Players own items and coins. A seller lists an item at a price, which moves it from the seller's inventory to
-// the market; a buyer purchases it, which moves the item to the buyer's inventory and the price from one account
-// to the other. Two players may want the same item, and two programs may spend from the same account, at the same
-// time. A [Purchaser] keeps them out of each other's way; package strategies has several.
+// Players own items and coins. A seller lists an item at a price, which moves it from the seller's inventory to the
+// market; a buyer purchases it, which moves the item to the buyer's inventory and the price from one account to the
+// other. Two players may want the same item, and two programs may spend from the same account, at once. A [Purchaser]
+// keeps them out of each other's way; package strategies has several. [Keys] names what there is in Redis.
 //
-// # Keys
-//
-// Every key carries the run's prefix, "marketsim:{<run>}:" by default. The methods of [Keys] say what there is.
-//
-// # Invariants
-//
-// [Audit] checks them after every run, against the [Ledger] that each client kept:
+// [Audit] checks after every run, against the [Ledger] that each client kept, that
 //
 //   - the sum of funds never changes;
 //   - each account holds what its owner's applied operations say (sums alone miss lost updates);
@@ -21,6 +15,6 @@
 //
 // The audit settles an operation whose outcome its client does not know by where its item lies.
 //
-// [Reference] is the same market in memory, one operation at a time: the oracle that conformance tests
-// (package markettest) compare every Purchaser with. Package backend is where a market runs.
+// [Reference] is the same market in memory, one operation at a time: the oracle that conformance tests (package
+// markettest) compare every Purchaser with. Package backend is where a market runs.
 package market

@@ -81,8 +81,7 @@ func (k Keys) Market() string { return k.prefix + marketKey }
 // Lock is the key of the lock called name. Locks that need more keys derive them from this one.
 func (k Keys) Lock(name string) string { return k.prefix + lockKey + name }
 
-// Fence is the string that says which holder of the lock called name registered last. It outlives the holder, who may
-// come late.
+// Fence is the string that says which holder of the lock called name registered last. It outlives that holder.
 func (k Keys) Fence(name string) string { return k.prefix + fenceKey + name }
 
 // Version is the number of times that an item was listed or bought, where a strategy counts it.

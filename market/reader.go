@@ -163,8 +163,7 @@ func (r reader) snapshot(ctx context.Context) (Snapshot, error) {
 }
 
 // Leftovers lists the keys under the prefix on one server that have the names and types of a market's and its locks',
-// by SCAN: what a run left whose note is lost. Made says that a note or an account among them shows that a run made
-// them.
+// by SCAN. Made says that a note or an account among them shows that a run made them.
 func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []string, made bool, err error) {
 	for cursor := uint64(0); ; {
 		var page []string

@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The sizes of a market: BatchSize is how many items one Mint makes, and ReadMade accepts no more than MaxAccounts and
-// MaxItems.
+// The sizes of a market: BatchSize is how many items one Mint makes. ReadMade accepts MaxAccounts and MaxItems at most.
 const (
 	BatchSize   = 1000
 	MaxAccounts = 1_000_000

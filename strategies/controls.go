@@ -18,10 +18,9 @@ import (
 // finishes what it began, each item is sold once and no account is overdrawn for good. It is a control, which must be
 // caught.
 //
-// What breaks it: between the claim and the rest the item is nowhere. A client that dies there, or whose connection is
-// cut, loses the item for good (scenario crash-holding), one that dies a step later the coins; and a buyer can be told
-// "gone" of an item that is for sale again a moment later. Nobody can repair it: nothing says what was under way.
-//
+// What breaks it: between the claim and the rest the item is nowhere. A client that dies or is cut off there loses the
+// item for good (scenario crash-holding), one that dies a step later the coins: nothing says what was under way. A
+// buyer can be told "gone" of an item that is for sale again a moment later.
 // Source: recipes that take a job from a set by ZREM or SREM; redis.io/commands/zrem answers how many were removed.
 func claim() Strategy {
 	return Strategy{

@@ -22,29 +22,25 @@ const (
 )
 
 // fencingParam chooses whether the market refuses the writes of a lock's former holders. A lock alone cannot refuse
-// them: its holder may be paused between its last check of the lease and the arrival of its write, for longer than the
-// lease lasts.
+// them: its holder may be paused after its last check of the lease for longer than the lease lasts.
 //
 //   - none: the market refuses none. The write is one MULTI/EXEC, as the book prints it.
-//   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Lease)
-//     at the market. If a larger fence is registered there, the holder is refused as stale. A second script writes if
+//   - on: in the same script as its first read, the holder registers the fence of each of its locks (see lock.Lease) at
+//     the market. If a larger fence is registered there, the holder is refused as stale. A second script writes if
 //     exactly its own fences are still registered, or else nothing: market.ErrStale.
 //   - off: the same two scripts, which register nothing and compare nothing: the cost of scripts alone.
-//   - token: as on, with a random token in place of a fence, so that it works with any lock. The token replaces
-//     whatever is registered.
+//   - token: as on, with a random token in place of a fence, which replaces whatever is registered: it needs no fences.
 //
-// It is not enough that the market remembers the largest fence that has written. A former holder that writes after the
-// present holder has read, and before it has written, would be accepted, and the present holder would act on what is no
-// longer true. Therefore a holder registers with its first read. A former holder that writes before that does no harm.
+// To remember the largest fence that has written is not enough. A former holder that writes between the present
+// holder's read and write would be accepted, and the present holder would act on what is no longer true. Therefore a
+// holder registers with its first read. A former holder that writes before that does no harm.
 //
 // A random token is as safe. It is optimistic locking by another name: a write is refused if anybody has registered
-// since the writer's first read, and the lock only makes that rare. When a former holder comes late, its fence is
-// refused at once; its token replaces the present holder's, whose write is then refused.
+// since the writer's first read. A former holder's late token has the present holder refused.
 //
 // What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
 // lost their data, the market did not) has all its holders refused until they have counted past the last registered
 // fence. Each lock keeps one key at the market for the market's lifetime, because a former holder may come very late.
-//
 // Source: M. Kleppmann, "How to do distributed locking", 2016, on fencing tokens; S. Sanfilippo, "Is Redlock safe?",
 // 2016, on random tokens that are compared and set.
 var fencingParam = param.Choice("fencing",
@@ -53,16 +49,13 @@ var fencingParam = param.Choice("fencing",
 	fencingNone, fencingOff, fencingOn, fencingToken)
 
 // idempotentParam chooses whether a script that writes keeps the outcome of its worker's last operation, in one hash at
-// the market. A library that sends a script again after a lost reply executes it twice: the buyer pays twice, or is
-// told that the item which they have just bought is gone (scenario resent). With the outcome kept, the second execution
-// answers what the first did.
+// the market. Where a library sends a script again after a lost reply, the buyer pays twice, or is told that the item
+// which they have just bought is gone (scenario resent). Here the second execution answers what the first did.
 //
-// What breaks it: a copy that the network delays until the worker's next operation was made. It runs again (scenario
-// resent-late); only records that are kept for as long as a copy may be late prevent that. A script that fails midway
-// keeps no outcome. And the record lives where the market does: a server that comes back without it knows neither.
-//
-// Source: idempotency keys, as in the IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a
-// Medical Condition", 2012.
+// What breaks it: a copy that arrives after the worker's next operation runs again (scenario resent-late); only records
+// that are kept for as long as a copy may be late prevent that. A script that fails midway keeps no outcome. A server
+// that comes back without the market has lost the record too.
+// Source: IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a Medical Condition", 2012.
 var idempotentParam = param.Choice("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")

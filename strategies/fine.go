@@ -8,7 +8,6 @@ import (
 )
 
 // coarse is one lock named "market" around both operations: correct while the lock is, and nobody works in parallel.
-//
 // Source: Redis in Action, section 6.2.3, purchase_item_with_lock.
 func coarse() Strategy {
 	return underLocks(Strategy{
@@ -19,12 +18,10 @@ func coarse() Strategy {
 	}, func(names []string, _ market.ItemID, _ market.UserID, _ int) []string { return append(names, "market") })
 }
 
-// fine is the same critical section as coarse under a lock named after the item, so that operations on different
-// items run in parallel.
+// fine is coarse under a lock named after the item, so that operations on different items run in parallel.
 //
 // What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at the same
 // time can both find enough coins in it, and overdraw it (scenario overdraft). fine-wallet corrects that.
-//
 // Source: Redis in Action, section 6.2.4.
 func fine() Strategy {
 	return underLocks(Strategy{
@@ -38,10 +35,8 @@ func fine() Strategy {
 	})
 }
 
-// fineWallet is fine with the buyer's account locked as well. Every purchase locks its item first and its buyer's
-// account second: the holder of an account waits for nothing, so nobody can wait in a circle. The seller's account
-// needs no lock, because it is only added to.
-//
+// fineWallet is fine with the buyer's account locked after the item: the holder of an account waits for nothing, so
+// nobody can wait in a circle. The seller's account needs no lock, because it is only added to.
 // Source: a correction of section 6.2.4 of Redis in Action; the order is Dijkstra's resource hierarchy.
 func fineWallet() Strategy {
 	return underLocks(Strategy{
@@ -55,9 +50,8 @@ func fineWallet() Strategy {
 // walletUnordered is fine-wallet with a mistake: every second purchase of a worker takes the account first and the item
 // second. It is a control, which must be caught.
 //
-// What breaks it: two workers who want the same item for the same account can each hold what the other waits for. Both
-// wait until one of them gives up, and everybody who wants either waits with them (scenario crossed).
-//
+// What breaks it: two workers who want the same item for the same account can each hold what the other waits for, until
+// one of them gives up. Everybody who wants either waits with them (scenario crossed).
 // Source: E. W. Dijkstra's dining philosophers, without his resource hierarchy.
 func walletUnordered() Strategy {
 	return underLocks(Strategy{

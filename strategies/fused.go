@@ -21,14 +21,11 @@ const writeFused = "fused"
 // fused does an operation under one lock of the kind set-px in two round trips. The first is a pipeline: SET NX PX with
 // a token, WATCH of the lock, GET of the lock, which must be the token, and the reads. The second is a MULTI/EXEC of
 // the writes and of the DEL that releases the lock. EXEC fails if the lock has changed hands or has expired since the
-// WATCH: a former holder writes nothing. That is fencing by the lock itself. A client that finds the lock held polls by
-// SET alone, and watches and reads once it has it: its own SET after the WATCH would abort its EXEC.
+// WATCH: that is fencing by the lock itself. A client that finds the lock held polls by SET alone, and watches and
+// reads once it has it: its own SET after the WATCH would abort its EXEC.
 //
-// What breaks it: whoever writes without taking the lock, as with every lock. The lock must lie on the market's server,
-// in its slot.
-//
-// Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set", with the
-// lock of redis.io/commands/set.
+// What breaks it: whoever writes without taking the lock. The lock must lie on the market's server, in its slot.
+// Source: redis.io/docs/latest/develop/using-commands/transactions, "Optimistic locking using check-and-set".
 type fused struct {
 	*locked     // whose Locker and access it is
 	lock.Locker // of the kind set-px; it is asked for nothing but its promises

@@ -45,10 +45,8 @@ const writePipeline = "pipeline"
 // writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as the book prints them, or in a
 // plain pipeline, or together with the release of the lock (see fused). The lock keeps others out in each.
 //
-// What breaks a pipeline: it is not one write. A crash, a cut connection or a refused command in the middle leaves some
-// of them (scenario cut), and a library that sends a pipeline again after a lost reply, which it does not do with a
-// MULTI/EXEC, pays the seller twice (resent).
-//
+// What breaks a pipeline: a crash, a cut connection or a refused command midway leaves some of its writes (scenario
+// cut). A library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice (resent).
 // Source: renderings of the book's code in Java, whose purchase under the lock sends a pipeline without MULTI.
 var writeParam = param.Choice("write",
 	"without fencing: the writes as one MULTI/EXEC (multi), in a pipeline, of which a cut applies a part, or, with "+
@@ -60,7 +58,6 @@ var writeParam = param.Choice("write",
 //
 // What breaks it: an entry or a release that is counted twice because its reply was lost and the client sent it again
 // (scenarios resent-acquire and lost-leave), and an entry that drops the expiry (crash-holding).
-//
 // Source: java.util.concurrent.locks.ReentrantLock, for whose users such locks are made.
 var entriesParam = param.Choice("entries", "how often a holder enters its locks: twice around what it reads", "1", "2")
 

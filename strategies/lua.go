@@ -20,14 +20,12 @@ import (
 )
 
 // lua makes a listing or a purchase by one script: the server reads, decides and writes while it does nothing else.
-// There is nothing to lock, nothing to try again, and one round trip. It protects items and accounts.
+// There is nothing to lock, nothing to try again, and one round trip.
 //
-// What breaks it: a script is not a transaction that can be rolled back. What it has written before a command of it
-// fails stays, and an access list that forbids one of its later commands leaves an item in two places (the rehearsal
-// before a run finds such a list). A script that a library sends again after a lost reply is executed again, and tells
-// the buyer that the item just bought is gone (scenario resent); idempotent=on answers what it did the first time,
-// until the worker's next operation (resent-late). All keys must lie in one slot, and nobody else is served meanwhile.
-//
+// What breaks it: what a script has written before a command of it fails stays. An access list that forbids one of its
+// later commands leaves an item in two places (the rehearsal before a run finds such a list). A script that a library
+// sends again after a lost reply tells the buyer that the item just bought is gone (scenario resent); idempotent=on
+// answers what it did the first time, until the worker's next operation (resent-late). All keys must lie in one slot.
 // Source: redis.io/docs/latest/develop/programmability/eval-intro, "Atomicity of scripts".
 func lua() Strategy {
 	return Strategy{
@@ -148,15 +146,13 @@ func afterScript(err error) error {
 
 // luaShared runs the scripts of lua over one connection for all workers of a process, which go-redis's AutoPipeline
 // fills: it sends what came up meanwhile in one go, and does not wait for the replies to what it sent before. With many
-// workers that saves both sides most of their system calls. It protects what lua protects.
+// workers that saves both sides most of their system calls.
 //
-// What breaks it is what breaks lua, and more. An order cannot be recalled: whoever gives up waiting may have it
-// applied later, so that its outcome is unknown. A broken connection leaves the orders of all workers unknown at once.
-// All must be the same user of the same server, and a reply that is long in coming keeps everybody's waiting. What it
-// exchanges with the server is not known for each purchase (see package backend).
-//
-// Source: go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental); redis.io/docs/latest/develop/using-commands/
-// pipelining, on what system calls cost.
+// What breaks it is what breaks lua, and more. Whoever gives up waiting may have the order applied later: its outcome
+// is unknown. A broken connection leaves the orders of all workers unknown at once. All must be the same user of the
+// same server, and one slow reply keeps everybody waiting. What one purchase exchanges is not known.
+// Source: go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental);
+// redis.io/docs/latest/develop/using-commands/pipelining.
 func luaShared() Strategy {
 	return Strategy{
 		Name:     "lua-shared",

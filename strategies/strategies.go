@@ -1,10 +1,9 @@
-// Package strategies holds the ways of making a purchase safe, a file each or one for a family: optimistic
-// locking (watch, watch-item), a market-wide lock (coarse), a lock for each item (fine), one that protects
-// the buyer's account too (fine-wallet), one script for an operation (lua, lua-shared), and controls that
-// must fail: no protection (unsafe), and others.
+// Package strategies holds the ways of making a purchase safe, a file each or one for a family: optimistic locking
+// (watch, watch-item), a market-wide lock (coarse), a lock for each item (fine), one for the buyer's account too
+// (fine-wallet), one script for an operation (lua, lua-shared), and controls that must fail (unsafe and others).
 //
-// A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from text such as
-// "fine:setnx:poll=2ms" with [Catalogue.Parse], names one with its lock and parameters.
+// A [Strategy] makes market.Purchasers. [All] lists them; a [Spec], parsed from text such as "fine:setnx:poll=2ms" with
+// [Catalogue.Parse], names one with its lock and parameters.
 package strategies
 
 import (
@@ -93,13 +92,11 @@ type Opener interface {
 }
 
 // resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
-// around each call of their client. go-redis does it by default, and so do others (docs/clients.md).
+// around each call of their client. go-redis does it by default, not with a transaction; others: docs/clients.md.
 //
-// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock, so that the client
-// waits for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone (resent). A DEL
-// frees the next one's lock, and a release that compares tokens is told that the lock was lost (lost-release).
-// go-redis does not send a transaction again.
-//
+// What breaks it: the first copy may have been executed. SET NX then finds the client's own lock, and the client waits
+// for itself (scenario lost-acquire). A script that writes charges twice or finds the item gone (resent). A DEL frees
+// the next one's lock, and a release that compares tokens is told that the lock was lost (lost-release).
 // Source: articles, whose wrapper catches the client's connection error and calls once more; redis.Options.MaxRetries.
 var resendParam = param.Choice("resend",
 	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+

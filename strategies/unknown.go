@@ -28,21 +28,17 @@ const (
 //   - lapse: the lock is left to its lease, so that a write that is late by less than the rest of the lease arrives
 //     while the lock keeps others out. A lock that never expires is given back: left, it would keep everybody out.
 //   - leave: the lock is left, even one that never expires.
-//   - release: the lock is given back, as published code does in its "finally". The next holder is in at once, and the
-//     late write lands on what it has read.
-//   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a write that
-//     is late on it is not executed any more. Then the holder reads what has become of the order, and gives the lock
-//     back. If the release finds the lock still held, which that of a lock without an owner cannot, the outcome is
-//     known. If the server does not answer, the lock is left.
+//   - release: the lock is given back, as in the "finally" of published code; the next holder has read what it changes.
+//   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
+//     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the
+//     release finds the lock still held, which a lock without an owner cannot tell, the outcome is known. Without an
+//     answer the lock is left.
 //
-// What breaks it. lapse and leave: a write that is later than the lease ends. Hence a lease has to be longer than the
-// time for which a reply is waited for. kill: a proxy that sends the commands of several clients over one connection of
-// its own, and a server that has failed over. Both make the write late again, and neither is noticed.
-//
-// A write that the market itself compares with the lock (fencing=on and token, write=fused) needs none of this.
-//
-// Source: M. Kleppmann, "How to do distributed locking", 2016, on requests that are delayed in the network; for kill,
-// redis.io/commands/client-kill.
+// What breaks it. lapse and leave: a write that is later than the lease ends, so a lease has to be longer than the wait
+// for a reply. kill: a proxy that sends the commands of several clients over one connection of its own, and a server
+// that has failed over. Both make the write late again, and neither is noticed. A write that the market itself compares
+// with the lock (fencing=on and token, write=fused) needs none of this.
+// Source: M. Kleppmann, "How to do distributed locking", 2016, on delayed requests; redis.io/commands/client-kill.
 var unknownParam = param.Choice("after-unknown",
 	"what becomes of a lock after a write of unknown outcome: left to its lease, where it has one (lapse), left in any "+
 		"case, released, or released after CLIENT KILL of the connection on which the write may be late",
@@ -195,11 +191,10 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 }
 
 // replicasParam is how many replicas of the market's server must have an operation before it counts as made: the client
-// asks by WAIT after the operation, over the same connection, so that a lock is released by then. An operation that too
-// few have in time is of unknown outcome: a failover may lose it.
+// asks by WAIT over the same connection, before a lock is released. An operation that too few have in time is of
+// unknown outcome: a failover may lose it.
 //
 // What breaks it: the replica that is promoted may be another than those that have it.
-//
 // Source: redis.io/docs/latest/commands/wait.
 var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
 

@@ -19,13 +19,10 @@ import (
 
 // watch is optimistic locking: WATCH what is read, and EXEC the writes only if nothing of it has changed; if something
 // has, start again. A purchase watches the whole market and the buyer, so every listing and every purchase by anyone
-// aborts it: it is correct, and slow in a busy market. A listing watches only the seller's inventory.
-//
-// As the book prints it, it starts again at once; backoff waits first. gate=local lets the workers of one process
-// through one at a time, so that only other processes abort them, as JuiceFS does.
-//
-// Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of
-// M. Brooker, "Exponential Backoff And Jitter", 2015.
+// aborts it. A listing watches only the seller's inventory. The book starts again at once; backoff waits first.
+// gate=local lets the workers of one process through one at a time, as JuiceFS does.
+// Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of M.
+// Brooker, "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch",
@@ -35,14 +32,11 @@ func watch() Strategy {
 }
 
 // watchItem is optimistic locking on a version of each item, in place of the whole market: WATCH the item's version and
-// the buyer's account, read, and count the version up with the writes. Only another operation on the same item, or on
-// the same account, aborts it. It is to watch what fine is to coarse, and protects items and accounts.
+// the buyer's account, and count the version up with the writes. Only operations on the same item or account abort it.
 //
 // What breaks it: whoever writes an item without counting up its version, such as another strategy. Each item that was
 // ever listed leaves a key at the market for the market's lifetime.
-//
-// Source: Redis in Action, section 4.4, with the granularity of section 6.2.4; versions as in "optimistic concurrency
-// control", H. T. Kung and J. T. Robinson, 1981.
+// Source: Redis in Action, section 4.4, at the granularity of section 6.2.4; H. T. Kung and J. T. Robinson, 1981.
 func watchItem() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch-item",

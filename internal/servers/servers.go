@@ -1,10 +1,8 @@
-// Package servers starts groups of private servers, for locks that need more than the market's Redis and for
-// scenarios that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of
-// ZooKeeper or etcd ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs.
-//
-// All are processes of this machine on free ports of 127.0.0.1, ended by Close: see [backend.Process]. A Start function
-// returns when its servers serve. Its error wraps [backend.ErrUnavailable] and names the package to install when a
-// program is missing.
+// Package servers starts groups of private servers, for locks that need more than the market's Redis and for scenarios
+// that harm servers: independent masters ([StartMasters]), a Redis Cluster ([StartCluster]), and ensembles of ZooKeeper
+// or etcd ([StartZooKeeper], [StartEtcd]). [ForLock] gives a lock what it needs. All are processes on free ports of
+// 127.0.0.1, ended by Close: see [backend.Process]. A Start function returns when its servers serve. Its error wraps
+// [backend.ErrUnavailable] and names the package to install when a program is missing.
 package servers
 
 import (
@@ -36,8 +34,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Redises are several private redis-servers; nil stands for one that did not start. Their methods are not safe for
-// concurrent use.
+// Redises are several private redis-servers; nil: one that did not start. They are not safe for concurrent use.
 type Redises []*backend.Server
 
 // StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
@@ -118,8 +115,7 @@ type Locks struct {
 	PrivateEtcd      *Ensemble
 }
 
-// ForLock returns servers for locks with these needs, which are values of lock.Need: the user's own, or else private
-// ones.
+// ForLock returns servers for locks with these needs, values of lock.Need: the user's own, or else private ones.
 func ForLock(ctx context.Context, own Addresses, needs ...string) (*Locks, error) {
 	l := &Locks{}
 	for _, need := range needs {

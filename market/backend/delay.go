@@ -13,8 +13,8 @@ import (
 )
 
 // Delaying returns a context under which [Dial] makes connections that hand over what they receive so much later, as if
-// the server were that much farther away: each round trip takes that much longer. What comes in several pieces is late
-// once, and not once a piece, and what was sent is not late. TLS is set up without a delay.
+// the server were that much farther away. What comes in several pieces is late once. What is sent, and TLS's set-up, is
+// not late.
 func Delaying(ctx context.Context, by time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("delay"), by)
 }
@@ -22,10 +22,8 @@ func Delaying(ctx context.Context, by time.Duration) context.Context {
 // piecesAhead is how many pieces are read ahead before the sender has to wait.
 const piecesAhead = 1024
 
-// delayedConn hands over what it receives some time after it came. One goroutine reads ahead and notes when,
-// so that what comes while the reader is busy, or still waits for what came before, is late by the delay and
-// not by more; another one hands it over when it is due.
-//
+// delayedConn hands over what it receives some time after it came. One goroutine reads ahead and notes when, so that
+// what comes while the reader is busy is late by the delay and not by more; another one hands it over when it is due.
 // It does not show its socket. go-redis, which peeks at a socket before it uses an idle connection, would miss what has
 // been read ahead: that the server has closed it is noticed by the next command, as over TLS.
 type delayedConn struct {

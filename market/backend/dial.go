@@ -1,38 +1,34 @@
 // Package backend says where a market runs, and connects to it.
 //
-// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters that can start one: a
-// private process ([Local]), a container (package container), or miniredis inside this process (package
-// embedded). [ParseURL] reads a URL into a [Target] that never shows its password. [Preflight] says before the
-// load whether the server will do, and [Explain] what to do about a refusal.
+// [Start] chooses a [Server]: the user's own by URL, else the first of a list of starters that can start one: a private
+// process ([Local]), a container (package container), or miniredis inside this process (package embedded). [ParseURL]
+// reads a URL into a [Target] that never shows its password. [Preflight] says before the load whether it will do,
+// [Explain] what to do about a refusal.
 //
 // # Why Dial is the only way to connect
 //
-// Every go-redis client of marketsim comes from [Dial], because go-redis's defaults suit a web application, and
-// would falsify a benchmark of locks:
+// Every go-redis client of marketsim comes from [Dial], because go-redis's defaults would falsify a benchmark of locks:
 //
-//   - MaxRetries -1: by default go-redis sends a command again after its reply was lost. A purchase is then made
-//     twice and reported once. Here every command runs at most once, and a lost reply is an error of unknown outcome.
+//   - MaxRetries -1: by default go-redis sends a command again after its reply was lost. A purchase is then made twice
+//     and reported once. Here every command runs at most once, and a lost reply is an error of unknown outcome.
 //   - DialerRetries 1: by default a failed connection is tried 5 times, and a stopped server looks like a slow one.
 //   - PoolSize 1 and PipelinePoolSize -1: one worker is one connection, as one process is in the book. By default
 //     pipelines use a second pool, and so does, outside the transaction, a client used inside its own Watch.
-//   - ContextTimeoutEnabled: by default a context's deadline does not end a command that waits for its reply. Even
-//     with it, a cancellation does not, which is why blocking commands wait in slices.
+//   - ContextTimeoutEnabled: by default a context's deadline does not end a command that waits for its reply. Even with
+//     it, a cancellation does not, which is why blocking commands wait in slices.
 //   - No idle time-out, no lifetime, no idle connections kept ready: connections come and go only when something
 //     happened. One that the server closed while it was idle is still noticed before a command is written to it.
 //   - Buffers of 8 KiB: by default each connection has two of 32 KiB, 64 MB for 1,000 workers. What is measured fits.
 //   - No CLIENT SETINFO and no maintenance notifications: a handshake is HELLO and nothing else.
 //
 // The connection's [Stats] count commands, round trips and bytes below every strategy, so that none can forget to.
-// [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own.
+// [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own. On Redis
+// Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's ClusterClient would send commands again, too.
 //
-// On Redis Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's own ClusterClient is not used,
-// because it sends a command again after its reply was lost.
-//
-// The one exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's
-// AutoPipeline. Its pool for pipelines has one connection, because without one go-redis quietly turns
-// FullDuplex off. What was handed over is sent, though nobody may wait for it any more, and when the connection
-// breaks, the outcome of all that was on its way is unknown, of all workers. Commands are not counted, because
-// go-redis starts a goroutine for each command that a hook sees; bytes and round trips are.
+// The exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline.
+// Its pool for pipelines has one connection, because without one go-redis quietly turns FullDuplex off. What was handed
+// over is sent, though nobody may wait for it any more, and when the connection breaks, the outcome of all that was on
+// its way is unknown. Bytes and round trips are counted, but not commands: that takes a goroutine each.
 package backend
 
 import (
@@ -60,9 +56,8 @@ const (
 	bufferSize = 8 << 10 // bytes, each way; the listings that a buyer looks at in one go are 3 KB
 )
 
-// Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command
-// twice and counts what it carries. It serves one worker; a second worker, a subscription or a lock's renewal
-// gets a Conn of its own. The caller closes it.
+// Conn is one connection to Redis: a go-redis client that holds at most one connection, never sends a command twice and
+// counts what it carries. Each worker, subscription or lock's renewal has its own, and closes it.
 type Conn struct {
 	*redis.Client
 	Stats *Stats

@@ -166,9 +166,8 @@ func Denied(err error) (command string, ok bool) {
 
 var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command`)
 
-// Explain adds the next step to a server's refusal that a user can do something about: a missing permission, a replica,
-// a full memory, a failing disk, a server that still loads. It returns any other error, and nil, as it is. The result
-// wraps err.
+// Explain adds the next step to a server's refusal that a user can do something about, and wraps it: a missing
+// permission, a replica, a full memory, a failing disk, a server that still loads. It returns other errors as they are.
 func Explain(err error) error {
 	if err == nil {
 		return nil

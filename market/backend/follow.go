@@ -30,8 +30,7 @@ const (
 	tryAgain = "TRYAGAIN" // it is this server, but not now: the keys are on their way
 )
 
-// redirectOf reads a server's refusal. With the other codes the server is no master, knows of none, or misses
-// its replicas.
+// redirectOf reads a server's refusal. With other codes the server is no master, knows of none, or misses its replicas.
 func redirectOf(err error) redirect {
 	if addr, ok := redis.IsMovedError(err); ok {
 		return redirect{moved, addr}
@@ -59,8 +58,7 @@ func firstRefused(cmds []redis.Cmder, err error) redirect {
 	return redirectOf(err)
 }
 
-// follower is the redis.Hook that sends refused commands where they belong. It is the first hook, so that the
-// others see each attempt.
+// follower is the redis.Hook that sends refused commands where they belong: the first, so that others see each attempt.
 type follower struct{ dialer *dialer }
 
 func (f follower) DialHook(next redis.DialHook) redis.DialHook { return next }

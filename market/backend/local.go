@@ -13,8 +13,7 @@ import (
 )
 
 // Local starts a private redis-server or valkey-server of this machine: on a free port of 127.0.0.1, without
-// persistence, as a [Process], so that Ctrl-C ends the load but leaves the server for the audit. The zero value is
-// ready to use.
+// persistence, as a [Process], so that Ctrl-C ends the load but leaves the server for the audit.
 type Local struct {
 	Program string // path of the server; empty means redis-server, else valkey-server, from PATH
 	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the

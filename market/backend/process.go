@@ -158,8 +158,7 @@ func (p *Process) PID() int { return p.last().cmd.Process.Pid }
 // Log is the end of its output: the last lines, of 2 KB at most.
 func (p *Process) Log() string { return p.last().log.String() }
 
-// Kill ends the process as a crash would and returns when it is gone, so that its ports are free. Close must still be
-// called.
+// Kill ends the process as a crash would and returns when its ports are free. Close must still be called.
 func (p *Process) Kill() error { return p.last().kill() }
 
 func (r *run) kill() error {
@@ -182,8 +181,7 @@ func (p *Process) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Pause stops the process where it is (SIGSTOP), until Resume. The error wraps [ErrUnavailable] where the operating
-// system cannot do that.
+// Pause stops the process where it is (SIGSTOP). The error wraps [ErrUnavailable] where the system cannot do that.
 func (p *Process) Pause() error { return pause(p.last().cmd.Process) }
 
 // Resume lets a paused process go on.
@@ -223,8 +221,7 @@ func (r *run) ended() error {
 	return fmt.Errorf("%w (%v); the end of its log:\n%s", errEnded, r.cmd.ProcessState, log)
 }
 
-// Find finds the first of several programs in PATH. The error wraps [ErrUnavailable]; pack is the Debian package that
-// installs one.
+// Find finds the first of several programs in PATH. The error wraps [ErrUnavailable] and names pack, a Debian package.
 func Find(pack string, programs ...string) (string, error) {
 	for _, program := range programs {
 		if path, err := exec.LookPath(program); err == nil {
@@ -356,8 +353,7 @@ func (f *Folder) Remove() error {
 	return removeFolder(f.Path)
 }
 
-// removeFolder removes a folder, and its mark after all else: what a process that is killed then leaves is marked, or
-// empty.
+// removeFolder removes a folder, its mark last: what a process that is killed then leaves is marked, or empty.
 func removeFolder(path string) error {
 	content, err := os.ReadDir(path)
 	for _, entry := range content {

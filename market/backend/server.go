@@ -138,8 +138,7 @@ func miniredisVersion() string {
 	return ""
 }
 
-// config asks for one setting at a time, because Redis 6.2 takes no more. Managed servers often deny CONFIG; the result
-// then does not hold it.
+// config asks for one setting at a time, because Redis 6.2 takes no more. Where CONFIG is denied the result lacks it.
 func (c *Conn) config(ctx context.Context) map[string]string {
 	config := map[string]string{}
 	for _, name := range []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"} {
@@ -191,11 +190,9 @@ type Starter interface {
 	Start(ctx context.Context) (*Server, error)
 }
 
-// Start returns the server a run should use.
-//
-// With choice empty it is the one at url, which is not contacted here, or if that is nil the first of the starters that
-// succeeds; the reasons of those that did not are kept in [Server.Passed]. With a choice it is that one or an error:
-// "url", or a starter's name. A choice wins over a url, which may come from the environment.
+// Start returns the server a run should use. With choice empty it is the one at url, which is not contacted here, or if
+// that is nil the first of the starters that succeeds; the reasons of those that did not are kept in [Server.Passed].
+// With a choice, "url" or a starter's name, it is that one or an error, also where url comes from the environment.
 func Start(ctx context.Context, choice Name, url *Target, starters ...Starter) (*Server, error) {
 	if choice == NameURL || choice == "" && url != nil {
 		if url == nil {

@@ -120,8 +120,7 @@ func (m *meter) judged(commands int, call func() error) error {
 	return err
 }
 
-// countingConn counts bytes and round trips, and commands that counter does not see: those of a subscription, and those
-// of a client of another module.
+// countingConn counts bytes, round trips, and commands that counter does not see: a subscription's, another module's.
 type countingConn struct {
 	net.Conn
 	*dialer

@@ -23,8 +23,7 @@ type Target struct {
 	TLS      *tls.Config // nil means no TLS
 }
 
-// String returns the target as a URL without its secrets. A user's name that stands alone is one, because
-// redis://PASSWORD@host is a common slip.
+// String returns the target as a URL without its secrets. A user's name alone is one (redis://PASSWORD@host).
 func (t Target) String() string {
 	switch {
 	case t.Password != "":
@@ -43,8 +42,7 @@ func (t Target) Through(addr string) Target {
 
 const hidden = "xxxxx" // as net/url has it
 
-// WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands
-// alone, but without the password.
+// WithoutPassword returns the target as a URL that can be typed again, with the user's name, unless it stands alone.
 func (t Target) WithoutPassword() string {
 	if t.Username == "" || t.Password == "" {
 		return t.url(nil)
@@ -78,11 +76,9 @@ func (t Target) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 //	rediss://[user[:password]@]host[:port][/db][?skip_verify=true]     (TLS)
 //	unix://[user[:password]@]/path/to/redis.sock[?db=N]
 //
-// The port is 6379 and the database 0 unless said otherwise. go-redis's other query parameters (max_retries,
-// pool_size, ...) are refused, because they would undo what [Dial] needs to measure truthfully.
-//
-// Every error wraps [ErrURL] and repeats no part of the URL, which may hold a piece of a password that was not
-// percent-encoded.
+// The port is 6379 and the database 0 unless said otherwise. go-redis's other query parameters (max_retries, ...) are
+// refused, because they would undo what [Dial] needs to measure truthfully. Every error wraps [ErrURL] and repeats no
+// part of the URL, which may hold a piece of a password that was not percent-encoded.
 func ParseURL(raw string) (Target, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") { // url.Error quotes the URL

@@ -15,10 +15,8 @@ import (
 // existsSet is the lock that everybody thinks of first: EXISTS, and if there is no key, SET; released by DEL.
 //
 // What breaks it: two workers who read at the same time both find it free and both hold it (scenario expired-race). The
-// first of them to finish frees it for a third, because DEL does not check whose lock it deletes. And it never expires:
-// a holder that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire). lost-reply=released
-// deletes the key then, whose ever it is.
-//
+// first to finish frees it for a third, because DEL does not check whose lock it deletes. It never expires: a holder
+// that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire).
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
 func existsSet() Kind {
 	return polling(Kind{
@@ -44,13 +42,12 @@ func existsSet() Kind {
 	})
 }
 
-// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles whoever does not win gives up at once;
-// here Try does that, and so does Acquire with timeout=0s.
+// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles whoever does not win gives up at once,
+// as Try does here, and Acquire with timeout=0s.
 //
 // What breaks it: it never expires, so a holder that dies holds it for good (scenario crash-holding). The key does not
-// say whose it is, so that nobody can give back a lock whose reply was lost (lost-acquire), and anybody's DEL frees it:
-// a person who deletes the key of a holder that looks dead lets in a second worker, and the first one's DEL a third.
-//
+// say whose it is: nobody can give back a lock whose reply was lost (lost-acquire), and whoever deletes the key of a
+// holder that looks dead lets in a second worker, and the first one's DEL a third.
 // Source: articles that explain SETNX by a lock; redis.io/commands/setnx advises SET instead.
 func setNXFixed() Kind {
 	return polling(Kind{
@@ -65,13 +62,10 @@ func setNXFixed() Kind {
 	})
 }
 
-// setExFixed is the short form of SET's page: SET key 1 EX NX (PX for a TTL that is not whole seconds), released by
-// DEL.
+// setExFixed is the short form of SET's page: SET key 1 EX NX (PX where TTL is not whole seconds), released by DEL.
 //
-// What breaks it: the key does not say whose it is. A holder whose lease has expired releases the lock of the next
-// holder (scenario pause-release); a third worker then holds it beside that one, and so on. For the same reason an
-// acquisition whose reply is lost gives nothing back.
-//
+// What breaks it: the key does not say whose it is. A holder whose lease has expired releases the lock of the next one
+// (scenario pause-release), beside which a third then holds it. An acquisition whose reply is lost gives nothing back.
 // Source: redis.io/commands/set, "Patterns", before it is made "more robust".
 func setExFixed() Kind {
 	return polling(Kind{
@@ -86,14 +80,11 @@ func setExFixed() Kind {
 	})
 }
 
-// setExCompare is set-ex-fixed with a random token in the key, which its holder reads and compares before it deletes
-// the key: GET, compare, DEL. It seems to promise that only its holder releases it.
+// setExCompare is set-ex-fixed with a random token in the key. Its holder releases it by GET, compare, DEL.
 //
-// What breaks it: comparing and deleting are two commands. If the lease expires between them and the next worker takes
-// the lock, the DEL deletes that worker's lock (scenario pause-in-release). set-px does both in one script, setnx under
-// WATCH. An acquisition whose reply was lost keeps the lock until it expires (lost-acquire), unless
-// lost-reply=released.
-//
+// What breaks it: if the lease expires between GET and DEL and the next worker takes the lock, the DEL deletes that
+// worker's lock (scenario pause-in-release). set-px does both in one script, setnx under WATCH. An acquisition whose
+// reply was lost keeps the lock until it expires (lost-acquire), unless lost-reply=released.
 // Source: articles that stop one step before the script of redis.io/commands/set.
 func setExCompare() Kind {
 	return polling(Kind{
@@ -109,22 +100,19 @@ func setExCompare() Kind {
 }
 
 // getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter who
-// finds the time past replaces it with a time of its own by GETSET, and holds the lock if GETSET returns the time that
-// it had read. Whoever was holder once releases by DEL, without reading the clock; with release=in-time a holder
-// whose time is past, by its own clock, leaves the key alone.
+// finds the time past replaces it by GETSET, and holds the lock if GETSET returns the time that it had read. A release
+// is DEL; with release=in-time a holder whose time is past, by its own clock, leaves the key.
 //
 // What breaks it:
 //   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
-//   - Of several waiters one takes it, but the GETSET of the others replaces its time by theirs. If theirs is earlier,
-//     because of a clock again, the holder loses the lock before its time.
-//   - A waiter that finds the time past just when the lock is released puts its time into a free lock, which nobody
-//     holds until then.
+//   - Waiters who come too late for a lock that has ended replace its new holder's time by theirs. If theirs is
+//     earlier, because of a clock again, the holder loses the lock before its time.
+//   - A waiter that finds the time past just when the lock is released puts its time into a lock that nobody holds.
 //   - No owner. A late holder deletes the lock of the next one (pause-release), with release=in-time if it is paused
 //     between reading its clock and DEL (pause-in-release). A lock whose reply was lost is not given back
 //     (lost-acquire).
 //
-// Source: articles that follow redis.io/commands/setnx, "Design pattern: locking with SETNX"; the page itself asks the
-// holder to read the clock before DEL.
+// Source: articles after redis.io/commands/setnx, "Design pattern: locking with SETNX", which has release=in-time.
 func getSet() Kind {
 	return polling(Kind{
 		Name:         "getset",

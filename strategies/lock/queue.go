@@ -13,16 +13,13 @@ import (
 
 // queue is a fair lock. A worker that finds it held takes a place in line and sleeps. A release hands the lock to the
 // first in line, in the same script, and publishes the new holder's token, so that exactly that waiter wakes. The
-// waiter confirms, and from then on holds the lock for the whole TTL. Messages are hints: each waiter also tries every
-// 100 ms, or when the TTL has passed, which also shows that it is alive. A waiter that has not shown this for five such
-// intervals, or does not confirm in that time, has died in line and is skipped.
+// waiter confirms, and then holds the lock for the whole TTL. Messages are hints: each waiter also tries every 100 ms,
+// or when the TTL has passed. One that has not done so or confirmed for five such intervals is skipped as dead.
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
 // longer). A waiter that was paused for more than five intervals starts again at the end of the line. Throughput on a
 // contended key is bounded by the time it takes to wake each next worker.
-//
-// Source: queue locks, where whoever leaves wakes the next; Redisson's RFairLock is the closest library; Redis in
-// Action, section 6.3.2, for arrival order with expiry.
+// Source: queue locks; Redisson's RFairLock; Redis in Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
 	return subscribing(Kind{
 		Name: "queue", Renews: true,
@@ -64,22 +61,18 @@ func queueHold(h *hold) {
 	h.releasedBy(queueRelease, queueKeys(h.key), h.token, patience, h.channel) // it also gives up a place in line
 }
 
-// ticket is the lock of a bakery's counter: INCR of one counter takes a number, a second counter says how many numbers
-// are done, and the lock is held by whoever has the number after that. Waiters GET the second counter again and again;
-// a release increments it, by a script, so that only the number being served moves it on.
+// ticket is the lock of a bakery's counter: INCR takes a number, a second counter says how many numbers are done, and
+// whoever has the number after that holds the lock. Waiters GET the second counter again and again; a release
+// increments it by a script, so that only the number being served moves it on.
 //
-// As published a waiter cannot give up, because nobody would move the line past its number. Here every order has a
-// time-out: a number that is given up is put into a set, and the release that comes to it skips it. Try takes a number
-// only if it is served at once.
+// As published a waiter cannot give up, because nobody would move the line past its number. Here a number that is given
+// up at a time-out is put into a set, and the release that comes to it skips it. Try takes only one that is served.
 //
 // What breaks it: it never expires. A holder that dies blocks everybody behind it for good (scenario crash-holding),
-// and so does a waiter (crash-waiting): a dead client's number is not given up, because only that client could tell. A
-// client that loses the reply to INCR does not know its number, which then blocks too (lost-acquire), and one whose
-// library sends INCR again takes two numbers (resent-acquire). If the counters are lost the numbers repeat
-// (restart-empty): a former holder then has the same number as the present one, and releases the lock for it.
-//
-// Source: J. Mellor-Crummey, M. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors",
-// 1991, section 2.2: fetch-and-increment of next-ticket, and a poll of now-serving.
+// and so does a waiter (crash-waiting). A client that loses the reply to INCR does not know its number, which then
+// blocks too (lost-acquire), and one whose library sends INCR again takes two (resent-acquire). If the counters are
+// lost the numbers repeat (restart-empty): a former holder then releases the lock of the present one.
+// Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", 1991, 2.2.
 func ticket() Kind {
 	return polling(Kind{
 		Name:     "ticket",

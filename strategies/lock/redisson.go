@@ -10,23 +10,21 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. An attempt
-// that finds it held returns the TTL that its holder has left. The waiter sleeps until a message says that the lock is
-// free, or for that TTL. All workers of a process share one subscription, and a message wakes one of them. A watchdog
-// renews the lock for 30 s every 10 s; with lease=5s there is no watchdog, and the lock ends after five seconds.
-// Acquire and Try of a name by the Locker that holds it enter again, just as Reenter does.
+// redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. A waiter
+// sleeps until a message says that the lock is free, or for the TTL that its holder has left. All workers of a process
+// share one subscription, and a message wakes one of them. A watchdog renews the lock for 30 s every 10 s; with
+// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again, as Reenter does.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
 //     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
-//   - An entry whose reply was lost is counted, and once more when the command is sent again: the holder leaves once,
-//     and the lock stays until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which no release
-//     of the library has.
+//   - An entry whose reply was lost is counted, and once more when it is sent again, but left once: the lock stays
+//     until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
 //   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
 //   - What is entered again after it has expired, as with reentrant.
-//   - A lock that becomes free without a message (a key deleted by hand, a message dropped by the network) costs a
-//     waiter the TTL that the holder had left, up to 30 s by default; after a broken subscription all waiters try again
-//     when it is back. Nobody stands in line. Each process wakes one waiter, and all of these but one in vain.
+//   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that
+//     the holder had left, up to 30 s. After a broken subscription all waiters try again. Nobody stands in line: each
+//     process wakes one waiter, and all of these but one in vain.
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {

@@ -15,24 +15,20 @@ import (
 )
 
 // redlock takes the same key with the same random token on N independent masters, one after the other: SET NX PX, with
-// a time-out for each node that is far below the TTL. The lock is held when a majority (N/2+1) has granted it and part
-// of its validity remains: TTL - time taken - drift, where drift is 1% of the TTL + 2 ms for clocks that run at
-// different rates. Otherwise it is given back on every node, also on those that refused or did not answer, and tried
-// again after a random delay. It is released on every node by compare-and-delete.
+// a time-out for each node that is far below the TTL. The lock is held when a majority has granted it and part of its
+// validity remains: TTL - time taken - drift, where drift is 1% of the TTL + 2 ms for clocks that run at different
+// rates. Otherwise it is given back on every node, also on those that refused or did not answer, and tried again after
+// a random delay. It is released on every node by compare-and-delete. A lease's context ends with the validity, by the
+// client's monotonic clock; an earlier loss goes unnoticed until a renewal or the release.
 //
-// A lease's context ends with the lock's validity, by the client's monotonic clock. An earlier loss goes unnoticed
-// until a renewal or the release.
-//
-// What breaks it: the servers' clocks. A node whose clock jumps ahead, or one that restarts without its data, forgets
-// the lock, and a second client can find a majority while the first holds one. A holder that is paused between its last
-// look at its context and its write writes too late, and there is no fencing token to stop it. A command that timed out
-// may still run when its node wakes up; the key then stays for a TTL. Two clients who come at once can split the nodes
-// between them, and none gets the lock.
+// What breaks it: the servers' clocks. A node whose clock jumps ahead, or that restarts without its data, forgets the
+// lock, and a second client can find a majority. A holder that is paused between its last look at its context and its
+// write writes too late, and there is no fencing token to stop it. A command that timed out may run when its node wakes
+// up; the key then stays for a TTL. Two clients who come at once can split the nodes, and none gets the lock.
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
 // published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
 // longer, and its holder works on beside the next one (scenario clock-set-back).
-//
 // Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
 	return opening(Polls(Kind{

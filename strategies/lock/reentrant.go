@@ -16,8 +16,7 @@ import (
 
 // reentrant is a hash of its holder to how often that has entered, with an expiry that each entry sets again. One
 // script enters; one leaves, and answers nothing (not yours), 0 (still held) or 1 (freed). The holder is a random name
-// that a worker makes when it enters a free lock, and drops when it has left it. While it is in, Acquire and Try of the
-// same name by the same Locker enter again, just as Reenter does.
+// that a worker makes when it enters a free lock. While it is in, Acquire and Try by the same Locker enter again.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
@@ -183,33 +182,28 @@ func (s *stay) entry() *Lease {
 	return &lease
 }
 
-// reentrantLocal is SET EX NX with a token (PX for a TTL that is not whole seconds). The holder counts its entries
-// itself, so entering again sends nothing, and releases it by a compare-and-delete script.
+// reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The holder counts its entries itself,
+// so entering again sends nothing, and releases it by a compare-and-delete script.
 //
-// As published it is not renewed unless that is asked for (renewals=4), and then at most four times, by one of ten
-// goroutines beside the holder: a script that compares the token and sets the expiry, then sleep for the whole TTL
-// (renew=ttl). The first renewal comes at once, and is of no use. With renew-by=xx it does not compare: SET XX PX.
+// It is renewed only if asked (renewals=4), at most four times, by one of ten goroutines beside the holder: a script
+// that compares the token and sets the expiry, then sleep for the whole TTL (renew=ttl). The first renewal comes at
+// once, and is of no use. With renew-by=xx it does not compare: SET XX PX.
 //
-// What breaks it:
-//   - It expires whatever its holder does, at the latest after its last renewal, and the holder does not notice
+// What breaks it, and reentrant+watchdog corrects but for the lost reply:
+//   - It expires whatever its holder does, after its last renewal at the latest, and the holder does not notice
 //     (scenario stuck-goroutine): not even its release says so, although it deletes nobody else's lock.
-//   - It is renewed when it is just about to expire, and often that is too late. A shorter renew corrects it. A renewal
-//     that failed is made again at once, again and again, and is not counted.
-//   - All locks of one Locker share one flag: the release of any of them ends the renewal of all, unless another one is
-//     taken before the renewer that sleeps looks at the flag again. They also share ten renewers: while ten sleep, an
-//     eleventh lock is not renewed.
+//   - It is renewed when it is about to expire, often too late; a shorter renew corrects it. A renewal that failed is
+//     made again at once, again and again, and is not counted.
+//   - All locks of one Locker share one flag: the release of any ends the renewal of all, unless another one is taken
+//     before the renewer that sleeps looks at the flag again. Ten renewers that sleep renew no eleventh lock.
 //   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
-//     a crash the lock is held for good. reenter=keepttl keeps it, and like any SET without a condition overwrites what
-//     another holds.
+//     a crash the lock is held for good. reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
 //   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
 //     holder then deletes the lock of that one (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
 //     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
-// reentrant+watchdog corrects all of this but the lost reply.
-//
-// Source: tutorials that put a ThreadLocal count over a lock that is not reentrant, and a pool thread beside it; for
-// KEEPTTL, redis.io/commands/set.
+// Source: tutorials with a ThreadLocal count over a lock and a pool thread beside it; redis.io/commands/set (KEEPTTL).
 func reentrantLocal() Kind {
 	return opening(Polls(Kind{
 		Name:         "reentrant-local",

@@ -10,18 +10,15 @@ import (
 )
 
 // rwNaive is the first idea of a read-write lock on one instance: two keys, reader and writer, each 1 with an expiry. A
-// reader takes it by a script that sets the key reader (SET EX) unless there is a writer; a writer by one that sets the
-// key writer (SET EX NX) unless there is a reader. Either is released by DEL of its key. Times that are not whole
-// seconds are given by PX. It does not promise to be shared, although several readers can hold it: see what breaks it.
+// script sets the key of a reader (SET EX) unless there is a writer, or that of a writer (SET EX NX) unless there is a
+// reader. Either is released by DEL. It takes PX where TTL is not whole seconds. It does not promise to be shared.
 //
 // What breaks it: the keys do not say whose they are. The first reader who leaves deletes the key of all, and a writer
 // enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
-// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each reader who comes sets the expiry
-// again, so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A
-// writer cannot enter again. Its two keys do not share a slot on Redis Cluster.
-//
-// Source: articles on a read-write lock by two keys and a script; no one publication is followed. rw-keys counts the
-// readers, and rw-safe is the correction.
+// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each reader who comes sets the expiry again,
+// so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A writer
+// cannot enter again. Its two keys do not share a slot on Redis Cluster.
+// Source: articles on a read-write lock by two keys and a script, none in particular. rw-safe is the correction.
 func rwNaive() Kind {
 	return polling(Kind{
 		Name: "rw-naive", Shares: true,
@@ -39,15 +36,13 @@ func rwNaive() Kind {
 	})
 }
 
-// rwKeys is a read-write lock of two keys: a counter of readers and the token of the writer, taken and released by two
-// scripts. Each key has an expiry: EX and EXPIRE for a TTL in whole seconds, and PX and PEXPIRE for any other.
+// rwKeys is a read-write lock of two keys with an expiry (EX or PX, as in rw-naive): a counter of readers and the token
+// of the writer, taken and released by two scripts.
 //
-// What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another reader when
-// it releases, and a writer enters while that other one reads (scenario reader-late). Each reader who comes puts the
-// expiry off, so the count of a crashed reader stays for as long as others keep coming; one whose lease is shorter ends
-// that of the others with its own. Writers wait until there is a moment without readers, which may never come. Its two
-// keys must lie in one slot on Redis Cluster.
-//
+// What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another one when it
+// releases, and a writer enters while that one reads (scenario reader-late). Each reader who comes puts the expiry off,
+// so the count of a crashed reader stays while others keep coming; one whose lease is shorter ends that of the others
+// too. Writers wait for a moment without readers, which may never come. Its keys must lie in one slot on Redis Cluster.
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
 	return polling(Kind{
@@ -79,17 +74,15 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 
 // rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
 // holds the time at which the last reader came, and write that of the writer, in ms by their own clocks. Each counts as
-// held until its time-out has passed; readers and writers have one each. Each time the lock is taken, the whole hash is
-// set to expire after key-ttl, by the server's clock, so that nothing stays for good. A field is deleted only if it
-// still holds the time of the releaser. It does not promise to be shared, although several readers can hold it.
+// held until its time-out has passed. Each time the lock is taken, the whole hash is set to expire after key-ttl, by
+// the server's clock. A field is deleted only if it holds the time of the releaser. It promises no sharing.
 //
-// What breaks it: it has room for the time of one reader. A second reader overwrites the time of the first. When the
+// What breaks it: it has room for the time of one reader. A second one overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
 // (scenario reader-leaves). A client whose clock is ahead finds every time-out passed and takes what is held
 // (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and by its clock the
-// lock of a dead holder lasts longer, up to key-ttl. Writers wait until there is a moment without readers. The lock
-// whose reply was lost is kept (lost-acquire), unless lost-reply=released.
-//
+// lock of a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. The lock whose reply
+// was lost is kept (lost-acquire), unless lost-reply=released.
 // Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
 func rwHash() Kind {
 	return polling(Kind{
@@ -131,21 +124,17 @@ func rwHashHold(h *hold) {
 	h.undo = h.Release
 }
 
-// rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry of its own with an
-// expiry of its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A
-// writer who has to wait bars new readers, as long as it keeps asking and for bar=10s at most; so those who read
-// finish, and a writer gets the lock. The readers who have come by the time that writer is done get in once, together,
-// before the next writer does. A waiter keeps its place by asking; the place of one who died lapses after three polls
-// (of the longest wait; 100 ms at least, bar at most).
+// rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry with an expiry of
+// its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A writer who has
+// to wait bars new readers, as long as it keeps asking and for bar=10s at most. The readers who have come by the time
+// that writer is done get in once, together, before the next writer does. A waiter keeps its place by asking; the place
+// of one who died lapses after three polls (of the longest wait; 100 ms at least, bar at most).
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
-// longer). Writers come in no order among themselves. A reader that is renewed for longer than bar keeps writers out,
-// and its lock must be on one Redis: five keys in one slot. Writers pay for the readers' turns: if readers come without
-// a pause, each writer waits for all of them once, and each change of turns costs up to a poll.
-//
+// longer). Writers come in no order. A reader that is renewed for longer than bar keeps writers out. Its five keys must
+// lie in one slot. Each writer waits once for all readers who have come. A change of turns costs up to a poll.
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
-// Real-Time Systems 46(1), 2010, for the phases; the per-reader entries of Redis in Action, section 6.3.1 (counting
-// semaphores), with TIME in the script instead of clients' clocks; Redisson's RReadWriteLock is the closest library.
+// Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {
 	return polling(Kind{
 		Name: "rw-safe", Shares: true, Renews: true,

@@ -15,22 +15,17 @@ import (
 )
 
 // setPX is the lock of the SET command's page: SET NX with a random token and an expiry, released by a script that
-// deletes the key only if it still holds the token (compare-and-delete). The expiry is relative (px, ex) or a time
-// by the client's clock (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds: a client whose
-// library sent the command twice finds its own token, and holds the lock.
+// deletes the key only if it still holds the token. The expiry is relative (px, ex) or a time by the client's clock
+// (pxat, exat). With get=on (Redis 7.0) SET NX answers what the key holds, so that a client whose library sent it twice
+// finds its own token. release=watch is the transaction by which the book releases setnx. Newer servers compare without
+// a script: see releaseParam and ifEqParam. In a failure all do the same. DELEX is tested on miniredis alone.
 //
-// Newer servers compare without a script: release=delex (Redis 8.4) and release=delifeq (Valkey 9.0) are one command
-// each, and so is a renewal with renew-by=ifeq (Redis 8.4, Valkey 8.1). release=watch is the transaction by which the
-// book releases setnx. What happens in a failure is the same with each. DELEX is tested on miniredis alone.
-//
-// What breaks it: a holder that is paused for longer than the expiry wakes up and writes although someone else holds
-// the lock by then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused
-// holder only a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for
-// too long or hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost
-// reply takes its own token for another's (resent-acquire). The published code does not give back the lock whose reply
-// was lost (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover); to wait for
-// replicas (WAIT) narrows that window and does not close it.
-//
+// What breaks it: a holder that is paused for longer than the expiry writes although someone else holds the lock by
+// then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused holder only
+// a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too long or
+// hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost reply takes
+// its own token for another's (resent-acquire). The published code does not give back the lock whose reply was lost
+// (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover).
 // Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	return polling(Kind{
@@ -175,12 +170,10 @@ func (h *hold) renewedBySet(condition ...any) {
 }
 
 // fenced is set-px with a counter: the script that takes the lock increments a second key, which never expires, and the
-// holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer whose number is smaller
-// than one that it has seen.
+// holder gets that number (see Lease.Fence). What the lock protects can then refuse a writer with a smaller number.
 //
 // What breaks it: as long as nobody compares the numbers, what breaks set-px. The numbers start again when the counter
 // is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
-//
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
 	return polling(Kind{
