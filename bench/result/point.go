@@ -66,8 +66,7 @@ type Load struct {
 	Hot   int  `json:"hot,omitempty"`
 	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
-	// HoldMS is how long each operation does other work between its reads and its write, with its locks held, in
-	// milliseconds; a script, which reads and writes in one go, does it before.
+	// HoldMS is how many ms an operation works between its reads and its write, locks held; a script works before both.
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is by how much each reply to a worker is delayed, as by a network, in milliseconds.
 	RTTMS   float64 `json:"rtt_ms,omitempty"`

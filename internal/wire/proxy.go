@@ -46,8 +46,7 @@ type Proxy struct {
 	commands commands      // what a proxy of Redis knows
 }
 
-// Start starts a proxy before the server at addr, host:port, that may speak any protocol. A server that cannot be
-// reached shows as connections that are closed at once.
+// Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
 func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), false) }
 
 // StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
@@ -102,8 +101,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut closes all connections on both sides, and returns when they are closed: a client that looks at its connection
-// before it sends something sees that. What was on its way is lost. Further ones are forwarded.
+// Cut closes all connections on both sides before it returns. What was on its way is lost. Further ones are forwarded.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	var ends []chan struct{}

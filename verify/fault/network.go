@@ -250,8 +250,7 @@ func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	return len(names)
 }
 
-// lateWrite holds the write until its client has given up, and what that does with its lock has let another in: where
-// several commands write a purchase, each of them in a purchase of its own.
+// lateWrite holds each command of a write, in a purchase of its own, until its client gave up and another got in.
 func lateWrite(s *setup) observed {
 	b := s.client("B")
 	s.config.Patience = s.ttl / 3

@@ -226,8 +226,7 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// observe runs a scenario, again if the machine was late or stood still, or may have: that nobody ever gets in, or must
-// wait for a dead waiter, is said if it was seen twice.
+// observe runs a scenario, again if the machine may have been late: that nobody ever gets in is said if it was seen twice.
 func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {

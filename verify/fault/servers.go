@@ -251,8 +251,7 @@ func (s *setup) locksApart() *backend.Server {
 	return server
 }
 
-// redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random
-// one. As a master it does not wait for more replicas before the first one synchronizes.
+// redis starts a Redis for locks, with a random password if none; as a master it syncs its first replica at once.
 func (s *setup) redis(password string, args ...string) *backend.Server {
 	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {

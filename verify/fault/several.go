@@ -112,8 +112,7 @@ func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	return how, in
 }
 
-// aborted holds a release of a lock without an expiry between its look and its EXEC, and lets waiters who have found
-// none set one, each time. It says what that costs the release.
+// aborted holds a release between its look and its EXEC while waiters set an expiry, and says what that costs it.
 func aborted(s *setup, held, waits Scheme) string {
 	s.config.Scheme = waits.String()
 	waiters := []*client{s.client("C"), s.client("D"), s.client("E")}
