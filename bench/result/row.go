@@ -196,8 +196,7 @@ func (r *Row) Steadiness() float64 {
 	return min(second/first, 1000) // no infinity: JSON has none
 }
 
-// EnoughPurchases is how many a row needs before its halves and tails say something.
-const EnoughPurchases = 250
+const EnoughPurchases = 250 // EnoughPurchases is how many a row needs before its halves and tails say something.
 
 // Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought the same, 1/n if one of n did.
 func (r *Row) Jain() float64 {

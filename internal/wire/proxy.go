@@ -1,14 +1,10 @@
 // Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
 // do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
-// [Start] starts a [Proxy] that forwards the bytes of any protocol. Its faults, Disconnect, Partition and HoldReplies,
-// concern all connections, those to come included, and each takes the place of the one before, until Heal.
-//
-// [StartRedis] starts a proxy that also reads the commands of the Redis protocol. There, a [Trap] holds or loses one
-// command or loses its reply, and DropMessages drops the messages of subscriptions.
-//
-// A client that gives up and hangs up while its command is held back has it executed afterwards all the same, as on a
-// network whose packets are late.
+// [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and HoldReplies, concern all connections,
+// also later ones, and each replaces the one before, until Heal. [StartRedis] starts one that reads commands of Redis
+// too: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. A client
+// that hangs up while its command is held back has it executed all the same, as on a network whose packets are late.
 package wire
 
 import (
@@ -21,8 +17,7 @@ import (
 	"time"
 )
 
-// A fault is what happens to the bytes of all connections.
-type fault int
+type fault int // A fault is what happens to the bytes of all connections.
 
 const (
 	none        fault = iota
@@ -77,10 +72,7 @@ func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
-	p := &Proxy{
-		dial: dial, redis: redis, listener: listener,
-		conns: map[*conn]bool{}, changed: make(chan struct{}),
-	}
+	p := &Proxy{dial: dial, redis: redis, listener: listener, conns: map[*conn]bool{}, changed: make(chan struct{})}
 	p.running.Go(p.accept)
 	return p, nil
 }

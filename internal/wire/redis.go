@@ -27,8 +27,7 @@ type Trap struct {
 	values   []string        // of the reply; set before answered is closed
 }
 
-// what a trap does with what it catches.
-type what int
+type what int // what a trap does with what it catches.
 
 const (
 	hold what = iota
@@ -42,7 +41,7 @@ func (t *Trap) Reached() <-chan struct{} { return t.reached }
 // Answered is closed when the server has answered the command that was held and let go.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
 
-// Ended is closed when the catch's connection has ended: what it sent is executed by then, or never. Nil before Reached.
+// Ended is closed when the catch's connection has ended: what it sent is executed then, or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
 // Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.

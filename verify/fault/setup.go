@@ -71,7 +71,7 @@ func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 // unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
 func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what a scenario makes fail was seen to arrive, or else what was seen: then a cell does not apply.
+// strikes notes whether what a scenario makes fail was seen to arrive, or what else was: then a cell does not apply.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
