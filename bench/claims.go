@@ -12,7 +12,8 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 )
 
-// claim is one statement of the book. Its number comes, in each round, of values, one a row; of every mix, the worst's.
+// claim is one statement of the book about what it measured. Its number is computed in each round from values, one
+// for each row that it speaks of; where it speaks of every mix, that is the number of the worst.
 type claim struct {
 	text, published, tolerance string
 	rows                       []string // the strategies whose rows it needs, under mixes

@@ -82,7 +82,7 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries remove where it finds nothing (else market.ErrOccupied), and that the server has all commands needed.
+// removable tries remove where it finds nothing (else market.ErrOccupied), and whether the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {

@@ -122,7 +122,7 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists what a buyer of a hot market has bought, until it is listed: else it is lost to trade.
+// relist lists again what a buyer of a hot market bought, until it is listed or not its own: else it is lost to trade.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)

@@ -143,7 +143,7 @@ func (t *tally) add(b *tally) {
 	}
 }
 
-// traffic is what a worker and its locks exchanged with servers, but in the background or over shared connections.
+// traffic is what a worker and its locks exchanged with servers, except in the background or over shared connections.
 type traffic struct{ market, lockServers backend.Counts }
 
 func (t traffic) sub(b traffic) traffic {

@@ -97,7 +97,7 @@ type Open struct {
 	Backlog int64 `json:"backlog"`  // of those due, not done at the end of the measured time
 	GivenUp int64 `json:"given_up"` // got nothing within 10 s
 	Late    int64 `json:"late"`     // done later than SLO after they were due, given up, or not done when the row ended
-	// LeftOver are purchases in the measured time that fell due in the warm-up; an older marketsim has them in Bought.
+	// LeftOver are purchases in the measured time due in the warm-up, and counted only here; of older versions in Bought.
 	LeftOver int64 `json:"left_over,omitempty"`
 }
 

@@ -22,7 +22,8 @@ type Point struct {
 	At          []float64            // its value on each axis
 	Groups      []result.Group       // of each strategy that has a row
 	Comparisons []compare.Comparison // of each two strategies
-	// Best are the strategies that none is known to beat here. Loss compares the slowest, as A, with the fastest.
+	// Best are the strategies that none is known to beat here. Loss compares the one with the fewest purchases/s, as A,
+	// with the one with the most; nil: there are no two. Both are empty while rounds are missing.
 	Best []string
 	Loss *compare.Comparison
 }

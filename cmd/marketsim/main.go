@@ -222,7 +222,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// discreet returns err without passwords, of URLs or repeated by the server, and without what a terminal obeys.
+// discreet returns err without passwords in URLs or repeated by the server, and without what a terminal obeys.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil

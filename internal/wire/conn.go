@@ -189,7 +189,7 @@ func (s *stream) try(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// settle returns when a write that had begun is over: one that waits for its peer reads the fault again.
+// settle returns when a write that began is over: one that waits for its peer is interrupted and reads the fault again.
 func (s *stream) settle() {
 	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, which nothing passes
 	s.writing.Lock()

@@ -41,7 +41,7 @@ func (t *Trap) Reached() <-chan struct{} { return t.reached }
 // Answered is closed when the server has answered the command that was held and let go.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
 
-// Ended is closed when the catch's connection has ended: what it sent is executed then, or never. Nil before Reached.
+// Ended is closed when the caught connection has ended: what it sent was executed then, or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
 // Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.

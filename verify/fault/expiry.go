@@ -93,7 +93,8 @@ func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) obs
 	}
 }
 
-// slowWork holds a buyer from its read to the last check of its lease, for as long as its work or until another buys.
+// slowWork holds a buyer between its read and the last check of its lease, as long as its work takes or until another
+// has bought the item. Whoever waits meanwhile is not kept out by anything that failed.
 func slowWork(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	times := 1

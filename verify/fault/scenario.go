@@ -7,7 +7,7 @@
 // A client is a child process, because only that can be paused or killed with everything in it. (A goroutine that is
 // held leaves its lock's watchdog renewing: a scenario of its own.) It is this same program, so its main function, or
 // TestMain in tests, must first call [ServeChild]. It is held at the steps that its strategy and lock tell of: see
-// package step. Only step.Waiting tells that a lock keeps it out. What strikes at a step that is missing does not apply.
+// package step. Only step.Waiting tells that a lock keeps it out. What strikes at a step that is absent does not apply.
 package fault
 
 import (

@@ -168,7 +168,7 @@ func keep[T any](all []T, good func(T) bool) []T {
 }
 
 // locks checks that no two held a lock at a time, unless both shared it, and that fencing tokens grow. A worker surely
-// holds from its acquisition's return to its release's call. One that learned earlier of its loss is left out.
+// holds from acquisition returned to release called. One that learned of its loss earlier stopped nobody knows when.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}

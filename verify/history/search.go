@@ -30,7 +30,8 @@ type reading struct {
 func (r reading) apply(s state) (state, bool) { return s, r.holds(s) }
 func (r reading) String() string              { return r.text }
 
-// A step is an operation to be put in order. One that may happen has no effect where it cannot: it never happened.
+// A step is an operation that is to be put in order. One that may happen does so if it can, and has no effect
+// otherwise: an order in which it comes after everything else is one in which it never happened.
 type step struct {
 	op        *Op   // nil for the end
 	call, ret int64 // ns
