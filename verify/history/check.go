@@ -168,7 +168,7 @@ func keep[T any](all []T, good func(T) bool) []T {
 }
 
 // locks checks that no two held a lock at a time, unless both shared it, and that fencing tokens grow. A worker surely
-// holds from acquisition returned to release called. One that knew its loss earlier is left out: when it stopped is unknown.
+// holds from acquisition returned to release called. One that knew its loss earlier is out: when it stopped is unknown.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}
