@@ -59,8 +59,7 @@ var claims = []claim{
 	grows("wait_ms_mean", claim{
 		text:      "watch: the wait for a purchase grows with load",
 		published: "14 ms at 1x1, 498 ms at 5x5",
-		tolerance: "at 5x5 at least 3 times the mean wait of 1x1",
-		unit:      " ms",
+		tolerance: "at 5x5 at least 3 times the mean wait of 1x1", unit: " ms",
 	}),
 	noRetries("coarse", "0 per 1,000 purchases at 1x1, fewer than 0.77 at 5x1, 0 at 5x5"),
 	listedToBought("coarse", "listed/bought 1.02 at 1x1, 5.23 at 5x1, 1.02 at 5x5"),
@@ -74,8 +73,7 @@ var claims = []claim{
 			fine, coarse := v[:3], v[3:]
 			return slices.Min(quotients(fine, coarse))
 		},
-		holds: func(n float64) bool { return n > 1 },
-		unit:  " a second", say: "at least %s times",
+		holds: func(n float64) bool { return n > 1 }, unit: " a second", say: "at least %s times",
 	},
 	{
 		text:      "fine: listings plus purchases are about the same in every mix",

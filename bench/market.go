@@ -25,8 +25,7 @@ const (
 	removeTimeout = 2 * time.Minute
 )
 
-// ErrKeysLost is returned, wrapped, for a row whose server has lost keys. What an audit then finds is the server's
-// doing, or may be: there is no verdict on the strategy.
+// ErrKeysLost is returned, wrapped, for a row whose server has lost keys: then there is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
 // ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.

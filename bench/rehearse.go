@@ -82,8 +82,7 @@ func (r refusals) note(err error) error {
 	return err
 }
 
-// removable tries the commands of remove where they find nothing, and returns market.ErrOccupied where they would. It
-// returns an error for a command of the subject that the server does not have.
+// removable tries remove where it finds nothing (else market.ErrOccupied), and whether the server has all commands.
 func (m *rowMarket) removable(ctx context.Context) error {
 	conn, err := m.Dial(ctx)
 	if err != nil {

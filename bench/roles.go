@@ -122,8 +122,7 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists again what a buyer of a hot market has bought, until it is listed: else it is lost to trade. It leaves
-// one alone that is not its own any more, of which the audit will tell.
+// relist lists again what a buyer of a hot market bought, until it is listed or not its own: else it is lost to trade.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)
@@ -140,8 +139,7 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 	}
 }
 
-// A bell wakes the buyers of a hot market who found nothing listed, when something is: were they to look again and
-// again, they would keep the server busier than those who buy. Ringing and waiting allocate nothing.
+// A bell wakes buyers of a hot market who found nothing listed. Looking again and again would keep the server busy.
 type bell struct {
 	times atomic.Int64
 	*sync.Cond
@@ -169,9 +167,8 @@ const (
 	longestPause = 100 * time.Millisecond // how long one of them waits at most
 )
 
-// A schedule says when the orders of an open loop are due: a time since the loop began. The gap between two is drawn
-// from an exponential distribution (Poisson arrivals), as if each order came from a customer who knows nothing of the
-// others. Rate and seed fix it, so that nothing that happens in a row delays an order. Each time follows from the last.
+// A schedule says when orders of an open loop are due, since it began. Gaps are exponential (Poisson arrivals), as if
+// each order came from a customer of its own. Rate and seed fix it: nothing that happens in a row delays an order.
 type schedule struct {
 	rate  float64 // orders a second
 	seed  uint64

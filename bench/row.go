@@ -169,8 +169,7 @@ func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 	return h.ValueAtQuantile(100 * float64(rank) / float64(n)) // which rounds to rank
 }
 
-// ErrNothingBought is returned, wrapped, by NothingBought.
-var ErrNothingBought = errors.New("nothing was bought")
+var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is returned, wrapped, by NothingBought.
 
 const enough = time.Second // how long a row has to last before a purchase can be asked for
 

@@ -127,10 +127,7 @@ type measurement struct {
 
 // newMeasurement makes a row. Its workers are not connected yet, and no market is open.
 func newMeasurement(p result.Point, o Options) *measurement {
-	m := &measurement{
-		Options: o, point: p, markets: newMarkets(p, o), window: newWindow(),
-		open: newOpenLoop(p, o),
-	}
+	m := &measurement{Options: o, point: p, markets: newMarkets(p, o), window: newWindow(), open: newOpenLoop(p, o)}
 	m.quota.Store(o.Purchases)
 	add := func(r role, workers *[]*worker, count int) {
 		for i := range count {

@@ -143,8 +143,7 @@ func (t *tally) add(b *tally) {
 	}
 }
 
-// traffic is what a worker has exchanged with the market's server, and what its locks have with servers of their own.
-// What goes on in the background is not in it, nor what goes over a connection that workers share.
+// traffic is what a worker and its locks exchanged with servers, except in the background or over shared connections.
 type traffic struct{ market, lockServers backend.Counts }
 
 func (t traffic) sub(b traffic) traffic {

@@ -230,8 +230,7 @@ type hearing struct {
 	before int64 // when the last look was
 }
 
-// look notes how many bytes have been received by now. It returns for how long none had come at the look before this
-// one: now, where this process stood still, replies may not be read yet.
+// look notes how many bytes have come. It returns for how long none had at the look before: now, replies may be unread.
 func (h *hearing) look(now, received int64) time.Duration {
 	if received != h.bytes {
 		h.bytes = received

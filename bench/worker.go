@@ -148,8 +148,7 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 
 const movesFor = 5 * time.Second // for how long an operation is made again because its market's slot moves
 
-// moved reports whether an operation that began at start was certainly not made, because the slot of its market moves
-// or its connection has just been left for that, and is to be made again.
+// moved reports whether an operation is to be made again: its slot moves, or its connection has been left for that.
 func moved(start time.Time, err error) bool {
 	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
 	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor

@@ -1,12 +1,9 @@
 // Package view turns stored results into something to read. [Run], [Several], [Faults] and [Explored] make a [Doc] of
-// what is stored and of nothing else, so that it can be drawn again years later and without Redis; [Text], [Terminal],
-// [Markdown] and [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
+// what is stored and of nothing else, so that it can be drawn again without Redis; [Text], [Terminal], [Markdown] and
+// [HTML] draw it. [CSV] and [Gobench] write a run for other programs.
 //
-// The tables of a run are made from the one list of [result.Metrics]: a new number needs no line here. What stored
-// codes mean is in words.go.
-//
-// A result may come from a file that somebody else wrote: every renderer strips control characters and escapes what its
-// format gives a meaning.
+// The tables of a run are made from [result.Metrics] alone. What stored codes mean is in words.go. A result may be from
+// somebody else: every renderer strips control characters and escapes what its format gives a meaning.
 package view
 
 import (

@@ -174,8 +174,7 @@ var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
 	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
 }).ParseFS(files, "page.gohtml", "page.css"))
 
-// HTML draws documents as one page with their figures. It holds everything it shows: it loads nothing and runs no
-// script, and its content security policy forbids both.
+// HTML draws documents as one page with their figures. It loads nothing and runs no script: its CSP forbids both.
 func HTML(w io.Writer, docs ...*Doc) error {
 	var parts []*Doc
 	for _, d := range docs {

@@ -24,8 +24,7 @@ func measured(run *result.Run) []result.Group {
 	return all
 }
 
-// median is the median of a metric over a group's rows, of which so many were planned: without an interval where some
-// are missing, because whoever stops when an interval looks good has none. It is NaN where a row lacks the metric.
+// median is that of a metric over a group: NaN if a row lacks it, without an interval if planned rows are missing.
 func median(g result.Group, m result.Metric, planned int) compare.Interval {
 	values := g.Values(m)
 	unknown := compare.Interval{Center: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: len(values)}

@@ -1,17 +1,15 @@
 // Package compare says what is known about the difference between rows, and no more: medians with intervals, and one of
 // the words faster, slower, no difference and not decided. It reads stored results, and nothing in it measures.
 //
-// What slows the machine down for a while hits both rows of a pair alike. [Of] therefore divides inside a round, and
-// takes the median of these ratios. The interval of that median assumes only that rounds are independent of each other.
-// With m pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
+// What slows the machine down hits both rows of a pair alike. [Of] therefore divides inside a round, and takes the
+// median of these ratios. The interval of that median assumes only that rounds are independent of each other. With m
+// pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
-// Where a strategy that stands in a run twice is found faster or slower than itself, nothing in the run is decided:
-// whatever made that difference may have made the others. The number of rounds is fixed before the first, because who
-// measures until a difference appears will find one.
+// Where a strategy is found faster or slower than itself, nothing in the run is decided: the cause may have made other
+// differences too. The number of rounds is fixed before the first: who measures until a difference appears finds one.
 //
-// On testdata/rounds.csv, 60 rounds of a strategy against itself on a busy machine, where the ratio varies by 13%, at
-// most 5% of 1,000 random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, in 80% by
-// 18 and in 86% by 21.
+// On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies by 13%, at most 5% of 1,000
+// random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, 80% by 18 and 86% by 21.
 package compare
 
 import (
@@ -203,8 +201,7 @@ func Rate(g result.Group) Interval {
 	return Median(g.Values(result.MetricNamed("purchases_per_second")))
 }
 
-// Confidence is that of the interval of one number.
-const Confidence = 0.95
+const Confidence = 0.95 // Confidence is that of the interval of one number.
 
 // An Interval is the median of some values, and where the median of all values that could have been measured lies.
 type Interval struct {

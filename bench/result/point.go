@@ -1,11 +1,9 @@
-// Package result holds what a run came to, as it is stored: which points were measured, and the rows that came of
-// them. It measures nothing and starts nothing, and it holds no English: rows carry codes and values, for which
-// package view has the words.
+// Package result holds what a run came to, as it is stored. It measures nothing, and it holds no English: rows carry
+// codes and values, for which package view has the words.
 //
-// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of a
-// Point; a [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list
-// of the numbers of a row, from which tables, CSV, medians and sweeps are made: a new number is a field of Row, the
-// line that counts it and a line in that list.
+// A [Point] is what is measured: a strategy, a mix of sellers and buyers, and a load. A [Row] is one measurement of it.
+// A [Run] holds its rows round by round, and [Run.Groups] are those of each Point. [Metrics] is the one list of numbers
+// of a row, for tables, CSV, medians and sweeps: a new one is a field of Row, the line that counts it and a line there.
 package result
 
 import (
@@ -66,8 +64,7 @@ type Load struct {
 	Hot   int  `json:"hot,omitempty"`
 	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
 	Empty bool `json:"empty,omitempty"` // the row begins without listings, as the book's market does
-	// HoldMS is how long each operation does other work between its reads and its write, with its locks held, in
-	// milliseconds; a script, which reads and writes in one go, does it before.
+	// HoldMS is how many ms an operation works between its reads and its write, locks held; a script works before both.
 	HoldMS float64 `json:"hold_ms,omitempty"`
 	// RTTMS is by how much each reply to a worker is delayed, as by a network, in milliseconds.
 	RTTMS   float64 `json:"rtt_ms,omitempty"`

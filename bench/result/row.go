@@ -97,8 +97,7 @@ type Open struct {
 	Backlog int64 `json:"backlog"`  // of those due, not done at the end of the measured time
 	GivenUp int64 `json:"given_up"` // got nothing within 10 s
 	Late    int64 `json:"late"`     // done later than SLO after they were due, given up, or not done when the row ended
-	// LeftOver are purchases made in the measured time of orders that fell due in the warm-up, and counted nowhere else
-	// here; rows of an older marketsim have them in Bought.
+	// LeftOver are purchases in the measured time due in the warm-up, and counted only here; of older versions in Bought.
 	LeftOver int64 `json:"left_over,omitempty"`
 }
 
@@ -197,8 +196,7 @@ func (r *Row) Steadiness() float64 {
 	return min(second/first, 1000) // no infinity: JSON has none
 }
 
-// EnoughPurchases is how many a row needs before its halves and tails say something.
-const EnoughPurchases = 250
+const EnoughPurchases = 250 // EnoughPurchases is how many a row needs before its halves and tails say something.
 
 // Jain is the index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all bought the same, 1/n if one of n did.
 func (r *Row) Jain() float64 {

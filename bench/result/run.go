@@ -13,8 +13,7 @@ import (
 	"github.com/marketsim/marketsim/results/stored"
 )
 
-// Schema is the version of the form in which runs are stored.
-const Schema = 2
+const Schema = 2 // Schema is the version of the form in which runs are stored.
 
 // A Run is what one command measured.
 type Run struct {

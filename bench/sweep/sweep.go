@@ -1,6 +1,5 @@
 // Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as
-// how many clients there are and how long the work under a lock takes, and reads from the stored run who is best at
-// each point. It reads stored results, and nothing in it measures.
+// clients and hold, and reads from the stored run who is best at each. Nothing in it measures.
 package sweep
 
 import (
@@ -92,8 +91,7 @@ func (p *Point) judge() {
 	}
 }
 
-// MostPoints is how many places a sweep has at most.
-const MostPoints = 5000
+const MostPoints = 5000 // MostPoints is how many places a sweep has at most.
 
 // ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes on
 // from A and B as they do, by their ratio if that arrives at C, and else by their difference.

@@ -135,8 +135,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// starting calls start, and has what it returns closed where the second signal ends the program. That waits for start,
-// whose context has ended, because only start knows what there is to remove.
+// starting calls start, and has what it returns closed at the second signal, once start has ended with its context.
 func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,8 +176,7 @@ func (p *program) hurry() {
 // moment is how long a reader may read nothing once the user has interrupted, before the rest is lost.
 const moment = 2 * time.Second
 
-// A patient writes to a pipe or a terminal whose reader may read nothing for as long as it likes. After a signal it may
-// not: a full pipe would keep the program from removing its market, and from ending.
+// A patient writes to a reader that may be slow. After a signal it waits no more: the program must remove its market.
 type patient struct {
 	to      *os.File
 	hurried chan struct{} // closed at the first signal

@@ -222,8 +222,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// discreet returns err without passwords: of URLs, which may have been typed in the wrong place, and of the server,
-// where it repeats the arguments of a command. What a terminal obeys is not in it either.
+// discreet returns err without passwords in URLs or repeated by the server, and without what a terminal obeys.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil

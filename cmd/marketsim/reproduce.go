@@ -10,8 +10,7 @@ import (
 	"github.com/marketsim/marketsim/results/reference"
 )
 
-// The defaults of reproduce. Nine rounds of nine rows take two minutes. Fewer and longer rows would decide no claim:
-// that takes six rounds in which all rows that it needs are steady.
+// The defaults of reproduce: two minutes. A claim takes six rounds in which all rows that it needs are steady.
 const (
 	reproduceDuration = time.Second
 	reproduceWarmup   = 200 * time.Millisecond

@@ -204,8 +204,7 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are where so many markets lie, all under the prefix of a run: on a cluster spread evenly over the masters that
-// there are now, unless the prefix has braces. The same cluster and prefix have the same sites.
+// sites are where so many markets of a run lie, always the same: spread over a cluster's masters if it has no braces.
 func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
 		keys := run

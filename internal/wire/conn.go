@@ -48,8 +48,7 @@ func (c *conn) run() {
 	up.Wait()
 }
 
-// connect reports false when there is no server, or the connection was cut meanwhile. It waits while what clients send
-// is held back.
+// connect reports false without a server, or if cut meanwhile. It waits while what clients send is held back.
 func (c *conn) connect() bool {
 	if !(&stream{conn: c}).await() {
 		return false
@@ -106,8 +105,7 @@ func (c *conn) nextPiece() func() ([]byte, error) {
 	}
 }
 
-// passUp passes on what the client says. When it says no more, the server is told so: it executes what it was sent,
-// answers, and hangs up in its turn, which ends the connection.
+// passUp passes on what the client says. At its end the server is told so: it executes what it got, and hangs up.
 func (c *conn) passUp(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -121,8 +119,7 @@ func (c *conn) passUp(next func() ([]byte, error)) {
 	}
 }
 
-// passDown passes on what the server says. A client that has gone is no reason to stop: what it sent may
-// still be on its way to the server.
+// passDown passes on what the server says, also to a client that is gone: what it sent may still be under way.
 func (c *conn) passDown(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -192,8 +189,7 @@ func (s *stream) try(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// settle returns when a write that had begun is over: one that waits for its peer is interrupted, and reads the fault
-// again.
+// settle returns when a write that began is over: one that waits for its peer is interrupted and reads the fault again.
 func (s *stream) settle() {
 	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, which nothing passes
 	s.writing.Lock()

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// A Held is a request that waits at a gate: what its client has sent at once, a pipeline too. It is let go by Open, and
-// answered when its last reply has come.
+// A Held is a request at a gate: what its client sent at once. Open lets it go; its last reply answers it.
 type Held struct {
 	*Trap
 	Commands [][]string // with their names in lower case
@@ -50,8 +49,7 @@ type gated struct {
 	left   int   // how many of them
 }
 
-// gated holds a command where there is a gate, and returns the trap that waits for its reply: of a pipeline that of the
-// last one.
+// gated holds a command where there is a gate, and returns the trap for its reply: of a pipeline, the last's.
 func (r *redis) gated(c command) (*Trap, error) {
 	queued := r.gate.queues && c.name != "exec"
 	r.gate.queues = c.name == "multi" || queued && c.name != "discard"

@@ -1,14 +1,10 @@
 // Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
 // do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
-// [Start] starts a [Proxy] that forwards the bytes of any protocol. Its faults, Disconnect, Partition and HoldReplies,
-// concern all connections, those to come included, and each takes the place of the one before, until Heal.
-//
-// [StartRedis] starts a proxy that also reads the commands of the Redis protocol. There, a [Trap] holds or loses one
-// command or loses its reply, and DropMessages drops the messages of subscriptions.
-//
-// A client that gives up and hangs up while its command is held back has it executed afterwards all the same, as on a
-// network whose packets are late.
+// [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and HoldReplies, concern all connections,
+// also later ones, and each replaces the one before, until Heal. [StartRedis] starts one that reads commands of Redis
+// too: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. A client
+// that hangs up while its command is held back has it executed all the same, as on a network whose packets are late.
 package wire
 
 import (
@@ -21,8 +17,7 @@ import (
 	"time"
 )
 
-// A fault is what happens to the bytes of all connections.
-type fault int
+type fault int // A fault is what happens to the bytes of all connections.
 
 const (
 	none        fault = iota
@@ -46,8 +41,7 @@ type Proxy struct {
 	commands commands      // what a proxy of Redis knows
 }
 
-// Start starts a proxy before the server at addr, host:port, that may speak any protocol. A server that cannot be
-// reached shows as connections that are closed at once.
+// Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
 func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), false) }
 
 // StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
@@ -78,10 +72,7 @@ func start(dial func() (net.Conn, error), redis bool) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a proxy: %w", err)
 	}
-	p := &Proxy{
-		dial: dial, redis: redis, listener: listener,
-		conns: map[*conn]bool{}, changed: make(chan struct{}),
-	}
+	p := &Proxy{dial: dial, redis: redis, listener: listener, conns: map[*conn]bool{}, changed: make(chan struct{})}
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -102,8 +93,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut closes all connections on both sides, and returns when they are closed: a client that looks at its connection
-// before it sends something sees that. What was on its way is lost. Further ones are forwarded.
+// Cut closes all connections on both sides before it returns. What was on its way is lost. Further ones are forwarded.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	var ends []chan struct{}

@@ -7,15 +7,13 @@ import (
 	"strings"
 )
 
-// A Match chooses a command. Its zero value chooses the next one, whatever it is. Connecting takes commands too, which
-// count: see [Proxy.Record].
+// A Match chooses a command, the zero value the next one. Connecting takes commands that count: see [Proxy.Record].
 type Match struct {
 	Command string // its name, in upper or lower case; empty: any
 	Nth     int    // how many of these commands it takes, from when the trap was set; 0 is 1
 }
 
-// A Trap is set for one command, which it catches at most once. To a proxy made by [Start], what comes in one piece is
-// one command, and LoseReply does nothing.
+// A Trap catches one command at most. To a proxy made by [Start] a piece is a command, and LoseReply does nothing.
 type Trap struct {
 	proxy    *Proxy
 	does     what
@@ -29,8 +27,7 @@ type Trap struct {
 	values   []string        // of the reply; set before answered is closed
 }
 
-// what a trap does with what it catches.
-type what int
+type what int // what a trap does with what it catches.
 
 const (
 	hold what = iota
@@ -44,8 +41,7 @@ func (t *Trap) Reached() <-chan struct{} { return t.reached }
 // Answered is closed when the server has answered the command that was held and let go.
 func (t *Trap) Answered() <-chan struct{} { return t.answered }
 
-// Ended is closed when the connection of what was caught has ended: what its client sent was executed by then, or never
-// will be. It is nil until Reached is closed.
+// Ended is closed when the caught connection has ended: what it sent was executed then, or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
 // Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.
@@ -60,8 +56,7 @@ func (t *Trap) Open() {
 // command has been executed. Replies before it are delivered; commands after it on the same connection are lost.
 func (p *Proxy) LoseReply(m Match) *Trap { return p.set(m, loseReply) }
 
-// LoseCommand ends the connection before the command reaches the server. When the client notices, commands before it
-// have been executed.
+// LoseCommand ends the connection before the command reaches the server; commands before it have been executed.
 func (p *Proxy) LoseCommand(m Match) *Trap { return p.set(m, loseCommand) }
 
 // Hold holds the command, and those after it on the same connection, before it reaches the server.
@@ -98,8 +93,7 @@ func (p *Proxy) Dropped() int {
 	return p.commands.dropped
 }
 
-// Record begins to note the commands that come, and forgets those noted before: an operation is rehearsed between
-// Record and Commands, and then done again with a trap at its n-th command.
+// Record begins to note commands, without those before: rehearse an operation, then repeat it with a trap at its n-th.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,8 +174,7 @@ func (r *redis) nextCommand() ([]byte, error) {
 	return c.raw, nil
 }
 
-// trapped returns when no trap holds a command any more, and the trap that is to lose its reply, or the first that held
-// it.
+// trapped returns when no trap holds a command, with the trap that is to lose its reply or the first that held it.
 func (c *conn) trapped(name string) (caught *Trap, err error) {
 	for _, t := range c.proxy.meet(name) {
 		if t.does == loseReply {

@@ -181,8 +181,7 @@ func (a *answers) expect(c command, trap *Trap) {
 	a.queue = append(a.queue, w)
 }
 
-// take returns the trap that has caught the command of the reply, if there is one, and whether the reply is a
-// message of a subscription.
+// take returns the trap that has caught the reply's command, if any, and whether it is a message of a subscription.
 func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,8 +207,7 @@ func (a *answers) take(r reply) (trap *Trap, message bool) {
 
 func subscription(name string) bool { return strings.HasSuffix(name, "subscribe") } // psubscribe, unsubscribe, ...
 
-// The commands by the keys that they use themselves: none (scripts execute others), each argument (and with
-// MSET, at worst, more), or the first.
+// The commands by keys: none (scripts execute others), each argument (and with MSET, at worst, more), or the first.
 var (
 	keyless = strings.Fields("MULTI EXEC DISCARD UNWATCH EVAL EVALSHA EVAL_RO EVALSHA_RO HELLO AUTH SELECT QUIT " +
 		"PING ECHO CLIENT TIME")

@@ -81,8 +81,7 @@ func (s *setup) ledger() *market.Ledger {
 	return &l
 }
 
-// told finds what clients were told that is not so: that an operation was applied, of which nothing was, or an order
-// refused whose buyer has the item; or that two orders of an item were applied, which items and funds need not show.
+// told finds orders said to be applied of which nothing was, refused though applied, or applied twice to an item.
 func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
 	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
 	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}

@@ -112,8 +112,7 @@ func (o Outcome) String() string {
 	return "refused: " + o.Reason
 }
 
-// ServeChild acts as a client if this process was started to be one, and then ends the process. In any other process it
-// returns at once. A client finds its scheme in the catalogue.
+// ServeChild acts as a client and ends the process, if it was started to be one. Its scheme is from the catalogue.
 func ServeChild(catalogue func() strategies.Catalogue) {
 	if os.Getenv(childEnv) == "" {
 		return

@@ -15,8 +15,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Clustered lists the scenarios of a market on a Redis Cluster, which are run where somebody asks for them: each takes
-// seconds, because it starts a cluster of its own, and what they find is the same with all that is sound.
+// Clustered lists the scenarios on a Redis Cluster. They run if asked for: each starts a cluster, which takes seconds.
 func Clustered() []Scenario {
 	return []Scenario{{
 		Name: "slot-moved", Title: "the market's slot moves to another master of a cluster while clients buy",

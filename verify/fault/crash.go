@@ -100,8 +100,7 @@ func crashWaiting(s *setup) observed {
 	return s.sawBeside(beside, kept, "a waiter gets in beside the holder", why)
 }
 
-// lottery is a draw a day by several instances of a service any of which may run it. A draw is a purchase for the
-// account of the lottery. On one day the winner dies before it has written, on the next one after that.
+// lottery is a draw (a purchase) a day by any instance of a service. Its winner dies before it has written, then after.
 func lottery(s *setup) observed {
 	if s.scheme.Strategy().Name == locksUnder { // whose locks are of one prize each
 		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)

@@ -51,9 +51,8 @@ func expiries() []Scenario {
 		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
 		run: slowWork,
 	}, {
-		Name:    "expired-race",
-		Title:   "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
-		Promise: "exclusive", Applies: needsLock, run: raceForIt,
+		Name: "expired-race", Promise: "exclusive", Applies: needsLock, run: raceForIt,
+		Title: "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
 	}}
 }
 
@@ -233,17 +232,14 @@ func clocks() []Scenario {
 	const clockError = 30 * time.Second
 	return []Scenario{{
 		Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
-		Promise: "clock-independent", Applies: needsLock,
-		run: func(s *setup) observed { return skewed(s, clockError) },
+		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, clockError) },
 	}, {
 		Name: "clock-behind", Title: "one client's clock is 30 s behind",
-		Promise: "clock-independent", Applies: needsLock,
-		run: func(s *setup) observed { return skewed(s, -clockError) },
+		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, -clockError) },
 	}, {
 		Name:    "clock-set-back",
 		Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
-		Promise: "clock-independent", Applies: needsLock,
-		run: func(s *setup) observed { return setBack(s, clockError) },
+		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setBack(s, clockError) },
 	}}
 }
 

@@ -16,13 +16,11 @@ func networkFaults() []Scenario {
 		Name: "lost-acquire", Title: "the reply to the command that takes the lock is lost",
 		Applies: needsLock, run: lostAcquireReply,
 	}, {
-		Name:    "resent-acquire",
-		Title:   "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
-		Applies: needsLock, run: resentAcquire,
+		Name: "resent-acquire", Applies: needsLock, run: resentAcquire,
+		Title: "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
 	}, {
-		Name:    "lost-release",
-		Title:   "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
-		Applies: needsLock, run: lostRelease,
+		Name: "lost-release", Applies: needsLock, run: lostRelease,
+		Title: "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
 	}, {
 		Name:    "lost-leave",
 		Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
@@ -31,13 +29,11 @@ func networkFaults() []Scenario {
 		Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
 		run: lostWriteReply,
 	}, {
-		Name:  "resent",
+		Name: "resent", run: resentWrite,
 		Title: "the same with go-redis's default MaxRetries: the client sends the write again by itself",
-		run:   resentWrite,
 	}, {
-		Name:  "resent-late",
+		Name: "resent-late", run: resentLate,
 		Title: "the write is delayed and sent again; the first copy arrives after the client's next purchase",
-		run:   resentLate,
 	}, {
 		Name: "cut", Title: "the connection is cut in the middle of the purchase, before each of its writes",
 		run: cutMidPurchase,
@@ -47,14 +43,12 @@ func networkFaults() []Scenario {
 			"no message tells its waiters"),
 		run: lostUnlockMessage,
 	}, {
-		Name:  "partition",
+		Name: "partition", run: partitionHeals,
 		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
-		run:   partitionHeals,
 	}, {
-		Name: "late-write",
+		Name: "late-write", run: lateWrite,
 		Title: "the write is on its way for longer than its client waits for the reply: another comes in, " +
 			"and then the write arrives",
-		run: lateWrite,
 	}}
 }
 
@@ -250,8 +244,7 @@ func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	return len(names)
 }
 
-// lateWrite holds the write until its client has given up, and what that does with its lock has let another in: where
-// several commands write a purchase, each of them in a purchase of its own.
+// lateWrite holds each command of a write, in a purchase of its own, until its client gave up and another got in.
 func lateWrite(s *setup) observed {
 	b := s.client("B")
 	s.config.Patience = s.ttl / 3

@@ -20,8 +20,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
-const Parallel = 8
+const Parallel = 8 // Parallel is how many scenarios run at the same time: most of their time is waiting for leases.
 
 // How often a scenario is run.
 const (
@@ -226,8 +225,7 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// observe runs a scenario, again if the machine was late or stood still, or may have: that nobody ever gets in, or must
-// wait for a dead waiter, is said if it was seen twice.
+// observe runs a scenario, again if the machine may have been late: that nobody ever gets in must be seen twice.
 func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {

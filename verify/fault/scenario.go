@@ -1,15 +1,13 @@
 // Package fault shows what strategies and locks lose when a client, a server or the network between them fails. In a
 // [Scenario] a few clients buy the same item, and one of them is stopped, killed, cut off or given a wrong clock at a
-// chosen step or command, never by luck. Afterwards every coin and item is counted. A [verify.Finding] holds two
-// answers: what is wrong with coins and items, and how long others were kept out. Both are observed; what a lock
-// declares decides which scenarios apply to it and whether it broke a promise, and nothing else.
+// chosen step or command, never by luck. A [verify.Finding] holds what is wrong with coins and items afterwards, and
+// how long others were kept out. Both are observed: what a lock declares decides only which scenarios apply to it and
+// whether it broke a promise.
 //
-// A client is a child process, because only a process can be paused or killed with everything that runs in it. (A
-// goroutine that is held leaves its lock's watchdog renewing: that is a scenario of its own.) The child is this same
-// program, so its main function, or TestMain in tests, must first call [ServeChild].
-//
-// Scenarios hold a client at the steps that its strategy and lock tell of: see package step. By step.Waiting alone a
-// scenario knows that a lock keeps a client out; where a lock has no such step as one strikes at, that does not apply.
+// A client is a child process, because only that can be paused or killed with everything in it. (A goroutine that is
+// held leaves its lock's watchdog renewing: a scenario of its own.) It is this same program, so its main function, or
+// TestMain in tests, must first call [ServeChild]. It is held at the steps that its strategy and lock tell of: see
+// package step. Only step.Waiting tells that a lock keeps it out. What strikes at a step that is absent does not apply.
 package fault
 
 import (

@@ -28,13 +28,11 @@ const (
 // serverFaults are scenarios in which the servers of the locks die.
 func serverFaults() []Scenario {
 	return []Scenario{{
-		Name:  "restart-empty",
+		Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
 		Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
-		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
 	}, {
-		Name:  "failover",
+		Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
 		Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
-		Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
 	}, {
 		Name:    "server-stalls",
 		Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
@@ -46,26 +44,22 @@ func serverFaults() []Scenario {
 		Needs: "redis-server, Unix signals", Applies: inRedis,
 		run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
 	}, {
-		Name: "evicted",
+		Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
 		Title: "the Redis of the locks evicts by volatile-ttl: " +
 			"its memory is full of keys without an expiry while the lock is held",
-		Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
 	}, {
-		Name:  "oom",
+		Name: "oom", Needs: "redis-server", Applies: inRedis, run: outOfMemory,
 		Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
-		Needs: "redis-server", Applies: inRedis, run: outOfMemory,
 	},
 		redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
 		redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
 		redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
 		{
-			Name:  "redlock-restart",
+			Name: "redlock-restart", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
 			Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
-			Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
 		}, {
-			Name:  "redlock-expiry",
+			Name: "redlock-expiry", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
 			Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
-			Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
 		}, {
 			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
@@ -251,8 +245,7 @@ func (s *setup) locksApart() *backend.Server {
 	return server
 }
 
-// redis starts a Redis for the locks, apart from the market's, that ends with the setup; an empty password is a random
-// one. As a master it does not wait for more replicas before the first one synchronizes.
+// redis starts a Redis for locks, with a random password if none; as a master it syncs its first replica at once.
 func (s *setup) redis(password string, args ...string) *backend.Server {
 	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {

@@ -62,8 +62,7 @@ type setup struct {
 
 type failure struct{ err error } // what fail panics with; it never leaves guard
 
-// fail ends the run with an error that is not nil. It does not return, so that no scenario goes on with a server or a
-// client that is not there. Only the goroutine that runs guard may call it.
+// fail ends the run with an error that is not nil, and does not return. Only the goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
 // cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
@@ -72,8 +71,7 @@ func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 // unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
 func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what a scenario makes fail, or lets meet, was seen to arrive, or else what was seen instead.
-// Only what has arrived can be survived: without it, a cell does not apply.
+// strikes notes whether what a scenario makes fail was seen to arrive, or what else was: then a cell does not apply.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
@@ -81,8 +79,7 @@ func (s *setup) strikes(arrived bool, otherwise string) {
 	}
 }
 
-// check ends the run where there is an error. Where a cluster refuses what the scenario itself asks of it, this
-// machine has held up its nodes for so long that they took each other for dead.
+// check ends the run at an error. A cluster refuses a scenario where this machine held up its nodes for too long.
 func check(err error) {
 	if backend.Redirected(err) {
 		err = fmt.Errorf("%w: %w", errLate, err)

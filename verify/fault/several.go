@@ -13,13 +13,11 @@ import (
 // severalClients are scenarios in which nothing fails: several clients do as they are meant to, and it goes wrong.
 func severalClients() []Scenario {
 	return []Scenario{{
-		Name:  "mixed",
+		Name: "mixed", Needs: "Unix signals", Applies: sharesKeys, run: mixed,
 		Title: "half of the clients use setnx on the same keys (beside setnx: setnx-expire; beside a fence: none)",
-		Needs: "Unix signals", Applies: sharesKeys, run: mixed,
 	}, {
-		Name:  "overdraft",
+		Name: "overdraft", Lease: restartLease, run: overdraft,
 		Title: "two clients buy different items from one account, which holds enough for one of them",
-		Lease: restartLease, run: overdraft,
 	}, {
 		Name:    "crossed",
 		Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
@@ -112,8 +110,7 @@ func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	return how, in
 }
 
-// aborted holds a release of a lock without an expiry between its look and its EXEC, and lets waiters who have found
-// none set one, each time. It says what that costs the release.
+// aborted holds a release between its look and its EXEC while waiters set an expiry, and says what that costs it.
 func aborted(s *setup, held, waits Scheme) string {
 	s.config.Scheme = waits.String()
 	waiters := []*client{s.client("C"), s.client("D"), s.client("E")}
@@ -187,9 +184,8 @@ func readerFaults() []Scenario {
 		Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
 		Promise: "shared", Applies: shared, run: readerLeaves,
 	}, {
-		Name:    "reader-late",
-		Title:   "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
-		Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
+		Name: "reader-late", Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
+		Title: "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
 	}}
 }
 

@@ -167,9 +167,8 @@ func keep[T any](all []T, good func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !good(one) })
 }
 
-// locks checks that no two workers held a lock at a time, unless both shared it, and that fencing tokens grow. A worker
-// surely is the holder from the return of its acquisition to the call of its release. One that learned earlier that its
-// lock was lost stopped at a moment that is not known, so its hold is left out.
+// locks checks that no two held a lock at a time, unless both shared it, and that fencing tokens grow. A worker surely
+// holds from acquisition returned to release called. One that knew its loss earlier is out: when it stopped is unknown.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}

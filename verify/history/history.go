@@ -1,22 +1,19 @@
 // Package history records what each client of a market did, which answer it got, and when; and it judges the record: is
 // there an order of these operations, one after the other, that explains every answer?
 //
-// A history is a file of JSON lines, history.jsonl: a header ([Create]), the operations of all workers and the locks
-// that they held ([Recorder]), in no order of time, and the market at the end ([Writer.Finish]). Times are nanoseconds
-// since the row began:
+// A history is a file of JSON lines: a header ([Create]), the operations of all workers and the locks that they held
+// ([Recorder]), in no order, and the market at the end ([Writer.Finish]). Times are nanoseconds since the row began:
 //
 //	{"op":{"worker":1,"kind":"mint","start":1200,"end":90100,"item":1,"seller":1,"outcome":"unknown","error":"EOF"}}
 //	{"hold":{"worker":4,"name":"17","called":1,"acquired":2,"releasing":3,"released":4,"fence":7}}
 //
-// [Read] refuses with [ErrDamaged] a history that was cut short, as by a killed run, and a line that is not, to the
-// byte, as a Recorder writes it. A number or a text that was changed into another one may pass.
+// [Read] refuses with [ErrDamaged] a history that was cut short and a line that is not, to the byte, as a Recorder
+// writes it. A number or a text that was changed into another one may pass.
 //
-// [Check] judges five parts, each by itself: everything that happened to each item, against porcupine; each account's
-// opening, sales and purchases against what it holds at the end; of an account that could run out, that every order was
-// paid for with coins it had; that no two held one lock at a time; and that fencing tokens grow.
-//
-// An operation whose reply was lost may have been applied at any later time, or never. That a purchase changes an item
-// and two accounts at the same instant is not checked: each item and account is an object of its own here.
+// [Check] judges five parts, each by itself: what happened to each item, against porcupine; each account's opening,
+// sales and purchases against what it holds at the end; that an account that could run out paid with coins it had; that
+// no two held one lock at a time; and that fencing tokens grow. An operation whose reply was lost may have been applied
+// at any later time, or never. That a purchase changes an item and two accounts at the same instant is not checked.
 package history
 
 import (

@@ -254,8 +254,7 @@ var errUnknown = errors.New("the outcome is unknown")
 
 const notSettled = "account %d: it is not known which orders of unknown outcome were applied"
 
-// A balance is the state of an account: its coins.
-type balance int64
+type balance int64 // A balance is the state of an account: its coins.
 
 func (b balance) String() string { return "holds " + coins(int64(b)) }
 

@@ -11,8 +11,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A state is that of an item or of an account. States are compared with ==.
-type state any
+type state any // A state is that of an item or of an account. States are compared with ==.
 
 // An action is what an operation does to a state, given the answer that its client got.
 type action interface {
