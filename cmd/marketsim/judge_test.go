@@ -27,9 +27,9 @@ func TestJudgeUsage(t *testing.T) {
 	}
 	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True")
 	testkit.Local(t)
-	marketsim(t, "judge", "--", "cat").exits(t, 2).says(t, `said "acquire rehearsal", not "acquired"`)
-	marketsim(t, "judge", "--", "true").exits(t, 2).says(t, "has ended")
-	marketsim(t, "judge", "--server", "/nowhere", "--", "cat").exits(t, 1).says(t, "/nowhere")
+	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal", not "acquired"`)
+	marketsim(t, "judge", "--", "/bin/true").exits(t, 2).says(t, "has ended")
+	marketsim(t, "judge", "--server", "/nowhere", "--", "/bin/cat").exits(t, 1).says(t, "/nowhere")
 }
 
 // TestJudgedIsDrawn: what was judged is drawn as what was explored, and says what was taken for granted.

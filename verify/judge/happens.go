@@ -110,6 +110,9 @@ func (p *pair) do(c explore.Choice) {
 	case explore.Pause:
 		p.draw(c.N, "*pauses*", "")
 		one.paused = time.Now()
+		if one.phase == acquiring {
+			one.before = one.sent
+		}
 		one.signal(stop)
 	case explore.Wake:
 		p.draw(c.N, fmt.Sprintf("*wakes after %s*", time.Since(one.paused).Round(time.Millisecond)), "")

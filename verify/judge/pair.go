@@ -60,6 +60,7 @@ type player struct {
 	paused  time.Time    // since when; zero: it is not
 	until   time.Time    // when its lease runs out
 	sent    time.Time    // when its last request was delivered
+	before  time.Time    // the same, when it was stopped while it took the lock; zero: it was not
 	entered time.Time
 	polls   map[string]bool // what it has asked since something changed
 	changes int             // when that was
@@ -170,7 +171,8 @@ func (p *pair) said(i int, c *player, line string) {
 	case c.phase == acquiring && word == "acquired":
 		c.until, c.phase = c.sent.Add(p.lease), inside
 		p.enter(i, c)
-	case c.phase == acquiring:
+	case c.phase == acquiring: // it has given up, and is asked again
+		c.before = time.Time{}
 		p.draw(i, "*is told: "+line+"*", "")
 		c.say("acquire", p.name)
 	case c.phase == releasing:
@@ -179,7 +181,7 @@ func (p *pair) said(i int, c *player, line string) {
 		c.left--
 		c.phase = ended
 		if c.left > 0 {
-			c.phase = acquiring
+			c.phase, c.before = acquiring, time.Time{}
 			c.say("acquire", p.name)
 		}
 	}
@@ -198,6 +200,8 @@ func (p *pair) enter(i int, c *player) {
 		}
 		harm, how := verify.TwoHolders, " and within its lease"
 		switch {
+		case !c.before.IsZero() && other.entered.After(c.before.Add(p.lease*49/50)):
+			harm, how = verify.Outlived, ", because the lease of "+c.name+" has run out while it took the lock"
 		case !time.Now().Before(other.until.Add(-p.lease / 50)):
 			harm, how = verify.Outlived, ", whose lease has run out"
 		case p.released != "" && p.released != other.name:
