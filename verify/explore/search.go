@@ -179,9 +179,8 @@ func (s *search) schedule(choose Chooser) (
 		}
 	}
 	if s.pools.waited() {
-		// A timer of that wait's bubble would end the process in the next one. The second collection empties a sync.Pool.
-		runtime.GC()
-		runtime.GC()
+		// A timer of that wait's bubble would end the process in the next one.
+		emptyPools()
 	}
 	// The test is a new one, so that this works in any program: it has no name and no output, and needs none.
 	synctest.Test(new(testing.T), func(*testing.T) {
