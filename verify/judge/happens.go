@@ -163,7 +163,7 @@ func (p *pair) goOn(i int, c *player) {
 	}
 	c.sent = time.Now()
 	if c.phase == inside { // it renews its lease
-		c.until = c.sent.Add(p.lease)
+		c.until = c.sent.Add(p.surely)
 	}
 	p.deliver(i, h, "", h.Open)
 }

@@ -155,6 +155,7 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	shortest := slices.MinFunc(pairs, func(a, b *pair) int { return cmp.Compare(a.lease, b.lease) }).lease
 	for _, p := range pairs {
 		p.lease = shortest // where it was found to be longer, the machine was slow
+		p.surely = min(shortest, p.asked)
 	}
 	return do(pairs)
 }

@@ -24,6 +24,7 @@ type pair struct {
 	kinds   []explore.Fault
 	asked   time.Duration        // the lease that the lock is to have
 	lease   time.Duration        // the one that it has
+	surely  time.Duration        // at least: one that polls seldom gets in later than it could
 	most    int                  // times that the two have locked in a schedule
 	shown   map[verify.Harm]bool // harms that have come a second time
 
@@ -123,16 +124,8 @@ const mostSteps = 500
 // ready begins a schedule: programs that have died are started again.
 func (p *pair) ready() error {
 	for _, c := range p.clients {
-		if c.life == nil {
-			if err := c.start(p.asked); err != nil {
-				return err
-			}
-			c.gate.Gate(nil)
-			err := errors.Join(p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()),
-				p.told(c, silence, "released done", "release"))
-			if err != nil {
-				return err
-			}
+		if err := p.revive(c); err != nil {
+			return err
 		}
 	}
 	for n, c := range p.clients {
@@ -142,6 +135,21 @@ func (p *pair) ready() error {
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
 	p.harms, p.released, p.changes, p.entered = nil, "", 0, 0
 	return nil
+}
+
+// revive starts a program that has died, and returns when it has locked once.
+func (p *pair) revive(c *player) error {
+	if c.life != nil {
+		return nil
+	}
+	if err := c.start(p.asked); err != nil {
+		return err
+	}
+	c.gate.Gate(nil)
+	if err := p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()); err != nil {
+		return err
+	}
+	return p.told(c, silence, "released done", "release")
 }
 
 // handle notes what a client has done.
@@ -169,7 +177,7 @@ func (p *pair) said(i int, c *player, line string) {
 	c.told = line
 	switch {
 	case c.phase == acquiring && word == "acquired":
-		c.until, c.phase = c.sent.Add(p.lease), inside
+		c.until, c.phase = c.sent.Add(p.surely), inside
 		p.enter(i, c)
 	case c.phase == acquiring: // it has given up, and is asked again
 		c.before = time.Time{}
@@ -200,9 +208,9 @@ func (p *pair) enter(i int, c *player) {
 		}
 		harm, how := verify.TwoHolders, " and within its lease"
 		switch {
-		case !c.before.IsZero() && other.entered.After(c.before.Add(p.lease*49/50)):
+		case !c.before.IsZero() && other.entered.After(c.before.Add(p.surely*49/50)):
 			harm, how = verify.Outlived, ", because the lease of "+c.name+" has run out while it took the lock"
-		case !time.Now().Before(other.until.Add(-p.lease / 50)):
+		case !time.Now().Before(other.until.Add(-p.surely / 50)):
 			harm, how = verify.Outlived, ", whose lease has run out"
 		case p.released != "" && p.released != other.name:
 			harm, how = verify.FreedAnothers, how+", after a release by "+p.released
@@ -304,7 +312,7 @@ func (p *pair) finish() {
 	if c.life == nil {
 		c = p.clients[0]
 	}
-	if c.life == nil && c.start(p.asked) != nil {
+	if p.revive(c) != nil { // ready will say why
 		return
 	}
 	fresh := *c
