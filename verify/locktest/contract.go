@@ -246,7 +246,9 @@ func overtakenReleaseFreesNothing(f *fixture) {
 		}
 		h.Open()
 		f.Ends(c, f.Patience, "a release that was overtaken")
-		if !released && !errors.Is(c.Err, lock.ErrLost) && !f.factory.plain {
+		// Held for longer than it waits for an answer, it may have gone on, and cannot know.
+		unknown := late(c.Err) && time.Since(since) > f.factory.TTL/4
+		if !released && !unknown && !errors.Is(c.Err, lock.ErrLost) && !f.factory.plain {
 			f.Errorf("a release held %s until someone else had the lock: %v, want ErrLost", h, c.Err)
 		}
 		if f.keptOut(f.worker()) == errTaken {

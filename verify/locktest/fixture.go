@@ -151,13 +151,18 @@ func (f *fixture) within(limit time.Duration, l lock.Locker) (lease *lock.Lease)
 		var err error
 		lease, err = l.Try(f.Ctx, f.name)
 		// A lock that derives its time-outs from a short TTL may exceed one on a busy machine.
-		late := f.Ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded))
-		if err != nil && !late && !errors.Is(err, lock.ErrHeld) {
+		slow := f.Ctx.Err() == nil && late(err)
+		if err != nil && !slow && !errors.Is(err, lock.ErrHeld) {
 			f.Fatalf("Try: %v, want the lock or ErrHeld", err)
 		}
 		return err == nil
 	})
 	return lease
+}
+
+// late reports whether a request has had no answer in time.
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // takeAway takes the lock from its holder, whose TTL is short, and returns the lease of the next holder.
