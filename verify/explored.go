@@ -70,7 +70,7 @@ func (r *Explorations) Again(e Explored) string {
 
 // Concludes reports whether the search found harm, or came to the end of bounds within which it could have.
 func (e Explored) Concludes() bool {
-	return e.Harm != "" || e.Why == "" && e.Preemptions > 0 && e.Stopped == ""
+	return e.Harm != "" || e.Why == "" && e.Preemptions+e.Faults > 0 && e.Stopped == ""
 }
 
 // Found is what was found, in a cell of a table.
@@ -80,7 +80,7 @@ func (e Explored) Found() string {
 		return "not explored: " + e.Why
 	case e.Harm != "":
 		return e.Harm.String() + ": " + e.Shows
-	case e.Preemptions == 0 && e.Stopped == "":
+	case e.Preemptions+e.Faults == 0 && e.Stopped == "":
 		return "not searched"
 	}
 	found := "nothing"

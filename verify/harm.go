@@ -70,8 +70,16 @@ func Worst(all []Violation) Violation {
 // Audited names the harm of each problem that an audit found.
 func Audited(a market.AuditResult) []Violation {
 	all := make([]Violation, len(a.Problems))
+	money := moneyHarm(a)
 	for i, p := range a.Problems {
-		all[i] = Violation{Harm: harmOf(p, a), Text: p.Text}
+		harm, known := harmOfKind[p.Kind]
+		switch {
+		case p.Kind == market.TooFew || p.Kind == market.TooMany:
+			harm = money
+		case !known:
+			harm = Unexplained
+		}
+		all[i] = Violation{Harm: harm, Text: p.Text}
 	}
 	return all
 }
@@ -82,19 +90,27 @@ var harmOfKind = map[market.ProblemKind]Harm{
 	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
 }
 
-// harmOf is the harm of one problem. That of an account depends on whether coins are missing, or too many, as a whole.
-func harmOf(p market.Problem, a market.AuditResult) Harm {
-	harm, known := harmOfKind[p.Kind]
+// moneyHarm is the harm where accounts hold too much or too little: coins are missing, or there are too many, or they
+// are in the wrong accounts. A purchase of which its buyer was told no puts them into two of these.
+func moneyHarm(a market.AuditResult) Harm {
+	count := func(is func(market.Problem) bool) (n int64) {
+		for _, p := range a.Problems {
+			if is(p) {
+				n++
+			}
+		}
+		return n
+	}
+	untold := count(func(p market.Problem) bool { return p.Kind == market.MovedUntold })
+	charged := count(func(p market.Problem) bool { return p.Buyer && p.Kind == market.TooFew })
 	switch {
-	case known:
-		return harm
-	case p.Kind != market.TooFew && p.Kind != market.TooMany:
-		return Unexplained
 	case a.Funds < a.Opened:
 		return CoinsLost
 	case a.Funds > a.Opened:
 		return CoinsMade
-	case p.Buyer == (p.Kind == market.TooFew): // a buyer paid too much, or a seller got too much
+	case a.MoneyProblems <= 2*untold:
+		return ToldNo
+	case charged > 0:
 		return ChargedTwice
 	}
 	return NotPaid

@@ -43,6 +43,7 @@ func TestAudited(t *testing.T) {
 		"told no": {untold, func(s market.Snapshot) {
 			s.Funds[seller], s.Funds[buyer] = 100, 100
 		}, verify.ToldNo},
+		"told no, and paid": {untold, func(market.Snapshot) {}, verify.ToldNo},
 		"told yes": {told, func(s market.Snapshot) {
 			delete(s.Inventory[buyer], 1)
 			s.Listings[market.Member(1, seller)] = 40

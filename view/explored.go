@@ -52,8 +52,10 @@ func Explored(r *verify.Explorations) *Doc {
 	if r.Judged {
 		d.Title, d.Findings = "Judged: "+listed(slices.Sorted(maps.Keys(harmed))), d.Findings[:len(r.Broken())]
 		if len(d.Findings) == 0 {
-			d.Findings = []string{"Nothing breaks what a lock promises, within the bounds below. That a client which is " +
-				"stopped outlives its lease breaks nothing: no lock that expires prevents it."}
+			d.Findings = []string{"No promise was broken, within the bounds below."}
+			if harms > 0 {
+				d.Findings[0] += " That a client which is stopped outlives its lease breaks none: no lock that expires prevents it."
+			}
 		}
 	}
 	var safe []string

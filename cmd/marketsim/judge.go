@@ -19,35 +19,45 @@ import (
 
 // judgeFlags are those of the command judge.
 type judgeFlags struct {
-	adapter string
-	of      []string
-	server  string
-	replay  string
-	options judge.Options
-	out     output
+	adapter  string
+	purchase bool
+	of       []string
+	server   string
+	replay   string
+	options  judge.Options
+	out      output
 }
 
 func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
 	cmd := &cobra.Command{
-		Use:   "judge -- COMMAND [ARG...]",
-		Short: "Have two copies of a program in any language take a lock, in every schedule of them",
-		Long: `Have two copies of a program in any language take a lock, in every schedule of them: each stands behind a gate
-that delivers one of its requests at a time to a private redis-server, and is stopped, killed, or loses a reply, at each
-point where that can happen. What does harm is shown as the shortest schedule that does. The exit code is 3 where two
-are inside within their leases, where a release frees another's lock, or where others are kept out for good; that a
-client which is stopped for longer than its lease loses it is told, and breaks nothing. Needs Linux and redis-server.
+		Use:   "judge [--purchase] -- COMMAND [ARG...]",
+		Short: "Have two copies of a program in any language take a lock, or buy, in every schedule of them",
+		Long: `Have two copies of a program in any language take a lock, or buy, in every schedule of them: each stands behind
+a gate that delivers one of its requests at a time to a private redis-server, and is stopped, killed, or loses a reply,
+at each point where that can happen. What does harm is shown as the shortest schedule that does. The exit code is 3
+where two are inside within their leases, where a release frees another's lock, where others are kept out for good, or
+where the market's audit finds something; that a client which is stopped for longer than its lease loses it is told, and
+breaks nothing. Needs Linux and redis-server.
 
 The program reads a line, and answers it with one. When its input ends, it ends:
 
   acquire NAME    acquired | timeout (it is asked again) | error TEXT
   release         released | lost | done (the library does not say) | error TEXT
 
+With --purchase it buys, for two buyers of one item, and for two purchases from an account that has funds for one:
+
+  buy ITEM BUYER SELLER PRICE   bought | gone | price | funds | busy (it gave up, and did nothing) | error TEXT
+
+The member ITEM.SELLER of the sorted set market: has the price as its score, the hash users:BUYER has the field funds,
+and the set inventory:BUYER gets the item. An error may have bought; any other answer says what happened for certain.
+
 It finds the server by REDIS_HOST and REDIS_PORT or by REDIS_URL: without a password, without TLS, no cluster. Its lock
 lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --adapter python prints a whole one.`,
 		Example: `  marketsim judge --adapter python > lock.py
   marketsim judge -- python3 lock.py
-  marketsim judge --faults 0 --preemptions 2 -- node lock.js`,
+  marketsim judge --faults 0 --preemptions 2 -- node lock.js
+  marketsim judge --purchase -- python3 buy.py`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
@@ -60,13 +70,14 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 		flags.IntVar(&f.options.Bounds.Schedules, "schedules", 100_000, "the search stops after `N` schedules")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
+		flags.BoolVar(&f.purchase, "purchase", false, "the program buys, and takes no lock for others")
 		flags.DurationVar(&f.options.Lease, "lease", 0,
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
 		flags.IntVar(&f.options.Pairs, "pairs", 4, "`N` pairs of clients play schedules at the same time")
 		flags.StringVar(&f.server, "server", "", "`path` of the redis-server (default from PATH)")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
-			strings.Join(judge.Adapters(), ", "))
+			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
@@ -77,7 +88,7 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 
 func (f *judgeFlags) run(ctx context.Context, p *program, command []string) error {
 	if f.adapter != "" {
-		text, err := judge.Adapter(f.adapter)
+		text, err := judge.Adapter(map[bool]string{true: "purchase", false: "lock"}[f.purchase], f.adapter)
 		if err != nil {
 			return usageError{fmt.Errorf("--adapter: %w", err)}
 		}
@@ -130,6 +141,17 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 
 // judged are the harms of the program, or the one of a token.
 func (f *judgeFlags) judged(ctx context.Context) ([]verify.Explored, error) {
+	if f.replay == "" && f.purchase {
+		var all []verify.Explored
+		for _, f.options.Program = range judge.Markets() {
+			r, err := judge.Explored(ctx, f.options)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, r...)
+		}
+		return all, nil
+	}
 	if f.replay == "" {
 		return judge.Explored(ctx, f.options)
 	}
@@ -137,6 +159,7 @@ func (f *judgeFlags) judged(ctx context.Context) ([]verify.Explored, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--replay: %w", err)
 	}
-	of := verify.Explored{Scheme: strings.Join(f.options.Command, " "), Program: "lock", Schedules: 1}
+	_, name, _, _ := explore.ParseToken(f.replay) // which it has been
+	of := verify.Explored{Scheme: strings.Join(f.options.Command, " "), Program: name, Schedules: 1}
 	return []verify.Explored{f.options.Found(of, one)}, nil
 }

@@ -19,15 +19,16 @@ func TestJudgeUsage(t *testing.T) {
 		{"--pairs 0 -- true", "--schedules and --pairs 1"},
 		{"--lease 1ms -- true", "--lease is 100ms at least"},
 		{"--within 0s -- true", "--within is more than 0"},
-		{"--adapter cobol", "there is none in \"cobol\"; there is one in node, php, python, ruby"},
+		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in node, php, python, ruby"},
 		{"--format csv -- true", "unknown format \"csv\""},
 		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
 	}
-	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True")
+	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire()")
+	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).says(t, "inventory:", "return 'bought'")
 	testkit.Local(t)
-	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal", not "acquired"`)
+	marketsim(t, "judge", "--", "/bin/cat").exits(t, 2).says(t, `said "acquire rehearsal`)
 	marketsim(t, "judge", "--", "/bin/true").exits(t, 2).says(t, "has ended")
 	marketsim(t, "judge", "--server", "/nowhere", "--", "/bin/cat").exits(t, 1).says(t, "/nowhere")
 }
@@ -44,7 +45,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 		all   []verify.Explored
 		wants []string
 	}{
-		{[]verify.Explored{outlived}, []string{"Nothing breaks what a lock promises", "one request at a time"}},
+		{[]verify.Explored{outlived}, []string{"No promise was broken", "outlives its lease", "one request at a time"}},
 		{[]verify.Explored{outlived, freed}, []string{`BROKEN PROMISE: node lock.js says "owner-only release"`,
 			"marketsim judge --replay", "x4/b/lock/d1 -- node lock.js"}},
 	} {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A Held is a request at a gate: what its client sent at once. Open lets it go; its last reply answers it.
+// A Held is a request at a gate: what its client sent at once, and before EXEC what MULTI has queued. Open lets it go;
+// its last reply answers it.
 type Held struct {
 	*Trap
 	Commands [][]string // with their names in lower case
@@ -44,15 +45,19 @@ var ungated = strings.Fields("hello ping client select auth info command script 
 
 // A gated is what a gate knows of a connection.
 type gated struct {
-	queues bool  // between MULTI and EXEC
-	held   *Held // whose commands come
-	left   int   // how many of them
+	queued [][]string // since MULTI, with it
+	held   *Held      // whose commands come
+	left   int        // how many of them
 }
 
 // gated holds a command where there is a gate, and returns the trap for its reply: of a pipeline, the last's.
 func (r *redis) gated(c command) (*Trap, error) {
-	queued := r.gate.queues && c.name != "exec"
-	r.gate.queues = c.name == "multi" || queued && c.name != "discard"
+	before := r.gate.queued
+	r.gate.queued = nil
+	queued := len(before) > 0 && c.name != "exec"
+	if c.name == "multi" || queued && c.name != "discard" {
+		r.gate.queued = append(before, append([]string{c.name}, c.args...))
+	}
 	if r.gate.left > 0 {
 		r.gate.left--
 		if r.gate.left > 0 {
@@ -69,7 +74,7 @@ func (r *redis) gated(c command) (*Trap, error) {
 	said, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(said))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
-	h.Commands = append([][]string{append([]string{c.name}, c.args...)}, rest...)
+	h.Commands = slices.Concat(before, [][]string{append([]string{c.name}, c.args...)}, rest)
 	r.gate.held, r.gate.left = h, len(rest)
 	arrived(h)
 	select {

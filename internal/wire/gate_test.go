@@ -91,8 +91,8 @@ func TestGateHoldsPipelinesAsOne(t *testing.T) {
 		b.proxy.Gate(nil)
 		b.wantCount("a transaction that waits", 2)
 		h.Open()
-		if err := within(b, "its client", done); err != nil || h.Commands[0][0] != "exec" {
-			b.Errorf("a transaction: %v, and %q waited, want EXEC", err, h.Commands)
+		if err := within(b, "its client", done); err != nil || len(h.Commands) != 4 || h.Commands[3][0] != "exec" {
+			b.Errorf("a transaction: %v, and %q waited, want MULTI to EXEC", err, h.Commands)
 		}
 		b.wantCount("a transaction that was let go", 4)
 	})

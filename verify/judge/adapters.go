@@ -11,9 +11,9 @@ import (
 //go:embed adapters
 var adapters embed.FS
 
-// Adapters are the languages that there is a program for.
-func Adapters() (languages []string) {
-	files, _ := fs.Glob(adapters, "adapters/*") // which are embedded
+// Adapters are the languages that there is a program for: a lock, or a purchase.
+func Adapters(kind string) (languages []string) {
+	files, _ := fs.Glob(adapters, "adapters/"+kind+"/*") // which are embedded
 	for _, file := range files {
 		languages = append(languages, strings.TrimSuffix(path.Base(file), path.Ext(file)))
 	}
@@ -21,10 +21,10 @@ func Adapters() (languages []string) {
 }
 
 // Adapter is the program of a language, to start from.
-func Adapter(language string) (text string, err error) {
-	files, _ := fs.Glob(adapters, "adapters/"+language+".*")
+func Adapter(kind, language string) (text string, err error) {
+	files, _ := fs.Glob(adapters, "adapters/"+kind+"/"+language+".*")
 	if len(files) != 1 {
-		return "", fmt.Errorf("there is none in %q; there is one in %s", language, strings.Join(Adapters(), ", "))
+		return "", fmt.Errorf("there is no %s in %q; there is one in %s", kind, language, strings.Join(Adapters(kind), ", "))
 	}
 	said, err := adapters.ReadFile(files[0])
 	return string(said), err

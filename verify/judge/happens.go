@@ -17,7 +17,7 @@ func (p *pair) wants() []string {
 		switch {
 		case !p.can(c):
 		case len(c.waiting) > 0:
-			all[i] = explore.Anonymous(line(c.waiting[0].Commands[0]))
+			all[i] = explore.Anonymous(asked(c.waiting[0], 100))
 		default:
 			all[i] = "leaves"
 		}
@@ -28,7 +28,7 @@ func (p *pair) wants() []string {
 
 // line is a command as it is drawn.
 func line(command []string) string {
-	return strings.ToUpper(command[0]) + " " + strings.Join(command[1:], " ")
+	return strings.TrimSpace(strings.ToUpper(command[0]) + " " + strings.Join(command[1:], " "))
 }
 
 // can reports whether a client can go on: a request waits, or it is inside and may leave.
@@ -46,13 +46,17 @@ func (p *pair) polls(c *player) bool {
 			return false
 		}
 	}
-	return c.polls[asked(c.waiting[0])]
+	return c.polls[asked(c.waiting[0], 2)]
 }
 
-// asked is by what a request is known again, whatever tokens and times are in it.
-func asked(h *wire.Held) string {
-	command := h.Commands[0]
-	return strings.Join(command[:min(2, len(command))], " ")
+// asked is a request with the first words of its commands: by two of each it is known again, whatever tokens and times
+// are in it.
+func asked(h *wire.Held, words int) string {
+	var all []string
+	for _, command := range h.Commands {
+		all = append(all, line(command[:min(words, len(command))]))
+	}
+	return strings.Join(all, "; ")
 }
 
 // options are the choices at this point: first, to go on with the client that was chosen last.
@@ -124,7 +128,7 @@ func (p *pair) do(c explore.Choice) {
 		p.deliver(c.N, h, "*comes late*", h.Open)
 	case explore.Late:
 		h := p.take(one)
-		p.draw(c.N, line(h.Commands[0]), "*on its way for long, the connection breaks*")
+		p.draws(c.N, h, "*on its way for long, the connection breaks*")
 		one.late = append(one.late, h)
 		h.Delay()
 	case explore.Lose:
@@ -154,10 +158,14 @@ func (p *pair) goOn(i int, c *player) {
 		return
 	}
 	h := p.take(c)
+	if p.shop != nil && !c.seen[asked(h, 2)] { // it goes on, and may have changed something
+		p.changes++
+	}
+	c.seen[asked(h, 2)] = true
 	if c.polls == nil || c.changes != p.changes {
 		c.polls, c.changes = map[string]bool{}, p.changes
 	}
-	c.polls[asked(h)] = true
+	c.polls[asked(h, 2)] = true
 	if c.phase != acquiring {
 		p.changes++
 	}
@@ -175,12 +183,21 @@ func (p *pair) take(c *player) *wire.Held {
 	return h
 }
 
+// draws draws a request, and returns where its last command is, which has the reply.
+func (p *pair) draws(i int, h *wire.Held, reply string) (last int) {
+	for n, command := range h.Commands {
+		then := ""
+		if n == len(h.Commands)-1 {
+			then = reply
+		}
+		last = p.draw(i, line(command), then)
+	}
+	return last
+}
+
 // deliver lets a request go, and waits for its reply, unless it may wait in the server.
 func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
-	var at int
-	for _, command := range h.Commands {
-		at = p.draw(i, line(command), then)
-	}
+	at := p.draws(i, h, then)
 	limit := 2 * time.Second
 	if slices.ContainsFunc(h.Commands, func(command []string) bool { return wire.Blocks(command[0]) }) {
 		limit = 10 * time.Millisecond

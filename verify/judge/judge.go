@@ -1,7 +1,7 @@
-// Package judge has two copies of a program in any language take a lock, in every schedule of them. It is the search of
-// package explore in a world of real processes and real time: each copy stands behind a gate that delivers one of its
-// requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What the
-// program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
+// Package judge has two copies of a program in any language take a lock, or buy, in every schedule of them. It is the
+// search of package explore in a world of real processes and real time: each copy stands behind a gate that delivers one
+// of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What
+// the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 
 import (
@@ -22,6 +22,7 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
+	Program string        // what the copies do: one of Markets, or "lock" (the empty string, too)
 	Lease   time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
 	Pairs   int           // how many play schedules at the same time; 0: 4
 	Within  time.Duration // how long the search may take; 0: until it is done
@@ -36,7 +37,7 @@ func Kinds() []explore.Fault {
 
 // program is what reports and tokens call it.
 func (o Options) program(lease time.Duration) explore.Program {
-	return explore.Program{Name: "lock", Subject: strings.Join(o.Command, "_"), Lease: lease}
+	return explore.Program{Name: cmp.Or(o.Program, "lock"), Subject: strings.Join(o.Command, "_"), Lease: lease}
 }
 
 // Run goes through the schedules within bounds. What it finds is no failure. An error says why nothing can be
@@ -61,18 +62,23 @@ func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
 	return r, err
 }
 
-// anchored is an error where what would have shown a harm has not happened: all of both clients' takes, and where
-// holders were stopped that one outlived its lease, which is so of every lock that expires.
+// anchored is an error where what would have shown a harm has not happened: one purchase, and one that was refused, or
+// all of both clients' takes, and where holders were stopped that one outlived its lease, which is so of every lock
+// that expires.
 func (o Options) anchored(r *explore.Report, pairs []*pair) error {
 	var found []verify.Harm
 	for _, f := range r.Found {
 		found = append(found, f.Harm)
 	}
 	stops := r.Faults > 0 && slices.Contains(o.Bounds.Kinds, explore.Pause)
+	reached := slices.ContainsFunc(pairs, func(p *pair) bool { return p.most == takes })
+	buys := pairs[0].shop != nil
 	switch {
-	case !slices.ContainsFunc(pairs, func(p *pair) bool { return p.most == takes }):
+	case buys && !reached:
+		return errors.New("in no schedule has one bought, and the other been refused, so that nothing can be concluded")
+	case !reached:
 		return fmt.Errorf("in no schedule have the two locked %d times, so that nothing can be concluded", takes)
-	case stops && !slices.Contains(found, verify.Outlived) && !slices.Contains(found, verify.TwoHolders):
+	case !buys && stops && !slices.Contains(found, verify.Outlived) && !slices.Contains(found, verify.TwoHolders):
 		return errors.New("nobody got in after the lease of a holder that was stopped, so that nothing can be concluded")
 	}
 	return nil
@@ -83,11 +89,11 @@ const takes = 3
 
 // Replay plays the schedule of a token that Run has reported.
 func Replay(ctx context.Context, o Options, token string) (f explore.Found, err error) {
-	_, _, steps, err := explore.ParseToken(token)
+	_, program, steps, err := explore.ParseToken(token)
 	if err != nil {
 		return f, err
 	}
-	o.Pairs, o.Bounds.Kinds = 1, Kinds()
+	o.Program, o.Pairs, o.Bounds.Kinds = program, 1, Kinds()
 	err = o.with(ctx, func(pairs []*pair) error {
 		f, err = explore.Follows(o.program(pairs[0].lease), pairs[0], steps)
 		return err
@@ -116,13 +122,16 @@ func Explored(ctx context.Context, o Options) (all []verify.Explored, err error)
 }
 
 // Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
-// for longer than its lease, which no lock prevents that expires.
+// for longer than its lease, which no lock prevents that expires, or that a purchase has no answer.
 func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
 	of.Diagram = &f.Diagram
 	of.Broken = map[verify.Harm]string{
 		verify.TwoHolders: "exclusive", verify.FreedAnothers: "owner-only release", verify.LockedOut: "survives a crash",
 	}[f.Harm]
+	if slices.Contains(Markets(), of.Program) && f.Harm != verify.DoesNotEnd {
+		of.Broken = "no item is sold twice, and no coin is lost"
+	}
 	return of
 }
 
@@ -175,6 +184,10 @@ func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, err
 		}
 		p.clients = append(p.clients, &player{client: c})
 	}
+	p.shop, err = newShop(ctx, o.Program, server)
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	for _, p.asked = range leases {
 		err = p.rehearse()
 		if err == nil {
@@ -184,23 +197,18 @@ func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, err
 	return nil, errors.Join(err, p.close())
 }
 
-// rehearse has each client lock and unlock, and finds out how long a lease is: one that has the lock is stopped, and
-// the other gets in.
+// rehearse has each client do its work without interference. Of a lock it finds out how long a lease is: one that has
+// it is stopped, and the other gets in.
 func (p *pair) rehearse() error {
-	for _, c := range p.clients {
+	for i, c := range p.clients {
 		c.kill()
-		if err := c.start(p.asked); err != nil {
+		if err := p.warm(i, 2); err != nil {
 			return err
 		}
-		c.gate.Gate(nil)
-		for range 2 {
-			if err := p.told(c, starting, "acquired", "acquire", "rehearsal"); err != nil {
-				return err
-			}
-			if err := p.told(c, silence, "released done", "release"); err != nil {
-				return err
-			}
-		}
+	}
+	if p.shop != nil {
+		p.lease = p.asked
+		return nil
 	}
 	one, other := p.clients[0], p.clients[1]
 	if err := p.told(one, silence, "acquired", "acquire", "lease"); err != nil {
@@ -245,8 +253,7 @@ func (p *pair) told(c *player, limit time.Duration, want string, words ...string
 			case said[0] == "timeout":
 				c.say(words...)
 			default:
-				return fmt.Errorf("%w: it was told %q, and said %q, not %q%s",
-					ErrAdapter, strings.Join(words, " "), strings.TrimSpace(e.line), want, c.lastWords())
+				return c.unexpected(strings.Join(words, " "), strings.TrimSpace(e.line), want)
 			}
 		case <-end:
 			return fmt.Errorf("%w: it was told %q, and has said nothing for %s: did it flush its output?%s",
@@ -255,6 +262,11 @@ func (p *pair) told(c *player, limit time.Duration, want string, words ...string
 			return context.Cause(p.ctx)
 		}
 	}
+}
+
+// unexpected is about an answer that is none.
+func (c *client) unexpected(told, said, want string) error {
+	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s", ErrAdapter, told, said, want, c.lastWords())
 }
 
 // lastWords are the last lines of its standard error.

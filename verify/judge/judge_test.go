@@ -2,6 +2,7 @@ package judge_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -52,6 +53,9 @@ func adapt(kind string) {
 			}
 			return rdb.Del(ctx, name).Result()
 		}
+	case "buy", "buy late", "buy again":
+		buys(ctx, rdb, kind)
+		return
 	case "compare", "polls seldom":
 		script := redis.NewScript(`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
 		release = func() (int64, error) { return script.Run(ctx, rdb, []string{name}, token).Int64() }
@@ -84,6 +88,52 @@ func adapt(kind string) {
 			}
 			fmt.Println(said)
 		}
+	}
+}
+
+// buys buys under WATCH: well, after reading before it, or once more where it was not told what came of it.
+func buys(ctx context.Context, rdb *redis.Client, kind string) {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var word, item, buyer, seller string
+		var price int64
+		_, _ = fmt.Sscan(in.Text(), &word, &item, &buyer, &seller, &price)
+		said := ""
+		reads := func() {
+			listed, err := rdb.ZScore(ctx, "market:", item+"."+seller).Result()
+			funds, _ := rdb.HGet(ctx, "users:"+buyer, "funds").Int64()
+			if err != nil || int64(listed) != price {
+				said = "gone"
+			} else if funds < price {
+				said = "funds"
+			}
+		}
+		buy := func(tx *redis.Tx) error {
+			if kind != "buy late" {
+				reads()
+			}
+			if said != "" {
+				return nil
+			}
+			_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.HIncrBy(ctx, "users:"+buyer, "funds", -price)
+				p.HIncrBy(ctx, "users:"+seller, "funds", price)
+				p.ZRem(ctx, "market:", item+"."+seller)
+				p.SAdd(ctx, "inventory:"+buyer, item)
+				return nil
+			})
+			return err
+		}
+		err := error(redis.TxFailedErr)
+		for errors.Is(err, redis.TxFailedErr) || err != nil && kind == "buy again" {
+			if kind == "buy late" {
+				reads()
+			}
+			err = rdb.Watch(ctx, buy, "market:", "users:"+buyer)
+		}
+		if err != nil {
+			said = "error " + err.Error()
+		}
+		fmt.Println(cmp.Or(said, "bought"))
 	}
 }
 
@@ -166,6 +216,20 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	finds(t, options(t, "fixed", stops), verify.FreedAnothers, verify.Outlived)
 }
 
+func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
+	for _, c := range []struct {
+		kind, market string
+		want         []verify.Harm
+	}{
+		{"buy", "one-item", nil}, {"buy late", "one-item", []verify.Harm{verify.SoldTwice}},
+		{"buy late", "one-account", []verify.Harm{verify.Overdrawn}}, {"buy again", "one-item", []verify.Harm{verify.ToldNo}},
+	} {
+		o := options(t, c.kind, explore.Bounds{Preemptions: 1, Faults: 1, Kinds: []explore.Fault{explore.Lose}})
+		o.Program = c.market
+		finds(t, o, c.want...)
+	}
+}
+
 // Of the adapters nothing is found but that who is stopped outlives a lease.
 func TestAdapters(t *testing.T) {
 	alone(t)
@@ -173,28 +237,33 @@ func TestAdapters(t *testing.T) {
 	interpreters := map[string][]string{
 		"node": {"node"}, "php": {"php"}, "python": {"/usr/bin/python3"}, "ruby": {"ruby"},
 	}
-	for _, language := range judge.Adapters() {
-		o := options(t, "", stops)
-		text, err := judge.Adapter(language)
-		if err != nil {
-			t.Fatal(err)
+	lost := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Late}}
+	for kind, c := range map[string]struct {
+		program string
+		bounds  explore.Bounds
+		harms   []verify.Harm
+	}{"lock": {"lock", stops, []verify.Harm{verify.Outlived}}, "purchase": {"one-item", lost, nil}} {
+		for _, language := range judge.Adapters(kind) {
+			t.Run(language+"/"+kind, func(t *testing.T) {
+				o := options(t, "", c.bounds)
+				text, err := judge.Adapter(kind, language)
+				if err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join(t.TempDir(), "adapter")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				o.Command, o.Program, o.Pairs = append(interpreters[language], file), c.program, 1
+				if _, err := judge.Replay(t.Context(), o, "x4/any/"+c.program+"/d1"); errors.Is(err, judge.ErrAdapter) {
+					testkit.Require(t, "clients", err.Error())
+				}
+				o.Pairs = 2
+				finds(t, o, c.harms...)
+			})
 		}
-		file := filepath.Join(t.TempDir(), "adapter")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		o.Command = append(interpreters[language], file)
-		t.Run(language, func(t *testing.T) {
-			o := o
-			o.Pairs = 1
-			if _, err := judge.Replay(t.Context(), o, "x4/any/lock/d1"); errors.Is(err, judge.ErrAdapter) {
-				testkit.Require(t, "clients", err.Error())
-			}
-			o.Pairs = 2
-			finds(t, o, verify.Outlived)
-		})
 	}
-	if _, err := judge.Adapter("cobol"); err == nil || !strings.Contains(err.Error(), "node, php, python, ruby") {
+	if _, err := judge.Adapter("lock", "cobol"); err == nil || !strings.Contains(err.Error(), "node, php, python, ruby") {
 		t.Errorf("an adapter that there is not: %v", err)
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// A pair is the World of two clients of one lock: the first locks twice, the other one once.
+// A pair is the World of two clients of one lock, of which the first locks twice, the other one once, or of one shop.
 type pair struct {
 	ctx     context.Context
+	shop    *shop // nil: they lock
 	server  *backend.Server
 	clients []*player
 	events  chan event
@@ -39,13 +40,14 @@ type pair struct {
 	entered  int    // how often somebody has
 	changes  int    // how often something happened that a poll may see
 	last     time.Time
+	failed   error // why this program cannot be judged
 }
 
 // A phase is what a client does.
 type phase int
 
 const (
-	acquiring phase = iota
+	acquiring phase = iota // or buying
 	inside
 	releasing
 	ended // or dead
@@ -63,7 +65,8 @@ type player struct {
 	sent    time.Time    // when its last request was delivered
 	before  time.Time    // the same, when it was stopped while it took the lock; zero: it was not
 	entered time.Time
-	polls   map[string]bool // what it has asked since something changed
+	seen    map[string]bool // what it has asked
+	polls   map[string]bool // since something changed
 	changes int             // when that was
 	ran     string          // see slices, and how often it was the same
 	same    int
@@ -90,8 +93,8 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 	if err := p.ready(); err != nil {
 		return explore.Played{}, err
 	}
-	for _, c := range p.clients {
-		c.say("acquire", p.name)
+	for i, c := range p.clients {
+		p.begins(i, c)
 		p.settle()
 	}
 	p.last = time.Now()
@@ -105,9 +108,7 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 			continue
 		}
 		c, err := choose(options, p.wants())
-		if err == nil {
-			err = context.Cause(p.ctx)
-		}
+		err = errors.Join(err, p.failed, context.Cause(p.ctx))
 		if err != nil {
 			p.finish() // or a client would stay stopped
 			return explore.Played{}, err
@@ -116,6 +117,9 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		p.last = time.Now()
 	}
 	p.finish()
+	if p.failed != nil {
+		return explore.Played{}, p.failed
+	}
 	return explore.Played{Steps: p.steps, Harms: p.harms, Diagram: p.diagram(p.drawn)}, nil
 }
 
@@ -123,33 +127,61 @@ const mostSteps = 500
 
 // ready begins a schedule: programs that have died are started again.
 func (p *pair) ready() error {
-	for _, c := range p.clients {
-		if err := p.revive(c); err != nil {
+	for i := range p.clients {
+		if err := p.revive(i); err != nil {
+			return err
+		}
+	}
+	if p.shop != nil {
+		if err := p.shop.open(p.ctx); err != nil {
 			return err
 		}
 	}
 	for n, c := range p.clients {
-		*c = player{client: c.client, left: 2 - n}
+		*c = player{client: c.client, left: 2 - n, seen: map[string]bool{}}
 		c.gate.Gate(func(h *wire.Held) { p.events <- event{client: c.client, held: h} })
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
-	p.harms, p.released, p.changes, p.entered = nil, "", 0, 0
+	p.harms, p.released, p.changes, p.entered, p.failed = nil, "", 0, 0, nil
 	return nil
 }
 
-// revive starts a program that has died, and returns when it has locked once.
-func (p *pair) revive(c *player) error {
-	if c.life != nil {
+// begins tells a client to take the lock, or what to buy.
+func (p *pair) begins(i int, c *player) {
+	if p.shop != nil {
+		c.say(p.shop.words(i)...)
+		return
+	}
+	c.say("acquire", p.name)
+}
+
+// revive starts a program that has died, and returns when it has locked or bought once.
+func (p *pair) revive(i int) error {
+	if p.clients[i].life != nil {
 		return nil
 	}
+	return p.warm(i, 1)
+}
+
+// warm starts a program, and has it lock or buy a few times.
+func (p *pair) warm(i, times int) error {
+	c := p.clients[i]
 	if err := c.start(p.asked); err != nil {
 		return err
 	}
 	c.gate.Gate(nil)
-	if err := p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()); err != nil {
-		return err
+	if p.shop != nil {
+		return p.shop.rehearse(p, i, times)
 	}
-	return p.told(c, silence, "released done", "release")
+	for range times {
+		if err := p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()); err != nil {
+			return err
+		}
+		if err := p.told(c, silence, "released done", "release"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // handle notes what a client has done.
@@ -176,13 +208,26 @@ func (p *pair) said(i int, c *player, line string) {
 	word, _, _ := strings.Cut(line, " ")
 	c.told = line
 	switch {
+	case p.shop != nil:
+		p.draw(i, "*is told: "+line+"*", "")
+		c.phase = ended
+		if !p.shop.tells(i, word) {
+			p.failed = c.unexpected("buy", line, "bought gone price funds busy error")
+		}
+		if p.shop.yes == 1 && p.shop.no == 1 {
+			p.most = takes
+		}
 	case c.phase == acquiring && word == "acquired":
 		c.until, c.phase = c.sent.Add(p.surely), inside
 		p.enter(i, c)
+	case c.phase == acquiring && word != "timeout" && word != "error":
+		p.failed = c.unexpected("acquire", line, "acquired timeout error")
 	case c.phase == acquiring: // it has given up, and is asked again
 		c.before = time.Time{}
 		p.draw(i, "*is told: "+line+"*", "")
 		c.say("acquire", p.name)
+	case c.phase == releasing && !slices.Contains([]string{"released", "lost", "done", "error"}, word):
+		p.failed = c.unexpected("release", line, "released lost done error")
 	case c.phase == releasing:
 		p.released = c.name
 		p.draw(i, "*is told: "+line+"*", "")
@@ -295,6 +340,9 @@ func (p *pair) moves(c *player) bool {
 func (p *pair) finish() {
 	for _, c := range p.clients {
 		c.gate.Gate(nil)
+		if p.shop != nil && c.phase != ended && c.paused.IsZero() && p.failed == nil && context.Cause(p.ctx) == nil {
+			p.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.name, 6*p.lease))
+		}
 		if c.phase != ended || !c.paused.IsZero() {
 			c.kill()
 		}
@@ -305,16 +353,21 @@ func (p *pair) finish() {
 			h.Drop()
 		}
 	}
+	if p.shop != nil {
+		p.harms = append(p.harms, p.shop.audit(p)...)
+		return
+	}
 	if len(p.steps) == 0 || !slices.ContainsFunc(p.steps, explore.Choice.IsFault) {
 		return
 	}
-	c := p.clients[1]
-	if c.life == nil {
-		c = p.clients[0]
+	who := 1
+	if p.clients[who].life == nil {
+		who = 0
 	}
-	if p.revive(c) != nil { // ready will say why
+	if p.revive(who) != nil { // ready will say why
 		return
 	}
+	c := p.clients[who]
 	fresh := *c
 	if err := p.told(&fresh, 2*p.lease+settling+time.Second, "acquired", "acquire", p.name); err != nil {
 		if errors.Is(err, ErrAdapter) {
@@ -348,5 +401,5 @@ func (p *pair) close() (err error) {
 		err = errors.Join(err, c.close())
 		close(done)
 	}
-	return errors.Join(err, p.server.Close())
+	return errors.Join(err, p.shop.close(), p.server.Close())
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/strategies"
@@ -127,7 +129,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
 		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
 		Begin: func(s *explore.Server) *explore.Trial {
-			m.seed(s, keys)
+			m.Seed(s.Do, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
 			trial := &explore.Trial{Judge: run.judge, Vacuous: run.plain}
 			for _, t := range m.Traders {
@@ -141,16 +143,16 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 	}
 }
 
-// seed opens the market, but for the rest of the batch of items: see audit.
-func (m Market) seed(s *explore.Server, keys market.Keys) {
+// Seed opens the market by commands that do makes, but for the rest of the batch of items: see Audit.
+func (m Market) Seed(do func(words ...string) string, keys market.Keys) {
 	for id := range m.accounts() {
-		s.Do(words(market.AccountCommand(keys, market.UserID(id+1), m.Funds))...)
+		do(words(market.AccountCommand(keys, market.UserID(id+1), m.Funds))...)
 	}
 	if listed := m.listed(); len(listed) > 0 {
 		_, enter := market.OfferCommands(keys, listed...)
-		s.Do(words(enter)...)
+		do(words(enter)...)
 	}
-	s.Do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
+	do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
 }
 
 func (m Market) listed() []market.Listing {
@@ -267,12 +269,46 @@ func (r *trading) judge(s *explore.Server) []verify.Violation {
 	return found
 }
 
-// judgeEnd is one violation of all that the audit finds, under the name of the worst.
 func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
-	result, err := r.audit(s)
+	ctx := context.Background()
+	conn, err := backend.DialOver(ctx, func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
+	if err != nil {
+		return unaudited(err)
+	}
+	defer conn.Close()
+	var ledgers []*market.Ledger
+	for _, c := range r.traders {
+		ledgers = append(ledgers, &c.ledger)
+	}
+	return r.Audit(ctx, conn.Client, r.keys, ledgers...)
+}
+
+func unaudited(err error) []verify.Violation {
+	return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
+}
+
+// Audit is one violation of all that the market's own audit finds, under the name of the worst. Ledgers are those of
+// the clients. They know minted items by whole batches, so that the rest of one is made first.
+func (m Market) Audit(
+	ctx context.Context, rdb redis.Cmdable, keys market.Keys, ledgers ...*market.Ledger,
+) []verify.Violation {
+	var rest []any
+	for id := m.Listed + 2; id <= market.BatchSize; id++ {
+		rest = append(rest, id)
+	}
+	if err := rdb.SAdd(ctx, keys.Inventory(seller), rest...).Err(); err != nil {
+		return unaudited(err)
+	}
+	var first market.Ledger
+	first.Minted(1, seller, nil)
+	for _, l := range m.listed() {
+		first.Listed(l, nil)
+	}
+	opening := market.Opening{Accounts: m.accounts(), Funds: m.Funds}
+	result, err := market.Audit(ctx, rdb, keys, opening, append([]*market.Ledger{&first}, ledgers...)...)
 	switch {
 	case err != nil:
-		return []verify.Violation{{Harm: verify.Unexplained, Text: "the market cannot be audited: " + err.Error()}}
+		return unaudited(err)
 	case result.OK():
 		return nil
 	}
@@ -282,32 +318,6 @@ func (r *trading) judgeEnd(s *explore.Server) []verify.Violation {
 	}
 	worst := verify.Worst(verify.Audited(result))
 	return []verify.Violation{{Harm: worst.Harm, Text: strings.Join(texts, "; ")}}
-}
-
-// audit is the market's own. The ledgers know minted items by whole batches, so that the rest of one is made first.
-func (r *trading) audit(s *explore.Server) (result market.AuditResult, err error) {
-	mint := []string{"SADD", r.keys.Inventory(seller)}
-	for id := r.Listed + 2; id <= market.BatchSize; id++ {
-		mint = append(mint, strconv.Itoa(id))
-	}
-	s.Do(mint...)
-	var first market.Ledger
-	first.Minted(1, seller, nil)
-	for _, l := range r.listed() {
-		first.Listed(l, nil)
-	}
-	ledgers := []*market.Ledger{&first}
-	for _, c := range r.traders {
-		ledgers = append(ledgers, &c.ledger)
-	}
-	connect := func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") }
-	conn, err := backend.DialOver(context.Background(), connect)
-	if err != nil {
-		return result, err
-	}
-	defer conn.Close()
-	opening := market.Opening{Accounts: r.accounts(), Funds: r.Funds}
-	return market.Audit(context.Background(), conn.Client, r.keys, opening, ledgers...)
 }
 
 // ErrElsewhere is returned, wrapped, for a spec whose lock does not live in the servers of a market.

@@ -1,0 +1,114 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/markettest"
+)
+
+// Markets are the programs of purchases, as markettest has them: two buyers of one item, and two purchases from one
+// account that has funds for one.
+func Markets() []string { return []string{"one-item", "one-account"} }
+
+// A shop is the market of a pair whose clients buy, once each. Its keys have no prefix: the server is theirs alone.
+type shop struct {
+	markettest.Market
+	keys    market.Keys
+	conn    *backend.Conn
+	ledgers []*market.Ledger // of this schedule
+	yes, no int              // how many were told so
+}
+
+// newShop connects to the server of a pair. It is nil for a lock.
+func newShop(ctx context.Context, name string, server *backend.Server) (*shop, error) {
+	m, is := markettest.Named(name)
+	if !is {
+		return nil, nil
+	}
+	conn, err := server.Dial(ctx)
+	return &shop{Market: m, conn: conn}, err
+}
+
+// order is what a client buys, and what it is told.
+func (s *shop) order(i int) market.Order { return s.Traders[i].Trades[0] }
+
+func (s *shop) words(i int) []string {
+	o := s.order(i)
+	return strings.Fields(fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price))
+}
+
+// open makes the market anew. Whatever else a program keeps in the server goes, too.
+func (s *shop) open(ctx context.Context) error {
+	s.ledgers, s.yes, s.no = []*market.Ledger{{}, {}}, 0, 0
+	keys, err := s.conn.Keys(ctx, "*").Result()
+	if err == nil && len(keys) > 0 {
+		err = s.conn.Del(ctx, keys...).Err()
+	}
+	s.Seed(func(words ...string) string {
+		all := make([]any, len(words))
+		for i, word := range words {
+			all[i] = word
+		}
+		err = errors.Join(err, s.conn.Do(ctx, all...).Err())
+		return ""
+	}, s.keys)
+	return err
+}
+
+// rehearse has a client that has just started buy once or twice, so that it has connected and loaded its scripts.
+func (s *shop) rehearse(p *pair, i int, times int) error {
+	for range times {
+		if err := s.open(p.ctx); err != nil {
+			return err
+		}
+		if err := p.told(p.clients[i], starting, "bought", s.words(i)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errUntold = errors.New("it is not known")
+
+// refusals are the answers after which nothing has been applied.
+var refusals = map[string]error{
+	"bought": nil, "gone": market.ErrNotListed, "price": market.ErrPriceChanged, "funds": market.ErrInsufficientFunds,
+	"busy": market.ErrContended, "error": errUntold,
+}
+
+// tells notes what a client was told of its purchase; false: it is no answer.
+func (s *shop) tells(i int, answer string) bool {
+	err, is := refusals[answer]
+	switch {
+	case err == nil:
+		s.yes++
+	case market.Refused(err):
+		s.no++
+	}
+	s.ledgers[i].Purchased(s.order(i), err)
+	return is
+}
+
+// audit judges the end of a schedule. Who was told nothing may have bought.
+func (s *shop) audit(p *pair) []verify.Violation {
+	for i, c := range p.clients {
+		if c.told == "" {
+			s.ledgers[i].Purchased(s.order(i), errUntold)
+		}
+	}
+	return s.Audit(p.ctx, s.conn.Client, s.keys, s.ledgers...)
+}
+
+// close closes the connection. A shop that is nil has none.
+func (s *shop) close() error {
+	if s == nil || s.conn == nil {
+		return nil
+	}
+	return s.conn.Close()
+}
