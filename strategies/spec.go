@@ -265,7 +265,7 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	}
 	if _, locked := s.Lock(); locked {
 		var err error
-		env.Locker, err = s.openLock(env)
+		env.Locker, err = s.OpenLock(env)
 		if err != nil {
 			return nil, nil, errors.Join(err, opened.Close())
 		}
@@ -286,7 +286,8 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	return purchaser, opened, nil
 }
 
-func (s Spec) openLock(env Env) (lock.Locker, error) {
+// OpenLock makes the spec's Locker for one worker, on a connection that there is.
+func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 	rdb, dial := env.Redis, env.Dial
 	if env.Locks != nil {
 		rdb, dial = env.lockRedis, env.client(env.Locks)

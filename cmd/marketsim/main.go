@@ -125,7 +125,7 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	root.SetUsageFunc(usage)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newExplore(p),
-		newJudge(p), newList(p), newReport(p), newClean(p))
+		newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p))
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
 		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 where there is no such command

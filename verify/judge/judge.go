@@ -1,6 +1,6 @@
 // Package judge has two copies of a program in any language take a lock, or buy, in every schedule of them. It is the
-// search of package explore in a world of real processes and real time: each copy stands behind a gate that delivers one
-// of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What
+// search of package explore in a world of real processes and real time: each copy stands behind a gate that delivers
+// one of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What
 // the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 

@@ -82,6 +82,22 @@ var refusals = map[string]error{
 	"busy": market.ErrContended, "error": errUntold,
 }
 
+// Answer is what a program says of a purchase that has ended like this.
+func Answer(err error) string {
+	if err == nil {
+		return "bought"
+	}
+	for answer, refusal := range refusals {
+		if refusal != nil && errors.Is(err, refusal) {
+			return answer
+		}
+	}
+	if market.Refused(err) {
+		return "busy"
+	}
+	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
 // tells notes what a client was told of its purchase; false: it is no answer.
 func (s *shop) tells(i int, answer string) bool {
 	err, is := refusals[answer]

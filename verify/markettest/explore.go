@@ -344,6 +344,13 @@ func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, erro
 	if has == lock.NeedsMasters { // chance would make the same choices lead to different points
 		params = append(params, "jitter=0")
 	}
+	return Shortened(c, spec, short, params...), nil
+}
+
+// Shortened is a spec with other values of parameters that it does not give: those of some roles, and params.
+func Shortened(
+	c strategies.Catalogue, spec strategies.Spec, short map[param.Role]time.Duration, params ...string,
+) strategies.Spec {
 	for _, p := range spec.Params() {
 		if value, shortened := short[p.Role]; shortened {
 			params = append(params, p.Name+"="+value.String())
@@ -355,7 +362,7 @@ func (m Market) Spec(c strategies.Catalogue, text string) (strategies.Spec, erro
 			spec = with
 		}
 	}
-	return spec, nil
+	return spec
 }
 
 // Broken is the promise that a harm in this market breaks; empty: none that was made. Without a fault, and where its
