@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -118,6 +119,11 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	f.options.Proof = []string{self, "adapter"}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 	f.options.Command, f.options.Server, b.Exhaustive = command, backend.Local{Program: f.server}, true

@@ -7,6 +7,7 @@ package judge
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -22,6 +23,7 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
+	Proof   []string      // makes a program of the name of a lock, which follows: see controls; nil: none is played
 	Program string        // what the copies do: one of Markets, or "lock" (the empty string, too)
 	Lease   time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
 	Pairs   int           // how many play schedules at the same time; 0: 4
@@ -47,6 +49,9 @@ func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
 		o.Bounds.Kinds = Kinds()
 	}
 	err = o.with(ctx, func(pairs []*pair) error {
+		if err := o.proved(ctx); err != nil {
+			return err
+		}
 		var worlds []explore.World
 		for _, p := range pairs {
 			worlds = append(worlds, p)
@@ -210,17 +215,18 @@ func (p *pair) rehearse() error {
 		p.lease = p.asked
 		return nil
 	}
-	one, other := p.clients[0], p.clients[1]
-	if err := p.told(one, silence, "acquired", "acquire", "lease"); err != nil {
+	one, other, name := p.clients[0], p.clients[1], "lease-"+rand.Text()
+	if err := p.told(one, silence, "acquired", "acquire", name); err != nil {
 		return err
 	}
 	one.signal(stop)
 	began := time.Now()
-	err := p.told(other, longestLease, "acquired", "acquire", "lease")
+	err := p.told(other, longestLease, "acquired", "acquire", name)
 	p.lease = time.Since(began)
 	one.signal(goOn)
 	if err != nil {
-		return fmt.Errorf("a holder was stopped, and the other did not get in: %w", err)
+		return fmt.Errorf("a holder was stopped for %s, and the other did not get in: has the lock a lease, of LOCK_TTL_MS "+
+			"milliseconds? %w", longestLease, err)
 	}
 	if p.lease < p.asked/4 {
 		return fmt.Errorf("%w: two clients were inside at once, and nothing had happened: is its lock one in the server at "+

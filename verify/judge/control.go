@@ -1,0 +1,52 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/marketsim/marketsim/verify"
+)
+
+// A control is a lock of marketsim's own that is known to be wrong, and the shortest schedule that shows it.
+type control struct {
+	spec, token string
+	harm        verify.Harm
+}
+
+// controls are a release by GET, then DEL, and a take by SETNX, then PEXPIRE.
+var controls = []control{
+	{"set-ex-compare", "x4/control/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+	{"setnx-expire-naive", "x4/control/lock/d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+}
+
+// proved is an error where a control does no harm on this machine: then nothing would be found of another program.
+func (o Options) proved(ctx context.Context) error {
+	if len(o.Proof) == 0 {
+		return nil
+	}
+	var all errgroup.Group
+	for _, c := range controls {
+		all.Go(func() error { return o.shows(ctx, c) })
+	}
+	return all.Wait()
+}
+
+// shows plays a control, up to three times.
+func (o Options) shows(ctx context.Context, c control) error {
+	o.Command = append(slices.Clone(o.Proof), c.spec)
+	why := "it does no harm"
+	for range 3 {
+		found, err := Replay(ctx, o, c.token)
+		if err == nil && found.Harm == c.harm {
+			return nil
+		}
+		if err != nil {
+			why = err.Error()
+		}
+	}
+	return fmt.Errorf("%s, which is wrong, was played as a control, so that nothing can be concluded: %s: is this machine "+
+		"too busy?", c.spec, why)
+}
