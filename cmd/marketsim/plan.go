@@ -77,13 +77,17 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures makes cmd a command that measures the points that asked returns: it adds the flags of servers and of what
-// comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+// measures makes cmd a command that measures the points that asked returns of the strategies named: it adds the flags of
+// servers and of what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
 func (f *rowFlags) measures(
-	p *program, cmd *cobra.Command, asked func(args []string) ([]result.Point, error),
+	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		points, err := asked(args)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names, err := subjects(slices.Concat(args, f.strategies))
+		if err != nil {
+			return err
+		}
+		points, err := asked(cmd, names)
 		if err != nil {
 			return err
 		}
