@@ -121,15 +121,13 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 
 func lostWriteReply(s *setup) observed {
 	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
-		a.ends()
 		return "the second order is " + a.buys(s.item(item)).String() + ": bought once"
 	})
 }
 
 func resentWrite(s *setup) observed {
 	s.config.Resend = true
-	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, nth int, proxy *wire.Proxy) string {
-		a.ends()
+	return atEachWrite(s, (*wire.Proxy).LoseReply, func(_ *client, nth int, proxy *wire.Proxy) string {
 		if sent := proxy.Commands(); len(sent) > nth && slices.Contains(sent[nth:], sent[nth-1]) {
 			return "its client sends the write again, and nothing more changes"
 		}
@@ -158,8 +156,7 @@ func resentLate(s *setup) observed {
 }
 
 func cutMidPurchase(s *setup) observed {
-	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(a *client, _ int, _ *wire.Proxy) string {
-		a.ends()
+	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(*client, int, *wire.Proxy) string {
 		return "wherever it is cut, all of the purchase is made or nothing"
 	})
 }
@@ -177,7 +174,7 @@ func atEachWrite(s *setup,
 		a.buyUntil(s.item(nth), step.BeforeWrite)
 		trap := lose(proxy, wire.Match{Nth: nth})
 		proxy.Record()
-		a.goOn()
+		a.finish()
 		why = then(a, nth, proxy)
 		s.spring(trap)
 	}
