@@ -293,23 +293,15 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 
 var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-func (f *rowFlags) parseMargin() (float64, error) {
+// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	inRange := percent >= 0 && percent < 100 // which NaN is not
 	if err != nil || !isPercent || !inRange {
-		return 0, usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
+		return usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
 	}
-	return percent / 100, nil
-}
-
-// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
-func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
-	margin, err := f.parseMargin()
-	if err != nil {
-		return err
-	}
-	config.Margin = &margin
+	config.Margin = new(percent / 100)
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
 	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
 	switch {
