@@ -141,7 +141,8 @@ type served struct {
 
 func newServed(out io.Writer) *served {
 	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)} // there are many clients
-	c.gate.Store(step.HoldEach(nil))                                              // a lock may call steps before the first operation begins
+	// A lock may call steps before the first operation begins.
+	c.gate.Store(step.HoldEach(nil))
 	return c
 }
 
