@@ -77,8 +77,8 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures makes cmd a command that measures the points that asked returns of the strategies named: it adds the flags of
-// servers and of what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+// measures makes cmd a command that measures the points that asked makes of strategies: it adds the flags of servers
+// and of what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
