@@ -35,11 +35,7 @@ shows the rows side by side, and benchstat compares what 'marketsim report --for
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0) // two strategies take less than three minutes
 	})
-	return f.measures(p, cmd, func(args []string) ([]result.Point, error) {
-		names, err := subjects(args)
-		if err != nil {
-			return nil, err
-		}
+	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
 		if again := names[0] + "#2"; !slices.Contains(names, again) {
 			names = append(names, again)
 		}

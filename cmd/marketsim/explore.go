@@ -119,13 +119,12 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 	return errors.Join(exploredBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-func exploredBroken(res *verify.Explorations) error {
-	var errs []error
+func exploredBroken(res *verify.Explorations) (err error) {
 	for _, e := range res.Broken() {
-		errs = append(errs, fmt.Errorf("%w: %s promises %q, and program %s found it %s", errViolation, e.Scheme, e.Broken,
-			e.Program, e.Harm))
+		err = errors.Join(err, fmt.Errorf("%w: %s promises %q, and program %s found it %s", errViolation, e.Scheme,
+			e.Broken, e.Program, e.Harm))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // An exploration is a scheme in the programs that can show something of it.
@@ -309,8 +308,7 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	if err != nil {
 		return err
 	}
-	err = f.out.prepare()
-	if err != nil {
+	if err := f.out.prepare(); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "%s\n", english.Plural(len(chosen), "scheme is explored", "schemes are explored"))

@@ -101,8 +101,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 			return usageError{fmt.Errorf("--add %s: %w", f.add, err)}
 		}
 	}
-	err = f.out.prepare()
-	if err != nil {
+	if err := f.out.prepare(); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),

@@ -77,13 +77,17 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures makes cmd a command that measures the points that asked returns: it adds the flags of servers and of what
-// comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+// measures makes cmd a command that measures the points that asked makes of strategies: it adds the flags of servers
+// and of what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
 func (f *rowFlags) measures(
-	p *program, cmd *cobra.Command, asked func(args []string) ([]result.Point, error),
+	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		points, err := asked(args)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		names, err := subjects(slices.Concat(args, f.strategies))
+		if err != nil {
+			return err
+		}
+		points, err := asked(cmd, names)
 		if err != nil {
 			return err
 		}
@@ -289,23 +293,15 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 
 var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-func (f *rowFlags) parseMargin() (float64, error) {
+// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	inRange := percent >= 0 && percent < 100 // which NaN is not
 	if err != nil || !isPercent || !inRange {
-		return 0, usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
+		return usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
 	}
-	return percent / 100, nil
-}
-
-// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
-func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
-	margin, err := f.parseMargin()
-	if err != nil {
-		return err
-	}
-	config.Margin = &margin
+	config.Margin = new(percent / 100)
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
 	fewest := (max(6, compare.Fewest(pairs)) + 2) / 3 * 3
 	switch {

@@ -100,23 +100,16 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 
 // drawSchedule draws the shortest schedule to a harm of the scheme that is named, or of the only one.
 func (f reportFlags) drawSchedule(w io.Writer, r *verify.Explorations) error {
-	var names []string
-	for _, e := range r.Searches {
-		if e.Diagram != nil {
-			names = append(names, e.Scheme)
-		}
-	}
-	if len(names) == 0 {
+	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e verify.Explored) bool { return e.Diagram == nil })
+	if len(drawn) == 0 {
 		return usageError{errors.New("no search of it has found a harm whose schedule could be drawn")}
 	}
-	name := f.figure
-	if name == "" && len(names) == 1 {
-		name = names[0]
-	}
-	for _, e := range r.Searches {
-		if e.Diagram != nil && e.Scheme == name {
+	var names []string
+	for _, e := range drawn {
+		if e.Scheme == f.figure || f.figure == "" && len(drawn) == 1 {
 			return view.Sequence(w, view.ScheduleTitle(e), *e.Diagram)
 		}
+		names = append(names, e.Scheme)
 	}
 	return usageError{errors.New("--figure: " + strategies.UnknownName("scheme with a schedule", f.figure, names))}
 }

@@ -35,7 +35,7 @@ decide it. On the embedded server no claim is judged.`,
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
 	})
 	f.reproduces = reference.Tables()
-	return f.measures(p, cmd, func([]string) ([]result.Point, error) { return published(), nil })
+	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) { return published(), nil })
 }
 
 // published are the rows of the book's tables, which begin without listings as the book's do.

@@ -5,7 +5,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/marketsim/marketsim/bench"
-	"github.com/marketsim/marketsim/bench/result"
 )
 
 func newRun(p *program) *cobra.Command {
@@ -36,11 +35,5 @@ Without --rate a buyer orders as soon as its last order is done; with it, orders
 		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
 	})
 	_ = cmd.MarkFlagRequired("strategy")
-	return f.measures(p, cmd, func([]string) ([]result.Point, error) {
-		names, err := subjects(f.strategies)
-		if err != nil {
-			return nil, err
-		}
-		return f.points(cmd, names)
-	})
+	return f.measures(p, cmd, f.points)
 }

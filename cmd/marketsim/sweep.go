@@ -36,14 +36,10 @@ how long it will take.`,
 		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0) // short rows, because there are many of them
 	})
 	_ = errors.Join(cmd.MarkFlagRequired("strategy"), cmd.MarkFlagRequired("axis"))
-	return f.measures(p, cmd, func([]string) (_ []result.Point, err error) {
+	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
 		f.axes, err = sweep.ParseAxes(texts)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--axis: %w", err)}
-		}
-		names, err := subjects(f.strategies)
-		if err != nil {
-			return nil, err
 		}
 		base, err := f.base(cmd)
 		if err != nil {

@@ -133,15 +133,16 @@ type served struct {
 	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
 	clock   atomic.Int64              // readings of its wall clock
 
-	still *stillness // nil: it does not serve
+	still *stillness
 
 	mu  sync.Mutex
 	out *json.Encoder
 }
 
 func newServed(out io.Writer) *served {
-	c := &served{out: json.NewEncoder(out)}
-	c.gate.Store(step.HoldEach(nil)) // a lock may call steps before the first operation begins
+	c := &served{out: json.NewEncoder(out), still: watchStillness(5 * lookEvery)} // there are many clients
+	// A lock may call steps before the first operation begins.
+	c.gate.Store(step.HoldEach(nil))
 	return c
 }
 
@@ -149,7 +150,6 @@ func newServed(out io.Writer) *served {
 func serve(in io.Reader, out io.Writer, catalogue strategies.Catalogue) error {
 	lines := json.NewDecoder(bufio.NewReader(in))
 	c := newServed(out)
-	c.still = watchStillness(5 * lookEvery) // there are many clients
 	defer c.still.end()
 	var config clientConfig
 	if err := lines.Decode(&config); err != nil {
@@ -188,10 +188,7 @@ func (c *served) observe(ctx context.Context, at step.Name) {
 func (c *served) report(e event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.Clock = c.clock.Load() > c.right
-	if c.still != nil {
-		e.Stood = c.still.soFar()
-	}
+	e.Clock, e.Stood = c.clock.Load() > c.right, c.still.soFar()
 	_ = c.out.Encode(e) // a parent that is gone ends the input, too
 }
 

@@ -48,7 +48,9 @@ func TestServeChildElsewhere(t *testing.T) {
 // TestStepsBeforeTheFirstOperation: a lock may call steps while it is opened; nothing holds it there.
 func TestStepsBeforeTheFirstOperation(t *testing.T) {
 	var told bytes.Buffer
-	newServed(&told).observe(t.Context(), step.Acquired)
+	c := newServed(&told)
+	defer c.still.end()
+	c.observe(t.Context(), step.Acquired)
 	if told.Len() > 0 {
 		t.Errorf("it told %s", &told)
 	}

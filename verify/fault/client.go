@@ -151,11 +151,11 @@ func (c *client) lists(i int, hold ...step.Point) market.Listing {
 	return l
 }
 
-// browseUntil begins to look for an item under a shared lock, and returns when the client is held at a step.
-func (c *client) browseUntil(item market.ItemID, name step.Name) time.Time {
+// browses begins to look for an item under a shared lock, and returns when the client has that.
+func (c *client) browses(item market.ItemID) time.Time {
 	l := market.Listing{Item: item, Seller: seller}
-	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(name)}})
-	c.reaches(name)
+	began := c.begin(command{Do: doBrowse, Listing: l, Hold: []step.Point{at(step.Acquired)}})
+	c.reaches(step.Acquired)
 	return began
 }
 

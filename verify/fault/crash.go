@@ -72,7 +72,7 @@ func crashHolding(s *setup) observed {
 		}
 		a.kill()
 		if kept != verify.NeverIn { // which would be so again
-			kept = last(verify.KeptOuts(), kept, b.keptFrom(s.item(nth), start))
+			kept = longer(kept, b.keptFrom(s.item(nth), start))
 		}
 	}
 	return s.saw(kept, entry(kept))
@@ -111,7 +111,7 @@ func lottery(s *setup) observed {
 		return s.saw(kept, "the winner died before it had drawn, and nobody draws any more")
 	}
 	again, twice := s.draw(1, step.Written)
-	o := s.saw(last(verify.KeptOuts(), kept, again), "there is one draw a day")
+	o := s.saw(longer(kept, again), "there is one draw a day")
 	switch {
 	case o.Harm != verify.NoHarm:
 	case draws > 1:

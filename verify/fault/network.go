@@ -97,8 +97,8 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	a.buys(s.item(0)) // loads the scripts
 	names := s.recorded(proxies[0], func() { a.buyUntil(s.item(offered-1), step.Acquired) })
 	a.finish()
-	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: safe}
-	for nth := 1; nth <= len(names) && all.KeptOut != verify.NeverIn; nth++ {
+	kept, why := verify.AtOnce, safe
+	for nth := 1; nth <= len(names) && kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
 		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
 		for _, name := range names[:nth] {
@@ -111,24 +111,23 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 			traps = append(traps, p.LoseReply(match))
 		}
 		lease := a.buy(s.item(nth))
-		one := observed{Harm: verify.NoHarm}
-		one.KeptOut, one.Why = then(nth, a, b, lease, func() { s.spring(traps...) })
-		all = worst(all, one)
+		now, because := then(nth, a, b, lease, func() { s.spring(traps...) })
+		if longer(kept, now) != kept {
+			kept, why = now, because
+		}
 	}
-	return s.saw(all.KeptOut, all.Why)
+	return s.saw(kept, why)
 }
 
 func lostWriteReply(s *setup) observed {
 	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, item int, _ *wire.Proxy) string {
-		a.ends()
 		return "the second order is " + a.buys(s.item(item)).String() + ": bought once"
 	})
 }
 
 func resentWrite(s *setup) observed {
 	s.config.Resend = true
-	return atEachWrite(s, (*wire.Proxy).LoseReply, func(a *client, nth int, proxy *wire.Proxy) string {
-		a.ends()
+	return atEachWrite(s, (*wire.Proxy).LoseReply, func(_ *client, nth int, proxy *wire.Proxy) string {
 		if sent := proxy.Commands(); len(sent) > nth && slices.Contains(sent[nth:], sent[nth-1]) {
 			return "its client sends the write again, and nothing more changes"
 		}
@@ -157,8 +156,7 @@ func resentLate(s *setup) observed {
 }
 
 func cutMidPurchase(s *setup) observed {
-	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(a *client, _ int, _ *wire.Proxy) string {
-		a.ends()
+	return atEachWrite(s, (*wire.Proxy).LoseCommand, func(*client, int, *wire.Proxy) string {
 		return "wherever it is cut, all of the purchase is made or nothing"
 	})
 }
@@ -176,7 +174,7 @@ func atEachWrite(s *setup,
 		a.buyUntil(s.item(nth), step.BeforeWrite)
 		trap := lose(proxy, wire.Match{Nth: nth})
 		proxy.Record()
-		a.goOn()
+		a.finish()
 		why = then(a, nth, proxy)
 		s.spring(trap)
 	}
@@ -264,7 +262,7 @@ func lateWrite(s *setup) observed {
 		if caught(write) {
 			s.await(write.Ended())
 		}
-		longest = last(verify.KeptOuts(), longest, kept)
+		longest = longer(longest, kept)
 	}
 	return s.saw(longest, "the write that arrives late changes nothing")
 }
@@ -310,20 +308,23 @@ func lostRelease(s *setup) observed {
 		a.lists(0)
 		commands = len(s.recorded(proxies[0], func() { a.finish() }))
 	}
-	all := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "nobody gets in beside the next holder"}
-	for nth := 1; nth <= commands && all.KeptOut != verify.NeverIn; nth++ {
-		in, one := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
-		beside, all = beside || in, worst(all, one)
+	kept, otherwise := verify.AtOnce, "nobody gets in beside the next holder"
+	for nth := 1; nth <= commands && kept != verify.NeverIn; nth++ {
+		in, now := releaseLost(s, nth, func() func() { return lose(s, proxies, nth) }, a, b, c)
+		beside, kept = beside || in, longer(kept, now)
+	}
+	if kept != verify.AtOnce {
+		otherwise = "the lock stays taken"
 	}
 	if ensemble {
 		beside = takenAgain(s, proxies, a, c) || beside
 	}
 	how := "what its holder sends after the lost reply frees a lock that was taken since"
-	return s.sawBeside(beside, all.KeptOut, how, all.Why)
+	return s.sawBeside(beside, kept, how, otherwise)
 }
 
 // releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
-func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, one observed) {
+func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, kept verify.KeptOut) {
 	l := a.lists(nth)
 	sendAgain := lose()
 	a.goOn()
@@ -332,16 +333,15 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	sendAgain()
 	a.listed()
 	if in {
-		return c.comesBeside(l.Item, entered, b), observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce}
+		return c.comesBeside(l.Item, entered, b), verify.AtOnce
 	}
 	b.op.began = time.Now() // until now the holder was at its release
-	one = observed{Harm: verify.NoHarm, Why: "the lock stays taken"}
-	one.KeptOut = s.keptOut(b, a.op.began)
+	kept = s.keptOut(b, a.op.began)
 	b.free()
-	if one.KeptOut != verify.NeverIn {
+	if kept != verify.NeverIn {
 		b.ends()
 	}
-	return false, one
+	return false, kept
 }
 
 // takenAgain loses the reply to a release of a client that takes the lock again. Does another get in beside it?

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
@@ -155,36 +157,29 @@ func (r *Runner) run(
 ) ([]verify.Finding, error) {
 	r.playing.RLock()
 	defer r.playing.RUnlock()
-	ctx, fail := context.WithCancelCause(asked)
-	defer fail(nil)
-	findings, stopped := make([]verify.Finding, len(cells)), false
-	var next atomic.Int64
+	findings := make([]verify.Finding, len(cells))
+	running, ctx := errgroup.WithContext(asked)
+	running.SetLimit(parallel)
 	var reporting sync.Mutex
-	var running sync.WaitGroup
-	for range parallel {
-		running.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(cells)); i = next.Add(1) - 1 {
-				f, err := cells[i].found(verify.Stopped, "the run ended before its turn"), ctx.Err()
-				if err == nil {
-					f, err = r.runCell(ctx, cells[i])
-				}
-				if err != nil {
-					fail(err) // the first one counts: those after it come from being cancelled
-				}
-				reporting.Lock()
-				findings[i], stopped = f, stopped || err != nil
-				if found != nil && err == nil {
-					found(f)
-				}
-				reporting.Unlock()
+	for i, c := range cells {
+		running.Go(func() (err error) {
+			if ctx.Err() != nil {
+				findings[i] = c.found(verify.Stopped, "the run ended before its turn")
+				return ctx.Err()
 			}
+			findings[i], err = r.runCell(ctx, c)
+			reporting.Lock()
+			defer reporting.Unlock()
+			if found != nil && err == nil {
+				found(findings[i])
+			}
+			return err
 		})
 	}
-	running.Wait()
-	if !stopped {
-		return findings, nil // it ended too late to stop anything
+	if running.Wait() == nil {
+		return findings, nil // also where the context ended too late to stop anything
 	}
-	return findings, context.Cause(ctx)
+	return findings, context.Cause(ctx) // the first failure: those after it come from being cancelled
 }
 
 func (c cell) found(v verify.Verdict, why string) verify.Finding {

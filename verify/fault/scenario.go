@@ -43,22 +43,10 @@ type Scenario struct {
 // and why. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
 type observed = verify.Finding
 
-// worst is the worst of two runs, each answer by itself; the reason is that of the worse run.
-func worst(o, other observed) observed {
-	mine, theirs := verify.VerdictOf(o.Harm, o.KeptOut), verify.VerdictOf(other.Harm, other.KeptOut)
-	if last(verify.Verdicts(), mine, theirs) != mine {
-		o.Why = other.Why
-	}
-	o.Harm = last(verify.Harms(), o.Harm, other.Harm)
-	o.KeptOut = last(verify.KeptOuts(), o.KeptOut, other.KeptOut)
-	return o
-}
-
-func last[T comparable](all []T, a, b T) T {
-	if slices.Index(all, b) > slices.Index(all, a) {
-		return b
-	}
-	return a
+// longer is the longer of two times for which others were kept out.
+func longer(a, b verify.KeptOut) verify.KeptOut {
+	all := verify.KeptOuts()
+	return all[max(slices.Index(all, a), slices.Index(all, b))]
 }
 
 // All lists the scenarios in the order in which they are shown.
@@ -96,13 +84,9 @@ func (sc Scenario) broken(promises lock.Promises, v verify.Verdict) string {
 	if sc.Promise == "exclusive" || sc.Promise == "owner-only release" {
 		stuck = false // who gets in nowhere is in nobody's way
 	}
-	if sc.Promise == "" || !v.Harm() && !stuck {
-		return ""
-	}
-	for _, p := range promises.List() {
-		if p.Name == sc.Promise && p.Made {
-			return p.Name
-		}
+	made := slices.Contains(promises.List(), lock.Promise{Name: sc.Promise, Made: true})
+	if made && (v.Harm() || stuck) {
+		return sc.Promise
 	}
 	return ""
 }

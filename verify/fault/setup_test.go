@@ -189,19 +189,3 @@ func TestKeptByAnError(t *testing.T) {
 		}
 	}
 }
-
-// TestWorst: each answer is the worst of its kind, and the reason that of the worse run.
-func TestWorst(t *testing.T) {
-	stuck := observed{Harm: verify.NoHarm, KeptOut: verify.NeverIn, Why: "stuck"}
-	sold := observed{Harm: verify.SoldTwice, KeptOut: verify.AtOnce, Why: "sold"}
-	fine := observed{Harm: verify.NoHarm, KeptOut: verify.AtOnce, Why: "fine"}
-	for _, c := range []struct{ a, b, want observed }{
-		{fine, stuck, stuck}, {stuck, fine, stuck}, {sold, fine, sold}, {fine, fine, fine},
-		{stuck, sold, observed{Harm: verify.SoldTwice, KeptOut: verify.NeverIn, Why: "sold"}},
-		{sold, stuck, observed{Harm: verify.SoldTwice, KeptOut: verify.NeverIn, Why: "sold"}},
-	} {
-		if got := worst(c.a, c.b); got != c.want {
-			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
-		}
-	}
-}

@@ -211,9 +211,9 @@ func readerLeaves(s *setup) observed {
 // besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
 func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
-	start := one.browseUntil(item, step.Acquired)
+	start := one.browses(item)
 	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
-	two.browseUntil(item, step.Acquired)
+	two.browses(item)
 	leaver(one, two).finish()
 	s.strikes(true, "")
 	return writer.comesBeside(item, start, one, two)
@@ -221,10 +221,10 @@ func besideReader(s *setup, item market.ItemID, leaver func(first, last *client)
 
 func readerLate(s *setup) observed {
 	one, two, writer := s.client("A"), s.client("B"), s.client("C")
-	one.browseUntil(s.item(0), step.Acquired)
+	one.browses(s.item(0))
 	one.pause()
 	s.wait(s.ttl + s.ttl/4)
-	start := two.browseUntil(s.item(0), step.Acquired)
+	start := two.browses(s.item(0))
 	one.resume()
 	one.finish()
 	in := writer.comesBeside(s.item(0), start, two)

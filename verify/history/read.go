@@ -58,21 +58,19 @@ func Read(ctx context.Context, dir string) (*History, error) {
 
 func read(ctx context.Context, from io.Reader) (*History, error) {
 	h := &History{}
-	in := bufio.NewScanner(from)
-	in.Buffer(nil, maxLine)
-	in.Split(nextLine)
+	in := bufio.NewReader(from)
 	for number := 1; ctx.Err() == nil; number++ {
-		whole := in.Scan() && bytes.HasSuffix(in.Bytes(), []byte("\n"))
-		last, err := false, in.Err()
+		last := false
+		text, err := in.ReadBytes('\n')
 		switch {
-		case errors.Is(err, bufio.ErrTooLong):
+		case len(text) > maxLine:
 			err = fmt.Errorf("it is longer than %d MiB", maxLine>>20)
-		case err == nil && !whole:
+		case errors.Is(err, io.EOF):
 			err = errors.New("the file has no end: the run was killed, or the file was cut short")
 		case err == nil:
-			last, err = h.add(number, in.Bytes())
+			last, err = h.add(number, text)
 		}
-		if err == nil && last && in.Scan() {
+		if _, end := in.Peek(1); err == nil && last && end == nil {
 			err = errors.New("something follows the end: the file was edited")
 		}
 		if err != nil {
@@ -83,17 +81,6 @@ func read(ctx context.Context, from io.Reader) (*History, error) {
 		}
 	}
 	return nil, ctx.Err()
-}
-
-// nextLine is a bufio.SplitFunc of lines with their ends, which the last may lack.
-func nextLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i+1], nil
-	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
 }
 
 // add notes what a line says, and reports whether it is the last.

@@ -148,18 +148,15 @@ func prefix(steps []step, n int) []step {
 	return known
 }
 
-// shortest is the shortest beginning of steps, by the time of return, that has no order, without what it does not need.
+const maxLooks = 200 // bounds how many of the last steps are tried to be left out
+
+// shortest is the shortest beginning of steps, by the time of return, that has no order. Left out are steps that change
+// nothing while there is no order without them either.
 func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
 	returned := len(keep(all, func(s step) bool { return s.ret != never })) // there is no order of so many
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
-	return c.needed(from, prefix(all, n))
-}
-
-const maxLooks = 200 // bounds how many of the last steps are tried to be left out
-
-// needed leaves out steps that change nothing while there is no order without them either.
-func (c *checker) needed(from state, steps []step) []step {
+	steps = prefix(all, n)
 	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {
 		if fewer := slices.Delete(slices.Clone(steps), i, i+1); steps[i].reads() && c.legal(from, fewer) == Violated {
 			steps = fewer

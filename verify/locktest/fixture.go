@@ -217,9 +217,6 @@ func (f *fixture) abandon(l *locker) {
 	}
 }
 
-// taking is how a waiter takes the lock.
-type taking func(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error)
-
 func shared(l lock.Locker, ctx context.Context, name string) (*lock.Lease, error) {
 	return l.(*locker).Locker.(lock.SharedLocker).AcquireShared(ctx, name)
 }
@@ -243,7 +240,7 @@ func (f *fixture) start(do func(context.Context) (*lock.Lease, error)) *suite.Ca
 }
 
 // waiter starts to take a lock that is held. It returns when the worker waits, as far as that can be known.
-func (f *fixture) waiter(w Worker, take taking) *waiter {
+func (f *fixture) waiter(w Worker, take func(lock.Locker, context.Context, string) (*lock.Lease, error)) *waiter {
 	f.Helper()
 	waiting, observe := step.Hold(step.Waiting), w.Steps
 	waiting.Open()
