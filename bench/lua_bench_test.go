@@ -53,9 +53,7 @@ const inStock = 50_000
 func stocked(b *testing.B, c plan, buy func(*testing.B, *measurement) float64) float64 {
 	m := connected(b, c)
 	perSecond := buy(b, m)
-	if err := errors.Join(m.close(), m.remove(context.Background())); err != nil {
-		b.Fatal(err)
-	}
+	succeeds(b, errors.Join(m.close(), m.remove(context.Background())))
 	return perSecond
 }
 
