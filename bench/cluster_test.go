@@ -32,10 +32,7 @@ type cluster struct{ *servers.Cluster }
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
 	for _, master := range on.Server().Cluster().Masters() {
-		conn, err := backend.Dial(t.Context(), master)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must(backend.Dial(t.Context(), master))(t)
 		defer conn.Close()
 		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
 			t.Errorf("left at %s: %v", master.Addr, left)
@@ -48,10 +45,7 @@ func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 	t.Helper()
 	room := map[string]int{}
 	for i := 0; len(sites) < each*len(on.Server().Cluster().Masters()); i++ {
-		keys, err := market.NewKeys(fmt.Sprintf("test:{%d}:", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := must(market.NewKeys(fmt.Sprintf("test:{%d}:", i)))(t)
 		node := on.Server().Cluster().Master(keys.Prefix()).Addr
 		room[node]++
 		if room[node] <= each {
@@ -80,10 +74,7 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	sites := on.marketsOn(t, 1)
 	c := config(t, on.Server(), spec(t, "watch"))
 	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
-	other, err := sites[1].Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(sites[1].Dial(t.Context()))(t)
 	defer other.Close()
 	stray := sites[1].Keys.Lock("market")
 	c.steps = func(role) step.Observer {
@@ -118,9 +109,7 @@ func (on cluster) slotMoves(t *testing.T) {
 				moved <- on.moveHalfway(ctx, c.Keys, gate.Open)
 			}()
 			row, err := c.run(ctx)
-			if err := <-moved; err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, <-moved)
 			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 || row.Bought < c.Purchases {
 				t.Errorf("bought %d, %d unknown, audit %+v, %v", row.Bought, row.Unknown, row.Audit, err)
 			}
@@ -188,9 +177,7 @@ func (on cluster) masterDies(t *testing.T) {
 		killed <- err
 	}()
 	row, err := c.run(t.Context())
-	if err := <-killed; err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, <-killed)
 	if row.Status != stored.Incomplete || row.Audit.Done && !row.Audit.OK {
 		t.Errorf("%s, bought %d, audit %+v", row.Status, row.Bought, row.Audit)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,9 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
+// slice is how long the driver and the bare loop take turns.
+const slice = 200 * time.Millisecond
+
 // inStock is how many items are listed when a row begins. A buyer then seldom comes too late.
 const inStock = 50_000
 
@@ -49,9 +53,7 @@ const inStock = 50_000
 func stocked(b *testing.B, c plan, buy func(*testing.B, *measurement) float64) float64 {
 	m := connected(b, c)
 	perSecond := buy(b, m)
-	if err := errors.Join(m.close(), m.remove(context.Background())); err != nil {
-		b.Fatal(err)
-	}
+	succeeds(b, errors.Join(m.close(), m.remove(context.Background())))
 	return perSecond
 }
 
@@ -88,6 +90,32 @@ func scriptLoops(script string) func(*testing.B, *measurement) float64 {
 		group.Wait()
 		return float64(bought.Load()) / time.Since(start).Seconds()
 	}
+}
+
+// turns lets the driver and bare loops take turns, and reports how much of the others' throughput it reaches: the
+// median of pairs, so that both meet the same machine.
+func turns(b *testing.B, driver, bare func(*testing.B) float64) {
+	var ratios, driven, others []float64
+	for b.Loop() {
+		var d, o float64
+		if len(ratios)%2 == 0 { // whoever comes second finds the other's garbage
+			d = driver(b)
+			o = bare(b)
+		} else {
+			o = bare(b)
+			d = driver(b)
+		}
+		ratios, driven, others = append(ratios, d/o), append(driven, d), append(others, o)
+	}
+	b.ReportMetric(0, "ns/op") // an iteration is as long as its slices
+	b.ReportMetric(median(ratios), "driver/bare")
+	b.ReportMetric(median(driven), "driver/s")
+	b.ReportMetric(median(others), "bare/s")
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
 func buyByScript(ctx context.Context, w *worker, script string, stop *atomic.Bool) (bought int64, err error) {

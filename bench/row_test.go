@@ -135,14 +135,8 @@ func TestHistogram(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.Mix, c.Purchases = mix5x5, 300
-		row, err := c.run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, err := hdrhistogram.Decode([]byte(row.Histogram))
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := must(c.run(t.Context()))(t)
+		decoded := must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
 		p99 := float64(nearestRank(decoded, 990)) / 1000
 		if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
 			t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)
@@ -157,9 +151,7 @@ func TestHistogram(t *testing.T) {
 		}
 		want := &result.Run{Schema: result.Schema, Status: stored.Complete, Rows: []result.Row{row}}
 		var file bytes.Buffer
-		if err := want.Write(&file); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, want.Write(&file))
 		if got, err := result.ReadRun(&file); err != nil || !reflect.DeepEqual(got.Rows, want.Rows) {
 			t.Errorf("read %+v, %v, want %+v", got, err, want)
 		}

@@ -198,10 +198,7 @@ func TestWallets(t *testing.T) {
 		if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
 			t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
 		}
-		market, err := market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		market := must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
 		if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
 			t.Errorf("funds %v, %d items with the buyers' account, bought %d",
 				market.Funds, len(market.Inventory[3]), row.Bought)
@@ -244,9 +241,7 @@ func TestUndeclaredKeys(t *testing.T) {
 	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") || row.Bought == 0 {
 		t.Errorf("bought %d, %v; want %v and the key", row.Bought, err, ErrUndeclared)
 	}
-	if err := admin.Del(t.Context(), "forgotten").Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, admin.Del(t.Context(), "forgotten").Err())
 	c.of(spec(t, "fine:fenced"))
 	if _, err := c.run(t.Context()); err != nil {
 		t.Errorf("with nothing forgotten: %v", err)

@@ -27,9 +27,7 @@ import (
 func connected(t testing.TB, c plan) *measurement {
 	t.Helper()
 	m := newMeasurement(c.Point, c.Options)
-	if err := m.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, m.prepare(t.Context()))
 	m.window.begin(0, 0)
 	return m
 }
@@ -73,9 +71,7 @@ func inTurn(t *testing.T, c plan) result.Row {
 	t.Helper()
 	m := connected(t, c)
 	for range 100 {
-		if err := m.sellers[0].listNext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, m.sellers[0].listNext(t.Context()))
 	}
 	m.buy(t.Context(), m.buyers[0])
 	if err := m.close(); err != nil {
@@ -115,9 +111,7 @@ func TestTrafficInVain(t *testing.T) {
 		if err := w.purchase(t.Context(), dear); !errors.Is(err, market.ErrPriceChanged) {
 			t.Fatalf("an order at a wrong price: %v", err)
 		}
-		if err := w.purchase(t.Context(), orders[0]); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, w.purchase(t.Context(), orders[0]))
 		if got := m.row().Market; got.RoundTrips != 4+4+4 || got.Commands != 9+9+4 || got.Bytes < 140 {
 			t.Errorf("%+v, want 12 round trips, 22 commands, and some bytes", got)
 		}
@@ -147,10 +141,7 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			subject, err := catalogue.Full().Parse(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			subject := must(catalogue.Full().Parse(name))(t)
 			c := config(t, s, subject)
 			c.Purchases, c.Servers = 30, want.servers(t)
 			row := inTurn(t, c)
@@ -238,10 +229,7 @@ func TestSharedConnection(t *testing.T) {
 			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
 				err, row.Audit, row.Bought, row.Market, row.Background)
 		}
-		recorded, err := history.Read(t.Context(), c.History)
-		if err != nil {
-			t.Fatal(err)
-		}
+		recorded := must(history.Read(t.Context(), c.History))(t)
 		if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
 			t.Errorf("the history is %s: %+v", checked.Answer, checked)
 		}
@@ -285,20 +273,12 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 // INFO and browsing.
 func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
 	t.Helper()
-	calls, err := conn.InfoFields(t.Context(), "commandstats")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stats, err := conn.InfoFields(t.Context(), "stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	calls := must(conn.InfoFields(t.Context(), "commandstats"))(t)
+	stats := must(conn.InfoFields(t.Context(), "stats"))(t)
 	reads, _ = strconv.ParseInt(stats["total_reads_processed"], 10, 64)
 	for name, value := range calls {
 		var n int64
-		if _, err := fmt.Sscanf(value, "calls=%d", &n); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Sscanf(value, "calls=%d", &n))(t)
 		if name == "cmdstat_zrandmember" || name == "cmdstat_info" {
 			reads -= n
 		} else {

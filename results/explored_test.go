@@ -17,10 +17,7 @@ import (
 // readExplored reads searches that are stored.
 func readExplored(t *testing.T, path string) []verify.Explored {
 	t.Helper()
-	res, err := verify.ReadExplored(strings.NewReader(text(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
 	return res.Searches
 }
 
@@ -44,9 +41,7 @@ func TestExploredInPages(t *testing.T) {
 	}
 	i := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Scheme == "set-px" && e.Diagram != nil })
 	var picture bytes.Buffer
-	if err := view.Sequence(&picture, view.ScheduleTitle(all[i]), *all[i].Diagram); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.Sequence(&picture, view.ScheduleTitle(all[i]), *all[i].Diagram))
 	rewrite(t, "../docs/pictures/set-px.svg", text(t, "../docs/pictures/set-px.svg"), picture.String())
 }
 
@@ -77,14 +72,8 @@ func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool
 		t.Fatal(err)
 	}
 	m, _ := markettest.Named(name)
-	spec, err := m.Spec(catalogue.Full(), subject)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must(m.Spec(catalogue.Full(), subject))(t)
+	found := must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
 	return found.Diagram.String()
 }
 

@@ -25,10 +25,7 @@ import (
 // enters again is played here, who deletes it and whether it expires is in the table of faults. With -update it
 // writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
-	rows, err := csv.NewReader(strings.NewReader(Features)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must(csv.NewReader(strings.NewReader(Features)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
 	rows = rows[1:]
 	after := [][]string{header}
@@ -44,9 +41,7 @@ func TestFeaturesAreObserved(t *testing.T) {
 		after = append(after, row)
 	}
 	var b bytes.Buffer
-	if err := csv.NewWriter(&b).WriteAll(after); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, csv.NewWriter(&b).WriteAll(after))
 	rewrite(t, "features.csv", before, b.String())
 }
 
@@ -69,18 +64,12 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 			Masters: servers.Dialers(started.Masters), ZooKeeper: started.ZooKeeper, Etcd: started.Etcd,
 		},
 	}
-	l, err := k.New(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(k.New(env))(t)
 	if c, ok := l.(io.Closer); ok {
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	twice := func(name string, take func(string) (*lock.Lease, error)) string {
-		first, err := take(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must(take(name))(t)
 		second, err := take(name)
 		if err == nil {
 			_ = second.Release(t.Context())

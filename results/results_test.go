@@ -71,9 +71,7 @@ func TestStored(t *testing.T) {
 		run.Claims = bench.Judge(run)
 		if *update {
 			var again bytes.Buffer
-			if err := run.Write(&again); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, run.Write(&again))
 			rewrite(t, path, text(t, path), again.String())
 		} else if !reflect.DeepEqual(run.Claims, claims) {
 			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them", path)
@@ -150,9 +148,7 @@ func rewrite(t *testing.T, path, before, after string) {
 func bookTable(t *testing.T, run *result.Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := view.BookTable(run).Markdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.BookTable(run).Markdown(&b))
 	verdicts := map[result.Judgment]int{}
 	for _, c := range run.Claims {
 		verdicts[c.Verdict]++
@@ -204,9 +200,7 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 		}
 	}
 	var b bytes.Buffer
-	if err := table.Markdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, table.Markdown(&b))
 	return b.String()
 }
 
@@ -325,9 +319,7 @@ func TestPicture(t *testing.T) {
 		t.Fatalf("%s has no figure of its throughput", folders)
 	}
 	var drawn bytes.Buffer
-	if err := view.SVG(&drawn, figures[i]); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.SVG(&drawn, figures[i]))
 	rewrite(t, path, text(t, path), drawn.String())
 }
 
@@ -368,11 +360,7 @@ func glob(t *testing.T, patterns ...string) (paths []string) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
+	return string(must(os.ReadFile(path))(t))
 }
 
 // readRuns reads every stored run, by its folder.
@@ -396,11 +384,7 @@ func readRun(t *testing.T, folder string) *result.Run {
 
 func readFaults(t *testing.T) *verify.Faults {
 	t.Helper()
-	faults, err := verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json"))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return faults
+	return must(verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
 }
 
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or in ten thousand, comes at the
@@ -416,5 +400,22 @@ func TestRareEvents(t *testing.T) {
 	t.Log(says)
 	if !strings.Contains(text(t, "../docs/faults.md"), says) {
 		t.Errorf("docs/faults.md does not say %q", says)
+	}
+}
+
+// must returns what came with no error, or ends the test.
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		succeeds(t, err)
+		return got
+	}
+}
+
+// succeeds ends the test where there is an error.
+func succeeds(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -158,11 +157,7 @@ func TestFailedReleasesAreCounted(t *testing.T) {
 func TestRefusedMultiLeavesTheOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	g := newFixture(t, testkit.Local(t))
-	g.must(g.conn.Do(g.ctx, "ACL", "SETUSER", "guest", "on", ">secret", "~*", "&*", "+@all", "-multi").Err())
-	target := g.server.Target
-	target.Username, target.Password = "guest", "secret"
-	w := g.open("fine:set-px", backend.NewServer(backend.NameURL, target, "guest", nil), strategies.Env{})
-	_, err := w.list(g.listing(0))
+	_, err := g.open("fine:set-px", restricted(g, "multi"), strategies.Env{}).list(g.listing(0))
 	g.unknown(err)
 	g.sound(1, 0)
 }

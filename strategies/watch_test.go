@@ -101,15 +101,22 @@ func TestGateKeepsWorkersOfOneProcessApart(t *testing.T) {
 	}
 }
 
-// What aborts a purchase under watch-item: another operation on the item or the account, and not one on the market.
-func TestWatchItemAbortsWhenItsItemChanges(t *testing.T) {
+// What aborts a purchase under watch: a listing by anyone. Under watch-item it is another operation on the item or the
+// account, and not one on the market.
+func TestWatchAbortsWhenWhatItWatchesChanges(t *testing.T) {
+	lists := func(g *fixture, _ market.Order) error {
+		g.offer(1)
+		return nil
+	}
 	for name, c := range map[string]struct {
+		spec    string
 		change  func(g *fixture, o market.Order) error
 		retries int
 		want    error
 	}{
-		"another item is listed": {func(g *fixture, o market.Order) error { g.offer(1); return nil }, 0, nil},
-		"somebody else buys the item": {func(g *fixture, o market.Order) error {
+		"another item is listed on the market": {"watch", lists, 1, nil},
+		"another item is listed":               {"watch-item", lists, 0, nil},
+		"somebody else buys the item": {"watch-item", func(g *fixture, o market.Order) error {
 			_, err := g.worker("watch-item", nil).purchase(rival(o))
 			return err
 		}, 1, market.ErrNotListed},
@@ -117,7 +124,7 @@ func TestWatchItemAbortsWhenItsItemChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(g *fixture) {
 				order, gate := g.offer(0), step.Hold(step.BeforeWrite)
-				held := g.held("watch-item", gate, order)
+				held := g.held(c.spec, gate, order)
 				g.must(c.change(g, order))
 				gate.Open()
 				if got := <-held; !errors.Is(got.err, c.want) || got.receipt.Retries != c.retries {
@@ -165,21 +172,6 @@ func TestWatchCountsAborts(t *testing.T) {
 		r, err = g.worker(spec, g.disturb(c.aborts, g.touchInventory)).list(g.listing(1))
 		if !errors.Is(err, c.want) || r.Retries != c.aborts {
 			g.Errorf("listing: %d retries, %v; want %d, %v", r.Retries, err, c.aborts, c.want)
-		}
-		g.sound(0, 0)
-	})
-}
-
-// A listing by anyone aborts a purchase.
-func TestWatchAbortsWhenTheMarketChanges(t *testing.T) {
-	each(t, func(g *fixture) {
-		order := g.offer(0)
-		gate := step.Hold(step.BeforeWrite)
-		held := g.held("watch", gate, order)
-		g.offer(1)
-		gate.Open()
-		if got := <-held; got.err != nil || got.receipt.Retries != 1 {
-			t.Errorf("purchase: %d retries, %v; want 1", got.receipt.Retries, got.err)
 		}
 		g.sound(0, 0)
 	})

@@ -59,18 +59,12 @@ type tab struct {
 func openPage(t *testing.T, browser context.Context, text string) *tab {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, path: path}
-	if err := chromedp.Listen(ctx, p.hears); err != nil {
-		t.Fatal(err)
-	}
-	if err := chromedp.Do(ctx, chromedp.Navigate("file://"+path)); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, chromedp.Listen(ctx, p.hears))
+	succeeds(t, chromedp.Do(ctx, chromedp.Navigate("file://"+path)))
 	return p
 }
 
@@ -177,9 +171,7 @@ func TestInABrowser(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := view.HTML(&page, parts...); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.HTML(&page, parts...))
 	p := openPage(t, chromium, page.String())
 	for _, width := range []int64{390, 1440} {
 		for _, scheme := range []string{"light", "dark"} {

@@ -37,9 +37,7 @@ func schedule() verify.Diagram {
 // arrive, and in full what is too long for its place.
 func TestSequence(t *testing.T) {
 	var out bytes.Buffer
-	if err := view.Sequence(&out, "three & a fault", schedule()); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.Sequence(&out, "three & a fault", schedule()))
 	svg := out.String()
 	for _, want := range []string{
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",
@@ -81,9 +79,7 @@ func TestExplored(t *testing.T) {
 		"HTML": func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },
 	} {
 		var out bytes.Buffer
-		if err := write(&out, view.Explored(r)); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, write(&out, view.Explored(r)))
 		said := strings.ReplaceAll(strings.Join(strings.Fields(out.String()), " "), "&#34;", `"`)
 		for _, want := range []string{
 			"Every schedule: 2 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,

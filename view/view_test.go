@@ -53,9 +53,7 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -70,13 +68,9 @@ func TestGolden(t *testing.T) {
 	for name, d := range docs() {
 		t.Run(name, func(t *testing.T) {
 			var text, markdown bytes.Buffer
-			if err := view.Text(&text, d); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, view.Text(&text, d))
 			golden(t, name+".txt", text.Bytes())
-			if err := view.Markdown(&markdown, d); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, view.Markdown(&markdown, d))
 			golden(t, name+".md", markdown.Bytes())
 		})
 	}
@@ -90,9 +84,7 @@ func TestText(t *testing.T) {
 		t.Setenv("NO_COLOR", "")
 		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
 		t.Setenv("NO_COLOR", "1")
-		if err := errors.Join(err, view.Terminal(&plain, d, view.Width)); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			if utf8.RuneCountInString(line) > view.Width || strings.HasSuffix(line, " ") {
@@ -121,12 +113,8 @@ func TestText(t *testing.T) {
 // TestNarrow: on a narrow terminal a table is cut in several, each with the names of the rows, and no number is lost.
 func TestNarrow(t *testing.T) {
 	var narrow, wide bytes.Buffer
-	if err := view.Terminal(&narrow, view.Run(open()), 60); err != nil {
-		t.Fatal(err)
-	}
-	if err := view.Terminal(&wide, view.Run(open()), 500); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.Terminal(&narrow, view.Run(open()), 60))
+	succeeds(t, view.Terminal(&wide, view.Run(open()), 500))
 	for _, number := range []string{"2,000", "500", "8.33 ms", "0.083%", "7.10 ms", "6,000 us"} {
 		if !strings.Contains(narrow.String(), number) || !strings.Contains(wide.String(), number) {
 			t.Errorf("%s is not in\n%s", number, narrow.String())
@@ -198,9 +186,7 @@ func TestHostile(t *testing.T) {
 		"line":     func(b *bytes.Buffer, r *result.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
 	} {
 		var b bytes.Buffer
-		if err := draw(&b, hostile()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, draw(&b, hostile()))
 		control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 		if i := strings.IndexFunc(b.String(), control); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, b.String()[max(0, i-20):i+20])
@@ -216,10 +202,7 @@ func TestHostile(t *testing.T) {
 
 // TestWords: every code that a row may have, and every verdict of a finding, has words.
 func TestWords(t *testing.T) {
-	source, err := os.ReadFile("../bench/result/row.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must(os.ReadFile("../bench/result/row.go"))(t)
 	codes := regexp.MustCompile(` Code = "([^"]+)"`).FindAllSubmatch(source, -1)
 	if len(codes) < 14 {
 		t.Fatalf("only %d codes were found", len(codes))
@@ -229,9 +212,7 @@ func TestWords(t *testing.T) {
 		r.Rows[1].Warnings = nil
 		r.Rows[0].Warn(result.Code(code[1]), 0.25, "")
 		var b bytes.Buffer
-		if err := view.Text(&b, view.Run(r)); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, view.Text(&b, view.Run(r)))
 		if strings.Contains(b.String(), "warning "+string(code[1])) || strings.Contains(b.String(), "%!") ||
 			!strings.Contains(b.String(), "\nfine 5x5 at 200/s: ") {
 			t.Errorf("%s has no words:\n%s", code[1], b.String())
@@ -315,14 +296,29 @@ func TestAllOthers(t *testing.T) {
 	}
 	f.Status, f.Findings[0].Kept = stored.Interrupted, "it needs etcd"
 	var b bytes.Buffer
-	if err := view.Text(&b, view.Faults(f)); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, view.Text(&b, view.Faults(f)))
 	for want, is := range map[string]bool{"all others  it cannot": true, "more3, more4": false,
 		"1 finding of an earlier run, not made again": true, "set-px      the holder wrote": true,
 		"The run was interrupted by the user: 14 of 24 findings were made.": true} {
 		if strings.Contains(b.String(), want) != is {
 			t.Errorf("%q: want %t in\n%s", want, is, b.String())
 		}
+	}
+}
+
+// must returns what came with no error, or ends the test.
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		succeeds(t, err)
+		return got
+	}
+}
+
+// succeeds ends the test where there is an error.
+func succeeds(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -27,10 +27,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.Worker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(w.Worker())(t)
 	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 	r.Minted(at(1), at(2), 1, 1, nil)
 	r.Listed(at(3), at(4), market.Listing{Item: 1, Seller: 1, Price: 40}, nil)
@@ -48,9 +45,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		final.Funds[1] += 40
 		final.Inventory[buyer] = map[market.ItemID]bool{1: true}
 	}
-	if err := w.Finish(final); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, w.Finish(final))
 }
 
 func TestCheck(t *testing.T) {
@@ -82,9 +77,7 @@ func TestCheckShowsNoEscapeCodes(t *testing.T) {
 	recorded(t, dir, 2, 3)
 	path := filepath.Join(dir, "history.jsonl")
 	text := strings.ReplaceAll(read(t, path), `"hand"`, "\"\\u001b[2J\u009b31mhand\"")
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	for _, format := range []string{"text", "json"} {
 		o := marketsim(t, "check", dir, "--format", format).exits(t, exitViolation).says(t, "31mhand")
 		if strings.ContainsAny(o.stdout+o.stderr, "\x1b\u009b") {
@@ -97,9 +90,7 @@ func TestCheckShowsNoEscapeCodes(t *testing.T) {
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "history.jsonl")
-	if err := os.Truncate(path, int64(len(read(t, path)))-5); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.Truncate(path, int64(len(read(t, path)))-5))
 }
 
 func TestCheckOutOfTime(t *testing.T) {

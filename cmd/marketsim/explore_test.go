@@ -35,20 +35,14 @@ func TestExplore(t *testing.T) {
 		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
 		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
 	} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(path))(t)
 		for _, want := range wants {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s does not hold %q", path, want)
 			}
 		}
 	}
-	res, err := verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
@@ -100,10 +94,7 @@ func TestExploreIsInterrupted(t *testing.T) {
 // TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, a
 // process a core, and compares what it finds with what is stored; by default it explores three schemes.
 func TestCatalogue(t *testing.T) {
-	stored, err := loadOnly[*verify.Explorations]("../../results/explored", exploredFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := must(loadOnly[*verify.Explorations]("../../results/explored", exploredFile))(t)
 	names, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	for _, name := range names {
 		if !slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == name }) {
@@ -114,20 +105,14 @@ func TestCatalogue(t *testing.T) {
 		names = []string{"set-px", "watch", "fenced:fencing=on"}
 	}
 	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
-	chosen, err := f.chosen(names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must(f.chosen(names))(t)
 	for i := range chosen {
 		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, func(m markettest.Market) bool {
 			return len(m.Traders) > 2 && how != "all" // it takes long
 		})
 	}
 	t.Setenv(childEnv, "1")
-	found, err := f.inProcesses(t.Context(), &program{stderr: io.Discard}, chosen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(f.inProcesses(t.Context(), &program{stderr: io.Discard}, chosen))(t)
 	for _, e := range found {
 		if !slices.ContainsFunc(stored.Searches, func(s verify.Explored) bool { return reflect.DeepEqual(s, e) }) {
 			t.Errorf("%s, %s: found %+v, and that is not stored: go generate ./results", e.Scheme, e.Program, e)

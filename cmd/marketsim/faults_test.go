@@ -64,9 +64,7 @@ func TestFaultsAdded(t *testing.T) {
 	path := filepath.Join(dir, faultsFile)
 	stored := read(t, filepath.Join(storedFaults, faultsFile))
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	add := func(args ...string) outcome {
 		return startChildIn(t, []string{"PATH=" + t.TempDir()}, append([]string{"faults", "--add", dir}, args...)...).end()

@@ -74,9 +74,7 @@ func TestInterruptedInAPipe(t *testing.T) {
 			cmd.Env = append(os.Environ(), childEnv+"=1")
 			cmd.Stdout, cmd.Stderr = write, write
 			ownGroup(cmd)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, cmd.Start())
 			s.trading(t, "mine:")
 			stop(t, read, write)
 			_ = cmd.Process.Signal(syscall.SIGINT)
@@ -124,10 +122,7 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	if o.code == exitViolation || strings.Contains(o.stdout, "promises") {
 		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	table, err := verify.ReadFaults(strings.NewReader(o.stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must(verify.ReadFaults(strings.NewReader(o.stdout)))(t)
 	for _, f := range table.Findings {
 		if f.Verdict == verify.Stopped {
 			t.Errorf("%s of %s was not played: %s", f.Scenario, f.Subject, f.Why)
@@ -155,13 +150,9 @@ func TestHangUpUnderNohup(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
 		"--duration", "3s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, cmd.Start())
 	s.trading(t, "mine:")
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, cmd.Process.Signal(syscall.SIGHUP))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -237,11 +228,7 @@ func (e external) block(t testing.TB, key string) {
 	e.conn.Set(t.Context(), key, "held by somebody else", 0)
 	calls := func() int {
 		found := setnxCalls.FindStringSubmatch(e.conn.Info(t.Context(), "commandstats").Val())
-		n, err := strconv.Atoi(found[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return must(strconv.Atoi(found[1]))(t)
 	}
 	before := calls()
 	eventually(t, "somebody who waits for "+key, func() bool { return calls() > before+10 })
@@ -276,9 +263,7 @@ func spied(t *testing.T) (path string, password func() string) {
 	script := fmt.Sprintf("#!/bin/sh\n"+
 		"read -r a; read -r b; printf '%%s\\n' \"$a\" \"$b\" >%[1]q\n"+
 		"exec %[2]q \"$@\" <%[1]q\n", told, program)
-	if err := os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700))
 	return path, func() string { return strings.Split(read(t, told), `"`)[1] }
 }
 
@@ -300,9 +285,7 @@ func TestInterruptedFaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	complete := read(t, filepath.Join(storedFaults, faultsFile))
-	if err := os.WriteFile(filepath.Join(dir, faultsFile), []byte(complete), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.WriteFile(filepath.Join(dir, faultsFile), []byte(complete), 0o666))
 	c := startChild(t, "faults", "--scenario", "crash-half-taken,pause", "--lock", "set-px:poll=2ms,"+
 		"set-px,setnx,setnx-expire,fenced,queue,getset,reentrant,set-ex-fixed,set-ex-compare", "--out", dir, "--force")
 	c.told("\n1/2 crash-half-taken") // and most of the others wait for a TTL
@@ -411,10 +394,7 @@ func withEnvironment(t *testing.T, variable string) (pids []string) {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	paths, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must(filepath.Glob("/proc/[0-9]*/environ"))(t)
 	for _, path := range paths {
 		// Processes of others cannot be read, and are not ours.
 		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), variable+"\x00") {

@@ -31,19 +31,12 @@ func TestNewerCommands(t *testing.T) {
 
 func newerSpec(t *testing.T, text string) strategies.Spec {
 	t.Helper()
-	spec, err := catalogue.Full().Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return must(catalogue.Full().Parse(text))(t)
 }
 
 // has returns nil if a server has the commands of a spec.
 func has(t *testing.T, rdb *redis.Client, spec strategies.Spec) error {
 	t.Helper()
-	keys, err := market.NewKeys("test:")
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must(market.NewKeys("test:"))(t)
 	return spec.CheckServer(t.Context(), rdb, keys)
 }

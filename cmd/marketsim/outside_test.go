@@ -56,9 +56,7 @@ func TestOutsideRun(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	for _, theirs := range []string{"theirs", "marketsim:{other}:market:"} {
-		if err := s.conn.Set(t.Context(), theirs, "kept", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, s.conn.Set(t.Context(), theirs, "kept", 0).Err())
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	// long enough for a purchase on a machine that does something else
@@ -215,10 +213,7 @@ func TestOutsideFaults(t *testing.T) {
 		}
 		return cells
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "results", "faults", "faults.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join("..", "..", "results", "faults", "faults.json")))(t)
 	want := read(string(text))
 	o := marketsim(t, "faults", "--scenario", "crash-holding,pause,pause-release",
 		"--lock", "watch,setnx,set-ex-fixed,set-px,set-px:fencing=token", "--format", "json")

@@ -113,9 +113,7 @@ func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...
 	t.Helper()
 	f, cmd := &rowFlags{}, &cobra.Command{}
 	define(f, cmd)
-	if err := cmd.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, cmd.ParseFlags(args))
 	return f, cmd
 }
 
@@ -132,10 +130,7 @@ func TestComparedRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
-		names, err := subjects(slices.Repeat([]string{"fine"}, c.strategies))
-		if err != nil {
-			t.Fatal(err)
-		}
+		names := must(subjects(slices.Repeat([]string{"fine"}, c.strategies)))(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})

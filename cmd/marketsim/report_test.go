@@ -41,9 +41,7 @@ func storedRun(t testing.TB) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), runFile)
-	if err := store(path, run.Write); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, store(path, run.Write))
 	return path
 }
 
@@ -69,12 +67,8 @@ func TestReport(t *testing.T) {
 	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).says(t, "crash-holding")
 
 	other := filepath.Join(dir, "below", "other") // its folder stands for all that is below it
-	if err := os.MkdirAll(other, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(run, filepath.Join(other, runFile)); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, os.MkdirAll(other, 0o777))
+	succeeds(t, os.Rename(run, filepath.Join(other, runFile)))
 	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
 }
 

@@ -34,11 +34,7 @@ func measured(t testing.TB, args ...string) *result.Run {
 
 func read(t testing.TB, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
+	return string(must(os.ReadFile(path))(t))
 }
 
 // TestRun: what is measured is stored, in canonical form, and is drawn again byte for byte.
@@ -202,9 +198,7 @@ func TestServerKilled(t *testing.T) {
 	}()
 	s.trading(t, "mine:")
 	killed := time.Now()
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, s.Kill())
 	o := <-running
 	if took := time.Since(killed); took > patience {
 		t.Errorf("the death of the server took %s to be told", took)

@@ -24,13 +24,8 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	}
 	t.Cleanup(func() { screen.Close() })
 	fd := int(screen.Fd())
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	number := must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	succeeds(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -45,9 +40,7 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
 	cmd.Stdout, cmd.Stderr = tty, tty
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, cmd.Start())
 	tty.Close()
 	shown, _ := io.ReadAll(screen) // ends with EIO when nobody holds the terminal any more
 	if err := cmd.Wait(); err != nil {
@@ -84,9 +77,7 @@ func TestNowhereToWrite(t *testing.T) {
 // TestPipeIsNoFile: one that nobody writes to would be read for ever.
 func TestPipeIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), runFile)
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, unix.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, filepath.Dir(pipe)} {
 		marketsim(t, "report", path).exits(t, exitUsage).says(t, pipe+" is not a file")
 	}

@@ -23,9 +23,7 @@ func TestUsageErrors(t *testing.T) {
 		damaged: `{"schema": 1, "findings": [{"scen`,
 		odd:     `{"schema": 2, "rows": [{"bought": "many"}]}`,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	below := filepath.Join(file, "below") // cannot be made, not even by root
 	run, url := storedRun(t), "redis://"+refusedAddr(t)
@@ -229,10 +227,7 @@ func TestListNamesEverything(t *testing.T) {
 // TestPagesNameWhatThereIs: every command line of marketsim in a page names a command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../results/README.md") {
 		for _, found := range line.FindAllStringSubmatch(read(t, page), -1) {

@@ -20,10 +20,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	p := &pair{TB: t, proxy: forward(t, l), listener: l}
 	p.client, p.server = p.connect()
@@ -53,9 +50,7 @@ func (p *pair) connect() (client, server net.Conn) {
 // say sends text.
 func say(t testing.TB, c net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(c, text))(t)
 }
 
 // hear reads exactly text.
@@ -107,20 +102,14 @@ func TestHeldIsDeliveredLate(t *testing.T) {
 			}
 			hearNothing(p, p.client)
 			hearNothing(p, p.server)
-			fresh, err := net.Dial("tcp", p.proxy.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			fresh := must(net.Dial("tcp", p.proxy.Addr()))(t)
 			say(p, fresh, "further")
 			fresh.Close() // what it said is on its way
 			p.proxy.Heal()
 			if c.up {
 				hear(p, p.server, "up")
 			}
-			further, err := p.listener.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			further := must(p.listener.Accept())(t)
 			defer further.Close()
 			hearEnd(p, further, "further")
 			hear(p, p.client, "down")
@@ -140,16 +129,10 @@ func TestDisconnectUntilHealed(t *testing.T) {
 	p.proxy.Disconnect()
 	hearEnd(p, p.client, "")
 	hearEnd(p, p.server, "")
-	client, err := net.Dial("tcp", p.proxy.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(net.Dial("tcp", p.proxy.Addr()))(t)
 	defer client.Close()
 	say(p, client, "lost")
-	server, err := p.listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must(p.listener.Accept())(t)
 	hearEnd(p, server, "")
 	server.Close()
 	hearEnd(p, client, "")

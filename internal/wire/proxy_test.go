@@ -21,14 +21,9 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	text := strings.Repeat("x", 16<<20)
 	server := serve(t, func(c net.Conn) { io.WriteString(c, text) })
 	proxy := forward(t, server)
-	c, err := net.Dial("tcp", proxy.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
-	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(io.ReadFull(c, make([]byte, 1)))(t)
 	begun := make(chan struct{})
 	go func() { proxy.Partition(); close(begun) }()
 	select {
@@ -45,14 +40,9 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 
 func TestForwardsAnyProtocol(t *testing.T) {
 	server := serve(t, func(c net.Conn) { io.Copy(c, c) }) // until the client has said all
-	c, err := net.Dial("tcp", forward(t, server).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", forward(t, server).Addr()))(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, "no\x00RESP"); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(c, "no\x00RESP"))(t)
 	c.(*net.TCPConn).CloseWrite()
 	c.SetReadDeadline(time.Now().Add(soon))
 	if echo, err := io.ReadAll(c); err != nil || string(echo) != "no\x00RESP" {
@@ -63,10 +53,7 @@ func TestForwardsAnyProtocol(t *testing.T) {
 func TestServerThatIsNotThere(t *testing.T) {
 	nobody := serve(t, func(net.Conn) {})
 	nobody.Close()
-	c, err := net.Dial("tcp", forward(t, nobody).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", forward(t, nobody).Addr()))(t)
 	defer c.Close()
 	c.SetReadDeadline(time.Now().Add(soon))
 	if _, err := c.Read(make([]byte, 1)); err == nil || isTimeout(err) {
@@ -77,10 +64,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 // serve answers each connection with handle, and then closes it.
 func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -99,10 +83,7 @@ func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 
 func forward(t *testing.T, server net.Listener) *wire.Proxy {
 	t.Helper()
-	p, err := wire.Start(server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(wire.Start(server.Addr().String()))(t)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -114,10 +95,7 @@ func forward(t *testing.T, server net.Listener) *wire.Proxy {
 // What a client of any protocol says in one piece can be held; pieces of Redis's are named by their commands.
 func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	proxy := forward(t, serve(t, func(c net.Conn) { io.Copy(c, c) }))
-	c, err := net.Dial("tcp", proxy.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
 	proxy.Record()
 	trap := proxy.Hold(wire.Match{Nth: 2})
@@ -125,9 +103,7 @@ func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	for _, piece := range []string{"no RESP", "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nexec\r\n"} {
 		io.WriteString(c, piece)
 		c.SetReadDeadline(time.Now().Add(soon))
-		if _, err := io.ReadFull(c, make([]byte, len(piece))); err != nil {
-			t.Fatal(err)
-		}
+		must(io.ReadFull(c, make([]byte, len(piece))))(t)
 	}
 	<-trap.Reached()
 	if got := proxy.Commands(); len(got) != 2 || got[0] != "" || got[1] != "ping exec" {

@@ -43,9 +43,7 @@ func newClustered(t *testing.T) clustered {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.conn.Close() })
-	if err := f.conn.MSet(ctx, "{m}:1", 1, "{m}:2", 2).Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, f.conn.MSet(ctx, "{m}:1", 1, "{m}:2", 2).Err())
 	if f.other, err = c.OtherMaster(ctx, "{m}"); err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +61,9 @@ func TestConnFollowsASlotThatMoves(t *testing.T) {
 			t.Errorf("INCR answers %d, %v; want %d", n, err, want)
 		}
 	}
-	move, err := f.BeginMove(ctx, "{m}", f.other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	move := must(f.BeginMove(ctx, "{m}", f.other))(t)
 	count(2)
-	if err := move.Keys(ctx, "{m}:1"); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, move.Keys(ctx, "{m}:1"))
 	count(3) // ASK
 	if _, err := f.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Incr(ctx, "{m}:1") // has moved
@@ -93,12 +86,8 @@ func TestConnFollowsASlotThatMoves(t *testing.T) {
 		t.Errorf("a transaction over both keys: %v, and its first command: %v; want it discarded, and why",
 			err, cmds[0].Err())
 	}
-	if err := move.Keys(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := move.End(ctx); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, move.Keys(ctx))
+	succeeds(t, move.End(ctx))
 	if err := transaction(); !backend.Redirected(err) {
 		t.Errorf("WATCH at the former master: %v, want a redirect", err)
 	}
@@ -125,9 +114,7 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	if n, err := f.conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
 		t.Fatalf("WAIT: %d, %v", n, err)
 	}
-	if err := f.Redises[at].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, f.Redises[at].Kill())
 	var value string
 	err = backend.Await(ctx, time.Millisecond, func() (err error) { // the first command finds the connection broken
 		value, err = f.conn.Get(ctx, "{m}:2").Result()

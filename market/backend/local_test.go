@@ -16,9 +16,7 @@ func TestLocal(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := testkit.Local(t)
 	conn := testkit.Dial(t, s)
-	if err := conn.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if got := s.Describe(); !strings.Contains(got, "private /") || !strings.Contains(got, s.Target.Addr) {
 		t.Errorf("described as %q", got)
 	}
@@ -38,10 +36,7 @@ func TestLocal(t *testing.T) {
 // folders lists what servers left in the temporary folder, which the test has set.
 func folders(t *testing.T) []string {
 	t.Helper()
-	entries, err := os.ReadDir(os.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must(os.ReadDir(os.TempDir()))(t)
 	var names []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "marketsim-") {
@@ -99,12 +94,8 @@ func TestRestart(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			s := testkit.Local(t, tc.args...)
 			pid, target := s.PID(), s.Target
-			if err := testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			succeeds(t, testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err())
+			succeeds(t, s.Restart(t.Context()))
 			if s.Target != target || s.PID() == pid {
 				t.Errorf("process %d at %v is process %d at %v", pid, target, s.PID(), s.Target)
 			}

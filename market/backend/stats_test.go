@@ -70,10 +70,7 @@ func TestCountInto(t *testing.T) {
 		var together backend.Stats
 		ctx := backend.CountInto(t.Context(), &together)
 		for range 2 {
-			conn, err := s.Dial(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must(s.Dial(ctx))(t)
 			defer conn.Close()
 			if err := conn.Ping(ctx).Err(); err != nil {
 				t.Error(err)
@@ -81,9 +78,7 @@ func TestCountInto(t *testing.T) {
 			sub := conn.Subscribe(ctx, "a", "b")
 			defer sub.Close()
 			for range 2 {
-				if _, err := sub.Receive(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(sub.Receive(ctx))(t)
 			}
 		}
 		if got := together.Snapshot(); got.Commands != 4 || got.RoundTrips != 4 || got.BytesReceived < 2*int64(len("+PONG")) {

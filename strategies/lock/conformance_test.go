@@ -32,10 +32,7 @@ func TestLocksConform(t *testing.T) {
 			}
 			conforms(t, locktest.Redis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
 			if k.Renews && s.Name == backend.NameLocal {
-				watched, err := lock.WithWatchdog(k)
-				if err != nil {
-					t.Fatal(err)
-				}
+				watched := must(lock.WithWatchdog(k))(t)
 				conforms(t, locktest.Redis{Server: s, Kind: watched, Renewing: true})
 			}
 		}
@@ -98,10 +95,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 // miniredis does.
 func TestLocksByNewerCommandsConform(t *testing.T) {
 	t.Parallel()
-	watched, err := lock.WithWatchdog(kind(t, "set-px"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	watched := must(lock.WithWatchdog(kind(t, "set-px")))(t)
 	for _, c := range []struct {
 		kind   lock.Kind
 		params param.Values

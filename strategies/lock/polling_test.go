@@ -134,20 +134,12 @@ var rwKinds = []string{"rw-naive", "rw-keys", "rw-hash", "rw-safe"}
 
 func read(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	lease, err := l.(lock.SharedLocker).AcquireShared(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lease
+	return must(l.(lock.SharedLocker).AcquireShared(t.Context(), name))(t)
 }
 
 func write(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	lease, err := l.Acquire(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lease
+	return must(l.Acquire(t.Context(), name))(t)
 }
 
 func noReader(t testing.TB, l lock.Locker, why string) {

@@ -15,10 +15,7 @@ import (
 // entries is how often the lock's holder has entered.
 func entries(c *workers) (total int) {
 	c.Helper()
-	counts, err := c.conn.HVals(c.Context(), c.keys.Lock(name)).Result()
-	if err != nil {
-		c.Fatal(err)
-	}
+	counts := must(c.conn.HVals(c.Context(), c.keys.Lock(name)).Result())(c)
 	for _, count := range counts {
 		total += len(count) * int(count[0]-'0')
 	}
@@ -58,9 +55,7 @@ func TestRedissonSurvivesALostSubscription(t *testing.T) {
 	lease := b.acquire(c.worker(nil, nil))
 	waiter := c.wait(t.Context())
 	until(t, "the waiter listens", func() bool { return c.subscribers(":freed") == 1 })
-	if err := b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 	release(t, lease)
 	release(t, c.taken(waiter))
 }

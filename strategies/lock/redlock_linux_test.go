@@ -15,9 +15,7 @@ func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 		t.Error(err)
 	}
 	for _, i := range []int{1, 2} {
-		if err := syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP))
 		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) }) // otherwise Close waits for it
 	}
 	start := time.Now()

@@ -43,10 +43,7 @@ func (q *quorum) open(env lock.Env) lock.Locker { return q.openKind(kind(q, "red
 
 func (q *quorum) openKind(k lock.Kind, env lock.Env) lock.Locker {
 	q.Helper()
-	l, err := k.New(env)
-	if err != nil {
-		q.Fatal(err)
-	}
+	l := must(k.New(env))(q)
 	q.Cleanup(func() { closeLocker(q, l) })
 	return l
 }
@@ -59,20 +56,13 @@ func closeLocker(t testing.TB, l lock.Locker) {
 
 func (q *quorum) acquire(l lock.Locker) *lock.Lease {
 	q.Helper()
-	lease, err := l.Acquire(q.Context(), name)
-	if err != nil {
-		q.Fatal(err)
-	}
-	return lease
+	return must(l.Acquire(q.Context(), name))(q)
 }
 
 // on runs a command on one master.
 func (q *quorum) on(i int, f func(rdb *redis.Client)) {
 	q.Helper()
-	conn, err := q.nodes[i].Dial(q.Context())
-	if err != nil {
-		q.Fatal(err)
-	}
+	conn := must(q.nodes[i].Dial(q.Context()))(q)
 	defer conn.Close()
 	f(conn.Client)
 }
@@ -104,18 +94,14 @@ func (q *quorum) hold(nodes ...int) {
 func (q *quorum) kill(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		if err := q.nodes[i].Kill(); err != nil {
-			q.Fatal(err)
-		}
+		succeeds(q, q.nodes[i].Kill())
 	}
 }
 
 func (q *quorum) restart(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		if err := q.nodes[i].Restart(q.Context()); err != nil {
-			q.Fatal(err)
-		}
+		succeeds(q, q.nodes[i].Restart(q.Context()))
 	}
 }
 
@@ -239,11 +225,7 @@ func TestRedlockConforms(t *testing.T) {
 				"ttl": w.TTL.String(), "timeout": w.Timeout.String(),
 				"node-timeout": (w.TTL / 4).String(), // the longest allowed: a busy machine is slow
 			}
-			l, err := kind(t, "redlock").New(env)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
+			return must(kind(t, "redlock").New(env))(t)
 		},
 		Lose: func(t testing.TB, name string) {
 			for i := range 5 {

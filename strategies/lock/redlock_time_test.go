@@ -27,10 +27,7 @@ func answeringMasters(
 		dial := func(context.Context) (*redis.Client, error) { return a.client(), nil }
 		env.Servers.Masters = append(env.Servers.Masters, dial)
 	}
-	l, err := kind(t, "redlock").New(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(kind(t, "redlock").New(env))(t)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l
 }
@@ -146,15 +143,10 @@ func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 				return true
 			}
 		})
-		lease, err := l.Try(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := must(l.Try(t.Context(), name))(t)
 		time.Sleep(500 * time.Millisecond)
 		start := time.Now()
-		if err := lease.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		succeeds(t, lease.Renew(t.Context()))
 		if lasted, want := ends(t, lease, start), 988*time.Millisecond; lasted != want {
 			t.Errorf("it was valid for %s from the renewal on, want %s", lasted, want)
 		}
@@ -175,10 +167,7 @@ func TestRedlockWaitsForARandomTime(t *testing.T) {
 				return len(asked) > waits
 			}
 		})
-		lease, err := l.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := must(l.Acquire(t.Context(), name))(t)
 		shortest, longest := time.Hour, time.Duration(0)
 		for i := range waits {
 			wait := asked[i+1].Sub(asked[i])

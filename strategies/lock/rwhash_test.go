@@ -164,10 +164,7 @@ func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 		}
 		return conn.Client, nil
 	}
-	rdb, err := dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rdb := must(dial(t.Context()))(t)
 	t.Cleanup(func() { rdb.Close() })
 	l, err := kind(t, name).New(lock.Env{
 		Redis: rdb, Dial: dial, Key: func(name string) string { return name },

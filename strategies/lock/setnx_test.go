@@ -19,10 +19,7 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		rdb := testkit.Dial(t, b.server)
 		rdb.AddHook(before{"multi", func() { b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0) }})
-		l, err := kind(t, "setnx").New(lock.Env{Redis: rdb.Client, Key: b.keys.Lock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(kind(t, "setnx").New(lock.Env{Redis: rdb.Client, Key: b.keys.Lock}))(t)
 		if err := b.acquire(l).Release(t.Context()); !errors.Is(err, lock.ErrLost) || b.holder() != "another" {
 			t.Errorf("release: %v, want %v; then held by %q, want another", err, lock.ErrLost, b.holder())
 		}
@@ -83,9 +80,7 @@ func TestSetNXStaysHeldWhenTheServerIsFull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Local(t))
 	lease := b.acquire(b.worker("setnx", setting{}))
-	if err := b.conn.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	succeeds(t, b.conn.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if err := lease.Release(t.Context()); !redis.IsExecAbortError(err) || b.holder() == "" {
 		t.Errorf("release: %v; then held by %q, want the same holder", err, b.holder())
 	}

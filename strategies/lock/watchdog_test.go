@@ -142,10 +142,7 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		lease, err := l.Try(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := must(l.Try(t.Context(), name))(t)
 		if held, n := ends(t, lease, start), dials.Load(); held != ttl || n < int64(ttl/every)-1 {
 			t.Errorf("it gave up after %s and %d renewals, want %s and one each %s", held, n, ttl, every)
 		}
@@ -187,10 +184,7 @@ func renewedKind(t testing.TB, lockName string) lock.Kind {
 	if !k.Renews {
 		return k
 	}
-	k, err := lock.WithWatchdog(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k = must(lock.WithWatchdog(k))(t)
 	return k
 }
 
@@ -220,10 +214,7 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 						return lockName != "queue" // whose script answers how long to wait
 					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
 					start := time.Now()
-					lease, err := l.Try(t.Context(), name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					lease := must(l.Try(t.Context(), name))(t)
 					taking = false
 					if late > ttl && lease.Context().Err() == nil {
 						t.Error("it holds a lock that had expired before the reply came")
@@ -255,10 +246,7 @@ func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 					}
 					return attempts >= 20
 				}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
-				lease, err := l.Acquire(t.Context(), name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				lease := must(l.Acquire(t.Context(), name))(t)
 				if held := ends(t, lease, sent); held != ttl {
 					t.Errorf("it ended %s after the last request, want %s", held, ttl)
 				}
@@ -298,18 +286,12 @@ func TestWatchdogRenewsALockThatWasWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := k.New(lock.Env{Params: param.Values{"ttl": silentTTL.String()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(k.New(lock.Env{Params: param.Values{"ttl": silentTTL.String()}}))(t)
 		return l.Acquire(t.Context(), name)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		lease, err := acquire(t, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := must(acquire(t, 1))(t)
 		if held, want := ends(t, lease, start), 4*silentTTL; held != want {
 			t.Errorf("it ended %s after the acquisition began, want %s: a TTL after the one renewal", held, want)
 		}

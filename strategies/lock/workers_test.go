@@ -121,9 +121,6 @@ func (c *workers) leavesNothing() {
 func (c *workers) subscribers(suffix string) int64 {
 	c.Helper()
 	channel := c.keys.Lock(name) + suffix
-	counts, err := c.conn.PubSubNumSub(c.Context(), channel).Result()
-	if err != nil {
-		c.Fatal(err)
-	}
+	counts := must(c.conn.PubSubNumSub(c.Context(), channel).Result())(c)
 	return counts[channel]
 }

@@ -15,14 +15,8 @@ const stored = "../../results/explored/explored.json"
 
 func read(t *testing.T, path string) []verify.Explored {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := verify.ReadExplored(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))(t)
+	all := must(verify.ReadExplored(bytes.NewReader(text)))(t)
 	return all.Searches
 }
 
@@ -47,14 +41,8 @@ func TestTokens(t *testing.T) {
 // TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express
 // is found here, too.
 func TestTableOfFaults(t *testing.T) {
-	text, err := os.ReadFile("../../results/faults/faults.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := verify.ReadFaults(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile("../../results/faults/faults.json"))(t)
+	table := must(verify.ReadFaults(bytes.NewReader(text)))(t)
 	programs := map[string]string{
 		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
 		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",

@@ -15,10 +15,7 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	if !known {
 		t.Fatalf("there is no program %q", name)
 	}
-	spec, err := m.Spec(catalogue.Full(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must(m.Spec(catalogue.Full(), text))(t)
 	return m.Program(spec.String(), spec.OpenFor), m
 }
 
@@ -99,5 +96,22 @@ func TestFinds(t *testing.T) {
 				t.Log(r)
 			}
 		})
+	}
+}
+
+// must returns what came with no error, or ends the test.
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		succeeds(t, err)
+		return got
+	}
+}
+
+// succeeds ends the test where there is an error.
+func succeeds(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
