@@ -59,13 +59,12 @@ type Subject interface {
 
 // Options are how rows are measured.
 type Options struct {
-	Subject   Subject       // what Point.Strategy names
-	Trial     int           // its number among the rows of its point, from 1; 0 is 1
-	Duration  time.Duration // measured time
-	Warmup    time.Duration // before that, not counted
-	Purchases int64         // if not zero, the row ends after so many instead of after Duration, without a warm-up
-	SLO       time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
-	Seed      uint64
+	Subject  Subject       // what Point.Strategy names
+	Trial    int           // its number among the rows of its point, from 1; 0 is 1
+	Duration time.Duration // measured time
+	Warmup   time.Duration // before that, not counted
+	SLO      time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
+	Seed     uint64
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
@@ -126,15 +125,11 @@ type rule struct {
 func (o Options) rulesOfMeasuring(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	return []rule{
-		{o.Purchases < 0, "purchases", "the number must not be negative"},
-		{o.Purchases == 0 && o.Duration < MinDuration, "duration",
-			fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
+		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
 		{o.Warmup < 0, "warmup", "it must not be negative"},
-		{o.Warmup > 0 && o.Purchases > 0, "warmup", "a number of purchases goes without: those of the warm-up would count"},
 		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",
 			fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
 				humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
-		{p.Rate > 0 && o.Purchases > 0, "rate", "a row ends after a time or, without a rate, after a number of purchases"},
 		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
 		outside(p.HoldMS, MaxHold, "hold"),
 		outside(p.RTTMS, MaxRTT, "rtt"),

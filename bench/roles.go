@@ -13,7 +13,6 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // What the workers of a row do until it stops: sellers list, buyers order, browsers look.
@@ -42,35 +41,27 @@ func (m *measurement) check(ctx context.Context, err error) {
 	}
 }
 
-// buy orders listings until the row stops, the quota is used up, or the account is empty.
+// buy orders listings until the row stops or the account is empty.
 func (m *measurement) buy(ctx context.Context, w *worker) {
 	began := time.Now()
 	defer func() {
 		there := w.since(began)
 		w.tally.present += m.window.clip(there.start, there.end)
 	}()
-	for allowed := false; !m.window.stopped.Load(); {
+	for !m.window.stopped.Load() {
 		short := false
 		for _, o := range m.listings(ctx, w) {
 			if m.window.stopped.Load() {
 				return
 			}
-			if !allowed && m.Purchases > 0 && m.quota.Add(-1) < 0 {
-				m.quota.Add(1) // there is none to take
-				return
-			}
 			err := w.purchase(ctx, o)
 			m.check(ctx, err)
-			allowed = err != nil // what was not bought is tried again
 			if err == nil && m.point.Hot > 0 {
 				m.relist(ctx, w, o.Item)
 			}
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
 		if short && m.point.Hot == 0 && m.broke(ctx, w) {
-			if allowed {
-				m.quota.Add(1) // for the others
-			}
 			return
 		}
 	}
@@ -129,9 +120,6 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 		m.check(ctx, err)
 		if err == nil {
 			w.market.relisted.ring()
-		}
-		if errors.Is(err, market.ErrNotOwned) && m.Purchases > 0 { // with what is left it might never come to their number
-			m.window.stop(stored.Complete)
 		}
 		if err == nil || errors.Is(err, market.ErrNotOwned) || fatal(err) {
 			return

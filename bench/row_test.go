@@ -57,9 +57,6 @@ func TestTallies(t *testing.T) {
 		w.begin(0, time.Hour)
 		kinds := []kind{purchaseTime, refusedTime, lockWaitTime, listTime}
 		first, second, whole := newTally(w, kinds...), newTally(w, kinds...), newTally(w, kinds...)
-		for _, t := range []*tally{first, second, whole} {
-			t.keepCourse(time.Hour)
-		}
 		for range rapid.IntRange(0, 200).Draw(t, "operations") {
 			at := rapid.Int64Range(-int64(time.Minute), int64(time.Hour)).Draw(t, "start")
 			s := span{at, at, at + rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "takes")}
@@ -134,7 +131,8 @@ func TestMemory(t *testing.T) {
 func TestHistogram(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
-		c.Mix, c.Purchases = mix5x5, 300
+		c.Mix = mix5x5
+		c.buys(300)
 		row, err := c.run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -170,7 +170,7 @@ func silence(row time.Duration) time.Duration {
 // guard asks the server of a market for a reply until the load has ended, and notes the longest time in which nothing
 // came from it, to a worker either. It fails the row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
-	pause := silence(m.length()) / 10
+	pause := silence(m.Duration) / 10
 	reply := in.replies(ctx, conn)
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }

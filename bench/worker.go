@@ -71,9 +71,6 @@ func newWorker(m *rowMarket, w *window, r role, number int, account market.UserI
 		market: m, role: r, number: number, account: account, random: random,
 		tally: newTally(w, kinds...), ledger: new(market.Ledger),
 	}
-	if r == buyer {
-		made.tally.keepCourse(m.length())
-	}
 	made.underway.Store(idle)
 	return made
 }
