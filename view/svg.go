@@ -49,8 +49,7 @@ var figureTemplate = template.Must(template.ParseFS(files, "figure.gosvg"))
 
 // SVG draws a figure.
 func SVG(w io.Writer, f Figure) error {
-	d := f.drawing()
-	if err := figureTemplate.Execute(w, d); err != nil {
+	if err := figureTemplate.Execute(w, f.drawing()); err != nil {
 		return fmt.Errorf("draw the figure %s: %w", f.Name, err)
 	}
 	return nil

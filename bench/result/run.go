@@ -104,26 +104,20 @@ func (g Group) Values(m Metric) []float64 {
 
 // Groups are the rows of each Point that has any, in the order of the plan.
 func (r *Run) Groups() []Group {
-	at := map[Point]int{}
-	var all []Group
-	add := func(p Point) int {
-		i, found := at[p]
-		if !found {
-			i = len(all)
-			at[p], all = i, append(all, Group{Point: p})
-		}
-		return i
-	}
-	for _, p := range r.Manifest.Config.Points {
-		add(p)
-	}
+	byPoint := map[Point][]Row{}
+	points := slices.Clone(r.Manifest.Config.Points)
 	for _, row := range r.Rows {
-		i := add(row.Point)
-		all[i].Rows = append(all[i].Rows, row)
+		byPoint[row.Point] = append(byPoint[row.Point], row)
+		points = append(points, row.Point)
 	}
-	all = slices.DeleteFunc(all, func(g Group) bool { return len(g.Rows) == 0 })
-	for _, g := range all {
-		slices.SortStableFunc(g.Rows, func(a, b Row) int { return cmp.Compare(a.Trial, b.Trial) })
+	var all []Group
+	for _, p := range points {
+		rows, first := byPoint[p]
+		if first {
+			delete(byPoint, p)
+			slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.Trial, b.Trial) })
+			all = append(all, Group{p, rows})
+		}
 	}
 	return all
 }
