@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -101,18 +100,29 @@ func ExploredTable(all []verify.Explored) *Table {
 	return t.without("", "each kind")
 }
 
-// ScheduleTitle is what stands above a schedule.
-func ScheduleTitle(e verify.Explored) string {
-	return fmt.Sprintf("%s in %s: %s", e.Scheme, e.Program, cmp.Or(e.Harm, verify.NoHarm))
+// Schedules are the shortest schedules to the harms that were found, a figure each, by the name of the scheme.
+func Schedules(r *verify.Explorations) (all []Figure) {
+	for _, e := range r.Searches {
+		if e.Diagram != nil {
+			all = append(all, schedule(e))
+		}
+	}
+	return all
+}
+
+func schedule(e verify.Explored) Figure {
+	title := fmt.Sprintf("%s in %s: %s", e.Scheme, e.Program, cmp.Or(e.Harm, verify.NoHarm))
+	return Figure{Name: e.Scheme, Title: title, Schedule: e.Diagram}
 }
 
 // scheduleBlock is a harm with its shortest schedule: a table where nothing can be drawn, and else a picture.
 func scheduleBlock(e verify.Explored, again string) Block {
+	figure := schedule(e)
 	return Block{
-		Heading: ScheduleTitle(e),
+		Heading: figure.Title,
 		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
 			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
-		Table: scheduleTable(*e.Diagram), Schedule: e.Diagram,
+		Table: scheduleTable(*e.Diagram), Schedule: &figure,
 	}
 }
 
@@ -133,16 +143,7 @@ const (
 	codeLetter  = 6.7 // about how wide one is of a command
 )
 
-// Sequence draws a schedule as a sequence diagram: time downwards, a lifeline a client and one for the server, and
-// faults and harm in colours. A command that is cut stands in full in its title.
-func Sequence(w io.Writer, title string, d verify.Diagram) error {
-	if err := figureTemplate.Execute(w, newSequence(title, d.Brief())); err != nil {
-		return fmt.Errorf("draw the schedule %q: %w", title, err)
-	}
-	return nil
-}
-
-// sequence is a sequence diagram while it is drawn.
+// sequence is the diagram of a schedule while it is drawn. A command that is cut stands in full in its title.
 type sequence struct {
 	drawing
 	verify.Diagram

@@ -37,7 +37,8 @@ func schedule() verify.Diagram {
 // arrive, and in full what is too long for its place.
 func TestSequence(t *testing.T) {
 	var out bytes.Buffer
-	if err := view.Sequence(&out, "three & a fault", schedule()); err != nil {
+	diagram := schedule()
+	if err := view.SVG(&out, view.Figure{Title: "three & a fault", Schedule: &diagram}); err != nil {
 		t.Fatal(err)
 	}
 	svg := out.String()

@@ -56,6 +56,9 @@ func SVG(w io.Writer, f Figure) error {
 }
 
 func (f Figure) drawing() *drawing {
+	if f.Schedule != nil {
+		return newSequence(f.Title, f.Schedule.Brief())
+	}
 	d := &drawing{Title: printable(f.Title), Width: figureWidth, Height: head}
 	d.write("title", "start", f.Title, 8, 22)
 	if len(f.Panels[0].Dots) > 0 {
