@@ -71,7 +71,7 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 }
 
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
-	conn, err := m.Dial(delayed(ctx, m.point))
+	conn, err := m.Dial(backend.Delaying(ctx, rtt(m.point)))
 	if err == nil && conn.Shared() {
 		m.shared.Store(true)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
@@ -259,17 +258,13 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 	o.steps.At(ctx, at)
 }
 
-func delayed(ctx context.Context, p result.Point) context.Context {
-	return backend.Delaying(ctx, rtt(p))
-}
-
 func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
 	if m.point.RTTMS > 0 {
 		servers.Masters = nil
 		for _, dial := range m.Servers.Masters {
 			servers.Masters = append(servers.Masters, func(ctx context.Context) (*redis.Client, error) {
-				return dial(delayed(ctx, m.point))
+				return dial(backend.Delaying(ctx, rtt(m.point)))
 			})
 		}
 	}
