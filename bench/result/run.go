@@ -225,6 +225,53 @@ func (r *Run) check() error {
 	return nil
 }
 
+// An Axis is what a sweep varies.
+type Axis struct {
+	Name   AxisName  `json:"name"`
+	Values []float64 `json:"values"` // ascending; times are in milliseconds
+}
+
+// AxisName names an axis.
+type AxisName string
+
+// The axes of a sweep.
+const (
+	Clients AxisName = "clients" // how many sellers, and as many buyers; where items circulate, buyers alone
+	Hot     AxisName = "hot"     // as Load.Hot
+	Hold    AxisName = "hold"    // as Load.HoldMS
+	RTT     AxisName = "rtt"     // as Load.RTTMS
+	Markets AxisName = "markets" // as Load.Markets
+)
+
+// AxisNames are all of them.
+func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT, Markets} }
+
+// Whole reports whether the axis counts something.
+func (a AxisName) Whole() bool { return a == Clients || a == Hot || a == Markets }
+
+// At returns the point moved to a value of the axis. The axis Clients comes after Hot, which decides about sellers.
+func (a AxisName) At(p Point, value float64) Point {
+	switch a {
+	case Clients:
+		p.Mix = Mix{int(value), int(value)}
+	case Hot:
+		p.Hot = int(value)
+	case Hold:
+		p.HoldMS = value
+	case RTT:
+		p.RTTMS = value
+	case Markets:
+		p.Markets = int(value)
+		if value == 1 {
+			p.Markets = 0
+		}
+	}
+	if p.Hot > 0 {
+		p.Mix.Sellers = 0
+	}
+	return p
+}
+
 func (a Axis) check() error {
 	if !slices.Contains(AxisNames(), a.Name) {
 		return fmt.Errorf("unknown axis %q", string(a.Name))
