@@ -174,9 +174,7 @@ func Explored(r *verify.Explorations) *Doc {
 	}
 	d := &Doc{
 		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(harmed), "scheme")),
-		Facts: []string{
-			"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumed() + ".",
-		},
+		Facts: []string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumed() + "."},
 	}
 	for _, e := range r.Broken() {
 		d.Findings = append(d.Findings, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
@@ -260,19 +258,11 @@ func schedule(e verify.Explored) Figure {
 // scheduleBlock is a harm with its shortest schedule: a table where nothing can be drawn, and else a picture.
 func scheduleBlock(e verify.Explored, again string) Block {
 	figure := schedule(e)
+	head, rows := e.Diagram.Cells()
 	return Block{
 		Heading: figure.Title,
 		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
 			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
-		Table: scheduleTable(*e.Diagram), Schedule: &figure,
+		Table: &Table{head, rows}, Schedule: &figure,
 	}
-}
-
-func scheduleTable(d verify.Diagram) *Table {
-	head, rows := d.Cells()
-	t := NewTable(head...)
-	for _, cells := range rows {
-		t.Add(cells...)
-	}
-	return t
 }
