@@ -22,13 +22,13 @@ const pause = time.Millisecond // how long a buyer waits for listings where ther
 // sell lists items until the row stops; in an open loop, as long as there are too few.
 func (m *measurement) sell(ctx context.Context, w *worker) {
 	for !m.window.stopped.Load() {
-		if m.open != nil && w.market.stock.enough() {
+		if m.open != nil && w.market.missing.Load() <= 0 {
 			time.Sleep(m.open.sellersPause)
 			continue
 		}
 		err := w.listNext(ctx)
 		if err == nil && m.open != nil {
-			w.market.stock.listings.Add(1)
+			w.market.missing.Add(-1)
 		}
 		m.check(ctx, err)
 	}
@@ -211,15 +211,6 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 	return &openLoop{schedule{rate: p.Rate, seed: o.Seed}, slo, sellersPause, alarm.New}
 }
 
-// stock is how many listings of a market are up, as sellers and buyers of an open loop count them. One that is bought
-// before its seller has counted it makes it one too low for that moment.
-type stock struct {
-	wanted   int64
-	listings atomic.Int64
-}
-
-func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
-
 type openBuyer struct {
 	m      *measurement
 	w      *worker
@@ -283,7 +274,7 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 		b.m.check(ctx, err)
 		switch {
 		case err == nil:
-			b.w.market.stock.listings.Add(-1)
+			b.w.market.missing.Add(1)
 			if took, counted := b.ended(asked, made, madeInTime); counted {
 				b.w.tally.took[serviceTime].note(time.Since(taken))
 				if took > b.m.open.slo {

@@ -330,7 +330,7 @@ func (m *rowMarket) glance() int {
 	if m.point.Rate == 0 {
 		return glanceSize
 	}
-	return min(glanceSize, max(leastGlance, int(m.stock.wanted)/4/m.point.Mix.Buyers))
+	return min(glanceSize, max(leastGlance, m.stock/4/m.point.Mix.Buyers))
 }
 
 func listings(p result.Point, markets int) int {
@@ -358,8 +358,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 			owners = append(owners, w)
 		}
 	}
-	items := int(m.stock.wanted)
-	if items == 0 {
+	if m.stock == 0 {
 		return nil
 	}
 	conn, err := m.Dial(ctx)
@@ -368,7 +367,7 @@ func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	}
 	defer conn.Close()
 	for i, w := range owners {
-		for left := share(items, len(owners), i); left > 0; left -= market.BatchSize {
+		for left := share(m.stock, len(owners), i); left > 0; left -= market.BatchSize {
 			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
 				return err
 			}
