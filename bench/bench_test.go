@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/result"
@@ -43,8 +44,9 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.StopTimer()
 	b.ResetTimer()
 	p := result.Point{Strategy: spec.String(), Mix: mix}
-	row, err := bench.Run(b.Context(), p, bench.Options{
-		Subject: &timed{Spec: spec, b: b, opening: mix.Sellers + mix.Buyers}, Purchases: int64(b.N), Seed: bench.DefaultSeed,
+	ctx, subject := bench.Limited(b.Context(), &timed{Spec: spec, b: b, opening: mix.Sellers + mix.Buyers}, b.N)
+	row, err := bench.Run(ctx, p, bench.Options{
+		Subject: subject, Duration: 24 * time.Hour, Seed: bench.DefaultSeed,
 		Keys: testkit.Keys(b), Dial: server.Dial, Private: server.Name != backend.NameURL,
 	})
 	if err != nil {

@@ -58,7 +58,8 @@ func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 func (on cluster) marketsOnEachMaster(t *testing.T) {
 	c := config(t, on.Server(), spec(t, "fine:set-px"))
 	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
-	c.Mix, c.Purchases = result.Mix{Sellers: 6, Buyers: 7}, 700
+	c.Mix = result.Mix{Sellers: 6, Buyers: 7}
+	c.buys(700)
 	row, err := c.run(t.Context())
 	if err != nil || !row.Audit.Done || !row.Audit.OK || row.Bought < 700 {
 		t.Fatalf("bought %d, audit %+v, %v", row.Bought, row.Audit, err)
@@ -95,7 +96,8 @@ func (on cluster) slotMoves(t *testing.T) {
 			ctx := t.Context()
 			c := config(t, on.Server(), spec(t, name))
 			c.Keys = testkit.Keys(t)
-			c.Dial, c.Mix, c.Purchases = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}, 300
+			c.Dial, c.Mix = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}
+			c.buys(300)
 			gate := step.Hold(step.BeforeWrite)
 			c.steps = func(r role) step.Observer {
 				if r == buyer {
@@ -109,8 +111,10 @@ func (on cluster) slotMoves(t *testing.T) {
 				moved <- on.moveHalfway(ctx, c.Keys, gate.Open)
 			}()
 			row, err := c.run(ctx)
-			succeeds(t, <-moved)
-			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 || row.Bought < c.Purchases {
+			if err := <-moved; err != nil {
+				t.Fatal(err)
+			}
+			if err != nil || !row.Audit.Done || !row.Audit.OK || row.Unknown != 0 || row.Bought < 300 {
 				t.Errorf("bought %d, %d unknown, audit %+v, %v", row.Bought, row.Unknown, row.Audit, err)
 			}
 			on.clean(t)

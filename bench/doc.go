@@ -15,7 +15,7 @@
 //   - Read at the two ends of T: processor time, and what connections carried in the background.
 //
 // Each of the two ends has a limit, made of the strategy's own time-outs. An interrupt, or a server that is gone, skips
-// the loaded end, and the row says how many operations that leaves. A row limited by purchases ends with the last one.
+// the loaded end, and the row says how many operations that leaves.
 //
 // In an open loop orders fall due at times fixed beforehand, whether or not a buyer is free. What was reached and what
 // was left to do are as of the end of T. What fell due in the warm-up and is made in T is left over: it is in what the

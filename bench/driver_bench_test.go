@@ -17,37 +17,44 @@ type loop struct {
 	*measurement
 	worker *worker
 	run    func(context.Context, *worker)
-	left   int // listings, for a seller
+	left   int
 }
 
 func buyerLoop(testing.TB) *loop {
-	m := fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, nothing, nothing)
-	m.window.begin(0, time.Hour)
-	return &loop{measurement: m, worker: m.buyers[0], run: m.buy}
+	l := &loop{}
+	l.measurement = fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, nothing, l.stopping)
+	l.worker, l.run = l.buyers[0], l.buy
+	l.window.begin(0, time.Hour)
+	return l
 }
 
 func sellerLoop(testing.TB) *loop {
 	l := &loop{}
-	stopping := func(m *measurement) market.Purchaser {
-		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) {
-			l.left--
-			if l.left == 0 {
-				m.window.stopped.Store(true)
-			}
-			return market.Receipt{}, nil
-		}}
-	}
-	m := fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, stopping, nothing)
-	m.window.begin(0, time.Hour)
-	l.measurement, l.worker, l.run = m, m.sellers[0], m.sell
+	l.measurement = fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, l.stopping, nothing)
+	l.worker, l.run = l.sellers[0], l.sell
+	l.window.begin(0, time.Hour)
 	return l
+}
+
+// stopping makes the Purchaser of the worker, whose last operation stops it.
+func (l *loop) stopping(m *measurement) market.Purchaser {
+	operation := func() (market.Receipt, error) {
+		l.left--
+		if l.left == 0 {
+			m.window.stopped.Store(true)
+		}
+		return market.Receipt{}, nil
+	}
+	return fake{
+		onList:     func(context.Context, market.Listing) (market.Receipt, error) { return operation() },
+		onPurchase: func(context.Context, market.Order) (market.Receipt, error) { return operation() },
+	}
 }
 
 // operations makes the worker do n of them.
 func (l *loop) operations(n int) {
 	l.window.stopped.Store(false)
-	l.Purchases, l.left = int64(n), n
-	l.quota.Store(l.Purchases)
+	l.left = n
 	l.run(context.Background(), l.worker)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
@@ -22,17 +23,40 @@ type plan struct {
 	Options
 }
 
-func (c plan) run(ctx context.Context) (result.Row, error) { return Run(ctx, c.Point, c.Options) }
+func (c plan) run(ctx context.Context) (result.Row, error) {
+	buying, is := c.Subject.(buying)
+	if !is {
+		return Run(ctx, c.Point, c.Options)
+	}
+	limited, subject := Limited(ctx, buying.Subject, buying.purchases)
+	c.Subject = subject
+	row, err := Run(limited, c.Point, c.Options)
+	if row.Status == stored.Interrupted && ctx.Err() == nil {
+		row.Status = stored.Complete
+	}
+	return row, err
+}
+
+// buying is a subject whose row run ends with so many purchases.
+type buying struct {
+	Subject
+	purchases int
+}
 
 // config is a row of 1x1 on s, to be changed by a test.
 func config(t testing.TB, s *backend.Server, subject Subject) plan {
-	c := plan{result.Point{Mix: mix1x1}, Options{Purchases: 20, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial}}
+	o := Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial}
+	c := plan{result.Point{Mix: mix1x1}, o}
 	c.of(subject)
+	c.buys(20)
 	return c
 }
 
-// of makes the row one of a subject.
+// of makes the row one of a subject, with as many purchases as before.
 func (c *plan) of(subject Subject) {
+	if buying, is := c.Subject.(buying); is {
+		defer c.buys(buying.purchases)
+	}
 	c.Subject = subject
 	if subject != nil {
 		c.Strategy = subject.String()
@@ -40,7 +64,17 @@ func (c *plan) of(subject Subject) {
 }
 
 // timed makes the row last for a time.
-func (c *plan) timed(d time.Duration) { c.Purchases, c.Duration = 0, d }
+func (c *plan) timed(d time.Duration) { c.Subject, c.Duration = c.unlimited(), d }
+
+// buys makes the row last for so many purchases.
+func (c *plan) buys(purchases int) { c.Subject = buying{c.unlimited(), purchases} }
+
+func (c *plan) unlimited() Subject {
+	if buying, is := c.Subject.(buying); is {
+		return buying.Subject
+	}
+	return c.Subject
+}
 
 // purchasing and listing are how a fake answers.
 type (

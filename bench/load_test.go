@@ -69,7 +69,8 @@ func TestHold(t *testing.T) {
 	}
 	for _, name := range names {
 		c := config(t, s, spec(t, name))
-		c.Purchases, c.HoldMS = 3, hold
+		c.HoldMS = hold
+		c.buys(3)
 		row, err := c.run(t.Context())
 		if err != nil || !row.Audit.OK || row.HoldMS != hold {
 			t.Fatalf("%s: %v, audit %+v, %+v", name, err, row.Audit, row.Load)
@@ -99,7 +100,8 @@ func TestRTT(t *testing.T) {
 		}
 		var envs []strategies.Env
 		c := config(t, s, opens{spec(t, "lua"), func(env strategies.Env) { envs = append(envs, env) }})
-		c.Purchases, c.RTTMS = 3, rtt
+		c.RTTMS = rtt
+		c.buys(3)
 		c.Servers.Masters = []func(context.Context) (*redis.Client, error){func(ctx context.Context) (*redis.Client, error) {
 			conn, err := s.Dial(ctx)
 			return conn.Client, err

@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"sync/atomic"
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/backend/embedded"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +43,63 @@ func StartServer(b *testing.B) *backend.Server {
 		}
 	})
 	return server
+}
+
+// Limited makes of a subject one whose row ends with so many purchases, as if its user had stopped it then. They are
+// counted when who made one wants another: a row that ended before a purchase has returned would be without it.
+func Limited(ctx context.Context, s Subject, purchases int) (context.Context, Subject) {
+	ctx, stop := context.WithCancel(ctx)
+	l := &limited{Subject: s, over: ctx.Done(), stop: stop, allowed: make(chan struct{}, purchases)}
+	for range purchases {
+		l.allowed <- struct{}{}
+	}
+	return ctx, l
+}
+
+type limited struct {
+	Subject
+	over    <-chan struct{}
+	stop    func()
+	allowed chan struct{} // a purchase each
+	made    atomic.Int64  // by those who are back
+}
+
+func (l *limited) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
+	p, closer, err := l.Subject.Open(env)
+	return &limitedPurchaser{Purchaser: p, limited: l}, closer, err
+}
+
+type limitedPurchaser struct {
+	market.Purchaser
+	limited *limited
+	bought  bool
+}
+
+func (p *limitedPurchaser) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
+	l := p.limited
+	if p.bought && l.made.Add(1) == int64(cap(l.allowed)) {
+		l.stop()
+	}
+	p.bought = false
+	select {
+	case <-l.allowed:
+	case <-l.over:
+		return market.Receipt{}, market.ErrContended
+	case <-ctx.Done():
+		return market.Receipt{}, market.ErrContended
+	}
+	receipt, err := p.Purchaser.Purchase(ctx, o)
+	p.bought = err == nil
+	if !p.bought {
+		l.allowed <- struct{}{} // for whoever tries next
+	}
+	return receipt, err
+}
+
+func (p *limitedPurchaser) Browse(
+	ctx context.Context, l market.Listing, accounts int,
+) (market.Sighting, market.Receipt, error) {
+	return p.Purchaser.(market.Browser).Browse(ctx, l, accounts)
 }
 
 // errLost is an outcome that the client was not told.

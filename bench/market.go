@@ -47,7 +47,8 @@ type rowMarket struct {
 
 	shared   atomic.Bool   // workers share a connection, of which nobody can tell what it carries for whom
 	relisted *bell         // of a hot market
-	stock    stock         // of an open loop
+	stock    int           // listings when a row begins, which sellers of an open loop keep up
+	missing  atomic.Int64  // of these; one too many while one is bought that its seller has not counted yet
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
@@ -60,8 +61,7 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 		for _, n := range []*int{&p.Mix.Sellers, &p.Mix.Buyers, &p.Browsers, &p.Wallets, &p.Hot, &p.Stock} {
 			*n = share(*n, len(sites), i)
 		}
-		m.stock.wanted = int64(listings(m.point, len(sites)))
-		m.stock.listings.Store(m.stock.wanted)
+		m.stock = listings(m.point, len(sites))
 		all = append(all, m)
 	}
 	for _, m := range all[1:] {
@@ -71,7 +71,7 @@ func newMarkets(p result.Point, o Options) (all []*rowMarket) {
 }
 
 func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
-	conn, err := m.Dial(delayed(ctx, m.point))
+	conn, err := m.Dial(backend.Delaying(ctx, rtt(m.point)))
 	if err == nil && conn.Shared() {
 		m.shared.Store(true)
 	}

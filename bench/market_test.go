@@ -92,7 +92,7 @@ func TestKeep(t *testing.T) {
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
 	c := plan{result.Point{Mix: mix1x1}, Options{
-		Purchases: 1, Keys: testkit.Keys(t), Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
+		Duration: time.Second, Keys: testkit.Keys(t), Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
 	}}
 	c.of(spec(t, "watch"))
 	row, err := c.run(t.Context())

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -59,13 +58,12 @@ type Subject interface {
 
 // Options are how rows are measured.
 type Options struct {
-	Subject   Subject       // what Point.Strategy names
-	Trial     int           // its number among the rows of its point, from 1; 0 is 1
-	Duration  time.Duration // measured time
-	Warmup    time.Duration // before that, not counted
-	Purchases int64         // if not zero, the row ends after so many instead of after Duration, without a warm-up
-	SLO       time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
-	Seed      uint64
+	Subject  Subject       // what Point.Strategy names
+	Trial    int           // its number among the rows of its point, from 1; 0 is 1
+	Duration time.Duration // measured time
+	Warmup   time.Duration // before that, not counted
+	SLO      time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
+	Seed     uint64
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
@@ -110,7 +108,7 @@ func (e *PointError) Unwrap() error { return ErrPoint }
 
 // Validate returns a *PointError, which wraps ErrPoint, for what cannot be measured.
 func (o Options) Validate(p result.Point) error {
-	for _, r := range slices.Concat(o.rulesOfMeasuring(p), o.rulesOfLoad(p), o.rulesOfMarkets(p)) {
+	for _, r := range o.rules(p) {
 		if r.broken {
 			return &PointError{r.field, r.why}
 		}
@@ -123,35 +121,23 @@ type rule struct {
 	field, why string
 }
 
-func (o Options) rulesOfMeasuring(p result.Point) []rule {
+// rules are those of what is measured and how, then those of its load, and then those of several markets.
+func (o Options) rules(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
+	n := len(o.sites())
+	few := fmt.Sprintf("for %d markets: each needs one at least", n)
 	return []rule{
-		{o.Purchases < 0, "purchases", "the number must not be negative"},
-		{o.Purchases == 0 && o.Duration < MinDuration, "duration",
-			fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
+		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
 		{o.Warmup < 0, "warmup", "it must not be negative"},
-		{o.Warmup > 0 && o.Purchases > 0, "warmup", "a number of purchases goes without: those of the warm-up would count"},
 		{!(p.Rate >= 0 && p.Rate <= MaxRate), "rate",
 			fmt.Sprintf("%s orders/s: want more than 0 and at most %s, beyond which they cannot be told apart in time",
 				humanize.Commaf(p.Rate), humanize.Comma(MaxRate))},
-		{p.Rate > 0 && o.Purchases > 0, "rate", "a row ends after a time or, without a rate, after a number of purchases"},
 		{o.SLO < 0 || o.SLO > 0 && p.Rate == 0, "slo", "it must be a positive time, and is for orders at a rate"},
 		outside(p.HoldMS, MaxHold, "hold"),
 		outside(p.RTTMS, MaxRTT, "rtt"),
 		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
 			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
-	}
-}
 
-// outside refuses a time, in milliseconds, that is neither 0 nor from MinWait to most.
-func outside(ms float64, most time.Duration, field string) rule {
-	d := milliseconds(ms)
-	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
-}
-
-func (o Options) rulesOfLoad(p result.Point) []rule {
-	kind, _ := o.Subject.Lock()
-	return []rule{
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
 			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},
 		{p.Mix.Sellers > 0 && p.Hot > 0, "mix",
@@ -170,13 +156,7 @@ func (o Options) rulesOfLoad(p result.Point) []rule {
 		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: what circulates is all that there is"},
 		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers who list again are not free when an order is due"},
 		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
-	}
-}
 
-func (o Options) rulesOfMarkets(p result.Point) []rule {
-	n := len(o.sites())
-	few := fmt.Sprintf("for %d markets: each needs one at least", n)
-	return []rule{
 		{p.Markets < 0, "markets", "must not be negative"},
 		{max(p.Markets, 1) != n, "markets", fmt.Sprintf("%d, and %d places for them", p.Markets, n)},
 		{n > 1 && (p.Mix.Sellers < n && p.Hot == 0 || p.Mix.Buyers < n), "mix", few},
@@ -184,6 +164,12 @@ func (o Options) rulesOfMarkets(p result.Point) []rule {
 		{n > 1 && p.Wallets > 0 && p.Wallets < n, "wallets", few},
 		{n > 1 && o.History != "", "history", "want one market: an account's number is used in each"},
 	}
+}
+
+// outside refuses a time, in milliseconds, that is neither 0 nor from MinWait to most.
+func outside(ms float64, most time.Duration, field string) rule {
+	d := milliseconds(ms)
+	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
 }
 
 // limit is how long an operation may take to end by itself, generously: a time-out for each lock, and a little more.

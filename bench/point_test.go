@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 		Options{Subject: noSubject{}, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
 	}
 	hot := plan{result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
-		Options{Subject: elsewhere{}, Purchases: 1}}
+		Options{Subject: elsewhere{}, Duration: time.Second}}
 	several := plan{result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
 		Options{Subject: noSubject{}, Duration: time.Second, Sites: make([]Site, 3)}}
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "several": several} {
@@ -52,8 +52,6 @@ func TestValidate(t *testing.T) {
 		{usual, "duration", "0s: want 1ms or more", func(c *plan) { c.Duration = 0 }},
 		{usual, "duration", "20ns: want 1ms or more", func(c *plan) { c.Duration = 20 }},
 		{usual, "warmup", "must not be negative", func(c *plan) { c.Warmup = -1 }},
-		{usual, "purchases", "must not be", func(c *plan) { c.Purchases, c.Warmup = -1, 0 }},
-		{usual, "warmup", "goes without", func(c *plan) { c.Purchases = 9 }},
 		{usual, "mix", "at least one seller", func(c *plan) { c.Mix.Sellers = 0 }},
 		{usual, "mix", "such as 5x1", func(c *plan) { c.Mix.Buyers = 0 }},
 		{usual, "mix", "such as 5x1", func(c *plan) { c.Mix.Sellers = -1 }},
@@ -77,7 +75,6 @@ func TestValidate(t *testing.T) {
 		{usual, "rate", "want more than 0", func(c *plan) { c.Rate++ }},
 		{usual, "rate", "-1 orders/s", func(c *plan) { c.Rate = -1 }},
 		{usual, "rate", "NaN", func(c *plan) { c.Rate = math.NaN() }},
-		{usual, "rate", "a number of purchases", func(c *plan) { c.Purchases, c.Warmup = 9, 0 }},
 		{usual, "slo", "orders at a rate", func(c *plan) { c.Rate = 0 }},
 		{usual, "slo", "positive", func(c *plan) { c.SLO = -1 }},
 		{usual, "markets", "2, and 1 places", func(c *plan) { c.Markets = 2 }},
@@ -86,7 +83,7 @@ func TestValidate(t *testing.T) {
 		{hot, "hot", "-1 items", func(c *plan) { c.Hot, c.Mix.Sellers = -1, 1 }},
 		{hot, "stock", "all that there is", func(c *plan) { c.Stock = 1 }},
 		{hot, "mix", "want 0 sellers, such as 0x5", func(c *plan) { c.Mix.Sellers = 1 }},
-		{hot, "rate", "list again are not free", func(c *plan) { c.Purchases, c.Duration, c.Rate = 0, time.Second, 1 }},
+		{hot, "rate", "list again are not free", func(c *plan) { c.Rate = 1 }},
 		{hot, "funds", "99: want 100", func(c *plan) { c.Funds = 99 }},
 		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Sellers = 2 }},
 		{several, "mix", "for 3 markets", func(c *plan) { c.Mix.Buyers, c.Wallets = 2, 0 }},

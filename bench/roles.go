@@ -13,7 +13,6 @@ import (
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // What the workers of a row do until it stops: sellers list, buyers order, browsers look.
@@ -23,13 +22,13 @@ const pause = time.Millisecond // how long a buyer waits for listings where ther
 // sell lists items until the row stops; in an open loop, as long as there are too few.
 func (m *measurement) sell(ctx context.Context, w *worker) {
 	for !m.window.stopped.Load() {
-		if m.open != nil && w.market.stock.enough() {
+		if m.open != nil && w.market.missing.Load() <= 0 {
 			time.Sleep(m.open.sellersPause)
 			continue
 		}
 		err := w.listNext(ctx)
 		if err == nil && m.open != nil {
-			w.market.stock.listings.Add(1)
+			w.market.missing.Add(-1)
 		}
 		m.check(ctx, err)
 	}
@@ -42,35 +41,27 @@ func (m *measurement) check(ctx context.Context, err error) {
 	}
 }
 
-// buy orders listings until the row stops, the quota is used up, or the account is empty.
+// buy orders listings until the row stops or the account is empty.
 func (m *measurement) buy(ctx context.Context, w *worker) {
 	began := time.Now()
 	defer func() {
 		there := w.since(began)
 		w.tally.present += m.window.clip(there.start, there.end)
 	}()
-	for allowed := false; !m.window.stopped.Load(); {
+	for !m.window.stopped.Load() {
 		short := false
 		for _, o := range m.listings(ctx, w) {
 			if m.window.stopped.Load() {
 				return
 			}
-			if !allowed && m.Purchases > 0 && m.quota.Add(-1) < 0 {
-				m.quota.Add(1) // there is none to take
-				return
-			}
 			err := w.purchase(ctx, o)
 			m.check(ctx, err)
-			allowed = err != nil // what was not bought is tried again
 			if err == nil && m.point.Hot > 0 {
 				m.relist(ctx, w, o.Item)
 			}
 			short = short || errors.Is(err, market.ErrInsufficientFunds)
 		}
 		if short && m.point.Hot == 0 && m.broke(ctx, w) {
-			if allowed {
-				m.quota.Add(1) // for the others
-			}
 			return
 		}
 	}
@@ -129,9 +120,6 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 		m.check(ctx, err)
 		if err == nil {
 			w.market.relisted.ring()
-		}
-		if errors.Is(err, market.ErrNotOwned) && m.Purchases > 0 { // with what is left it might never come to their number
-			m.window.stop(stored.Complete)
 		}
 		if err == nil || errors.Is(err, market.ErrNotOwned) || fatal(err) {
 			return
@@ -223,15 +211,6 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 	return &openLoop{schedule{rate: p.Rate, seed: o.Seed}, slo, sellersPause, alarm.New}
 }
 
-// stock is how many listings of a market are up, as sellers and buyers of an open loop count them. One that is bought
-// before its seller has counted it makes it one too low for that moment.
-type stock struct {
-	wanted   int64
-	listings atomic.Int64
-}
-
-func (s *stock) enough() bool { return s.listings.Load() >= s.wanted }
-
 type openBuyer struct {
 	m      *measurement
 	w      *worker
@@ -295,7 +274,7 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 		b.m.check(ctx, err)
 		switch {
 		case err == nil:
-			b.w.market.stock.listings.Add(-1)
+			b.w.market.missing.Add(1)
 			if took, counted := b.ended(asked, made, madeInTime); counted {
 				b.w.tally.took[serviceTime].note(time.Since(taken))
 				if took > b.m.open.slo {

@@ -25,7 +25,6 @@ const (
 
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
-	t.keepCourse(m.length())
 	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
 	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
 	var present, busy time.Duration
@@ -68,9 +67,10 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	}
 	histogram, _ := t.took[purchaseTime].histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // into memory
 	r.Histogram = string(histogram)
-	if t.interval > 0 && r.Seconds > 0 {
-		step := time.Duration(t.interval).Seconds()
-		r.CourseSeconds, r.Course = step, t.course[:min(courseIntervals, int(math.Ceil(r.Seconds/step)))]
+	if r.Seconds > 0 {
+		step := time.Duration(m.window.interval()).Seconds()
+		began := min(courseIntervals, int(math.Ceil(r.Seconds/step)))
+		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
 	}
 	sharing := slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
 	if !sharing {
@@ -129,7 +129,7 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	if withoutPurchase(r) {
 		r.Warn(result.NothingBought, 0, "")
 	}
-	if m.length() == 0 || r.Status != stored.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
+	if r.Status != stored.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
 		return
 	}
 	if r.Bought < result.EnoughPurchases {

@@ -57,9 +57,6 @@ func TestTallies(t *testing.T) {
 		w.begin(0, time.Hour)
 		kinds := []kind{purchaseTime, refusedTime, lockWaitTime, listTime}
 		first, second, whole := newTally(w, kinds...), newTally(w, kinds...), newTally(w, kinds...)
-		for _, t := range []*tally{first, second, whole} {
-			t.keepCourse(time.Hour)
-		}
 		for range rapid.IntRange(0, 200).Draw(t, "operations") {
 			at := rapid.Int64Range(-int64(time.Minute), int64(time.Hour)).Draw(t, "start")
 			s := span{at, at, at + rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "takes")}
@@ -134,9 +131,16 @@ func TestMemory(t *testing.T) {
 func TestHistogram(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
-		c.Mix, c.Purchases = mix5x5, 300
-		row := must(c.run(t.Context()))(t)
-		decoded := must(hdrhistogram.Decode([]byte(row.Histogram)))(t)
+		c.Mix = mix5x5
+		c.buys(300)
+		row, err := c.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := hdrhistogram.Decode([]byte(row.Histogram))
+		if err != nil {
+			t.Fatal(err)
+		}
 		p99 := float64(nearestRank(decoded, 990)) / 1000
 		if decoded.TotalCount() != row.WaitMS.Count || min(p99, row.WaitMS.Max) != row.WaitMS.P99 {
 			t.Errorf("%d recorded with a p99 of %v ms, beside it %+v", decoded.TotalCount(), p99, row.WaitMS)

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/marketsim/marketsim/bench/result"
@@ -53,10 +52,8 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 // Measure is Run for a purchase of one's own. The Subject of o is what open makes, and what o lacks has its default.
 // Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
-	o.Subject, o.Seed = strategies.Own("own", open), cmp.Or(o.Seed, DefaultSeed)
-	if o.Purchases == 0 {
-		o.Duration = cmp.Or(o.Duration, DefaultDuration)
-	}
+	o.Subject = strategies.Own("own", open)
+	o.Duration, o.Seed = cmp.Or(o.Duration, DefaultDuration), cmp.Or(o.Seed, DefaultSeed)
 	if o.Keys == (market.Keys{}) {
 		o.Keys, err = market.NewKeys("marketsim:{" + random.Text() + "}:")
 		if err != nil {
@@ -117,9 +114,8 @@ type measurement struct {
 	history                   *history.Writer
 
 	window *window
-	quota  atomic.Int64 // of Options.Purchases, those that no buyer has taken; it makes what it took, or gives it back
-	open   *openLoop    // nil: the loop is closed
-	cut    int64        // operations that began in the window and had not ended when the load did
+	open   *openLoop // nil: the loop is closed
+	cut    int64     // operations that began in the window and had not ended when the load did
 
 	meters      []*meter
 	first, last reading // at the two ends of the window
@@ -128,7 +124,6 @@ type measurement struct {
 // newMeasurement makes a row. Its workers are not connected yet, and no market is open.
 func newMeasurement(p result.Point, o Options) *measurement {
 	m := &measurement{Options: o, point: p, markets: newMarkets(p, o), window: newWindow(), open: newOpenLoop(p, o)}
-	m.quota.Store(o.Purchases)
 	add := func(r role, workers *[]*worker, count int) {
 		for i := range count {
 			in := m.markets[i%len(m.markets)]
@@ -141,14 +136,6 @@ func newMeasurement(p result.Point, o Options) *measurement {
 	add(buyer, &m.buyers, p.Mix.Buyers)
 	add(browser, &m.browsers, p.Browsers)
 	return m
-}
-
-// length is the measured time; 0: it ends with the last purchase.
-func (o Options) length() time.Duration {
-	if o.Purchases > 0 {
-		return 0
-	}
-	return o.Duration
 }
 
 func (m *measurement) all() []*worker { return slices.Concat(m.sellers, m.buyers, m.browsers) }
@@ -215,7 +202,7 @@ func (m *measurement) work(ctx context.Context) {
 	m.openMeters(ctx)
 	defer m.closeMeters()
 	m.first = m.read()
-	m.window.begin(m.Warmup, m.length())
+	m.window.begin(m.Warmup, m.Duration)
 	defer context.AfterFunc(ctx, func() { m.window.stop(stored.Interrupted) })()
 
 	var everybody, buyers sync.WaitGroup
@@ -237,7 +224,7 @@ func (m *measurement) work(ctx context.Context) {
 			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
 		}
 	}
-	everybody.Go(func() { // buyers end before their time when the quota is used up or their coins are gone
+	everybody.Go(func() { // buyers end before their time when their coins are gone
 		buyers.Wait()
 		m.window.stop(stored.Complete)
 	})
@@ -252,9 +239,7 @@ func (m *measurement) work(ctx context.Context) {
 
 // watch reads what is used at the two ends of the measured time, and returns when the load has ended.
 func (m *measurement) watch() {
-	if m.length() > 0 {
-		defer time.AfterFunc(time.Until(m.window.from)+m.length(), m.window.end).Stop()
-	}
+	defer time.AfterFunc(time.Until(m.window.from)+m.Duration, m.window.end).Stop()
 	if m.Warmup > 0 { // else nothing is left out, and it was read before the workers began
 		select {
 		case <-time.After(m.Warmup):
@@ -268,7 +253,7 @@ func (m *measurement) watch() {
 	if m.open != nil {
 		limit = limit.Add(patience)
 	}
-	for m.length() > 0 {
+	for {
 		m.cut = m.underway()
 		if m.cut == 0 || m.window.stopped.Load() || time.Now().After(limit) {
 			break

@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"cmp"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,8 +102,7 @@ type tally struct {
 	// and how long it made orders. ordersWhole is how long those orders took that began in the window, not clipped.
 	present, busy, orders, ordersWhole time.Duration
 
-	interval int64   // of the course, in ns; 0: none is kept
-	course   []int64 // purchases by the interval in which they ended
+	course [courseIntervals]int64 // purchases by the interval in which they ended
 }
 
 const courseIntervals = 20 // in how many intervals the course of a row is kept
@@ -116,13 +113,6 @@ func newTally(w *window, of ...kind) *tally {
 		t.took[k] = newDurations()
 	}
 	return t
-}
-
-func (t *tally) keepCourse(length time.Duration) {
-	if length > 0 {
-		t.interval = int64((length + courseIntervals - 1) / courseIntervals)
-		t.course = make([]int64, courseIntervals)
-	}
 }
 
 func (t *tally) add(b *tally) {
@@ -159,7 +149,7 @@ type span struct{ asked, start, end int64 }
 
 // operation counts what all operations have in common, and reports whether it began in the window.
 func (t *tally) operation(s span, receipt market.Receipt, err error) bool {
-	if s.start < 0 && t.window.length > 0 && s.end >= int64(t.window.length)/2 {
+	if s.start < 0 && s.end >= int64(t.window.length)/2 {
 		t.count[fromWarmup]++
 	}
 	if !t.window.holds(s.asked) {
@@ -201,9 +191,7 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 		if s.asked < 0 {
 			t.count[leftOver]++
 		}
-		if t.interval > 0 {
-			t.course[min(s.end/t.interval, courseIntervals-1)]++
-		}
+		t.course[min(s.end/t.window.interval(), courseIntervals-1)]++
 	}
 	t.spent(s)
 	t.orders += t.window.clip(s.start, s.end)
@@ -249,8 +237,8 @@ func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }
 // A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
 // length, or earlier: at an interrupt, a failure, or when no buyer is left. After it see [measurement.work].
 type window struct {
-	from   time.Time     // the end of the warm-up
-	length time.Duration // 0: it is over when no buyer is left
+	from   time.Time // the end of the warm-up
+	length time.Duration
 	until  atomic.Int64  // when it is over, or will be
 	over   chan struct{} // closed then, or earlier than planned
 
@@ -263,21 +251,22 @@ type window struct {
 	failure error // the first operation that failed because of the environment
 }
 
-const forever = math.MaxInt64 // when a window is over whose end is not known
-
 func newWindow() *window {
 	return &window{over: make(chan struct{}), done: make(chan struct{}), status: stored.Complete}
 }
 
-// begin fixes when the window begins and, unless length is 0, when it ends. No worker works yet.
+// begin fixes when the window begins and when it ends. No worker works yet.
 func (w *window) begin(warmup, length time.Duration) {
 	w.from, w.length = time.Now().Add(warmup), length
-	w.until.Store(cmp.Or(int64(length), forever))
+	w.until.Store(int64(length))
 }
 
 func (w *window) at(t time.Time) int64 { return int64(t.Sub(w.from)) }
 
 func (w *window) holds(at int64) bool { return at >= 0 && at < w.until.Load() }
+
+// interval is that of the course of a row, in ns.
+func (w *window) interval() int64 { return int64((w.length + courseIntervals - 1) / courseIntervals) }
 
 func (w *window) clip(start, end int64) time.Duration {
 	return time.Duration(max(0, min(end, w.until.Load())-max(start, 0)))

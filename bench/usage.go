@@ -170,7 +170,7 @@ func silence(row time.Duration) time.Duration {
 // guard asks the server of a market for a reply until the load has ended, and notes the longest time in which nothing
 // came from it, to a worker either. It fails the row when keys are gone that only the run removes.
 func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Conn) {
-	pause := silence(m.length()) / 10
+	pause := silence(m.Duration) / 10
 	reply := in.replies(ctx, conn)
 	replied := make(chan error, 1)
 	ask := func() { replied <- reply() }
@@ -178,7 +178,8 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	look := time.NewTicker(pause)
 	defer look.Stop()
 	workers := m.in(in)
-	heard := hearing{bytes: -1}
+	heard := int64(-1)     // bytes
+	var last, before int64 // when a look found more of them, and when the one before it was
 	for {
 		select {
 		case <-m.window.done:
@@ -195,7 +196,11 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 			for _, w := range workers {
 				received += w.carried.Snapshot().BytesReceived
 			}
-			in.silent = max(in.silent, heard.look(now, received))
+			if received != heard {
+				heard, last = received, now
+			}
+			in.silent = max(in.silent, time.Duration(before-last)) // as of the look before: now, replies may be unread
+			before = now
 		}
 	}
 }
@@ -221,24 +226,6 @@ func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() erro
 		}
 		return why
 	}
-}
-
-// A hearing is when a guard heard of its server last. Times are as the row's window tells them.
-type hearing struct {
-	bytes  int64 // received until the last look
-	last   int64 // when a look found that there were more
-	before int64 // when the last look was
-}
-
-// look notes how many bytes have come. It returns for how long none had at the look before: now, replies may be unread.
-func (h *hearing) look(now, received int64) time.Duration {
-	if received != h.bytes {
-		h.bytes = received
-		h.last = now
-	}
-	silent := time.Duration(h.before - h.last)
-	h.before = now
-	return silent
 }
 
 func (m *rowMarket) without(key string) error {

@@ -170,18 +170,6 @@ func TestFailureEndsTheRow(t *testing.T) {
 	})
 }
 
-// TestLimitedByCount: the row ends with its last purchase.
-func TestLimitedByCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		c := plan{result.Point{Mix: mix1x1}, Options{Purchases: 3, Duration: time.Nanosecond}}
-		_, r := worked(t.Context(), c, lasting(time.Second))
-		if r.Bought != 3 || r.Seconds != 3 || time.Since(start) != 3*time.Second || r.Course != nil || len(r.Warnings) > 0 {
-			t.Errorf("%d in %v s, in %s, course %v, warnings %v", r.Bought, r.Seconds, time.Since(start), r.Course, r.Warnings)
-		}
-	})
-}
-
 // TestLimits: the ends of a row allow an operation what its strategy allows it, and what it does besides.
 func TestLimits(t *testing.T) {
 	usual := Options{Subject: noSubject{}}.limit(result.Point{})
@@ -272,7 +260,8 @@ func TestTimesOff(t *testing.T) {
 // TestClipped: waits above a minute are kept as they are in the mean, and as a minute in the histogram.
 func TestClipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, r := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Purchases: 2}}, lasting(61*time.Second))
+		c := plan{result.Point{Mix: mix1x1}, Options{Duration: 122 * time.Second}}
+		_, r := worked(t.Context(), c, lasting(61*time.Second))
 		n, _ := warned(r, result.Clipped)
 		w := r.WaitMS
 		if n != 2 || w.Mean != 61_000 || w.Max != 61_000 || w.P50 > 60_500 {

@@ -71,9 +71,6 @@ func newWorker(m *rowMarket, w *window, r role, number int, account market.UserI
 		market: m, role: r, number: number, account: account, random: random,
 		tally: newTally(w, kinds...), ledger: new(market.Ledger),
 	}
-	if r == buyer {
-		made.tally.keepCourse(m.length())
-	}
 	made.underway.Store(idle)
 	return made
 }
@@ -262,19 +259,138 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 	o.steps.At(ctx, at)
 }
 
-func delayed(ctx context.Context, p result.Point) context.Context {
-	return backend.Delaying(ctx, rtt(p))
-}
-
 func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
 	if m.point.RTTMS > 0 {
 		servers.Masters = nil
 		for _, dial := range m.Servers.Masters {
 			servers.Masters = append(servers.Masters, func(ctx context.Context) (*redis.Client, error) {
-				return dial(delayed(ctx, m.point))
+				return dial(backend.Delaying(ctx, rtt(m.point)))
 			})
 		}
 	}
 	return servers
+}
+
+const (
+	minPrice     = 1     // coins
+	maxPrice     = 100   // coins
+	glanceSize   = 64    // listings that a buyer of a closed loop looks at in one go
+	leastGlance  = 4     // the same where more would be gone before a buyer of an open loop comes to them
+	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
+	openStock    = 1_000 // up at least when an open loop begins, in all markets together
+)
+
+// supply is where a worker gets what it trades in. Nothing of it is measured.
+type supply interface {
+	// mint makes market.BatchSize items for owner, as market.Mint does.
+	mint(ctx context.Context, owner market.UserID) (first market.ItemID, err error)
+	// browse appends random listings as orders of buyer.
+	browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error)
+	// funds are the coins in an account.
+	funds(ctx context.Context, account market.UserID) (int64, error)
+}
+
+type redisSupply struct {
+	rdb  *redis.Client
+	keys market.Keys
+	some int // how many listings browse looks at
+}
+
+func (s redisSupply) mint(ctx context.Context, owner market.UserID) (market.ItemID, error) {
+	return market.Mint(ctx, s.rdb, s.keys, owner)
+}
+
+func (s redisSupply) browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error) {
+	listings, err := s.rdb.ZRandMemberWithScores(ctx, s.keys.Market(), s.some).Result()
+	if err != nil {
+		return orders, fmt.Errorf("browse %s: %w", s.keys.Market(), err)
+	}
+	for _, z := range listings {
+		item, seller, err := market.ParseMember(z.Member.(string))
+		if err != nil {
+			return orders, fmt.Errorf("browse %s: %w", s.keys.Market(), err)
+		}
+		orders = append(orders, market.Order{Item: item, Seller: seller, Buyer: buyer, Price: int64(z.Score)})
+	}
+	return orders, nil
+}
+
+func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, error) {
+	funds, err := s.rdb.HGet(ctx, s.keys.User(account), "funds").Int64()
+	if err != nil {
+		return 0, fmt.Errorf("read funds of user %d: %w", account, err)
+	}
+	return funds, nil
+}
+
+// glance is how many listings a worker looks at in one go: in an open loop so few that most are still there when a
+// buyer comes to the last, while the others buy as many each from the stock that sellers keep up.
+func (m *rowMarket) glance() int {
+	if m.point.Rate == 0 {
+		return glanceSize
+	}
+	return min(glanceSize, max(leastGlance, m.stock/4/m.point.Mix.Buyers))
+}
+
+func listings(p result.Point, markets int) int {
+	switch {
+	case p.Empty:
+		return 0
+	case p.Hot+p.Stock > 0:
+		return p.Hot + p.Stock // one of them is 0
+	case p.Rate > 0:
+		return max(listingsEach*p.Mix.Buyers, openStock/markets)
+	}
+	return listingsEach * p.Mix.Buyers
+}
+
+// share is how many of so many items the i-th of so many owners has, from 0.
+func share(items, owners, i int) int { return (items + owners - 1 - i) / owners }
+
+// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
+// items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.
+func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
+	var owners []*worker
+	hot := min(m.point.Hot, wallets(m.point)) // items, each of another account as long as there are some
+	for _, w := range workers {
+		if w.role == seller || w.role == buyer && len(owners) < hot {
+			owners = append(owners, w)
+		}
+	}
+	if m.stock == 0 {
+		return nil
+	}
+	conn, err := m.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for i, w := range owners {
+		for left := share(m.stock, len(owners), i); left > 0; left -= market.BatchSize {
+			if err := w.mint(ctx, redisSupply{rdb: conn.Client, keys: m.Keys}); err != nil {
+				return err
+			}
+			if err := w.listMany(ctx, conn.Client, min(left, market.BatchSize)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *worker) listMany(ctx context.Context, rdb *redis.Client, count int) error {
+	listings := make([]market.Listing, count)
+	for i := range listings {
+		listings[i] = market.Listing{Item: w.next, Seller: w.account, Price: w.price()}
+		w.next++
+	}
+	start := time.Now()
+	err := market.Offer(ctx, rdb, w.market.Keys, listings...)
+	end := time.Now()
+	for _, l := range listings {
+		w.history.Listed(start, end, l, err)
+		w.ledger.Listed(l, err)
+	}
+	return err
 }

@@ -92,20 +92,14 @@ func bookBlocks(run *result.Run) (blocks []Block) {
 	return blocks
 }
 
-// BookTable is the largest of the book's tables that a run reproduces, as measured and as published; nil: none is.
+// BookTable is the book's last table, as measured and as published; nil: the run reproduces none of them.
 func BookTable(run *result.Run) *Table {
-	var published []reference.Row
-	for _, name := range run.Manifest.Config.Reproduces {
-		if rows := reference.Table(name); len(rows) > len(published) {
-			published = rows
-		}
-	}
-	if len(published) == 0 {
+	if len(run.Manifest.Config.Reproduces) == 0 {
 		return nil
 	}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
 	groups := measured(run)
-	for _, pub := range published {
+	for _, pub := range reference.Table() {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
 		i := slices.IndexFunc(groups, func(g result.Group) bool {
 			return g.Spec() == pub.Locking && g.Mix == result.Mix{Sellers: pub.Listers, Buyers: pub.Buyers}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/marketsim/marketsim/verify"
 )
 
 // A Doc is a report before it is drawn.
@@ -28,7 +26,7 @@ type Block struct {
 	Note     []string
 	Table    *Table
 	Figure   *Figure
-	Schedule *verify.Diagram // drawn in place of its Table where a picture can be
+	Schedule *Figure // drawn in place of its Table where a picture can be
 }
 
 // A Table is a table in words. Its first column names its rows: where it is cut in several, each has it.

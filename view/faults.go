@@ -3,9 +3,13 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -153,4 +157,114 @@ func scenarioTable(found []verify.Finding) *Table {
 		t.Add(l.Happened(), kept, strings.Join(l.schemes, ", "), why)
 	}
 	return t.without("")
+}
+
+// Explored is the report of searches: a table of all, and the shortest schedule to the first harm of each scheme.
+func Explored(r *verify.Explorations) *Doc {
+	harmed := map[string]bool{} // of each scheme, whether it was
+	searched, harms := 0, 0
+	for _, e := range r.Searches {
+		harmed[e.Scheme] = harmed[e.Scheme] || e.Harm != ""
+		if e.Concludes() {
+			searched++
+		}
+		if e.Harm != "" {
+			harms++
+		}
+	}
+	d := &Doc{
+		Title: fmt.Sprintf("Every schedule: %s of %s", searches(searched), count(len(harmed), "scheme")),
+		Facts: []string{"marketsim " + known(r.Version) + ". Taken for granted: " + r.Assumed() + "."},
+	}
+	for _, e := range r.Broken() {
+		d.Findings = append(d.Findings, fmt.Sprintf("BROKEN PROMISE: %s says %q, and in %s: %s.",
+			e.Scheme, e.Broken, e.Program, e.Found()))
+	}
+	switch {
+	case searched == 0:
+		d.Findings = append(d.Findings, "Nothing can be concluded: no search came to its end.")
+	case harms == 0:
+		d.Findings = append(d.Findings, fmt.Sprintf("No harm was found in %s, within the bounds below.", searches(searched)))
+	case searched > 1:
+		d.Findings = append(d.Findings, fmt.Sprintf("Harm was found in %d of %s.", harms, searches(searched)))
+	}
+	if r.Judged {
+		d.Title, d.Findings = "Judged: "+listed(slices.Sorted(maps.Keys(harmed))), d.Findings[:len(r.Broken())]
+		if len(d.Findings) == 0 {
+			d.Findings = []string{"No promise was broken, within the bounds below."}
+			if harms > 0 {
+				d.Findings[0] += " That a client which is stopped outlives its lease breaks none: no lock that expires prevents it."
+			}
+		}
+	}
+	var safe []string
+	for _, e := range r.Searches {
+		if e.Concludes() && !harmed[e.Scheme] && !slices.Contains(safe, e.Scheme) {
+			safe = append(safe, e.Scheme)
+		}
+	}
+	if harms > 0 && len(safe) > 0 && !r.Judged {
+		d.Findings = append(d.Findings, "Nothing was found of "+listed(safe)+".")
+	}
+	d.Findings = atMost(d.Findings)
+	note := "Of a harm the bounds are those of the shortest schedule, and schedules says how many of how many do harm. " +
+		"\"Not searched\": without a preemption no client comes between two requests of another."
+	if searched > 1 || harms == 0 || r.Judged {
+		d.Blocks = append(d.Blocks, Block{Heading: "All searches", Table: ExploredTable(r.Searches), Note: []string{note}})
+	}
+	for _, e := range r.Searches {
+		if e.Diagram != nil {
+			d.Blocks = append(d.Blocks, scheduleBlock(e, r.Again(e)))
+		}
+	}
+	return d
+}
+
+func searches(n int) string { return english.Plural(n, "search", "searches") }
+
+// ExploredTable is what searches found, a row each.
+func ExploredTable(all []verify.Explored) *Table {
+	t := NewTable("scheme", "program", "faults that strike", "found", "preemptions", "faults", "schedules")
+	for _, e := range all {
+		if e.Why != "" {
+			t.Add(e.Scheme, none, "", e.Found())
+			continue
+		}
+		of, schedules := "each kind", Number(float64(e.Schedules), result.Number)
+		if len(e.Of) > 0 {
+			of = strings.Join(e.Of, ", ")
+		}
+		if e.Harm != "" {
+			schedules = fmt.Sprintf("%d of %d", e.Harmful, e.Schedules)
+		}
+		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
+	}
+	return t.without("", "each kind")
+}
+
+// Schedules are the shortest schedules to the harms that were found, a figure each, by the name of the scheme.
+func Schedules(r *verify.Explorations) (all []Figure) {
+	for _, e := range r.Searches {
+		if e.Diagram != nil {
+			all = append(all, schedule(e))
+		}
+	}
+	return all
+}
+
+func schedule(e verify.Explored) Figure {
+	title := fmt.Sprintf("%s in %s: %s", e.Scheme, e.Program, cmp.Or(e.Harm, verify.NoHarm))
+	return Figure{Name: e.Scheme, Title: title, Schedule: e.Diagram}
+}
+
+// scheduleBlock is a harm with its shortest schedule: a table where nothing can be drawn, and else a picture.
+func scheduleBlock(e verify.Explored, again string) Block {
+	figure := schedule(e)
+	head, rows := e.Diagram.Cells()
+	return Block{
+		Heading: figure.Title,
+		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
+			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
+		Table: &Table{head, rows}, Schedule: &figure,
+	}
 }

@@ -9,16 +9,19 @@ import (
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/verify"
 )
 
-// A Figure is a picture of a run: dots with intervals, or lines, in one or more panels with the same axes.
+// A Figure is a picture of a run: dots with intervals, or lines, in one or more panels with the same axes. Or it is one
+// of a schedule: time downwards, a lifeline a client and one for the server, and faults and harm in colours.
 type Figure struct {
 	Name  string // by which --figure asks for it
 	Title string
 	Note  string // what it shows
 	X, Y  Scale  // dots have no Y: they are listed below each other
 
-	Panels []Panel
+	Panels   []Panel
+	Schedule *verify.Diagram // in place of panels
 }
 
 // A Scale is what an axis of a figure measures.

@@ -170,7 +170,7 @@ func Line(r result.Row) string {
 var files embed.FS
 
 var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
-	"inline": inline, "sequence": inlineSequence, "class": class, "inc": func(i int) int { return i + 1 },
+	"inline": inline, "class": class, "inc": func(i int) int { return i + 1 },
 	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
 }).ParseFS(files, "page.gohtml", "page.css"))
 
@@ -193,12 +193,6 @@ func inline(f *Figure) (template.HTML, error) {
 	var b bytes.Buffer
 	err := SVG(&b, *f)
 	return template.HTML(b.String()), err
-}
-
-func inlineSequence(b Block) (template.HTML, error) {
-	var text bytes.Buffer
-	err := Sequence(&text, b.Heading, *b.Schedule)
-	return template.HTML(text.String()), err
 }
 
 // class is how a cell of a table is drawn: numbers to the right, long texts in lines, verdicts in color.

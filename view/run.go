@@ -172,22 +172,17 @@ func fastest(run *result.Run) string {
 	if len(config.Axes) == 0 {
 		return against(all, config.Places())
 	}
-	met, wins := map[[2]string]int{}, map[[2]string]int{} // by place and strategy
+	rivals := map[[2]string]bool{} // by place and strategy that met others: whether one is not known to be slower
 	for _, c := range all {
-		met[[2]string{c.Place, c.A}]++
-		met[[2]string{c.Place, c.B}]++
-		switch c.Verdict {
-		case compare.Faster:
-			wins[[2]string{c.Place, c.A}]++
-		case compare.Slower:
-			wins[[2]string{c.Place, c.B}]++
-		}
+		a, b := [2]string{c.Place, c.A}, [2]string{c.Place, c.B}
+		rivals[a] = rivals[a] || c.Verdict != compare.Faster
+		rivals[b] = rivals[b] || c.Verdict != compare.Slower
 	}
 	var parts []string
 	for _, s := range config.Strategies() {
 		best := slices.DeleteFunc(config.Places(), func(place string) bool {
-			at := [2]string{place, s}
-			return met[at] == 0 || wins[at] < met[at]
+			rival, met := rivals[[2]string{place, s}]
+			return rival || !met
 		})
 		if len(best) > 0 {
 			parts = append(parts, s+" at "+listed(best))

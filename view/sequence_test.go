@@ -37,7 +37,10 @@ func schedule() verify.Diagram {
 // arrive, and in full what is too long for its place.
 func TestSequence(t *testing.T) {
 	var out bytes.Buffer
-	succeeds(t, view.Sequence(&out, "three & a fault", schedule()))
+	diagram := schedule()
+	if err := view.SVG(&out, view.Figure{Title: "three & a fault", Schedule: &diagram}); err != nil {
+		t.Fatal(err)
+	}
 	svg := out.String()
 	for _, want := range []string{
 		"three &amp; a fault", "Bob &lt;script&gt;", "MULTI HGET EXEC", "→ 100",

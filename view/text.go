@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,16 +26,10 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(s string) string { return s })
 }
 
-// Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
+// Terminal is Text for stdout, a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is
+// dumb: package color looks at all of it.
 func Terminal(w io.Writer, d *Doc, width int) error {
 	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
-	for _, c := range colors {
-		if os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
-			c.EnableColor()
-		} else {
-			c.DisableColor()
-		}
-	}
 	return drawText(w, d, width, func(s string) string {
 		if c := colors[toneOf(s)]; c != nil {
 			return c.Sprint(s)

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fatih/color"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/marketsim/marketsim/bench/compare"
@@ -80,8 +81,8 @@ func TestGolden(t *testing.T) {
 func TestText(t *testing.T) {
 	for name, d := range docs() {
 		var text, colored, plain bytes.Buffer
-		t.Setenv("TERM", "xterm")
 		t.Setenv("NO_COLOR", "")
+		color.NoColor = false // as on a terminal
 		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
 		t.Setenv("NO_COLOR", "1")
 		succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))

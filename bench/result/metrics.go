@@ -43,9 +43,7 @@ const (
 var nan = math.NaN()
 
 // Metrics are all numbers of a row, in the order of the CSV. A new one goes to the end: scripts may count columns.
-func Metrics() []Metric { return slices.Concat(operations(), costs(), openLoop()) }
-
-func operations() []Metric {
+func Metrics() []Metric {
 	return slices.Concat([]Metric{
 		{"seconds", "seconds", Number, "", func(r *Row) float64 { return r.Seconds }},
 		{"listed", "listed", Number, Main, func(r *Row) float64 { return float64(r.Listed) }},
@@ -92,11 +90,6 @@ func operations() []Metric {
 			return cmp.Or(r.LockHoldMS, nan)
 		}}},
 		latency("browse_ms", func(r *Row) *Latency { return &r.BrowseMS }, shown{"mean": {"browse avg", Details}}),
-	)
-}
-
-func costs() []Metric {
-	return slices.Concat(
 		traffic("", "", func(r *Row) *Traffic { return r.Market }),
 		traffic("lock_servers_", "lock servers' ", func(r *Row) *Traffic { return r.LockServers }),
 		[]Metric{
@@ -112,11 +105,6 @@ func costs() []Metric {
 			{"others_cpu", "others", Share, Machine, share(func(r *Row) *float64 { return r.OthersCPU }, true)},
 			{"stolen_cpu", "stolen", Share, Machine, share(func(r *Row) *float64 { return r.StolenCPU }, true)},
 		},
-	)
-}
-
-func openLoop() []Metric {
-	return slices.Concat(
 		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 {
 			return ratio(float64(r.Open.Due), r.Seconds)
 		}),

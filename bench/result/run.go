@@ -104,26 +104,20 @@ func (g Group) Values(m Metric) []float64 {
 
 // Groups are the rows of each Point that has any, in the order of the plan.
 func (r *Run) Groups() []Group {
-	at := map[Point]int{}
-	var all []Group
-	add := func(p Point) int {
-		i, found := at[p]
-		if !found {
-			i = len(all)
-			at[p], all = i, append(all, Group{Point: p})
-		}
-		return i
-	}
-	for _, p := range r.Manifest.Config.Points {
-		add(p)
-	}
+	byPoint := map[Point][]Row{}
+	points := slices.Clone(r.Manifest.Config.Points)
 	for _, row := range r.Rows {
-		i := add(row.Point)
-		all[i].Rows = append(all[i].Rows, row)
+		byPoint[row.Point] = append(byPoint[row.Point], row)
+		points = append(points, row.Point)
 	}
-	all = slices.DeleteFunc(all, func(g Group) bool { return len(g.Rows) == 0 })
-	for _, g := range all {
-		slices.SortStableFunc(g.Rows, func(a, b Row) int { return cmp.Compare(a.Trial, b.Trial) })
+	var all []Group
+	for _, p := range points {
+		rows, first := byPoint[p]
+		if first {
+			delete(byPoint, p)
+			slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.Trial, b.Trial) })
+			all = append(all, Group{p, rows})
+		}
 	}
 	return all
 }
@@ -229,6 +223,53 @@ func (r *Run) check() error {
 		seen[at] = true
 	}
 	return nil
+}
+
+// An Axis is what a sweep varies.
+type Axis struct {
+	Name   AxisName  `json:"name"`
+	Values []float64 `json:"values"` // ascending; times are in milliseconds
+}
+
+// AxisName names an axis.
+type AxisName string
+
+// The axes of a sweep.
+const (
+	Clients AxisName = "clients" // how many sellers, and as many buyers; where items circulate, buyers alone
+	Hot     AxisName = "hot"     // as Load.Hot
+	Hold    AxisName = "hold"    // as Load.HoldMS
+	RTT     AxisName = "rtt"     // as Load.RTTMS
+	Markets AxisName = "markets" // as Load.Markets
+)
+
+// AxisNames are all of them.
+func AxisNames() []AxisName { return []AxisName{Clients, Hot, Hold, RTT, Markets} }
+
+// Whole reports whether the axis counts something.
+func (a AxisName) Whole() bool { return a == Clients || a == Hot || a == Markets }
+
+// At returns the point moved to a value of the axis. The axis Clients comes after Hot, which decides about sellers.
+func (a AxisName) At(p Point, value float64) Point {
+	switch a {
+	case Clients:
+		p.Mix = Mix{int(value), int(value)}
+	case Hot:
+		p.Hot = int(value)
+	case Hold:
+		p.HoldMS = value
+	case RTT:
+		p.RTTMS = value
+	case Markets:
+		p.Markets = int(value)
+		if value == 1 {
+			p.Markets = 0
+		}
+	}
+	if p.Hot > 0 {
+		p.Mix.Sellers = 0
+	}
+	return p
 }
 
 func (a Axis) check() error {

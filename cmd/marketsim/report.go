@@ -77,41 +77,38 @@ func (f reportFlags) report(p *program, paths []string) error {
 	return nil
 }
 
+// drawFigure draws the figure of a run that is named or, of a harm that was found, its shortest schedule: of the scheme
+// that is named, or of the only one.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
-	if r, ok := all[0].drawing.(*verify.Explorations); ok && len(all) == 1 {
-		return f.drawSchedule(w, r)
+	var only drawing
+	if len(all) == 1 {
+		only = all[0].drawing
 	}
-	run, ok := all[0].drawing.(*result.Run)
-	if !ok || len(all) > 1 {
+	var figures []view.Figure
+	name, kind, none := f.figure, "figure", "there are no numbers in it that could be drawn"
+	switch d := only.(type) {
+	case *result.Run:
+		figures = view.Figures(d)
+	case *verify.Explorations:
+		figures = view.Schedules(d)
+		kind, none = "scheme with a schedule", "no search of it has found a harm whose schedule could be drawn"
+		if name == "" && len(figures) == 1 {
+			name = figures[0].Name
+		}
+	default:
 		return usageError{errors.New("--figure is of one run: name one")}
 	}
+	if len(figures) == 0 {
+		return usageError{errors.New(none)}
+	}
 	var names []string
-	for _, figure := range view.Figures(run) {
-		if figure.Name == f.figure {
+	for _, figure := range figures {
+		if figure.Name == name {
 			return view.SVG(w, figure)
 		}
 		names = append(names, figure.Name)
 	}
-	if len(names) == 0 {
-		return usageError{errors.New("there are no numbers in it that could be drawn")}
-	}
-	return usageError{errors.New("--figure: " + strategies.UnknownName("figure", f.figure, names))}
-}
-
-// drawSchedule draws the shortest schedule to a harm of the scheme that is named, or of the only one.
-func (f reportFlags) drawSchedule(w io.Writer, r *verify.Explorations) error {
-	drawn := slices.DeleteFunc(slices.Clone(r.Searches), func(e verify.Explored) bool { return e.Diagram == nil })
-	if len(drawn) == 0 {
-		return usageError{errors.New("no search of it has found a harm whose schedule could be drawn")}
-	}
-	var names []string
-	for _, e := range drawn {
-		if e.Scheme == f.figure || f.figure == "" && len(drawn) == 1 {
-			return view.Sequence(w, view.ScheduleTitle(e), *e.Diagram)
-		}
-		names = append(names, e.Scheme)
-	}
-	return usageError{errors.New("--figure: " + strategies.UnknownName("scheme with a schedule", f.figure, names))}
+	return usageError{errors.New("--figure: " + strategies.UnknownName(kind, f.figure, names))}
 }
 
 func load(paths []string) (all []named, err error) {

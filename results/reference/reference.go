@@ -26,7 +26,6 @@ var published string
 // Row is one published row: one way of locking under one number of listers and buyers.
 type Row struct {
 	Source  string // who published it: Book or another name of SOURCES.md
-	Table   string // the table it first stands in ("6-1"), or "-"
 	Seconds int    // how long it was measured
 	Listers int
 	Buyers  int
@@ -52,14 +51,10 @@ func Rows() []Row {
 	return slices.DeleteFunc(all(), func(r Row) bool { return r.Source != Book })
 }
 
-// Table returns the rows that the book shows in a table, in the order in which it shows them: by mix, so that the
-// ways of locking stand below one another; none where it has no such table.
-func Table(name string) []Row {
-	if !slices.Contains(Tables(), name) {
-		return nil
-	}
-	// A table repeats the rows of those before it, and adds a way of locking.
-	rows := slices.DeleteFunc(Rows(), func(r Row) bool { return r.Table > name })
+// Table returns the rows as the last of the book's tables shows them, which repeats those before it: by mix, so that
+// the ways of locking stand below one another.
+func Table() []Row {
+	rows := Rows()
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Listers, b.Listers), cmp.Compare(a.Buyers, b.Buyers))
 	})
@@ -71,7 +66,7 @@ func all() (rows []Row) {
 	records, _ := csv.NewReader(strings.NewReader(published)).ReadAll()
 	for _, rec := range records[1:] {
 		rows = append(rows, Row{
-			Source: rec[0], Table: rec[1], Seconds: number(rec[2]), Listers: number(rec[3]), Buyers: number(rec[4]),
+			Source: rec[0], Seconds: number(rec[2]), Listers: number(rec[3]), Buyers: number(rec[4]),
 			Locking: rec[5],
 			Listed:  value(rec[6]), Bought: value(rec[7]), Retries: value(rec[8]), WaitMS: value(rec[9]),
 		})
