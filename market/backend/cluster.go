@@ -54,7 +54,7 @@ func (c *Cluster) Masters() []Target {
 	for _, addr := range c.serves {
 		if !seen[addr] {
 			seen[addr] = true
-			all = append(all, c.target(addr))
+			all = append(all, c.entry.Through(addr))
 		}
 	}
 	return all
@@ -74,7 +74,7 @@ func (c *Cluster) Master(key string) Target { return c.master(Slot(key)) }
 func (c *Cluster) master(slot int) Target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.target(c.serves[slot])
+	return c.entry.Through(c.serves[slot])
 }
 
 // moved notes that a node says that the one at addr serves a slot from now on.
@@ -107,7 +107,7 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return With(ctx, c.target(addr), func(conn *Conn) error {
+	return With(ctx, c.entry.Through(addr), func(conn *Conn) error {
 		//lint:ignore SA1019 Redis 6.2 has no CLUSTER SHARDS
 		ranges, err := conn.ClusterSlots(ctx).Result()
 		if err != nil {
@@ -149,13 +149,6 @@ func nodeAddr(told, by string) string {
 	}
 	host, _, _ = net.SplitHostPort(by)
 	return net.JoinHostPort(host, port)
-}
-
-// target is a node's.
-func (c *Cluster) target(addr string) Target {
-	t := c.entry
-	t.Network, t.Addr = "tcp", addr
-	return t
 }
 
 // slots is how many hash slots a Redis Cluster has.
