@@ -152,10 +152,11 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 	if len(k.held) > 0 { // the write did not release them
 		k.Steps.At(ctx, step.BeforeRelease)
 	}
-	became, failed := k.settle(ctx, op, err), r.ReleasesFailed
+	known, became := k.settle(ctx, op, err)
+	failed := r.ReleasesFailed
 	lost := k.release(ctx, &r)
-	if became.known && !lost && r.ReleasesFailed == failed { // the locks were held until then
-		err = became.err
+	if known && !lost && r.ReleasesFailed == failed { // the locks were held until then
+		err = became
 	}
 	r.LeaseLost = lost && err == nil
 	r.LockHold = time.Since(k.since)

@@ -291,8 +291,7 @@ const undoTimeout = 2 * time.Second
 // Undo is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
 // was lost: unless the error is the server's answer. It returns the cause.
 func Undo(ctx context.Context, cause error, release func(context.Context) error) error {
-	var refused redis.Error
-	if errors.As(cause, &refused) {
+	if _, answered := errors.AsType[redis.Error](cause); answered {
 		return cause
 	}
 	return GiveBack(ctx, cause, release)

@@ -219,8 +219,7 @@ func (m *master) do(ctx context.Context, question ask) (bool, error) {
 		return false, err
 	}
 	yes, err := question(ctx, rdb)
-	var answered redis.Error
-	if err != nil && !errors.As(err, &answered) {
+	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
 		_ = m.Close() // discards a late reply with its connection; an error of it changes nothing
 	}
 	return yes, err
