@@ -33,7 +33,16 @@ type reader struct {
 // readItems calls see with where each item lies, which may come twice.
 func (r reader) readItems(ctx context.Context, see func(found)) error {
 	for user := UserID(1); user <= UserID(r.accounts); user++ {
-		if err := r.readInventory(ctx, user, see); err != nil {
+		items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
+		for items.Next(ctx) {
+			id, err := strconv.ParseInt(items.Val(), 10, 64)
+			f := found{item: ItemID(id), owner: user}
+			if err != nil {
+				f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
+			}
+			see(f)
+		}
+		if err := cmp.Or(items.Err(), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -49,19 +58,6 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 		see(f)
 	}
 	return cmp.Or(listings.Err(), ctx.Err())
-}
-
-func (r reader) readInventory(ctx context.Context, user UserID, see func(found)) error {
-	items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
-	for items.Next(ctx) {
-		id, err := strconv.ParseInt(items.Val(), 10, 64)
-		f := found{item: ItemID(id), owner: user}
-		if err != nil {
-			f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
-		}
-		see(f)
-	}
-	return cmp.Or(items.Err(), ctx.Err())
 }
 
 // readFunds calls see with the coins in each account, or why they are not readable there.
