@@ -71,13 +71,12 @@ func redissonHold(h *hold) {
 		return redissonRelease.Run(ctx, h.rdb, []string{h.key, released(h.key)}, h.token, life.Milliseconds(), h.channel,
 			freed, rand.Text(), answerLife.Milliseconds())
 	}
-	s := &stay{hold: h}
 	endRenewals := func() {}
-	s.again = func(ctx context.Context) (bool, error) {
+	enter := func(ctx context.Context) (bool, error) {
 		asked := time.Now()
 		left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
 		if err != nil {
-			return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error { return leave(ctx).Err() }))
+			return false, err
 		}
 		h.again = time.Duration(left) * time.Millisecond
 		if left == 0 && h.env.Params.Text(leaseParam) == noLease {
@@ -87,13 +86,5 @@ func redissonHold(h *hold) {
 		}
 		return left == 0, nil
 	}
-	s.first = s.again
-	s.leave = func(ctx context.Context, last bool) error {
-		if last {
-			endRenewals()
-		}
-		return s.answered(leave(ctx))
-	}
-	h.Abandon = func() { endRenewals() }
-	h.take = s.reentrantly
+	h.stayByScript(enter, leave, func() { endRenewals() })
 }

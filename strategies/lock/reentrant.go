@@ -46,9 +46,15 @@ func reentrant() Kind {
 			h.token = "thread-1"
 		}
 		h.renewedBy(reentrantRenew, []string{h.key}, h.token, h.ttl().Milliseconds())
-		s := &stay{hold: h}
-		s.first, s.again, s.leave = s.enterByScript, s.enterByScript, s.leaveByScript
-		h.take = s.reentrantly
+		command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
+		enter := func(ctx context.Context) (bool, error) {
+			unit, n := h.expiry()
+			return reentrantEnter.Run(ctx, h.rdb, []string{h.key}, h.token, command[unit], n).Bool()
+		}
+		leave := func(ctx context.Context) *redis.Cmd {
+			return reentrantLeave.Run(ctx, h.rdb, []string{h.key}, h.token)
+		}
+		h.stayByScript(enter, leave, func() {})
 	})
 }
 
@@ -62,44 +68,41 @@ var (
 	reentrantRenew = script("reentrant_renew")
 )
 
-// enterByScript enters if nobody else is in.
-func (s *stay) enterByScript(ctx context.Context) (bool, error) {
-	command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
-	unit, n := s.expiry()
-	in, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, command[unit], n).Bool()
-	if err != nil {
-		return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error {
-			return reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Err()
-		}))
-	}
-	return in, nil
-}
-
-// undoCounted leaves once if the server has counted an entry whose reply was lost.
-func (s *stay) undoCounted(leave func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		n, err := s.rdb.HGet(ctx, s.key, s.token).Int()
+// stayByScript completes a reentrant lock that one script enters, if nobody else is in, and another one leaves once,
+// which answers nil if the holder was not in. ends comes before the last time that it is left.
+func (h *hold) stayByScript(
+	enter func(context.Context) (bool, error), leave func(context.Context) *redis.Cmd, ends func(),
+) {
+	s := &stay{hold: h}
+	undo := func(ctx context.Context) error { // once, if the server has counted an entry whose reply was lost
+		n, err := h.rdb.HGet(ctx, h.key, h.token).Int()
 		if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return leave(ctx)
+		return leave(ctx).Err()
 	}
-}
-
-func (s *stay) leaveByScript(ctx context.Context, _ bool) error {
-	return s.answered(reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
-}
-
-// answered is what a script that leaves once says.
-func (s *stay) answered(cmd *redis.Cmd) error {
-	err := cmd.Err()
-	if errors.Is(err, redis.Nil) {
-		err = ErrLost
+	s.again = func(ctx context.Context) (bool, error) {
+		in, err := enter(ctx)
+		if err != nil {
+			return false, h.undone(ctx, err, undo)
+		}
+		return in, nil
 	}
-	return s.releases(1, err)
+	s.first = s.again
+	s.leave = func(ctx context.Context, last bool) error {
+		if last {
+			ends()
+		}
+		err := leave(ctx).Err()
+		if errors.Is(err, redis.Nil) {
+			err = ErrLost
+		}
+		return h.releases(1, err)
+	}
+	h.Abandon, h.take = ends, s.reentrantly
 }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its last release.
