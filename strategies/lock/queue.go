@@ -29,7 +29,22 @@ func queue() Kind {
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
 		Keys:     queueKeys,
-	}, queueHold)
+	}, func(h *hold) {
+		h.compared()
+		h.channel, h.queues = h.key+":handed", true
+		look, how := h.env.Params.Duration(lookParam), "try"
+		if h.waits {
+			how = "join"
+		}
+		patience := (queuePatience * look).Milliseconds()
+		h.take = func(ctx context.Context) (bool, error) {
+			ttl := h.ttl().Milliseconds()
+			left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, ttl, how).Int64()
+			h.again = min(time.Duration(left)*time.Millisecond, look)
+			return err == nil && left == 0, err
+		}
+		h.releasedBy(queueRelease, queueKeys(h.key), h.token, patience, h.channel) // it also gives up a place in line
+	})
 }
 
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
@@ -43,23 +58,6 @@ var (
 	queueTake    = script("queue_line", "queue_take")
 	queueRelease = script("queue_line", "queue_release")
 )
-
-func queueHold(h *hold) {
-	h.compared()
-	h.channel, h.queues = h.key+":handed", true
-	look, how := h.env.Params.Duration(lookParam), "try"
-	if h.waits {
-		how = "join"
-	}
-	patience := (queuePatience * look).Milliseconds()
-	h.take = func(ctx context.Context) (bool, error) {
-		ttl := h.ttl().Milliseconds()
-		left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, ttl, how).Int64()
-		h.again = min(time.Duration(left)*time.Millisecond, look)
-		return err == nil && left == 0, err
-	}
-	h.releasedBy(queueRelease, queueKeys(h.key), h.token, patience, h.channel) // it also gives up a place in line
-}
 
 // ticket is the lock of a bakery's counter: INCR takes a number, a second counter says how many numbers are done, and
 // whoever has the number after that holds the lock. Waiters GET the second counter again and again; a release
@@ -81,7 +79,27 @@ func ticket() Kind {
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
 		Keys:     ticketKeys,
-	}, ticketHold)
+	}, func(h *hold) {
+		var number int64 // 0: none was taken, as far as is known
+		h.queues = true
+		h.Release = func(ctx context.Context) error {
+			return h.releases(ticketLeave.Run(ctx, h.rdb, ticketKeys(h.key), number).Int64())
+		}
+		h.undo = func(ctx context.Context) error {
+			if number == 0 {
+				return nil
+			}
+			return h.Release(ctx)
+		}
+		h.take = func(ctx context.Context) (served bool, err error) {
+			if !h.waits {
+				number, err = ticketTry.Run(ctx, h.rdb, ticketKeys(h.key)[:2]).Int64()
+				return number > 0, err
+			}
+			served, err = h.ask(ctx, &number)
+			return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
+		}
+	})
 }
 
 // ticketKeys are the counter of the numbers that are done, the counter of those that are taken, and the set of those
@@ -92,28 +110,6 @@ var (
 	ticketTry   = script("ticket_try")
 	ticketLeave = script("ticket_leave")
 )
-
-func ticketHold(h *hold) {
-	var number int64 // 0: none was taken, as far as is known
-	h.queues = true
-	h.Release = func(ctx context.Context) error {
-		return h.releases(ticketLeave.Run(ctx, h.rdb, ticketKeys(h.key), number).Int64())
-	}
-	h.undo = func(ctx context.Context) error {
-		if number == 0 {
-			return nil
-		}
-		return h.Release(ctx)
-	}
-	h.take = func(ctx context.Context) (served bool, err error) {
-		if !h.waits {
-			number, err = ticketTry.Run(ctx, h.rdb, ticketKeys(h.key)[:2]).Int64()
-			return number > 0, err
-		}
-		served, err = h.ask(ctx, &number)
-		return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
-	}
-}
 
 // ask takes a number, if there is none yet, and reports whether it is served.
 func (h *hold) ask(ctx context.Context, number *int64) (bool, error) {

@@ -91,7 +91,20 @@ func rwHash() Kind {
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
 		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, LostReplyParam, PollParam, TimeoutParam},
-	}, rwHashHold)
+	}, func(h *hold) {
+		var since int64 // in ms, by this client's clock; it identifies the holder
+		h.take = func(ctx context.Context) (bool, error) {
+			ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
+			since = h.env.Now().UnixMilli()
+			return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
+				ms(keyTTLParam)).Bool()
+		}
+		h.Release = func(ctx context.Context) error {
+			field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
+			return h.releases(rwHashRelease.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
+		}
+		h.undo = h.Release
+	})
 }
 
 var (
@@ -108,21 +121,6 @@ var (
 	rwHashTake    = script("rw_hash_take")
 	rwHashRelease = script("rw_hash_release")
 )
-
-func rwHashHold(h *hold) {
-	var since int64 // in ms, by this client's clock; it identifies the holder
-	h.take = func(ctx context.Context) (bool, error) {
-		ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
-		since = h.env.Now().UnixMilli()
-		return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
-			ms(keyTTLParam)).Bool()
-	}
-	h.Release = func(ctx context.Context) error {
-		field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
-		return h.releases(rwHashRelease.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
-	}
-	h.undo = h.Release
-}
 
 // rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry with an expiry of
 // its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A writer who has
@@ -146,7 +144,28 @@ func rwSafe() Kind {
 		},
 		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
 		Keys:   rwSafeKeys,
-	}, rwSafeHold)
+	}, func(h *hold) {
+		// A waiter is in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
+		start := time.Now() // on the monotonic clock, which nobody sets
+		h.queues = true
+		place := func() time.Duration {
+			if !h.waits {
+				return 0
+			}
+			bar := h.env.Params.Duration(barParam)
+			if h.how == exclusive {
+				bar -= time.Since(start)
+			}
+			life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
+			return max(min(bar, life), 0)
+		}
+		h.take = func(ctx context.Context) (bool, error) {
+			return rwSafeTake.Run(ctx, h.rdb, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds(),
+				place().Milliseconds()).Bool()
+		}
+		h.releasedBy(rwSafeRelease, rwSafeKeys(h.key), string(h.how), h.token)
+		h.renewedBy(rwSafeRenew, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds())
+	})
 }
 
 var barParam = param.Duration("bar", 10*time.Second, 0,
@@ -161,26 +180,3 @@ var (
 	rwSafeRelease = script("rw_safe_now", "rw_safe_release")
 	rwSafeRenew   = script("rw_safe_now", "rw_safe_renew")
 )
-
-// rwSafeHold waits in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
-func rwSafeHold(h *hold) {
-	start := time.Now() // on the monotonic clock, which nobody sets
-	h.queues = true
-	place := func() time.Duration {
-		if !h.waits {
-			return 0
-		}
-		bar := h.env.Params.Duration(barParam)
-		if h.how == exclusive {
-			bar -= time.Since(start)
-		}
-		life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
-		return max(min(bar, life), 0)
-	}
-	h.take = func(ctx context.Context) (bool, error) {
-		return rwSafeTake.Run(ctx, h.rdb, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds(),
-			place().Milliseconds()).Bool()
-	}
-	h.releasedBy(rwSafeRelease, rwSafeKeys(h.key), string(h.how), h.token)
-	h.renewedBy(rwSafeRenew, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds())
-}

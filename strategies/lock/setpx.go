@@ -47,7 +47,25 @@ func setPX() Kind {
 			"+watchdog",    // renewed as long as its process lives
 			":lost-reply=" + lostReplyKept,
 		},
-	}, setPXHold)
+	}, func(h *hold) {
+		h.compared()
+		v := h.env.Params
+		switch v.Text(releaseParam) {
+		case byWatch:
+			h.Release = h.deleteWatched
+		case byDelEx:
+			h.Release = func(ctx context.Context) error {
+				return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
+			}
+		case byDelIfEq:
+			h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
+		}
+		if v.Text(ifEqParam) == byIfEq {
+			h.renewedBySet("ifeq", h.token)
+		}
+		h.undo = h.Release
+		h.take = h.set
+	})
 }
 
 var expiryParam = param.Choice("expiry",
@@ -98,26 +116,6 @@ func (h *hold) compared() {
 func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
 	h := hold{key: key}
 	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
-}
-
-func setPXHold(h *hold) {
-	h.compared()
-	v := h.env.Params
-	switch v.Text(releaseParam) {
-	case byWatch:
-		h.Release = h.deleteWatched
-	case byDelEx:
-		h.Release = func(ctx context.Context) error {
-			return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
-		}
-	case byDelIfEq:
-		h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
-	}
-	if v.Text(ifEqParam) == byIfEq {
-		h.renewedBySet("ifeq", h.token)
-	}
-	h.undo = h.Release
-	h.take = h.set
 }
 
 // set sends SET NX with the parameters of set-px, and says whether the lock is taken.
@@ -185,22 +183,20 @@ func fenced() Kind {
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:   fencedKeys,
-	}, fencedHold)
+	}, func(h *hold) {
+		h.compared()
+		h.take = func(ctx context.Context) (bool, error) {
+			number, err := fencedTake.Run(ctx, h.rdb, fencedKeys(h.key), h.token, h.ttl().Milliseconds()).Int64()
+			h.Fence = number
+			return err == nil && number > 0, err
+		}
+	})
 }
 
 // fencedKeys are the lock's key and the counter of its holders.
 func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
 
 var fencedTake = script("fenced_take")
-
-func fencedHold(h *hold) {
-	h.compared()
-	h.take = func(ctx context.Context) (bool, error) {
-		number, err := fencedTake.Run(ctx, h.rdb, fencedKeys(h.key), h.token, h.ttl().Milliseconds()).Int64()
-		h.Fence = number
-		return err == nil && number > 0, err
-	}
-}
 
 // A Command is one that not every server has on which marketsim runs.
 type Command struct {

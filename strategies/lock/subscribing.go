@@ -231,8 +231,8 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	return wanted, unwanted
 }
 
-// session passes the messages of one connection on until it breaks. A connection that is silent for hubSilence counts as
-// broken unless it answers a PING.
+// session passes the messages of one connection on until it breaks. One that is silent for hubSilence counts as broken
+// unless it answers a PING.
 func (h *hub) session(rdb *redis.Client) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	subscription := rdb.Subscribe(ctx)
