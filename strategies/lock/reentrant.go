@@ -30,6 +30,7 @@ import (
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
+	enters, leaves := script("reentrant_enter"), script("reentrant_leave")
 	return polling(Kind{
 		Name: "reentrant", Renews: true,
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
@@ -50,10 +51,10 @@ func reentrant() Kind {
 		command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
 		enter := func(ctx context.Context) (bool, error) {
 			unit, n := h.expiry()
-			return reentrantEnter.Run(ctx, h.rdb, []string{h.key}, h.token, command[unit], n).Bool()
+			return enters.Run(ctx, h.rdb, []string{h.key}, h.token, command[unit], n).Bool()
 		}
 		leave := func(ctx context.Context) *redis.Cmd {
-			return reentrantLeave.Run(ctx, h.rdb, []string{h.key}, h.token)
+			return leaves.Run(ctx, h.rdb, []string{h.key}, h.token)
 		}
 		h.stayByScript(enter, leave, func() {})
 	})
@@ -63,11 +64,7 @@ const ownerFixed = "fixed"
 
 var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
-var (
-	reentrantEnter = script("reentrant_enter")
-	reentrantLeave = script("reentrant_leave")
-	reentrantRenew = script("reentrant_renew")
-)
+var reentrantRenew = script("reentrant_renew")
 
 // stayByScript completes a reentrant lock that one script enters, if nobody else is in, and another one leaves once,
 // which answers nil if the holder was not in. ends comes before the last time that it is left.
@@ -214,11 +211,8 @@ func reentrantLocal() Kind {
 		Params: []param.Param{
 			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
 		},
-		Check: checkLocalRenewal,
-		Variants: []string{
-			":renewals=4",
-			":renewals=4:renew-by=" + renewByXX,
-		},
+		Check:    checkLocalRenewal,
+		Variants: []string{":renewals=4", ":renewals=4:renew-by=" + renewByXX},
 	}), func(l *locker) error {
 		v := l.env.Params
 		r := &localRenewals{
@@ -368,6 +362,7 @@ func (r *localRenewals) Close() error {
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {
+	takes, releases := script("redisson_take"), script("redisson_release")
 	return subscribing(Kind{
 		Name:    "redisson",
 		Summary: "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
@@ -377,20 +372,20 @@ func redisson() Kind {
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
 		},
 		Params:   []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
-		Keys:     func(key string) []string { return []string{key, released(key)} },
-		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased}, // not renewed; given back
+		Keys:     func(key string) []string { return []string{key, key + ":released"} }, // the answer to the last release
+		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},             // not renewed; given back
 	}, func(h *hold) {
 		h.channel = h.key + ":freed"
 		life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
 		h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
 		leave := func(ctx context.Context) *redis.Cmd {
-			return redissonRelease.Run(ctx, h.rdb, []string{h.key, released(h.key)}, h.token, life.Milliseconds(), h.channel,
-				freed, rand.Text(), answerLife.Milliseconds())
+			return releases.Run(ctx, h.rdb, h.keys, h.token, life.Milliseconds(), h.channel, freed, rand.Text(),
+				answerLife.Milliseconds())
 		}
 		endRenewals := func() {}
 		enter := func(ctx context.Context) (bool, error) {
 			asked := time.Now()
-			left, err := redissonTake.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
+			left, err := takes.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
 			if err != nil {
 				return false, err
 			}
@@ -418,11 +413,3 @@ var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
 
 // answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
 const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)
-
-// released is the key of the answer to the last release.
-func released(key string) string { return key + ":released" }
-
-var (
-	redissonTake    = script("redisson_take")
-	redissonRelease = script("redisson_release")
-)

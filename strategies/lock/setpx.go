@@ -174,6 +174,7 @@ func (h *hold) renewedBySet(condition ...any) {
 // is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
+	take := script("fenced_take")
 	return polling(Kind{
 		Name: "fenced", Renews: true,
 		Summary: "set-px, with a counter that gives each holder a larger number",
@@ -182,11 +183,11 @@ func fenced() Kind {
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true,
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
-		Keys:   fencedKeys,
+		Keys:   func(key string) []string { return []string{key, key + ":fence"} },
 	}, func(h *hold) {
 		h.compared()
 		h.take = func(ctx context.Context) (bool, error) {
-			number, err := fencedTake.Run(ctx, h.rdb, fencedKeys(h.key), h.token, h.ttl().Milliseconds()).Int64()
+			number, err := take.Run(ctx, h.rdb, h.keys, h.token, h.ttl().Milliseconds()).Int64()
 			h.Fence = number
 			return err == nil && number > 0, err
 		}
@@ -194,10 +195,6 @@ func fenced() Kind {
 }
 
 // fencedKeys are the lock's key and the counter of its holders.
-func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
-
-var fencedTake = script("fenced_take")
-
 // A Command is one that not every server has on which marketsim runs.
 type Command struct {
 	Name   string // with the option in question: "SET IFEQ"
