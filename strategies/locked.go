@@ -74,7 +74,10 @@ func underLocks(s Strategy, names LockNames) Strategy {
 		k.purchaser = purchaser{env.Keys, k.do}
 		switch {
 		case env.Params.Text(writeParam) == writeFused:
-			f := newFused(k)
+			f := &fused{
+				locked: k, Locker: env.Locker, ttl: env.Params.Duration(lock.TTLParam),
+				Retries: lock.NewRetries(lock.Env{Params: env.Params, Steps: env.Steps}),
+			}
 			k.Locker, k.access = f, f
 		case env.Params.Text(fencingParam) != fencingNone:
 			k.access = &fenced{k, newScripter(env), nil}
@@ -202,10 +205,9 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		}
 		h.Acquired, h.Holding.Fence = time.Now(), h.Lease.Fence
 		k.held = append(k.held, h)
-		if !k.twice {
-			continue
+		if k.twice {
+			k.held[i].inner, err = take(ctx, name)
 		}
-		k.held[i].inner, err = take(ctx, name)
 		if err != nil {
 			break
 		}

@@ -39,7 +39,13 @@ func setPX() Kind {
 		Params: []param.Param{
 			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},
-		Check:    checkSetPX,
+		Check: func(v param.Values) error {
+			ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
+			if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
+				return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
+			}
+			return nil
+		},
 		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
@@ -91,15 +97,6 @@ var (
 		"what renews it, if it is renewed: a script that compares the token, or SET IFEQ (Redis 8.4, Valkey 8.1)",
 		byScript, byIfEq)
 )
-
-// checkSetPX refuses an expiry in seconds that is not whole seconds.
-func checkSetPX(v param.Values) error {
-	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
-	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
-		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
-	}
-	return nil
-}
 
 var (
 	compareDelete = script("compare_delete")
