@@ -228,8 +228,7 @@ func (a *auditor) judgeItem(id ItemID, trades, unsure []trade) {
 	clear(a.came)
 	a.move(spot{place: a.minter(id)}, 1)
 	for _, t := range trades {
-		a.move(t.from(), -1)
-		a.move(t.to(), 1)
+		a.trade(t, 1)
 	}
 	at := spot{a.found[id], a.prices[id]}
 	if at.place != 0 {
@@ -258,6 +257,13 @@ func (a *auditor) move(to spot, n int) {
 	}
 }
 
+// trade notes that the item went a trade's way n times.
+func (a *auditor) trade(t trade, n int) {
+	from, to := t.way()
+	a.move(from, -n)
+	a.move(to, n)
+}
+
 // settle decides which operations of unknown outcome were applied: the fewest that lead an item to where it lies.
 func (a *auditor) settle(unsure []trade) {
 	applied := 0
@@ -277,14 +283,12 @@ func (a *auditor) leads(unsure []trade, n int) bool {
 		return len(a.came) == 0
 	}
 	for i, t := range unsure {
-		a.move(t.from(), -1)
-		a.move(t.to(), 1)
+		a.trade(t, 1)
 		if a.leads(unsure[i+1:], n-1) {
 			a.transfer(t)
 			return true
 		}
-		a.move(t.from(), 1)
-		a.move(t.to(), -1)
+		a.trade(t, -1)
 	}
 	return false
 }
@@ -293,10 +297,11 @@ func (a *auditor) leads(unsure []trade, n int) bool {
 func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 	should := spot{place: a.minter(id)}
 	for _, t := range trades {
-		if a.came[t.from()] < 0 && t.buyer != 0 {
+		from, to := t.way()
+		if a.came[from] < 0 && t.buyer != 0 {
 			var buyers []place
 			for _, other := range trades {
-				if other.buyer != 0 && other.from() == t.from() {
+				if left, _ := other.way(); other.buyer != 0 && left == from {
 					buyers = append(buyers, other.buyer)
 				}
 			}
@@ -308,12 +313,11 @@ func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 				a.itemProblem(kind, id, "item %d was sold twice: to user %d and to user %d", id, buyers[0], buyers[1])
 				return
 			}
-			a.itemProblem(Elsewhere, id, "item %d was bought by user %d from %s, where it was not listed",
-				id, t.buyer, t.from())
+			a.itemProblem(Elsewhere, id, "item %d was bought by user %d from %s, where it was not listed", id, t.buyer, from)
 			return
 		}
-		if a.came[t.to()] > 0 {
-			should = t.to()
+		if a.came[to] > 0 {
+			should = to
 		}
 	}
 	kind := Elsewhere

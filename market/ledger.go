@@ -31,19 +31,13 @@ type trade struct {
 // A place is where an item lies: the inventory of user n as n, offered by seller n as -n, nowhere as 0.
 type place int32
 
-// from and to are the spots between which a trade moves its item.
-func (t trade) from() spot {
+// way is the spots between which a trade moves its item.
+func (t trade) way() (from, to spot) {
+	offer := spot{-t.seller, float64(t.price)}
 	if t.buyer == 0 {
-		return spot{place: t.seller}
+		return spot{place: t.seller}, offer
 	}
-	return spot{-t.seller, float64(t.price)}
-}
-
-func (t trade) to() spot {
-	if t.buyer == 0 {
-		return spot{-t.seller, float64(t.price)}
-	}
-	return spot{place: t.buyer}
+	return offer, spot{place: t.buyer}
 }
 
 // Minted notes a batch of BatchSize items; err is what Mint returned.

@@ -33,7 +33,16 @@ type reader struct {
 // readItems calls see with where each item lies, which may come twice.
 func (r reader) readItems(ctx context.Context, see func(found)) error {
 	for user := UserID(1); user <= UserID(r.accounts); user++ {
-		if err := r.readInventory(ctx, user, see); err != nil {
+		items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
+		for items.Next(ctx) {
+			id, err := strconv.ParseInt(items.Val(), 10, 64)
+			f := found{item: ItemID(id), owner: user}
+			if err != nil {
+				f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
+			}
+			see(f)
+		}
+		if err := cmp.Or(items.Err(), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -49,19 +58,6 @@ func (r reader) readItems(ctx context.Context, see func(found)) error {
 		see(f)
 	}
 	return cmp.Or(listings.Err(), ctx.Err())
-}
-
-func (r reader) readInventory(ctx context.Context, user UserID, see func(found)) error {
-	items := r.rdb.SScan(ctx, r.keys.Inventory(user), 0, "", chunk).Iterator()
-	for items.Next(ctx) {
-		id, err := strconv.ParseInt(items.Val(), 10, 64)
-		f := found{item: ItemID(id), owner: user}
-		if err != nil {
-			f = found{damage: fmt.Sprintf("inventory:%d holds %q, which is not an item", user, items.Val())}
-		}
-		see(f)
-	}
-	return cmp.Or(items.Err(), ctx.Err())
 }
 
 // readFunds calls see with the coins in each account, or why they are not readable there.
@@ -172,14 +168,18 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 			return nil, false, fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)
 		}
 		kinds := map[string]string{} // of keys by name
-		for _, key := range page {
-			if kind, ours := keys.kind(key); ours {
-				kinds[key] = kind
+		types := map[string]*redis.StatusCmd{}
+		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
+			for _, key := range page {
+				if kind, ours := keys.kind(key); ours {
+					kinds[key], types[key] = kind, p.Type(ctx, key)
+				}
 			}
-		}
-		for key, is := range typesOf(ctx, rdb, kinds) {
+			return nil
+		})
+		for key, is := range types {
 			if is.Err() != nil {
-				return nil, false, fmt.Errorf("look at key %s: %w", key, is.Err())
+				return nil, false, looked(key, is.Err())
 			}
 			if want := keyTypes[kinds[key]]; want != "" && want != is.Val() {
 				continue
@@ -188,7 +188,7 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 			if !made {
 				made, err = showsRun(ctx, rdb, kinds[key], key)
 				if err != nil {
-					return nil, false, fmt.Errorf("look at key %s: %w", key, err)
+					return nil, false, looked(key, err)
 				}
 			}
 		}
@@ -197,20 +197,6 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 			return slices.Compact(found), made, nil // SCAN may name a key twice
 		}
 	}
-}
-
-// typesOf asks for the types of keys, all at once.
-func typesOf(ctx context.Context, rdb redis.Cmdable, keys map[string]string) map[string]*redis.StatusCmd {
-	types := map[string]*redis.StatusCmd{}
-	if len(keys) > 0 {
-		_, _ = rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // the error of each is with it
-			for key := range keys {
-				types[key] = p.Type(ctx, key)
-			}
-			return nil
-		})
-	}
-	return types
 }
 
 // showsRun reports whether a key of a kind shows that a run made it. Others are made by more than this program.

@@ -41,28 +41,10 @@ type Opening struct {
 	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 }
 
-// Seed opens a market: it claims the prefix and makes the accounts. It returns ErrOccupied when another run has
-// claimed the prefix, and ErrUnclaimed when the claim failed. After any other error there may be half a market.
+// Seed opens a market: it claims the prefix, notes what will be made there, and makes the accounts. It returns
+// ErrOccupied when another run has claimed the prefix, and ErrUnclaimed when the claim failed. After any other error
+// there may be half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
-	if err := claim(ctx, rdb, keys, o); err != nil {
-		return err
-	}
-	for first := 1; first <= o.Accounts; first += chunk {
-		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for id := first; id < first+chunk && id <= o.Accounts; id++ {
-				p.Do(ctx, AccountCommand(keys, UserID(id), o.Funds)...)
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("seed accounts of market %s: %w", keys.Prefix(), err)
-		}
-	}
-	return nil
-}
-
-// claim claims the prefix for a market and notes what will be made there. The errors are those of Seed.
-func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
 		return fmt.Errorf("seed market %s: %w: %w", keys.Prefix(), ErrUnclaimed, err)
@@ -77,6 +59,17 @@ func claim(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	note := []any{"items", 0, "strategy", o.Strategy, "markets", strings.Join(others, " "), "first", o.First.Prefix()}
 	if err := rdb.HSet(ctx, keys.Run(), note...).Err(); err != nil {
 		return fmt.Errorf("seed market %s: %w", keys.Prefix(), err)
+	}
+	for first := 1; first <= o.Accounts; first += chunk {
+		_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for id := first; id < first+chunk && id <= o.Accounts; id++ {
+				p.Do(ctx, AccountCommand(keys, UserID(id), o.Funds)...)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("seed accounts of market %s: %w", keys.Prefix(), err)
+		}
 	}
 	return nil
 }

@@ -39,13 +39,6 @@ type fused struct {
 	writes     bool // with the release
 }
 
-func newFused(k *locked) *fused {
-	return &fused{
-		locked: k, Locker: k.Env.Locker, ttl: k.Params.Duration(lock.TTLParam),
-		Retries: lock.NewRetries(lock.Env{Params: k.Params, Steps: k.Steps}),
-	}
-}
-
 // fusedParams are the lock's parameters that fused has.
 var fusedParams = []string{
 	lock.TTLParam.Name, lock.PollParam.Name, backoff.KindParam.Name, backoff.CapParam.Name, backoff.JitterParam.Name,

@@ -74,7 +74,10 @@ func underLocks(s Strategy, names LockNames) Strategy {
 		k.purchaser = purchaser{env.Keys, k.do}
 		switch {
 		case env.Params.Text(writeParam) == writeFused:
-			f := newFused(k)
+			f := &fused{
+				locked: k, Locker: env.Locker, ttl: env.Params.Duration(lock.TTLParam),
+				Retries: lock.NewRetries(lock.Env{Params: env.Params, Steps: env.Steps}),
+			}
 			k.Locker, k.access = f, f
 		case env.Params.Text(fencingParam) != fencingNone:
 			k.access = &fenced{k, newScripter(env), nil}
@@ -152,10 +155,11 @@ func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err e
 	if len(k.held) > 0 { // the write did not release them
 		k.Steps.At(ctx, step.BeforeRelease)
 	}
-	became, failed := k.settle(ctx, op, err), r.ReleasesFailed
+	known, became := k.settle(ctx, op, err)
+	failed := r.ReleasesFailed
 	lost := k.release(ctx, &r)
-	if became.known && !lost && r.ReleasesFailed == failed { // the locks were held until then
-		err = became.err
+	if known && !lost && r.ReleasesFailed == failed { // the locks were held until then
+		err = became
 	}
 	r.LeaseLost = lost && err == nil
 	r.LockHold = time.Since(k.since)
@@ -201,10 +205,9 @@ func (k *locked) acquire(ctx context.Context, r *market.Receipt,
 		}
 		h.Acquired, h.Holding.Fence = time.Now(), h.Lease.Fence
 		k.held = append(k.held, h)
-		if !k.twice {
-			continue
+		if k.twice {
+			k.held[i].inner, err = take(ctx, name)
 		}
-		k.held[i].inner, err = take(ctx, name)
 		if err != nil {
 			break
 		}

@@ -102,12 +102,6 @@ var resendParam = param.Choice("resend",
 	"the client sends a command again, three times at most, whose reply did not come, as a wrapper that repeats a "+
 		"command after a connection error does, and go-redis by default", "off", "on")
 
-// resends reports whether the clients of what o opens send a command again.
-func resends(o Opener) bool {
-	spec, ok := o.(Spec)
-	return ok && spec.params.Text(resendParam) == "on"
-}
-
 // again makes what opens connections open some that send a command again. Nil stays nil.
 func again[T any](dial func(context.Context) (T, error)) func(context.Context) (T, error) {
 	if dial == nil {
@@ -141,7 +135,7 @@ func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, 
 }
 
 func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
-	if resends(o) {
+	if spec, ok := o.(Spec); ok && spec.params.Text(resendParam) == "on" {
 		dial, env.Locks = again(dial), again(env.Locks)
 		env.Servers.Masters = slices.Clone(env.Servers.Masters)
 		for i, master := range env.Servers.Masters {

@@ -72,29 +72,23 @@ func (k *locked) leaves() bool {
 	return true
 }
 
-// A verdict is what is known in the end of a write whose outcome was unknown, if the locks were held until then.
-type verdict struct {
-	known bool
-	err   error // nil: it was applied
-}
-
-// settle comes before locks are released whose holder's write had an error.
-func (k *locked) settle(ctx context.Context, op *operation, err error) (v verdict) {
+// settle comes before locks are released whose holder's write had an error. It returns whether it is known in the end
+// what became of a write of unknown outcome, if the locks were held until then: applied where the error is nil.
+func (k *locked) settle(ctx context.Context, op *operation, err error) (known bool, became error) {
 	over, kills := k.access.(*killing)
 	if kills {
 		over.end()
 	}
 	if err == nil || market.Refused(err) {
-		return v
+		return false, nil
 	}
 	if kills {
-		v = over.settle(ctx, op)
+		known, became = over.settle(ctx, op)
 	}
-	if !v.known && k.leaves() {
+	if !known && k.leaves() {
 		k.leave()
 	}
-	v.known = v.known && k.Locker.Promises().OwnerRelease // or the release does not tell
-	return v
+	return known && k.Locker.Promises().OwnerRelease, became // or the release does not tell
 }
 
 // leave leaves the held locks.
@@ -151,39 +145,37 @@ func (c *killing) end() {
 const settleTimeout = 2 * time.Second
 
 // settle kills the connection of the write, and reads what became of it.
-func (c *killing) settle(ctx context.Context, op *operation) (v verdict) {
+func (c *killing) settle(ctx context.Context, op *operation) (known bool, became error) {
 	name := named.FindStringSubmatch(c.info)
 	if name == nil {
-		return v
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	rdb, err := c.Dial(ctx)
 	if err != nil {
-		return v
+		return false, nil
 	}
 	defer rdb.Close()
 	// The address, too: a server that has started anew may have given the number to somebody else.
 	if err := rdb.Do(ctx, "client", "kill", "id", name[1], "addr", name[2]).Err(); err != nil {
-		return v
+		return false, nil
 	}
 	err = rdb.ZScore(ctx, c.Keys.Market(), op.member()).Err()
 	listed := err == nil
-	switch {
-	case !listed && !errors.Is(err, redis.Nil):
-	case listed == op.lists:
-		v.known = true
-	default:
-		v = verdict{true, market.ErrWithdrawn}
+	if !listed && !errors.Is(err, redis.Nil) {
+		return false, nil
 	}
-	return v
+	if listed != op.lists {
+		became = market.ErrWithdrawn
+	}
+	return true, became
 }
 
 // checkKill returns backend.ErrUnavailable, wrapped, if the server does not name connections.
 func checkKill(ctx context.Context, rdb *redis.Client) error {
 	err := rdb.Do(ctx, "client", "info").Err()
-	var refused redis.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[redis.Error](err); ok {
 		return fmt.Errorf("after-unknown=%s is %w on this server, which answers %q to CLIENT INFO: it needs Redis 6.2",
 			unknownKill, backend.ErrUnavailable, refused.Error())
 	}

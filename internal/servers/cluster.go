@@ -121,10 +121,7 @@ func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
 
 // ReplicaOf returns which node is the replica of master i.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
-	_, port, err := net.SplitHostPort(c.Addrs()[i])
-	if err != nil {
-		return 0, err
-	}
+	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
 	for n := range c.Redises {
 		var fields map[string]string
 		err := backend.With(ctx, c.Redises[n].Target, func(conn *backend.Conn) (err error) {
@@ -251,10 +248,7 @@ func (m *Move) ask(ctx context.Context, i int, args ...any) *redis.Cmd {
 }
 
 func (m *Move) migrate(ctx context.Context, keys []string) error {
-	host, port, err := net.SplitHostPort(m.cluster.Addrs()[m.to])
-	if err != nil {
-		return err
-	}
+	host, port, _ := net.SplitHostPort(m.cluster.Addrs()[m.to])
 	password := m.cluster.Redises[m.to].Target.Password
 	args := []any{"migrate", host, port, "", 0, startTimeout.Milliseconds(), "auth", password, "keys"}
 	for _, key := range keys {

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,19 +193,14 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 const (
 	zooKeeperJar    = "/usr/share/java/zookeeper.jar" // its manifest names what it needs
 	zooKeeperLogger = "/usr/share/java/slf4j-simple.jar"
-
-	// zooKeeperConfig lets sessions be as short as tests want them. Sessions end on a tick.
-	zooKeeperConfig = `tickTime=500
-minSessionTimeout=500
-maxSessionTimeout=60000
-initLimit=20
-syncLimit=10
-maxClientCnxns=0
-clientPortAddress=127.0.0.1
-`
-	askTimeout = time.Second
-	maxAnswer  = 1 << 20 // bytes that are read of an answer
+	askTimeout      = time.Second
+	maxAnswer       = 1 << 20 // bytes that are read of an answer
 )
+
+// zooKeeperConfig lets sessions be as short as tests want them. Sessions end on a tick.
+//
+//go:embed zoo.cfg
+var zooKeeperConfig string
 
 // FindZooKeeper returns the Java that runs ZooKeeper, if both are installed.
 func FindZooKeeper() (java string, err error) {

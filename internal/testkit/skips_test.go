@@ -54,8 +54,8 @@ func (b bench) start() { testkit.Local(b.t) }`
 
 // maySkip are the functions of testkit that end a test where something is missing.
 var maySkip = map[string]bool{
-	"Each": true, "Local": true, "Start": true, "Require": true, "Newer": true, "Masters": true,
-	"Cluster": true, "ZooKeeper": true, "Etcd": true,
+	"Each": true, "Local": true, "Start": true, "Require": true, "Masters": true, "Cluster": true,
+	"ZooKeeper": true, "Etcd": true,
 }
 
 // borrowed finds calls of testkit whose first argument, a plain name, is no parameter of the innermost

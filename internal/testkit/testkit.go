@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/marketsim/marketsim/internal/servers"
@@ -76,25 +75,6 @@ func Require(t testing.TB, name, why string) {
 func Required(name string) bool {
 	required := strings.Split(os.Getenv("MARKETSIM_REQUIRE"), ",")
 	return slices.Contains(required, "all") || slices.Contains(required, name)
-}
-
-// Newer starts a server of PATH that has what a test needs: has returns nil. The test needs "newer", see [Require].
-func Newer(t testing.TB, has func(context.Context, *redis.Client) error) *backend.Server {
-	t.Helper()
-	var lacking []string
-	for _, program := range []string{"redis-server", "valkey-server"} {
-		s, err := backend.Local{Program: program}.Start(t.Context())
-		if err == nil {
-			t.Cleanup(func() { _ = s.Close() })
-			err = has(t.Context(), Dial(t, s).Client)
-			if err == nil {
-				return s
-			}
-		}
-		lacking = append(lacking, err.Error())
-	}
-	Require(t, "newer", strings.Join(lacking, "; "))
-	return nil
 }
 
 // Dial connects to s. It tries again for as long as a busy machine may take to answer.

@@ -1,14 +1,13 @@
 package lock_test
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
@@ -118,17 +117,25 @@ func TestLocksByNewerCommandsConform(t *testing.T) {
 	}
 }
 
-// newer starts a server that has the commands that a lock needs.
+// newer starts a server of PATH that has the commands that a lock needs. The test needs "newer", see testkit.Require.
 func newer(t *testing.T, k lock.Kind, v param.Values) *backend.Server {
 	t.Helper()
-	return testkit.Newer(t, func(ctx context.Context, rdb *redis.Client) error {
-		for _, c := range k.NewerCommands(v) {
-			if err := c.Check(ctx, rdb, "preflight"); err != nil {
-				return err
+	var lacking []string
+	for _, program := range []string{"redis-server", "valkey-server"} {
+		s, err := backend.Local{Program: program}.Start(t.Context())
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close() })
+			for _, c := range k.NewerCommands(v) {
+				err = cmp.Or(err, c.Check(t.Context(), testkit.Dial(t, s).Client, "preflight"))
 			}
 		}
-		return nil
-	})
+		if err == nil {
+			return s
+		}
+		lacking = append(lacking, err.Error())
+	}
+	testkit.Require(t, "newer", strings.Join(lacking, "; "))
+	return nil
 }
 
 // Workers of one process share what redisson shares. One of them alone cannot crash.

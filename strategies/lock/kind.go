@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -177,12 +178,7 @@ func also(first, then func(param.Values) error) func(param.Values) error {
 	if first == nil {
 		return then
 	}
-	return func(v param.Values) error {
-		if err := first(v); err != nil {
-			return err
-		}
-		return then(v)
-	}
+	return func(v param.Values) error { return cmp.Or(first(v), then(v)) }
 }
 
 //go:embed *.lua

@@ -25,7 +25,8 @@ type hold struct {
 	rdb        *redis.Client // the worker's own connection
 	background *background
 	key        string
-	token      string // 128 random bits or more: no two holders have the same
+	keys       []string // Kind.Keys of that
+	token      string   // 128 random bits or more: no two holders have the same
 	how        mode
 	waits      bool // it is Acquire, and not Try
 
@@ -136,8 +137,8 @@ func opening(k Kind, open func(*locker) error) Kind {
 			env.Now = time.Now
 		}
 		l := &locker{
-			env: env, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), background: &background{dial: env.Dial},
-			Retries: NewRetries(env), in: map[string]*stay{},
+			env: env, keys: k.AllKeys, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
+			background: &background{dial: env.Dial}, in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
 			return nil, err
@@ -173,6 +174,7 @@ func (k Kind) keeps(v param.Values) bool {
 type locker struct {
 	*Retries
 	env        Env
+	keys       func(key string) []string // of the Kind
 	made       Promises
 	keeps      bool // after a failed acquisition, what it may have taken
 	fill       func(*hold)
@@ -229,6 +231,7 @@ func (l *locker) hold(name string, how mode, waits bool) *hold {
 		locker: l, env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text(),
 		how: how, waits: waits,
 	}
+	h.keys = l.keys(h.key)
 	l.fill(h)
 	return h
 }
@@ -291,8 +294,7 @@ const undoTimeout = 2 * time.Second
 // Undo is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
 // was lost: unless the error is the server's answer. It returns the cause.
 func Undo(ctx context.Context, cause error, release func(context.Context) error) error {
-	var refused redis.Error
-	if errors.As(cause, &refused) {
+	if _, answered := errors.AsType[redis.Error](cause); answered {
 		return cause
 	}
 	return GiveBack(ctx, cause, release)

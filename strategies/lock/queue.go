@@ -21,6 +21,7 @@ import (
 // contended key is bounded by the time it takes to wake each next worker.
 // Source: queue locks; Redisson's RFairLock; Redis in Action, section 6.3.2, for arrival order with expiry.
 func queue() Kind {
+	take, release := script("queue_line", "queue_take"), script("queue_line", "queue_release")
 	return subscribing(Kind{
 		Name: "queue", Renews: true,
 		Summary:  "waiters stand in line and are handed the lock in order, by script; the dead are skipped",
@@ -28,38 +29,29 @@ func queue() Kind {
 		Wakes:    "handed over in order by pub/sub, looks every 100ms",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{TTLParam, lookParam, TimeoutParam},
-		Keys:     queueKeys,
-	}, queueHold)
+		Keys:     func(key string) []string { return []string{key, key + ":line", key + ":alive"} },
+	}, func(h *hold) {
+		h.compared()
+		h.channel, h.queues = h.key+":handed", true
+		look, how := h.env.Params.Duration(lookParam), "try"
+		if h.waits {
+			how = "join"
+		}
+		patience := (queuePatience * look).Milliseconds()
+		h.take = func(ctx context.Context) (bool, error) {
+			ttl := h.ttl().Milliseconds()
+			left, err := take.Run(ctx, h.rdb, h.keys, h.token, patience, h.channel, ttl, how).Int64()
+			h.again = min(time.Duration(left)*time.Millisecond, look)
+			return err == nil && left == 0, err
+		}
+		h.releasedBy(release, h.keys, h.token, patience, h.channel) // it also gives up a place in line
+	})
 }
 
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
 	"how often a waiter looks although no message came; after five it counts as dead")
 
 const queuePatience = 5 // so many intervals may pass without a sign of life
-
-func queueKeys(key string) []string { return []string{key, key + ":line", key + ":alive"} }
-
-var (
-	queueTake    = script("queue_line", "queue_take")
-	queueRelease = script("queue_line", "queue_release")
-)
-
-func queueHold(h *hold) {
-	h.compared()
-	h.channel, h.queues = h.key+":handed", true
-	look, how := h.env.Params.Duration(lookParam), "try"
-	if h.waits {
-		how = "join"
-	}
-	patience := (queuePatience * look).Milliseconds()
-	h.take = func(ctx context.Context) (bool, error) {
-		ttl := h.ttl().Milliseconds()
-		left, err := queueTake.Run(ctx, h.rdb, queueKeys(h.key), h.token, patience, h.channel, ttl, how).Int64()
-		h.again = min(time.Duration(left)*time.Millisecond, look)
-		return err == nil && left == 0, err
-	}
-	h.releasedBy(queueRelease, queueKeys(h.key), h.token, patience, h.channel) // it also gives up a place in line
-}
 
 // ticket is the lock of a bakery's counter: INCR takes a number, a second counter says how many numbers are done, and
 // whoever has the number after that holds the lock. Waiters GET the second counter again and again; a release
@@ -74,45 +66,37 @@ func queueHold(h *hold) {
 // lost the numbers repeat (restart-empty): a former holder then releases the lock of the present one.
 // Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors", 1991, 2.2.
 func ticket() Kind {
+	try, leave := script("ticket_try"), script("ticket_leave")
 	return polling(Kind{
 		Name:     "ticket",
 		Summary:  "INCR takes a number, and whoever is served holds it; a crash, of a waiter too, blocks all behind it",
 		Source:   "ticket lock; Mellor-Crummey and Scott, 1991",
 		Promises: Promises{Exclusive: true, ClockIndependent: true, Fair: true},
 		Params:   []param.Param{PollParam, TimeoutParam},
-		Keys:     ticketKeys,
-	}, ticketHold)
-}
-
-// ticketKeys are the counter of the numbers that are done, the counter of those that are taken, and the set of those
-// that were given up. Together the counters say who holds the lock. They stay, so that numbers do not repeat.
-func ticketKeys(key string) []string { return []string{key, key + ":taken", key + ":abandoned"} }
-
-var (
-	ticketTry   = script("ticket_try")
-	ticketLeave = script("ticket_leave")
-)
-
-func ticketHold(h *hold) {
-	var number int64 // 0: none was taken, as far as is known
-	h.queues = true
-	h.Release = func(ctx context.Context) error {
-		return h.releases(ticketLeave.Run(ctx, h.rdb, ticketKeys(h.key), number).Int64())
-	}
-	h.undo = func(ctx context.Context) error {
-		if number == 0 {
-			return nil
+		// The counter of the numbers that are done, the counter of those that are taken, and the set of those that were given
+		// up. Together the counters say who holds the lock. They stay, so that numbers do not repeat.
+		Keys: func(key string) []string { return []string{key, key + ":taken", key + ":abandoned"} },
+	}, func(h *hold) {
+		var number int64 // 0: none was taken, as far as is known
+		h.queues = true
+		h.Release = func(ctx context.Context) error {
+			return h.releases(leave.Run(ctx, h.rdb, h.keys, number).Int64())
 		}
-		return h.Release(ctx)
-	}
-	h.take = func(ctx context.Context) (served bool, err error) {
-		if !h.waits {
-			number, err = ticketTry.Run(ctx, h.rdb, ticketKeys(h.key)[:2]).Int64()
-			return number > 0, err
+		h.undo = func(ctx context.Context) error {
+			if number == 0 {
+				return nil
+			}
+			return h.Release(ctx)
 		}
-		served, err = h.ask(ctx, &number)
-		return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
-	}
+		h.take = func(ctx context.Context) (served bool, err error) {
+			if !h.waits {
+				number, err = try.Run(ctx, h.rdb, h.keys[:2]).Int64()
+				return number > 0, err
+			}
+			served, err = h.ask(ctx, &number)
+			return served || err != nil && number > 0, err // a number that was taken is given back, whatever failed
+		}
+	})
 }
 
 // ask takes a number, if there is none yet, and reports whether it is served.
@@ -120,7 +104,7 @@ func (h *hold) ask(ctx context.Context, number *int64) (bool, error) {
 	p := h.rdb.Pipeline()
 	var taken *redis.IntCmd
 	if *number == 0 {
-		taken = p.Incr(ctx, ticketKeys(h.key)[1])
+		taken = p.Incr(ctx, h.keys[1])
 	}
 	done := p.Get(ctx, h.key)
 	_, _ = p.Exec(ctx) // its error is that of its first failed command: they are judged one by one

@@ -41,9 +41,14 @@ func redlock() Kind {
 		},
 		PromisesWith: func(v param.Values, p *Promises) { p.ClockIndependent = v.Text(clockParam) != wallClock },
 		Params:       []param.Param{TTLParam, nodeTimeoutParam, clockParam, PollParam, redlockJitterParam, TimeoutParam},
-		Check:        checkNodeTimeout,
-		Needs:        NeedsMasters,
-		Variants:     []string{":" + clockParam.Name + "=" + wallClock},
+		Check: func(v param.Values) error { // a few silent nodes are not to use up the validity
+			if ttl, timeout := v.Duration(TTLParam), v.Duration(nodeTimeoutParam); 4*timeout > ttl {
+				return fmt.Errorf("node-timeout is %s, and it must not be longer than a quarter of ttl, %s", timeout, ttl)
+			}
+			return nil
+		},
+		Needs:    NeedsMasters,
+		Variants: []string{":" + clockParam.Name + "=" + wallClock},
 	}), func(l *locker) error {
 		env := l.env
 		if n := len(env.Servers.Masters); n < 3 || n%2 == 0 {
@@ -74,17 +79,9 @@ var (
 	}
 )
 
-// checkNodeTimeout makes sure that a few silent nodes do not use up the validity.
-func checkNodeTimeout(v param.Values) error {
-	if ttl, timeout := v.Duration(TTLParam), v.Duration(nodeTimeoutParam); 4*timeout > ttl {
-		return fmt.Errorf("node-timeout is %s, and it must not be longer than a quarter of ttl, %s", timeout, ttl)
-	}
-	return nil
-}
-
 func redlockHold(h *hold, nodes, background masters) {
 	ttl, now := h.ttl(), time.Now
-	life := ttl - drift(ttl)
+	life := ttl - (ttl/100 + 2*time.Millisecond) // drift: the TTL may be shorter by the clock of another machine
 	if h.env.Params.Text(clockParam) == wallClock {
 		life, now = ttl, func() time.Time { return h.env.Now().Round(0) } // without its monotonic reading
 	}
@@ -94,7 +91,9 @@ func redlockHold(h *hold, nodes, background masters) {
 			return false, err
 		}
 		start := now()
-		votes := nodes.each(ctx, askSet(h.key, h.token, ttl))
+		votes := nodes.each(ctx, func(ctx context.Context, rdb *redis.Client) (bool, error) {
+			return given(rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", h.key, h.token, "nx", "px", ttl.Milliseconds())))
+		})
 		if left := life - now().Sub(start); ctx.Err() == nil && votes.majority() && left > 0 {
 			noticed, lose := context.WithCancelCause(context.Background())
 			end = time.AfterFunc(left, func() { lose(ErrLost) })
@@ -127,9 +126,6 @@ func redlockHold(h *hold, nodes, background masters) {
 		return nil
 	}
 }
-
-// drift is how much shorter the TTL may be by the clock of another machine.
-func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 // masters are the connections of one worker to independent Redis masters.
 type masters []*master
@@ -219,17 +215,10 @@ func (m *master) do(ctx context.Context, question ask) (bool, error) {
 		return false, err
 	}
 	yes, err := question(ctx, rdb)
-	var answered redis.Error
-	if err != nil && !errors.As(err, &answered) {
+	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
 		_ = m.Close() // discards a late reply with its connection; an error of it changes nothing
 	}
 	return yes, err
-}
-
-func askSet(key, token string, ttl time.Duration) ask {
-	return func(ctx context.Context, rdb *redis.Client) (bool, error) {
-		return given(rdb.Process(ctx, redis.NewStatusCmd(ctx, "set", key, token, "nx", "px", ttl.Milliseconds())))
-	}
 }
 
 // askScript asks for what a script does with the key if it holds the token.

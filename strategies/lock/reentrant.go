@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,6 +30,7 @@ import (
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
 func reentrant() Kind {
+	enters, leaves := script("reentrant_enter"), script("reentrant_leave")
 	return polling(Kind{
 		Name: "reentrant", Renews: true,
 		Summary:  "a hash of owner to entries, by script; each entry renews the expiry",
@@ -46,9 +48,15 @@ func reentrant() Kind {
 			h.token = "thread-1"
 		}
 		h.renewedBy(reentrantRenew, []string{h.key}, h.token, h.ttl().Milliseconds())
-		s := &stay{hold: h}
-		s.first, s.again, s.leave = s.enterByScript, s.enterByScript, s.leaveByScript
-		h.take = s.reentrantly
+		command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
+		enter := func(ctx context.Context) (bool, error) {
+			unit, n := h.expiry()
+			return enters.Run(ctx, h.rdb, []string{h.key}, h.token, command[unit], n).Bool()
+		}
+		leave := func(ctx context.Context) *redis.Cmd {
+			return leaves.Run(ctx, h.rdb, []string{h.key}, h.token)
+		}
+		h.stayByScript(enter, leave, func() {})
 	})
 }
 
@@ -56,50 +64,43 @@ const ownerFixed = "fixed"
 
 var ownerParam = param.Choice("owner", "the holder's name: a random one, or the same for all", "random", ownerFixed)
 
-var (
-	reentrantEnter = script("reentrant_enter")
-	reentrantLeave = script("reentrant_leave")
-	reentrantRenew = script("reentrant_renew")
-)
+var reentrantRenew = script("reentrant_renew")
 
-// enterByScript enters if nobody else is in.
-func (s *stay) enterByScript(ctx context.Context) (bool, error) {
-	command := map[string]string{"ex": "EXPIRE", "px": "PEXPIRE"}
-	unit, n := s.expiry()
-	in, err := reentrantEnter.Run(ctx, s.rdb, []string{s.key}, s.token, command[unit], n).Bool()
-	if err != nil {
-		return false, s.undone(ctx, err, s.undoCounted(func(ctx context.Context) error {
-			return reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token).Err()
-		}))
-	}
-	return in, nil
-}
-
-// undoCounted leaves once if the server has counted an entry whose reply was lost.
-func (s *stay) undoCounted(leave func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		n, err := s.rdb.HGet(ctx, s.key, s.token).Int()
+// stayByScript completes a reentrant lock that one script enters, if nobody else is in, and another one leaves once,
+// which answers nil if the holder was not in. ends comes before the last time that it is left.
+func (h *hold) stayByScript(
+	enter func(context.Context) (bool, error), leave func(context.Context) *redis.Cmd, ends func(),
+) {
+	s := &stay{hold: h}
+	undo := func(ctx context.Context) error { // once, if the server has counted an entry whose reply was lost
+		n, err := h.rdb.HGet(ctx, h.key, h.token).Int()
 		if errors.Is(err, redis.Nil) || err == nil && n <= s.entries {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return leave(ctx)
+		return leave(ctx).Err()
 	}
-}
-
-func (s *stay) leaveByScript(ctx context.Context, _ bool) error {
-	return s.answered(reentrantLeave.Run(ctx, s.rdb, []string{s.key}, s.token))
-}
-
-// answered is what a script that leaves once says.
-func (s *stay) answered(cmd *redis.Cmd) error {
-	err := cmd.Err()
-	if errors.Is(err, redis.Nil) {
-		err = ErrLost
+	s.again = func(ctx context.Context) (bool, error) {
+		in, err := enter(ctx)
+		if err != nil {
+			return false, h.undone(ctx, err, undo)
+		}
+		return in, nil
 	}
-	return s.releases(1, err)
+	s.first = s.again
+	s.leave = func(ctx context.Context, last bool) error {
+		if last {
+			ends()
+		}
+		err := leave(ctx).Err()
+		if errors.Is(err, redis.Nil) {
+			err = ErrLost
+		}
+		return h.releases(1, err)
+	}
+	h.Abandon, h.take = ends, s.reentrantly
 }
 
 // stay is one holder's time with a reentrant lock, from its first entry to its last release.
@@ -137,13 +138,9 @@ func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 
 // reenter enters once more. It returns ErrLost when the holder does not hold the lock any more.
 func (s *stay) reenter(ctx context.Context) (*Lease, error) {
-	err := ErrLost
-	if s.entries > 0 && s.whole.Context().Err() == nil {
-		var in bool
-		in, err = s.again(ctx)
-		if err == nil && !in {
-			err = ErrLost
-		}
+	in, err := s.again(ctx)
+	if err == nil && !in {
+		err = ErrLost
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enter %s again: %w", s.key, err)
@@ -214,11 +211,8 @@ func reentrantLocal() Kind {
 		Params: []param.Param{
 			TTLParam, renewalsParam, localRenewParam, renewByParam, reenterParam, LostReplyParam, PollParam, TimeoutParam,
 		},
-		Check: checkLocalRenewal,
-		Variants: []string{
-			":renewals=4",
-			":renewals=4:renew-by=" + renewByXX,
-		},
+		Check:    checkLocalRenewal,
+		Variants: []string{":renewals=4", ":renewals=4:renew-by=" + renewByXX},
 	}), func(l *locker) error {
 		v := l.env.Params
 		r := &localRenewals{
@@ -349,3 +343,73 @@ func (r *localRenewals) Close() error {
 	r.running.Wait()
 	return nil
 }
+
+// redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. A waiter
+// sleeps until a message says that the lock is free, or for the TTL that its holder has left. All workers of a process
+// share one subscription, and a message wakes one of them. A watchdog renews the lock for 30 s every 10 s; with
+// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again, as Reenter does.
+//
+// What breaks it:
+//   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog
+//     also renews for a holder that is stuck. It tells nobody that a renewal has failed (redisson/redisson#4698).
+//   - An entry whose reply was lost is counted, and once more when it is sent again, but left once: the lock stays
+//     until it expires (lost-acquire, resent-acquire), unless lost-reply=released, which the library lacks.
+//   - Its release counts down before it deletes, which a server refuses whose memory is full (oom).
+//   - What is entered again after it has expired, as with reentrant.
+//   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that
+//     the holder had left, up to 30 s. After a broken subscription all waiters try again. Nobody stands in line: each
+//     process wakes one waiter, and all of these but one in vain.
+//
+// Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
+func redisson() Kind {
+	takes, releases := script("redisson_take"), script("redisson_release")
+	return subscribing(Kind{
+		Name:    "redisson",
+		Summary: "reentrant script lock that publishes its release, with a watchdog of its own unless a lease is given",
+		Source:  "Redisson RLock; its wiki, \"Distributed locks\"",
+		Wakes:   "pub/sub, the holder's remaining TTL at the latest",
+		Promises: Promises{
+			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Reentrant: true,
+		},
+		Params:   []param.Param{redissonTTLParam, leaseParam, LostReplyParam, TimeoutParam},
+		Keys:     func(key string) []string { return []string{key, key + ":released"} }, // the answer to the last release
+		Variants: []string{":lease=1s", ":lost-reply=" + lostReplyReleased},             // not renewed; given back
+	}, func(h *hold) {
+		h.channel = h.key + ":freed"
+		life := orDefault(h.env.Params, leaseParam, h.env.Params.Duration(redissonTTLParam))
+		h.renewedBy(reentrantRenew, []string{h.key}, h.token, life.Milliseconds())
+		leave := func(ctx context.Context) *redis.Cmd {
+			return releases.Run(ctx, h.rdb, h.keys, h.token, life.Milliseconds(), h.channel, freed, rand.Text(),
+				answerLife.Milliseconds())
+		}
+		endRenewals := func() {}
+		enter := func(ctx context.Context) (bool, error) {
+			asked := time.Now()
+			left, err := takes.Run(ctx, h.rdb, []string{h.key}, h.token, life.Milliseconds()).Int64()
+			if err != nil {
+				return false, err
+			}
+			h.again = time.Duration(left) * time.Millisecond
+			if left == 0 && h.env.Params.Text(leaseParam) == noLease {
+				endRenewals()
+				renewed := keepRenewing(&Lease{Renew: h.Renew}, asked, life/3, life, h.env.Steps) // it tells nobody of a loss
+				endRenewals = renewed.Abandon
+			}
+			return left == 0, nil
+		}
+		h.stayByScript(enter, leave, func() { endRenewals() })
+	})
+}
+
+// redissonTTLParam is not TTLParam because its default is Redisson's lockWatchdogTimeout.
+var redissonTTLParam = param.Duration("ttl", 30*time.Second, 10*time.Millisecond,
+	"how long the lock outlives its holder; the watchdog renews it after each third of that").As(param.Lease)
+
+const noLease = "none"
+
+// leaseParam has no role: whoever gives it chooses another lock, without a watchdog.
+var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
+	"how long the lock is held at most; if given, there is no watchdog")
+
+// answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
+const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)

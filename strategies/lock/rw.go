@@ -20,6 +20,7 @@ import (
 // cannot enter again. Its two keys do not share a slot on Redis Cluster.
 // Source: articles on a read-write lock by two keys and a script, none in particular. rw-safe is the correction.
 func rwNaive() Kind {
+	take := script("rw_naive_take")
 	return polling(Kind{
 		Name: "rw-naive", Shares: true,
 		Summary:  "WRONG: read-write: a key for readers and one for the writer, both 1; any reader's DEL frees all",
@@ -28,7 +29,7 @@ func rwNaive() Kind {
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:     rwKeysKeys,
 	}, func(h *hold) {
-		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, rwNaiveTake) }
+		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, take) }
 		h.Release = func(ctx context.Context) error {
 			suffix := map[mode]string{shared: ":readers", exclusive: ":writer"}[h.how]
 			return h.releases(h.rdb.Del(ctx, h.key+suffix).Result())
@@ -45,6 +46,7 @@ func rwNaive() Kind {
 // too. Writers wait for a moment without readers, which may never come. Its keys must lie in one slot on Redis Cluster.
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
 func rwKeys() Kind {
+	take, release := script("rw_keys_take"), script("rw_keys_release")
 	return polling(Kind{
 		Name: "rw-keys", Shares: true,
 		Summary:  "read-write: a counter of readers and a writer's key; one reader can free another's",
@@ -53,23 +55,17 @@ func rwKeys() Kind {
 		Params:   []param.Param{TTLParam, PollParam, TimeoutParam},
 		Keys:     rwKeysKeys,
 	}, func(h *hold) { // its token is only for a writer
-		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, rwKeysTake) }
+		h.take = func(ctx context.Context) (bool, error) { return h.takeRWKeys(ctx, take) }
 		// A reader whose reply was lost subtracts one, which may be another reader.
-		h.releasedBy(rwKeysRelease, rwKeysKeys(h.key), string(h.how), h.token)
+		h.releasedBy(release, h.keys, string(h.how), h.token)
 	})
 }
 
 func rwKeysKeys(key string) []string { return []string{key + ":readers", key + ":writer"} }
 
-var (
-	rwNaiveTake   = script("rw_naive_take")
-	rwKeysTake    = script("rw_keys_take")
-	rwKeysRelease = script("rw_keys_release")
-)
-
 func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, error) {
 	unit, n := h.expiry()
-	return script.Run(ctx, h.rdb, rwKeysKeys(h.key), string(h.how), n, h.token, unit).Bool()
+	return script.Run(ctx, h.rdb, h.keys, string(h.how), n, h.token, unit).Bool()
 }
 
 // rwHash is a read-write lock in one hash, so that it works on Redis Cluster without braces in its name. The field read
@@ -85,13 +81,27 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // was lost is kept (lost-acquire), unless lost-reply=released.
 // Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
 func rwHash() Kind {
+	take, release := script("rw_hash_take"), script("rw_hash_release")
 	return polling(Kind{
 		Name: "rw-hash", Shares: true,
 		Summary:  "read-write: one hash with the times of the last reader and the writer; readers overwrite each other's",
 		Source:   "articles on read-write locks for Redis Cluster",
 		Promises: Promises{Exclusive: true, SurvivesCrash: true},
 		Params:   []param.Param{readTTLParam, writeTTLParam, keyTTLParam, LostReplyParam, PollParam, TimeoutParam},
-	}, rwHashHold)
+	}, func(h *hold) {
+		var since int64 // in ms, by this client's clock; it identifies the holder
+		h.take = func(ctx context.Context) (bool, error) {
+			ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
+			since = h.env.Now().UnixMilli()
+			return take.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
+				ms(keyTTLParam)).Bool()
+		}
+		h.Release = func(ctx context.Context) error {
+			field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
+			return h.releases(release.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
+		}
+		h.undo = h.Release
+	})
 }
 
 var (
@@ -103,26 +113,6 @@ var (
 	keyTTLParam = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
 		"how long the hash lasts after the lock was taken, whatever clients' clocks say")
 )
-
-var (
-	rwHashTake    = script("rw_hash_take")
-	rwHashRelease = script("rw_hash_release")
-)
-
-func rwHashHold(h *hold) {
-	var since int64 // in ms, by this client's clock; it identifies the holder
-	h.take = func(ctx context.Context) (bool, error) {
-		ms := func(p param.Param) int64 { return h.env.Params.Duration(p).Milliseconds() }
-		since = h.env.Now().UnixMilli()
-		return rwHashTake.Run(ctx, h.rdb, []string{h.key}, string(h.how), since, ms(readTTLParam), ms(writeTTLParam),
-			ms(keyTTLParam)).Bool()
-	}
-	h.Release = func(ctx context.Context) error {
-		field := map[mode]string{shared: "read", exclusive: "write"}[h.how]
-		return h.releases(rwHashRelease.Run(ctx, h.rdb, []string{h.key}, field, since).Int64())
-	}
-	h.undo = h.Release
-}
 
 // rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry with an expiry of
 // its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A writer who has
@@ -136,6 +126,8 @@ func rwHashHold(h *hold) {
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
 // Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {
+	take, release := script("rw_safe_now", "rw_safe_take"), script("rw_safe_now", "rw_safe_release")
+	renew := script("rw_safe_now", "rw_safe_renew")
 	return polling(Kind{
 		Name: "rw-safe", Shares: true, Renews: true,
 		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
@@ -145,42 +137,32 @@ func rwSafe() Kind {
 			ServesWriters: true,
 		},
 		Params: []param.Param{TTLParam, barParam, PollParam, TimeoutParam},
-		Keys:   rwSafeKeys,
-	}, rwSafeHold)
+		Keys: func(key string) []string {
+			return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
+		},
+	}, func(h *hold) {
+		// A waiter is in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
+		start := time.Now() // on the monotonic clock, which nobody sets
+		h.queues = true
+		place := func() time.Duration {
+			if !h.waits {
+				return 0
+			}
+			bar := h.env.Params.Duration(barParam)
+			if h.how == exclusive {
+				bar -= time.Since(start)
+			}
+			life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
+			return max(min(bar, life), 0)
+		}
+		h.take = func(ctx context.Context) (bool, error) {
+			return take.Run(ctx, h.rdb, h.keys, string(h.how), h.token, h.ttl().Milliseconds(),
+				place().Milliseconds()).Bool()
+		}
+		h.releasedBy(release, h.keys, string(h.how), h.token)
+		h.renewedBy(renew, h.keys, string(h.how), h.token, h.ttl().Milliseconds())
+	})
 }
 
 var barParam = param.Duration("bar", 10*time.Second, 0,
 	"how long one who waits keeps new readers or the next writer out at most").As(param.Lease)
-
-func rwSafeKeys(key string) []string {
-	return []string{key + ":writer", key + ":readers", key + ":bar", key + ":waiting", key + ":turn"}
-}
-
-var (
-	rwSafeTake    = script("rw_safe_now", "rw_safe_take")
-	rwSafeRelease = script("rw_safe_now", "rw_safe_release")
-	rwSafeRenew   = script("rw_safe_now", "rw_safe_renew")
-)
-
-// rwSafeHold waits in a place that each attempt keeps for some time: a writer's bar or a reader's turn.
-func rwSafeHold(h *hold) {
-	start := time.Now() // on the monotonic clock, which nobody sets
-	h.queues = true
-	place := func() time.Duration {
-		if !h.waits {
-			return 0
-		}
-		bar := h.env.Params.Duration(barParam)
-		if h.how == exclusive {
-			bar -= time.Since(start)
-		}
-		life := max(100*time.Millisecond, 3*h.locker.waits.Longest()) // of the place of a waiter that died
-		return max(min(bar, life), 0)
-	}
-	h.take = func(ctx context.Context) (bool, error) {
-		return rwSafeTake.Run(ctx, h.rdb, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds(),
-			place().Milliseconds()).Bool()
-	}
-	h.releasedBy(rwSafeRelease, rwSafeKeys(h.key), string(h.how), h.token)
-	h.renewedBy(rwSafeRenew, rwSafeKeys(h.key), string(h.how), h.token, h.ttl().Milliseconds())
-}

@@ -39,7 +39,13 @@ func setPX() Kind {
 		Params: []param.Param{
 			TTLParam, expiryParam, getParam, releaseParam, ifEqParam, releasedParam, PollParam, TimeoutParam,
 		},
-		Check:    checkSetPX,
+		Check: func(v param.Values) error {
+			ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
+			if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
+				return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
+			}
+			return nil
+		},
 		Commands: []Command{setIfEq, delEx, delIfEq},
 		Variants: []string{
 			":expiry=pxat", // the end of the lease by the client's clock
@@ -47,7 +53,25 @@ func setPX() Kind {
 			"+watchdog",    // renewed as long as its process lives
 			":lost-reply=" + lostReplyKept,
 		},
-	}, setPXHold)
+	}, func(h *hold) {
+		h.compared()
+		v := h.env.Params
+		switch v.Text(releaseParam) {
+		case byWatch:
+			h.Release = h.deleteWatched
+		case byDelEx:
+			h.Release = func(ctx context.Context) error {
+				return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
+			}
+		case byDelIfEq:
+			h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
+		}
+		if v.Text(ifEqParam) == byIfEq {
+			h.renewedBySet("ifeq", h.token)
+		}
+		h.undo = h.Release
+		h.take = h.set
+	})
 }
 
 var expiryParam = param.Choice("expiry",
@@ -74,15 +98,6 @@ var (
 		byScript, byIfEq)
 )
 
-// checkSetPX refuses an expiry in seconds that is not whole seconds.
-func checkSetPX(v param.Values) error {
-	ttl, expiry := v.Duration(TTLParam), v.Text(expiryParam)
-	if (expiry == "ex" || expiry == "exat") && !wholeSeconds(ttl) {
-		return fmt.Errorf("expiry=%s counts whole seconds, and ttl is %s", expiry, ttl)
-	}
-	return nil
-}
-
 var (
 	compareDelete = script("compare_delete")
 	compareExpire = script("compare_expire")
@@ -98,26 +113,6 @@ func (h *hold) compared() {
 func CompareAndDelete(ctx context.Context, rdb redis.Scripter, key, token string) error {
 	h := hold{key: key}
 	return h.releases(compareDelete.Run(ctx, rdb, []string{key}, token).Int64())
-}
-
-func setPXHold(h *hold) {
-	h.compared()
-	v := h.env.Params
-	switch v.Text(releaseParam) {
-	case byWatch:
-		h.Release = h.deleteWatched
-	case byDelEx:
-		h.Release = func(ctx context.Context) error {
-			return h.releases(h.rdb.Do(ctx, "delex", h.key, "ifeq", h.token).Int64())
-		}
-	case byDelIfEq:
-		h.Release = func(ctx context.Context) error { return h.releases(h.rdb.Do(ctx, "delifeq", h.key, h.token).Int64()) }
-	}
-	if v.Text(ifEqParam) == byIfEq {
-		h.renewedBySet("ifeq", h.token)
-	}
-	h.undo = h.Release
-	h.take = h.set
 }
 
 // set sends SET NX with the parameters of set-px, and says whether the lock is taken.
@@ -176,6 +171,7 @@ func (h *hold) renewedBySet(condition ...any) {
 // is lost: a server that comes back without its data, a failover to a replica that had not received the last ones.
 // Source: M. Kleppmann, "How to do distributed locking", 2016.
 func fenced() Kind {
+	take := script("fenced_take")
 	return polling(Kind{
 		Name: "fenced", Renews: true,
 		Summary: "set-px, with a counter that gives each holder a larger number",
@@ -184,24 +180,18 @@ func fenced() Kind {
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Fenced: true,
 		},
 		Params: []param.Param{TTLParam, PollParam, TimeoutParam},
-		Keys:   fencedKeys,
-	}, fencedHold)
+		Keys:   func(key string) []string { return []string{key, key + ":fence"} },
+	}, func(h *hold) {
+		h.compared()
+		h.take = func(ctx context.Context) (bool, error) {
+			number, err := take.Run(ctx, h.rdb, h.keys, h.token, h.ttl().Milliseconds()).Int64()
+			h.Fence = number
+			return err == nil && number > 0, err
+		}
+	})
 }
 
 // fencedKeys are the lock's key and the counter of its holders.
-func fencedKeys(key string) []string { return []string{key, key + ":fence"} }
-
-var fencedTake = script("fenced_take")
-
-func fencedHold(h *hold) {
-	h.compared()
-	h.take = func(ctx context.Context) (bool, error) {
-		number, err := fencedTake.Run(ctx, h.rdb, fencedKeys(h.key), h.token, h.ttl().Milliseconds()).Int64()
-		h.Fence = number
-		return err == nil && number > 0, err
-	}
-}
-
 // A Command is one that not every server has on which marketsim runs.
 type Command struct {
 	Name   string // with the option in question: "SET IFEQ"

@@ -192,17 +192,6 @@ func (h *hub) run() {
 	}
 }
 
-// session serves one connection until it breaks.
-func (h *hub) session(rdb *redis.Client) {
-	ctx, cancel := context.WithCancel(h.ctx)
-	subscription := rdb.Subscribe(ctx)
-	var writer sync.WaitGroup
-	writer.Go(func() { h.follow(ctx, subscription) })
-	h.listen(ctx, subscription)
-	cancel()
-	writer.Wait()
-}
-
 // follow subscribes to the channels where somebody waits. Its end closes the subscription, which interrupts a read too.
 func (h *hub) follow(ctx context.Context, subscription *redis.PubSub) {
 	defer subscription.Close()
@@ -242,9 +231,15 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	return wanted, unwanted
 }
 
-// listen passes messages on until the connection breaks. A connection that is silent for hubSilence counts as broken
+// session passes the messages of one connection on until it breaks. One that is silent for hubSilence counts as broken
 // unless it answers a PING.
-func (h *hub) listen(ctx context.Context, subscription *redis.PubSub) {
+func (h *hub) session(rdb *redis.Client) {
+	ctx, cancel := context.WithCancel(h.ctx)
+	subscription := rdb.Subscribe(ctx)
+	var writer sync.WaitGroup
+	writer.Go(func() { h.follow(ctx, subscription) })
+	defer writer.Wait()
+	defer cancel()
 	for asked := false; ; {
 		message, err := subscription.ReceiveTimeout(ctx, hubSilence)
 		if _, denied := backend.Denied(err); denied {

@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"fmt"
 	"io"
 	"strconv"
@@ -53,16 +54,9 @@ type touchingZREM struct {
 func touching(s *server.Server) server.Hook { return (&touchingZREM{server: s}).hook }
 
 // touchingRemoval removes members as ZREM does, by way of a ZADD. It must not call ZREM: the hook would see it again.
-const touchingRemoval = `
-local removed = 0
-for _, member in ipairs(ARGV) do
-	if redis.call('ZSCORE', KEYS[1], member) then
-		redis.call('ZADD', KEYS[1], '-inf', member)
-		redis.call('ZREMRANGEBYRANK', KEYS[1], 0, 0)
-		removed = removed + 1
-	end
-end
-return removed`
+//
+//go:embed touching_removal.lua
+var touchingRemoval string
 
 func (z *touchingZREM) hook(c *server.Peer, cmd string, args ...string) bool {
 	client := z.isClient(c)
