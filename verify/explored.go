@@ -28,6 +28,15 @@ type Explorations struct {
 	Version  string     `json:"version"`          // marketsim's
 	Judged   bool       `json:"judged,omitempty"` // real programs were, on a real server
 	Searches []Explored `json:"searches"`         // scheme by scheme
+	// Promises are those of a lock that was judged.
+	Promises []PromiseState `json:"promises,omitempty"`
+}
+
+// A PromiseState is what became of a promise of a lock: kept, broken, unchecked, or not kept where it was not made.
+type PromiseState struct {
+	Promise string `json:"promise"`
+	State   string `json:"state"`
+	Why     string `json:"why,omitempty"`
 }
 
 // An Explored is what one search found of a scheme in a program.

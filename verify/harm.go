@@ -13,6 +13,7 @@ type Harm string
 const (
 	NoHarm          Harm = "none"
 	Outlived        Harm = "outlived its lease" // every lock that expires lets another in while its holder is paused
+	NotTold         Harm = "not told of a loss" // who released a lock that somebody else had had meanwhile
 	TwoHolders      Harm = "two holders"        // two clients held what only one may; the money is right this time
 	FreedAnothers   Harm = "freed another's"    // two holders after a release by somebody who did not hold the lock
 	FenceRepeats    Harm = "fence did not grow" // a later holder got no larger fencing token
@@ -35,8 +36,8 @@ const (
 // Harms lists them, the worst last.
 func Harms() []Harm {
 	return []Harm{
-		NoHarm, Outlived, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd, PurchasesGone,
-		ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
+		NoHarm, Outlived, NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd,
+		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
 	}
 }
 

@@ -209,6 +209,13 @@ func Explored(r *verify.Explorations) *Doc {
 	d.Findings = atMost(d.Findings)
 	note := "Of a harm the bounds are those of the shortest schedule, and schedules says how many of how many do harm. " +
 		"\"Not searched\": without a preemption no client comes between two requests of another."
+	if len(r.Promises) > 0 {
+		t := NewTable("promise", "state", "why")
+		for _, p := range r.Promises {
+			t.Add(p.Promise, p.State, p.Why)
+		}
+		d.Blocks = append(d.Blocks, Block{Heading: "Promises", Table: t})
+	}
 	if searched > 1 || harms == 0 || r.Judged {
 		d.Blocks = append(d.Blocks, Block{Heading: "All searches", Table: ExploredTable(r.Searches), Note: []string{note}})
 	}

@@ -20,13 +20,13 @@ import (
 
 // judgeFlags are those of the command judge.
 type judgeFlags struct {
-	adapter  string
-	purchase bool
-	of       []string
-	server   string
-	replay   string
-	options  judge.Options
-	out      output
+	adapter string
+	promise string
+	of      []string
+	server  string
+	replay  string
+	options judge.Options
+	out     output
 }
 
 func newJudge(p *program) *cobra.Command {
@@ -71,7 +71,7 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 		flags.IntVar(&f.options.Bounds.Schedules, "schedules", 100_000, "the search stops after `N` schedules")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
-		flags.BoolVar(&f.purchase, "purchase", false, "the program buys, and takes no lock for others")
+		flags.BoolVar(&f.options.Purchase, "purchase", false, "the program buys, and takes no lock for others")
 		flags.DurationVar(&f.options.Lease, "lease", 0,
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
 		flags.IntVar(&f.options.Pairs, "pairs", 4, "`N` pairs of clients play schedules at the same time")
@@ -79,6 +79,10 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
 			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
+	})
+	group(cmd, "Promises", func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that whoever releases a lock\n"+
+			"which is another's by now is told so")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
@@ -89,7 +93,7 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 
 func (f *judgeFlags) run(ctx context.Context, p *program, command []string) error {
 	if f.adapter != "" {
-		text, err := judge.Adapter(map[bool]string{true: "purchase", false: "lock"}[f.purchase], f.adapter)
+		text, err := judge.Adapter(map[bool]string{true: "purchase", false: "lock"}[f.options.Purchase], f.adapter)
 		if err != nil {
 			return usageError{fmt.Errorf("--adapter: %w", err)}
 		}
@@ -102,6 +106,8 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return usageError{errors.New("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")}
 	case min(b.Preemptions, b.Faults) < 0 || b.Schedules < 1 || f.options.Pairs < 1:
 		return usageError{errors.New("--preemptions and --faults are 0 at least, --schedules and --pairs 1")}
+	case f.promise != "" && f.promise != "notices-loss":
+		return usageError{fmt.Errorf("--promise: it is notices-loss, and not %q", f.promise)}
 	case f.options.Within <= 0:
 		return usageError{errors.New("--within is more than 0")}
 	case f.options.Lease < 0 || f.options.Lease > 0 && f.options.Lease < 100*time.Millisecond:
@@ -123,11 +129,12 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if err != nil {
 		return err
 	}
+	f.options.NoticesLoss = f.promise != ""
 	f.options.Proof = []string{self, "adapter"}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
 	f.options.Command, f.options.Server, b.Exhaustive = command, backend.Local{Program: f.server}, true
-	r, err := f.judged(ctx)
+	res, err := f.judged(ctx)
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -137,7 +144,7 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if err != nil {
 		return err
 	}
-	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version(), Judged: true, Searches: r}
+	res.Version = version()
 	var broken error
 	for _, e := range res.Broken() {
 		broken = errors.Join(broken, fmt.Errorf("%w: %q is broken: %s", errViolation, e.Broken, e.Found()))
@@ -145,21 +152,10 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	return errors.Join(broken, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// judged are the harms of the program, or the one of a token.
-func (f *judgeFlags) judged(ctx context.Context) ([]verify.Explored, error) {
-	if f.replay == "" && f.purchase {
-		var all []verify.Explored
-		for _, f.options.Program = range judge.Markets() {
-			r, err := judge.Explored(ctx, f.options)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, r...)
-		}
-		return all, nil
-	}
+// judged is what is found of the program, or by a token.
+func (f *judgeFlags) judged(ctx context.Context) (*verify.Explorations, error) {
 	if f.replay == "" {
-		return judge.Explored(ctx, f.options)
+		return judge.Judge(ctx, f.options)
 	}
 	one, err := judge.Replay(ctx, f.options, f.replay)
 	if err != nil {
@@ -167,5 +163,7 @@ func (f *judgeFlags) judged(ctx context.Context) ([]verify.Explored, error) {
 	}
 	_, name, _, _ := explore.ParseToken(f.replay) // which it has been
 	of := verify.Explored{Scheme: strings.Join(f.options.Command, " "), Program: name, Schedules: 1}
-	return []verify.Explored{f.options.Found(of, one)}, nil
+	return &verify.Explorations{
+		Schema: verify.ExploredSchema, Judged: true, Searches: []verify.Explored{f.options.Found(of, one)},
+	}, nil
 }

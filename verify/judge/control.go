@@ -47,6 +47,6 @@ func (o Options) shows(ctx context.Context, c control) error {
 			why = err.Error()
 		}
 	}
-	return fmt.Errorf("%s, which is wrong, was played as a control, so that nothing can be concluded: %s: is this machine "+
-		"too busy?", c.spec, why)
+	return fmt.Errorf("%s, which is wrong, was played as a control, so that nothing can be concluded: %s: is this "+
+		"machine too busy?", c.spec, why)
 }

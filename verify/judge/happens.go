@@ -33,7 +33,11 @@ func line(command []string) string {
 
 // can reports whether a client can go on: a request waits, or it is inside and may leave.
 func (p *pair) can(c *player) bool {
-	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || c.phase == inside)
+	done := c.phase == inside
+	if p.program == works && c == p.clients[0] && c.left == takes-1 {
+		done = done && time.Since(c.entered) > p.lease*3/2
+	}
+	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || done)
 }
 
 // polls reports whether what a client wants to send was asked before, and nothing has changed since.
@@ -135,6 +139,7 @@ func (p *pair) do(c explore.Choice) {
 		h := p.take(one)
 		p.deliver(c.N, h, "*executed, the reply is lost*", h.Lose)
 	case explore.Die:
+		p.orphaned = p.orphaned || one.phase == inside
 		if len(one.waiting) > 0 {
 			h := p.take(one)
 			p.deliver(c.N, h, "*executed, then the client dies*", h.Lose)

@@ -1,7 +1,7 @@
 // Package judge has two copies of a program in any language take a lock, or buy, in every schedule of them. It is the
 // search of package explore in a world of real processes and real time: each copy stands behind a gate that delivers
-// one of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply. What
-// the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
+// one of its requests at a time to a private redis-server (wire.StartGate), and is stopped, killed, or loses a reply.
+// What the program has to read and to answer is in the help of marketsim judge, and in the folder adapters.
 package judge
 
 import (
@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,13 +24,17 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
-	Proof   []string      // makes a program of the name of a lock, which follows: see controls; nil: none is played
-	Program string        // what the copies do: one of Markets, or "lock" (the empty string, too)
-	Lease   time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
-	Pairs   int           // how many play schedules at the same time; 0: 4
-	Within  time.Duration // how long the search may take; 0: until it is done
-	Server  backend.Local
-	Bounds  explore.Bounds
+	Proof   []string // makes a program of the name of a lock, which follows: see controls; nil: none is played
+	// Purchase has Judge go through Markets. Program is what Run has the copies do: one of these, or a program of a lock,
+	// "lock" (the empty string, too), "lock-works" or "lock-clock".
+	Purchase    bool
+	Program     string
+	NoticesLoss bool          // the lock promises that who releases a lock which they have lost is told so
+	Lease       time.Duration // that the lock is to have; 0: the shortest that it can, from half a second
+	Pairs       int           // how many play schedules at the same time; 0: 4
+	Within      time.Duration // how long the search may take; 0: until it is done
+	Server      backend.Local
+	Bounds      explore.Bounds
 }
 
 // Kinds are the faults that can happen to a program.
@@ -39,15 +44,22 @@ func Kinds() []explore.Fault {
 
 // program is what reports and tokens call it.
 func (o Options) program(lease time.Duration) explore.Program {
-	return explore.Program{Name: cmp.Or(o.Program, "lock"), Subject: strings.Join(o.Command, "_"), Lease: lease}
+	return explore.Program{Name: cmp.Or(o.Program, locks), Subject: strings.Join(o.Command, "_"), Lease: lease}
 }
 
-// Run goes through the schedules within bounds. What it finds is no failure. An error says why nothing can be
-// concluded: ErrAdapter where the program is at fault.
-func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
+// Run goes through the schedules of one program within bounds. What it finds is no failure. An error says why nothing
+// can be concluded: ErrAdapter where the program is at fault.
+func Run(ctx context.Context, o Options) (*explore.Report, error) {
+	r, _, err := o.run(ctx)
+	return r, err
+}
+
+// run tells, too, of which promises something has happened that would have shown that they are broken.
+func (o Options) run(ctx context.Context) (r *explore.Report, reached map[string]bool, err error) {
 	if o.Bounds.Kinds == nil {
 		o.Bounds.Kinds = Kinds()
 	}
+	reached = map[string]bool{}
 	err = o.with(ctx, func(pairs []*pair) error {
 		if err := o.proved(ctx); err != nil {
 			return err
@@ -59,34 +71,16 @@ func Run(ctx context.Context, o Options) (r *explore.Report, err error) {
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
 		defer cancel()
 		r, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
-		if err == nil && r.Stopped == "" {
-			err = o.anchored(r, pairs)
+		for _, p := range pairs {
+			maps.Copy(reached, p.reached)
+		}
+		if err == nil && r.Stopped == "" && !reached[exclusive] {
+			err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
+				"so that nothing can be concluded")
 		}
 		return err
 	})
-	return r, err
-}
-
-// anchored is an error where what would have shown a harm has not happened: one purchase, and one that was refused, or
-// all of both clients' takes, and where holders were stopped that one outlived its lease, which is so of every lock
-// that expires.
-func (o Options) anchored(r *explore.Report, pairs []*pair) error {
-	var found []verify.Harm
-	for _, f := range r.Found {
-		found = append(found, f.Harm)
-	}
-	stops := r.Faults > 0 && slices.Contains(o.Bounds.Kinds, explore.Pause)
-	reached := slices.ContainsFunc(pairs, func(p *pair) bool { return p.most == takes })
-	buys := pairs[0].shop != nil
-	switch {
-	case buys && !reached:
-		return errors.New("in no schedule has one bought, and the other been refused, so that nothing can be concluded")
-	case !reached:
-		return fmt.Errorf("in no schedule have the two locked %d times, so that nothing can be concluded", takes)
-	case !buys && stops && !slices.Contains(found, verify.Outlived) && !slices.Contains(found, verify.TwoHolders):
-		return errors.New("nobody got in after the lease of a holder that was stopped, so that nothing can be concluded")
-	}
-	return nil
+	return r, reached, err
 }
 
 // takes is how often the two lock in a schedule.
@@ -105,39 +99,6 @@ func Replay(ctx context.Context, o Options, token string) (f explore.Found, err 
 	})
 	f.Token = token
 	return f, err
-}
-
-// Explored is Run as it is stored: what was found first of each harm, and then how far nothing else was.
-func Explored(ctx context.Context, o Options) (all []verify.Explored, err error) {
-	r, err := Run(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	none := verify.Explored{
-		Scheme: strings.Join(o.Command, " "), Program: r.Program.Name, Preemptions: r.Preemptions, Faults: r.Faults,
-		Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped, Points: r.Points, Lost: r.Lost,
-	}
-	for _, kind := range o.Bounds.Kinds {
-		none.Of = append(none.Of, string(kind))
-	}
-	for _, f := range r.Found {
-		all = append(all, o.Found(none, f))
-	}
-	return append(all, none), nil
-}
-
-// Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
-// for longer than its lease, which no lock prevents that expires, or that a purchase has no answer.
-func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
-	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
-	of.Diagram = &f.Diagram
-	of.Broken = map[verify.Harm]string{
-		verify.TwoHolders: "exclusive", verify.FreedAnothers: "owner-only release", verify.LockedOut: "survives a crash",
-	}[f.Harm]
-	if slices.Contains(Markets(), of.Program) && f.Harm != verify.DoesNotEnd {
-		of.Broken = "no item is sold twice, and no coin is lost"
-	}
-	return of
 }
 
 // ErrAdapter is returned for a program that cannot be judged, with what it said.
@@ -182,8 +143,16 @@ func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, err
 	}
 	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds}
 	p.events, p.shown = make(chan event, 1000), map[verify.Harm]bool{}
-	for _, name := range []string{"Alice", "Bob"} {
-		c, err := newClient(name, o.Command, p.server.Target, p.events)
+	p.reached, p.program = map[string]bool{}, o.Program
+	for n, name := range []string{"Alice", "Bob"} {
+		command := o.Command
+		if n == 1 && o.Program == clockOff {
+			command, err = ahead(command)
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		c, err := newClient(name, command, p.server.Target, p.events)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
@@ -195,8 +164,14 @@ func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, err
 	}
 	for _, p.asked = range leases {
 		err = p.rehearse()
+		if err == nil && o.Program == clockOff {
+			err = p.clockShows()
+		}
 		if err == nil {
 			return p, nil
+		}
+		if errors.Is(err, errClock) {
+			break
 		}
 	}
 	return nil, errors.Join(err, p.close())
@@ -211,7 +186,7 @@ func (p *pair) rehearse() error {
 			return err
 		}
 	}
-	if p.shop != nil {
+	if p.shop != nil || p.program == clockOff { // a lease that ends too soon by a clock is for the search to find
 		p.lease = p.asked
 		return nil
 	}
@@ -241,9 +216,17 @@ func (p *pair) rehearse() error {
 // How long a program may say nothing: when it starts, else, and when it waits for the lease of another to end.
 const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
 
-// told has a client do something while its requests pass, and is an error where it says anything but some words. A
-// take that was given up is asked for again.
+// told has a client do something while its requests pass, and is an error where it says anything but some words.
 func (p *pair) told(c *player, limit time.Duration, want string, words ...string) error {
+	said, err := p.answer(c, limit, words...)
+	if err == nil && !slices.Contains(strings.Fields(want), strings.Fields(said)[0]) {
+		err = c.unexpected(strings.Join(words, " "), said, want)
+	}
+	return err
+}
+
+// answer is what a client says to that. A take that was given up is asked for again.
+func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, error) {
 	c.say(words...)
 	for end := time.After(limit); ; {
 		select {
@@ -253,19 +236,18 @@ func (p *pair) told(c *player, limit time.Duration, want string, words ...string
 				e.held.Open()
 			case e.client != c.client || e.life != c.life:
 			case len(said) == 0:
-				return fmt.Errorf("%w: it was told %q, and has ended%s", ErrAdapter, strings.Join(words, " "), c.lastWords())
-			case slices.Contains(strings.Fields(want), said[0]):
-				return nil
+				return "", fmt.Errorf("%w: it was told %q, and has ended%s",
+					ErrAdapter, strings.Join(words, " "), c.lastWords())
 			case said[0] == "timeout":
 				c.say(words...)
 			default:
-				return c.unexpected(strings.Join(words, " "), strings.TrimSpace(e.line), want)
+				return strings.TrimSpace(e.line), nil
 			}
 		case <-end:
-			return fmt.Errorf("%w: it was told %q, and has said nothing for %s: did it flush its output?%s",
+			return "", fmt.Errorf("%w: it was told %q, and has said nothing for %s: did it flush its output?%s",
 				ErrAdapter, strings.Join(words, " "), limit, c.lastWords())
 		case <-p.ctx.Done():
-			return context.Cause(p.ctx)
+			return "", context.Cause(p.ctx)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -56,7 +57,7 @@ func adapt(kind string) {
 	case "buy", "buy late", "buy again":
 		buys(ctx, rdb, kind)
 		return
-	case "compare", "polls seldom":
+	case "compare", "polls seldom", "says one":
 		script := redis.NewScript(`return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0`)
 		release = func() (int64, error) { return script.Run(ctx, rdb, []string{name}, token).Int64() }
 	}
@@ -79,7 +80,7 @@ func adapt(kind string) {
 				}
 				time.Sleep(pause)
 			}
-			fmt.Println("acquired")
+			fmt.Println(map[bool]string{true: "acquired 1", false: "acquired"}[kind == "says one"])
 		default:
 			n, err := release()
 			said := map[bool]string{true: "released", false: "lost"}[n == 1]
@@ -212,8 +213,28 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	alone(t)
 	finds(t, options(t, "compare", stops), verify.Outlived)
 	finds(t, options(t, "polls seldom", stops), verify.Outlived)
-	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.Outlived)
-	finds(t, options(t, "fixed", stops), verify.FreedAnothers, verify.Outlived)
+	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
+	finds(t, options(t, "fixed", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
+}
+
+// A promise is kept only where something has put it to the test, and broken where that shows the contrary.
+func TestJudgedPromises(t *testing.T) {
+	alone(t)
+	stopsOrDies := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Pause, explore.Die}}
+	retried(t, options(t, "says one", stopsOrDies), func(o judge.Options) error {
+		r, err := judge.Judge(t.Context(), o)
+		if err != nil {
+			return err
+		}
+		var states []string
+		for _, p := range r.Promises {
+			states = append(states, p.State)
+		}
+		if want := []string{"kept", "kept", "kept", "unchecked", "broken", "kept"}; !slices.Equal(states, want) {
+			t.Errorf("%q, want %q: %+v", states, want, r.Promises)
+		}
+		return nil
+	})
 }
 
 func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
@@ -228,6 +249,42 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 		o.Program = c.market
 		finds(t, o, c.want...)
 	}
+}
+
+// byClocks is a lock whose clients tell by their own clocks whether it has ended.
+const byClocks = `
+import os, sys, time, redis
+server, lease = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"])), int(os.environ["LOCK_TTL_MS"]) / 1000
+def taken(name):
+    if server.setnx(name, time.time() + lease):
+        return True
+    old = server.get(name)
+    return old and float(old) < time.time() and server.getset(name, time.time() + lease) == old
+for line in sys.stdin:
+    word = line.split()
+    if word[0] == "now":
+        print(int(time.time() * 1000), flush=True)
+    elif word[0] == "acquire":
+        name = word[1]
+        while not taken(name):
+            time.sleep(0.002)
+        print("acquired", flush=True)
+    else:
+        server.delete(name)
+        print("done", flush=True)
+`
+
+// Where the clock of a client is ahead, a lock by clocks lets it in.
+func TestJudgedClock(t *testing.T) {
+	alone(t)
+	if _, err := exec.LookPath("faketime"); err != nil {
+		testkit.Require(t, "clients", "there is no faketime")
+	}
+	o := options(t, "", explore.Bounds{Preemptions: 1})
+	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "-c", byClocks}, "lock-clock", nil
+	finds(t, o, verify.TwoHolders)
+	o.Program = "lock"
+	finds(t, o)
 }
 
 // Of the adapters nothing is found but that who is stopped outlives a lease.

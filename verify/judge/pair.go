@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,10 +24,11 @@ type pair struct {
 	clients []*player
 	events  chan event
 	kinds   []explore.Fault
-	asked   time.Duration        // the lease that the lock is to have
-	lease   time.Duration        // the one that it has
-	surely  time.Duration        // at least: one that polls seldom gets in later than it could
-	most    int                  // times that the two have locked in a schedule
+	asked   time.Duration // the lease that the lock is to have
+	lease   time.Duration // the one that it has
+	surely  time.Duration // at least: one that polls seldom gets in later than it could
+	program string
+	reached map[string]bool      // the promises that something has put to the test
 	shown   map[verify.Harm]bool // harms that have come a second time
 
 	// Of one schedule:
@@ -38,6 +40,8 @@ type pair struct {
 	harms    []verify.Violation
 	released string // who has released since somebody entered last
 	entered  int    // how often somebody has
+	fence    int64  // the last
+	orphaned bool   // a holder has died
 	changes  int    // how often something happened that a poll may see
 	last     time.Time
 	failed   error // why this program cannot be judged
@@ -142,7 +146,7 @@ func (p *pair) ready() error {
 		c.gate.Gate(func(h *wire.Held) { p.events <- event{client: c.client, held: h} })
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
-	p.harms, p.released, p.changes, p.entered, p.failed = nil, "", 0, 0, nil
+	p.harms, p.released, p.changes, p.entered, p.failed, p.fence, p.orphaned = nil, "", 0, 0, nil, 0, false
 	return nil
 }
 
@@ -205,7 +209,7 @@ func (p *pair) handle(e event) {
 
 // said notes an answer.
 func (p *pair) said(i int, c *player, line string) {
-	word, _, _ := strings.Cut(line, " ")
+	word, fence, _ := strings.Cut(line, " ")
 	c.told = line
 	switch {
 	case p.shop != nil:
@@ -215,11 +219,12 @@ func (p *pair) said(i int, c *player, line string) {
 			p.failed = c.unexpected("buy", line, "bought gone price funds busy error")
 		}
 		if p.shop.yes == 1 && p.shop.no == 1 {
-			p.most = takes
+			p.reached[exclusive] = true
 		}
 	case c.phase == acquiring && word == "acquired":
 		c.until, c.phase = c.sent.Add(p.surely), inside
 		p.enter(i, c)
+		p.grows(c, fence)
 	case c.phase == acquiring && word != "timeout" && word != "error":
 		p.failed = c.unexpected("acquire", line, "acquired timeout error")
 	case c.phase == acquiring: // it has given up, and is asked again
@@ -231,6 +236,14 @@ func (p *pair) said(i int, c *player, line string) {
 	case c.phase == releasing:
 		p.released = c.name
 		p.draw(i, "*is told: "+line+"*", "")
+		other := p.clients[1-i]
+		p.reached[noticesLoss] = p.reached[noticesLoss] || word == "lost"
+		if other.entered.After(c.entered) {
+			p.reached[ownerOnly] = true
+			if word == "released" {
+				p.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+" had got it meanwhile")
+			}
+		}
 		c.left--
 		c.phase = ended
 		if c.left > 0 {
@@ -245,7 +258,8 @@ func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
 	p.changes++
 	p.entered++
-	p.most = max(p.most, p.entered)
+	p.reached[exclusive] = p.reached[exclusive] || p.entered == takes
+	p.reached[survivesCrash] = p.reached[survivesCrash] || p.orphaned
 	c.entered = time.Now()
 	for _, other := range p.clients {
 		if other == c || other.phase != inside || other.life == nil {
@@ -263,6 +277,19 @@ func (p *pair) enter(i int, c *player) {
 		p.harm(harm, c.name+" enters while "+other.name+" is inside"+how)
 	}
 	p.released = ""
+}
+
+// grows notes a fencing token, which has to be larger than the last one.
+func (p *pair) grows(c *player, said string) {
+	fence, err := strconv.ParseInt(said, 10, 64)
+	if err != nil { // it has none
+		return
+	}
+	p.reached[fenced] = p.reached[fenced] || p.fence > 0
+	if fence <= p.fence {
+		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
+	}
+	p.fence = max(p.fence, fence)
 }
 
 func (p *pair) harm(h verify.Harm, text string) {
@@ -377,6 +404,7 @@ func (p *pair) finish() {
 		c.kill()
 		return
 	}
+	p.reached[survivesCrash] = p.reached[survivesCrash] || p.orphaned
 	if p.told(&fresh, silence, "released done", "release") != nil {
 		c.kill()
 	}

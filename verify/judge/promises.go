@@ -1,0 +1,174 @@
+package judge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+)
+
+// The promises of a lock that are judged, as package locktest names them.
+const (
+	exclusive        = "exclusive"
+	ownerOnly        = "owner-only release"
+	survivesCrash    = "survives a crash"
+	clockIndependent = "clock-independent"
+	fenced           = "fenced"
+	noticesLoss      = "notices loss"
+)
+
+// The programs of a lock: nobody works, the first holder works for one lease and a half, and the clock of the second
+// client is ahead.
+const (
+	locks     = "lock"
+	works     = "lock-works"
+	clockOff  = "lock-clock"
+	clockStep = time.Hour
+)
+
+// lacking says of each promise of what nothing has come where it is unchecked: what would have shown the contrary.
+var lacking = []struct{ promise, why string }{
+	{exclusive, "in no schedule did the two lock three times"},
+	{ownerOnly, "nobody released the lock after another had got in"},
+	{survivesCrash, "nobody got in after a holder had died"},
+	{clockIndependent, ""},
+	{fenced, "it says no fencing tokens"},
+	{noticesLoss, "no release said that the lock was lost"},
+}
+
+// Judge goes through the schedules of a lock, or where o.Purchase is set of each of Markets. An error says why nothing
+// can be concluded.
+func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
+	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
+	began, shown := time.Now(), map[string]bool{}
+	programs := []string{locks, works, clockOff}
+	if o.Purchase {
+		programs = Markets()
+	}
+	why := ""
+	for n, program := range programs {
+		one := o
+		one.Program = program
+		if n > 0 {
+			one.Proof = nil
+		}
+		if o.Within > 0 {
+			one.Within = max(time.Second, o.Within-time.Since(began))
+		}
+		switch program {
+		case works:
+			one.Bounds.Preemptions = 0
+		case clockOff:
+			one.Bounds.Preemptions, one.Bounds.Faults = max(1, o.Bounds.Preemptions), 0
+		}
+		r, reached, err := one.run(ctx)
+		if errors.Is(err, errClock) {
+			why = err.Error()
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		res.Searches = append(res.Searches, one.explored(r)...)
+		if program == clockOff {
+			reached = map[string]bool{clockIndependent: reached[exclusive]}
+		}
+		maps.Copy(shown, reached)
+	}
+	if !o.Purchase {
+		res.Promises = promises(res.Searches, shown, why)
+	}
+	return res, nil
+}
+
+// promises says of each what became of it.
+func promises(all []verify.Explored, shown map[string]bool, clock string) (states []verify.PromiseState) {
+	for _, p := range lacking {
+		s := verify.PromiseState{Promise: p.promise, State: "kept"}
+		broken := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Broken == p.promise })
+		untold := slices.IndexFunc(all, func(e verify.Explored) bool { return e.Harm == verify.NotTold })
+		switch {
+		case broken >= 0:
+			s.State, s.Why = "broken", all[broken].Shows
+		case p.promise == noticesLoss && untold >= 0:
+			s.State, s.Why = "not kept", all[untold].Shows
+		case !shown[p.promise]:
+			s.State, s.Why = "unchecked", cmp.Or(p.why, clock)
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
+// explored is a report as it is stored: what was found first of each harm, and then how far nothing else was.
+func (o Options) explored(r *explore.Report) (all []verify.Explored) {
+	none := verify.Explored{
+		Scheme: strings.Join(o.Command, " "), Program: r.Program.Name, Preemptions: r.Preemptions, Faults: r.Faults,
+		Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped, Points: r.Points, Lost: r.Lost,
+	}
+	for _, kind := range o.Bounds.Kinds {
+		none.Of = append(none.Of, string(kind))
+	}
+	for _, f := range r.Found {
+		all = append(all, o.Found(none, f))
+	}
+	return append(all, none)
+}
+
+// Found is a harm as it is stored, with what was searched. It breaks a promise, unless it is that a client was stopped
+// for longer than its lease, which no lock prevents that expires, or that a purchase has no answer.
+func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
+	of.Shortest(f.Violation, f.Preemptions, f.Faults, f.Token)
+	of.Diagram = &f.Diagram
+	of.Broken = map[verify.Harm]string{
+		verify.TwoHolders: exclusive, verify.FreedAnothers: ownerOnly, verify.LockedOut: survivesCrash,
+		verify.FenceRepeats: fenced,
+	}[f.Harm]
+	switch {
+	case slices.Contains(Markets(), of.Program) && f.Harm != verify.DoesNotEnd:
+		of.Broken = "no item is sold twice, and no coin is lost"
+	case of.Program == clockOff && of.Broken != "":
+		of.Broken = clockIndependent
+	case f.Harm == verify.NotTold && o.NoticesLoss:
+		of.Broken = noticesLoss
+	}
+	return of
+}
+
+// errClock is returned where the clock of a client cannot be set, or nothing shows that it was.
+var errClock = errors.New("the clock of a client was not set")
+
+// ahead is a command whose clock is ahead, but not that of its sleeps.
+func ahead(command []string) ([]string, error) {
+	faketime, err := exec.LookPath("faketime")
+	if err != nil {
+		return nil, fmt.Errorf("%w: faketime is not installed", errClock)
+	}
+	return slices.Concat([]string{faketime, "-m", "-f", "+" + fmt.Sprint(clockStep.Seconds()) + "s"}, command), nil
+}
+
+// clockShows is an error unless the clock of the second client is ahead of that of the first, as both say.
+func (p *pair) clockShows() error {
+	var at [2]int64
+	for i, c := range p.clients {
+		said, err := p.answer(c, 2*time.Second, "now")
+		if err == nil {
+			_, err = fmt.Sscan(said, &at[i])
+		}
+		if err != nil {
+			return fmt.Errorf("%w: the program does not answer the line now", errClock)
+		}
+	}
+	if time.Duration(at[1]-at[0])*time.Millisecond < clockStep/2 {
+		return fmt.Errorf("%w: faketime does not reach the program", errClock)
+	}
+	return nil
+}
