@@ -43,6 +43,7 @@ type PromiseState struct {
 type Explored struct {
 	Scheme      string   `json:"scheme"`
 	Program     string   `json:"program,omitempty"`
+	Judged      bool     `json:"judged,omitempty"`       // it is a program
 	Why         string   `json:"not_explored,omitempty"` // it was not explored
 	Of          []string `json:"of,omitempty"`           // the faults that could happen; empty: every kind
 	Preemptions int      `json:"preemptions"`            // of the shortest harm, or the last bounds
@@ -79,8 +80,11 @@ func (r *Explorations) Again(e Explored) string {
 
 // Concludes reports whether the search found harm, or came to the end of bounds within which it could have.
 func (e Explored) Concludes() bool {
-	return e.Harm != "" || e.Why == "" && e.Preemptions+e.Faults > 0 && e.Stopped == ""
+	return e.Harm != "" || e.Why == "" && e.searched() && e.Stopped == ""
 }
+
+// searched reports whether a client could come between two requests of another. A judged program is shown as it is.
+func (e Explored) searched() bool { return e.Preemptions > 0 || e.Judged }
 
 // Found is what was found, in a cell of a table.
 func (e Explored) Found() string {
@@ -89,7 +93,7 @@ func (e Explored) Found() string {
 		return "not explored: " + e.Why
 	case e.Harm != "":
 		return e.Harm.String() + ": " + e.Shows
-	case e.Preemptions+e.Faults == 0 && e.Stopped == "":
+	case !e.searched() && e.Stopped == "":
 		return "not searched"
 	}
 	found := "nothing"

@@ -37,7 +37,8 @@ const (
 func Harms() []Harm {
 	return []Harm{
 		NoHarm, Outlived, NotTold, TwoHolders, FreedAnothers, FenceRepeats, ReleasedNothing, LockedOut, DoesNotEnd,
-		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost, SoldTwice,
+		PurchasesGone, ToldNo, ToldYes, ChargedTwice, NotPaid, Overdrawn, CoinsLost, CoinsMade, Unexplained, ItemLost,
+		SoldTwice,
 	}
 }
 

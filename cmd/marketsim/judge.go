@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 type judgeFlags struct {
 	adapter string
 	promise string
+	verbose bool
 	of      []string
 	server  string
 	replay  string
@@ -29,32 +32,16 @@ type judgeFlags struct {
 	out     output
 }
 
+//go:embed judge_help.txt
+var judgeHelp string
+
 func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
+	python, _ := judge.Adapter("lock", "python") // which there is
 	cmd := &cobra.Command{
 		Use:   "judge [--purchase] -- COMMAND [ARG...]",
 		Short: "Have two copies of a program in any language take a lock, or buy, in every schedule of them",
-		Long: `Have two copies of a program in any language take a lock, or buy, in every schedule of them: each stands behind
-a gate that delivers one of its requests at a time to a private redis-server, and is stopped, killed, or loses a reply,
-at each point where that can happen. What does harm is shown as the shortest schedule that does. The exit code is 3
-where two are inside within their leases, where a release frees another's lock, where others are kept out for good, or
-where the market's audit finds something; that a client which is stopped for longer than its lease loses it is told, and
-breaks nothing. Needs Linux and redis-server.
-
-The program reads a line, and answers it with one. When its input ends, it ends:
-
-  acquire NAME    acquired | timeout (it is asked again) | error TEXT
-  release         released | lost | done (the library does not say) | error TEXT
-
-With --purchase it buys, for two buyers of one item, and for two purchases from an account that has funds for one:
-
-  buy ITEM BUYER SELLER PRICE   bought | gone | price | funds | busy (it gave up, and did nothing) | error TEXT
-
-The member ITEM.SELLER of the sorted set market: has the price as its score, the hash users:BUYER has the field funds,
-and the set inventory:BUYER gets the item. An error may have bought; any other answer says what happened for certain.
-
-It finds the server by REDIS_HOST and REDIS_PORT or by REDIS_URL: without a password, without TLS, no cluster. Its lock
-lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --adapter python prints a whole one.`,
+		Long:  judgeHelp + "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "),
 		Example: `  marketsim judge --adapter python > lock.py
   marketsim judge -- python3 lock.py
   marketsim judge --faults 0 --preemptions 2 -- node lock.js
@@ -76,13 +63,14 @@ lasts for LOCK_TTL_MS, and it sleeps for LOCK_RETRY_MS between two attempts. --a
 			"`duration` of a lease (default the shortest of 500ms, 1s and 2s that the lock can have)")
 		flags.IntVar(&f.options.Pairs, "pairs", 4, "`N` pairs of clients play schedules at the same time")
 		flags.StringVar(&f.server, "server", "", "`path` of the redis-server (default from PATH)")
+		flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the programs write to standard error")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
 			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
 	})
 	group(cmd, "Promises", func(flags *pflag.FlagSet) {
-		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that whoever releases a lock\n"+
-			"which is another's by now is told so")
+		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that whoever releases a\n"+
+			"lock which is another's by now is told so")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
@@ -104,6 +92,9 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	switch {
 	case len(command) == 0:
 		return usageError{errors.New("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")}
+	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
+		return usageError{fmt.Errorf("%s starts a container, whose processes cannot be stopped from here: "+
+			"run marketsim inside it", command[0])}
 	case min(b.Preemptions, b.Faults) < 0 || b.Schedules < 1 || f.options.Pairs < 1:
 		return usageError{errors.New("--preemptions and --faults are 0 at least, --schedules and --pairs 1")}
 	case f.promise != "" && f.promise != "notices-loss":
@@ -130,6 +121,9 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return err
 	}
 	f.options.NoticesLoss = f.promise != ""
+	if f.verbose {
+		f.options.Stderr = p.stderr
+	}
 	f.options.Proof = []string{self, "adapter"}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()

@@ -18,6 +18,7 @@ func TestJudgeUsage(t *testing.T) {
 		{"--preemptions -1 -- true", "are 0 at least"},
 		{"--pairs 0 -- true", "--schedules and --pairs 1"},
 		{"--lease 1ms -- true", "--lease is 100ms at least"},
+		{"docker run mine", "run marketsim inside it"},
 		{"--promise fair -- true", "it is notices-loss, and not \"fair\""},
 		{"--within 0s -- true", "--within is more than 0"},
 		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in node, php, python, ruby"},

@@ -39,6 +39,27 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 }
 
+// Where judge is killed, or interrupted, nothing is left of the programs that it judges, stopped or not.
+func TestJudgedProgramsEndWithJudge(t *testing.T) {
+	t.Parallel()
+	testkit.Local(t) // or there is nothing to judge them on
+	for name, end := range map[string]func(*child){"killed": (*child).kill, "interrupted": (*child).interrupt} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			temporary, env := stopping(t, "redis-cli")
+			const script = `trap '' HUP; sleep 1000 & kill -STOP $!; : >"$TMPDIR/stopped"; while read -r line; do :; done; sleep 1000`
+			c := startChildIn(t, env, "judge", "--", "/bin/sh", "-c", script)
+			eventually(t, "the program", func() bool { return exists(filepath.Join(temporary, "stopped")) })
+			end(c)
+			if name == "interrupted" {
+				c.end().exits(t, exitInterrupted)
+				isEmpty(t, temporary)
+			}
+			eventually(t, "the end of what it started", func() bool { return len(withEnvironment(t, env[0])) == 0 })
+		})
+	}
+}
+
 // Who leaves while a server is being started waits for the removal of what there is of it.
 func TestInterruptedTwiceWhileStarting(t *testing.T) {
 	t.Parallel()

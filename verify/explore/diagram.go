@@ -31,7 +31,7 @@ func (r *Report) Bound() string {
 	switch {
 	case len(r.Found) > 0:
 		found = fmt.Sprintf("harm in %d of", r.Harmful)
-	case r.Preemptions+r.Faults == 0 && r.Stopped == "":
+	case r.Preemptions == 0 && r.Stopped == "":
 		found = "not searched, because without a preemption no client comes between two requests of another: nothing in"
 	}
 	if r.Faults > 0 {

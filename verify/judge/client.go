@@ -23,7 +23,9 @@ type client struct {
 	command []string
 	gate    *wire.Proxy
 	events  chan<- event
-	life    *life // the process that runs; nil: none
+	life    *life     // the process that runs; nil: none
+	copies  io.Writer // gets its standard error, too; nil: nobody
+	*guardian
 }
 
 // A life is one run of the program.
@@ -64,7 +66,7 @@ func (c *client) start(lease time.Duration) error {
 	}
 	cmd := exec.Command(c.command[0], c.command[1:]...)
 	cmd.Env = append(os.Environ(), "REDIS_HOST="+host, "REDIS_PORT="+port, "REDIS_URL=redis://"+c.gate.Addr(),
-		fmt.Sprintf("LOCK_TTL_MS=%d", lease.Milliseconds()), "LOCK_RETRY_MS=2", "KEY_PREFIX=", "PYTHONUNBUFFERED=1")
+		fmt.Sprintf("LOCK_TTL_MS=%d", lease.Milliseconds()), "LOCK_RETRY_MS=2", "KEY_PREFIX=", "PYTHONUNBUFFERED=1", c.mark)
 	cmd.SysProcAttr = group()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
@@ -82,6 +84,9 @@ func (c *client) start(lease time.Duration) error {
 	})
 	reading.Go(func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
+			if c.copies != nil {
+				_, _ = fmt.Fprintln(c.copies, c.name+": "+lines.Text())
+			}
 			l.mu.Lock()
 			l.stderr = append(l.stderr, lines.Text())
 			l.stderr = l.stderr[max(0, len(l.stderr)-lastLines):]

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -24,7 +25,8 @@ import (
 // Options say what is judged, and how far.
 type Options struct {
 	Command []string
-	Proof   []string // makes a program of the name of a lock, which follows: see controls; nil: none is played
+	Stderr  io.Writer // gets what programs write to standard error, with their names; may be nil
+	Proof   []string  // makes a program of the name of a lock, which follows: see controls; nil: none is played
 	// Purchase has Judge go through Markets. Program is what Run has the copies do: one of these, or a program of a lock,
 	// "lock" (the empty string, too), "lock-works" or "lock-clock".
 	Purchase    bool
@@ -113,14 +115,19 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	if err := supported(); err != nil {
 		return err
 	}
+	guard, err := newGuardian()
+	if err != nil {
+		return err
+	}
 	var pairs []*pair
 	defer func() {
 		for _, p := range pairs {
 			err = errors.Join(err, p.close())
 		}
+		err = errors.Join(err, guard.close())
 	}()
 	for range cmp.Or(o.Pairs, 4) {
-		p, err := newPair(ctx, o, leases)
+		p, err := newPair(ctx, o, guard, leases)
 		if err != nil {
 			return err
 		}
@@ -136,7 +143,7 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 }
 
 // newPair starts a server and two clients, and has them rehearse with the first of some leases that the lock can have.
-func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, error) {
+func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Duration) (*pair, error) {
 	server, err := o.Server.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -156,6 +163,7 @@ func newPair(ctx context.Context, o Options, leases []time.Duration) (*pair, err
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
+		c.copies, c.guardian = o.Stderr, guard
 		p.clients = append(p.clients, &player{client: c})
 	}
 	p.shop, err = newShop(ctx, o.Program, server)
@@ -254,7 +262,11 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 
 // unexpected is about an answer that is none.
 func (c *client) unexpected(told, said, want string) error {
-	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s", ErrAdapter, told, said, want, c.lastWords())
+	hint := ""
+	if strings.HasPrefix(said, "error") {
+		hint = " (it is given a single server, without a password and without TLS)"
+	}
+	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s%s", ErrAdapter, told, said, want, hint, c.lastWords())
 }
 
 // lastWords are the last lines of its standard error.

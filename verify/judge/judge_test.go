@@ -254,7 +254,8 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 // byClocks is a lock whose clients tell by their own clocks whether it has ended.
 const byClocks = `
 import os, sys, time, redis
-server, lease = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"])), int(os.environ["LOCK_TTL_MS"]) / 1000
+server = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"]))
+lease = int(os.environ["LOCK_TTL_MS"]) / 1000
 def taken(name):
     if server.setnx(name, time.time() + lease):
         return True

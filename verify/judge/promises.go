@@ -111,8 +111,9 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 // explored is a report as it is stored: what was found first of each harm, and then how far nothing else was.
 func (o Options) explored(r *explore.Report) (all []verify.Explored) {
 	none := verify.Explored{
-		Scheme: strings.Join(o.Command, " "), Program: r.Program.Name, Preemptions: r.Preemptions, Faults: r.Faults,
-		Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped, Points: r.Points, Lost: r.Lost,
+		Judged: true, Scheme: strings.Join(o.Command, " "), Program: r.Program.Name,
+		Preemptions: r.Preemptions, Faults: r.Faults, Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
+		Points: r.Points, Lost: r.Lost,
 	}
 	for _, kind := range o.Bounds.Kinds {
 		none.Of = append(none.Of, string(kind))
