@@ -17,7 +17,7 @@ func (p *pair) wants() []string {
 		switch {
 		case !p.can(c):
 		case len(c.waiting) > 0:
-			all[i] = explore.Anonymous(asked(c.waiting[0], 100))
+			all[i] = explore.Anonymous(asked(c.waiting[0]))
 		default:
 			all[i] = "leaves"
 		}
@@ -50,15 +50,15 @@ func (p *pair) polls(c *player) bool {
 			return false
 		}
 	}
-	return c.polls[asked(c.waiting[0], 2)]
+	return c.polls[asked(c.waiting[0])]
 }
 
-// asked is a request with the first words of its commands: by two of each it is known again, whatever tokens and times
-// are in it.
-func asked(h *wire.Held, words int) string {
+// asked are the first two words of each command of a request: by them it is known again, whatever tokens and times are
+// in it.
+func asked(h *wire.Held) string {
 	var all []string
 	for _, command := range h.Commands {
-		all = append(all, line(command[:min(words, len(command))]))
+		all = append(all, line(command[:min(2, len(command))]))
 	}
 	return strings.Join(all, "; ")
 }
@@ -163,14 +163,14 @@ func (p *pair) goOn(i int, c *player) {
 		return
 	}
 	h := p.take(c)
-	if p.shop != nil && !c.seen[asked(h, 2)] { // it goes on, and may have changed something
+	if p.shop != nil && !c.seen[asked(h)] { // it goes on, and may have changed something
 		p.changes++
 	}
-	c.seen[asked(h, 2)] = true
+	c.seen[asked(h)] = true
 	if c.polls == nil || c.changes != p.changes {
 		c.polls, c.changes = map[string]bool{}, p.changes
 	}
-	c.polls[asked(h, 2)] = true
+	c.polls[asked(h)] = true
 	if c.phase != acquiring {
 		p.changes++
 	}

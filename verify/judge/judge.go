@@ -242,6 +242,10 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 			switch said := strings.Fields(e.line); {
 			case e.held != nil:
 				e.held.Open()
+				if limit > silence { // it has started
+					limit = silence
+					end = time.After(limit)
+				}
 			case e.client != c.client || e.life != c.life:
 			case len(said) == 0:
 				return "", fmt.Errorf("%w: it was told %q, and has ended%s",

@@ -218,9 +218,7 @@ func (p *pair) said(i int, c *player, line string) {
 		if !p.shop.tells(i, word) {
 			p.failed = c.unexpected("buy", line, "bought gone price funds busy error")
 		}
-		if p.shop.yes == 1 && p.shop.no == 1 {
-			p.reached[exclusive] = true
-		}
+		p.reaches(exclusive, p.shop.yes == 1 && p.shop.no == 1)
 	case c.phase == acquiring && word == "acquired":
 		c.until, c.phase = c.sent.Add(p.surely), inside
 		p.enter(i, c)
@@ -237,9 +235,9 @@ func (p *pair) said(i int, c *player, line string) {
 		p.released = c.name
 		p.draw(i, "*is told: "+line+"*", "")
 		other := p.clients[1-i]
-		p.reached[noticesLoss] = p.reached[noticesLoss] || word == "lost"
+		p.reaches(noticesLoss, word == "lost")
 		if other.entered.After(c.entered) {
-			p.reached[ownerOnly] = true
+			p.reaches(ownerOnly, true)
 			if word == "released" {
 				p.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+" had got it meanwhile")
 			}
@@ -258,8 +256,8 @@ func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
 	p.changes++
 	p.entered++
-	p.reached[exclusive] = p.reached[exclusive] || p.entered == takes
-	p.reached[survivesCrash] = p.reached[survivesCrash] || p.orphaned
+	p.reaches(exclusive, p.entered == takes)
+	p.reaches(survivesCrash, p.orphaned)
 	c.entered = time.Now()
 	for _, other := range p.clients {
 		if other == c || other.phase != inside || other.life == nil {
@@ -279,13 +277,20 @@ func (p *pair) enter(i int, c *player) {
 	p.released = ""
 }
 
+// reaches notes that something has put a promise to the test.
+func (p *pair) reaches(promise string, is bool) {
+	if is {
+		p.reached[promise] = true
+	}
+}
+
 // grows notes a fencing token, which has to be larger than the last one.
 func (p *pair) grows(c *player, said string) {
 	fence, err := strconv.ParseInt(said, 10, 64)
 	if err != nil { // it has none
 		return
 	}
-	p.reached[fenced] = p.reached[fenced] || p.fence > 0
+	p.reaches(fenced, p.fence > 0)
 	if fence <= p.fence {
 		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
 	}
@@ -404,7 +409,7 @@ func (p *pair) finish() {
 		c.kill()
 		return
 	}
-	p.reached[survivesCrash] = p.reached[survivesCrash] || p.orphaned
+	p.reaches(survivesCrash, p.orphaned)
 	if p.told(&fresh, silence, "released done", "release") != nil {
 		c.kill()
 	}

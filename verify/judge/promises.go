@@ -78,8 +78,8 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 			return nil, err
 		}
 		res.Searches = append(res.Searches, one.explored(r)...)
-		if program == clockOff {
-			reached = map[string]bool{clockIndependent: reached[exclusive]}
+		if program == clockOff && reached[exclusive] {
+			reached = map[string]bool{clockIndependent: true}
 		}
 		maps.Copy(shown, reached)
 	}
