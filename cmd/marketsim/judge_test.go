@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/internal/wire"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // TestJudgeUsage: what cannot be judged is refused, and a program that is no lock is told why.
@@ -65,4 +73,42 @@ func TestJudgedIsDrawn(t *testing.T) {
 		}
 		marketsim(t, "report", dir).exits(t, 0).says(t, append(c.wants, "Judged: node lock.js")...)
 	}
+}
+
+// TestAdapter: a lock and a strategy answer the lines by which programs are judged.
+func TestAdapter(t *testing.T) {
+	s := testkit.Local(t)
+	keys := must(market.NewKeys("adapter:"))(t)
+	gate := must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }, nil))(t)
+	t.Cleanup(func() { _ = gate.Close() }) // connections stay open as long as an adapter's process
+	host, port, _ := net.SplitHostPort(gate.Addr())
+	t.Setenv("REDIS_HOST", host)
+	t.Setenv("REDIS_PORT", port)
+	t.Setenv("KEY_PREFIX", keys.Prefix())
+	seeds := markettest.Markets()[0]
+	rdb := testkit.Dial(t, s)
+	seeds.Seed(func(words ...string) string {
+		all := make([]any, len(words))
+		for i, word := range words {
+			all[i] = word
+		}
+		return rdb.Do(t.Context(), all...).String()
+	}, keys)
+	for _, c := range []struct{ spec, says, answers string }{
+		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
+		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
+		{"watch", "acquire a;buy 1 2 1 39;buy 1 2 1 40;buy 1 3 1 40;buy 1 2", "error ;price;bought;gone;error "},
+		{"etcd", "acquire a", "error "},
+	} {
+		var out bytes.Buffer
+		in := strings.NewReader(strings.ReplaceAll(c.says, ";", "\n"))
+		if err := run(t.Context(), []string{"adapter", c.spec}, in, &out, io.Discard); err != nil {
+			t.Errorf("%s: %v", c.spec, err)
+		}
+		answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if !slices.EqualFunc(answers, strings.Split(c.answers, ";"), strings.HasPrefix) {
+			t.Errorf("%s was told %q and answered %q, want %q", c.spec, c.says, answers, c.answers)
+		}
+	}
+	marketsim(t, "adapter", "nothing").exits(t, 2).says(t, "nothing")
 }

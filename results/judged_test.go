@@ -1,0 +1,77 @@
+package results
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/view"
+)
+
+// judgedLibraries says of each stored program which library it is about, in which version.
+var judgedLibraries = map[string]string{
+	"redis-py": "redis-py 4.3.4", "redis-py-watch": "redis-py 4.3.4", "redis-py-script": "redis-py 4.3.4",
+	"symfony": "Symfony Lock 5.4.53, phpredis 5.3.7", "laravel": "Laravel 8.83.26, phpredis 5.3.7",
+	"redis-rb": "redis-rb 4.8.0", "node-redis": "node-redis 4.5.1", "node-redis-watch": "node-redis 4.5.1",
+	"get-then-del": "marketsim's own, wrong on purpose",
+}
+
+// TestJudgedInPages: what docs/judged.md shows is what is stored. With -update it is written there.
+func TestJudgedInPages(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| library | command | promises | harm | nothing else within |\n|:--|:--|:--|:--|:--|\n")
+	folders := glob(t, "judged/*/explored.json")
+	if len(folders) != len(judgedLibraries) {
+		t.Errorf("%d programs are stored, and %d are known", len(folders), len(judgedLibraries))
+	}
+	for _, path := range folders {
+		name := filepath.Base(filepath.Dir(path))
+		res := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+		var harms, nothing, states []string
+		for _, e := range res.Searches {
+			bounds := fmt.Sprintf("%s (%d, %d)", e.Program, e.Preemptions, e.Faults)
+			switch {
+			case e.Why != "":
+			case e.Harm != "":
+				harms = append(harms, fmt.Sprintf("%s: %s", e.Harm, bounds))
+			default:
+				nothing = append(nothing, fmt.Sprintf("%s: %d", bounds, e.Schedules))
+			}
+		}
+		for _, state := range []string{"broken", "not kept", "kept", "unchecked"} {
+			var of []string
+			for _, p := range res.Promises {
+				if p.State == state {
+					of = append(of, p.Promise)
+				}
+			}
+			if len(of) > 0 {
+				states = append(states, fmt.Sprintf("*%s*: %s", state, strings.Join(of, ", ")))
+			}
+		}
+		if len(res.Promises) == 0 {
+			states = []string{map[bool]string{true: "*broken*: the audit", false: "*kept*: the audit"}[len(res.Broken()) > 0]}
+		}
+		command := res.Searches[0].Scheme
+		if len(res.Promises) == 0 {
+			command = "--purchase -- " + command
+		}
+		fmt.Fprintf(&table, "| %s (%s) | `marketsim judge %s` | %s | %s | %s |\n", name, judgedLibraries[name], command,
+			strings.Join(states, "; "), strings.Join(harms, "; "), strings.Join(nothing, "; "))
+		if slices.Contains([]string{"get-then-del", "redis-py", "redis-py-watch"}, name) {
+			worst := slices.MaxFunc(res.Searches, func(a, b verify.Explored) int {
+				return slices.Index(verify.Harms(), a.Harm) - slices.Index(verify.Harms(), b.Harm)
+			})
+			figures := view.Schedules(&verify.Explorations{Judged: true, Searches: []verify.Explored{worst}})
+			var picture bytes.Buffer
+			succeeds(t, view.SVG(&picture, figures[0]))
+			file := "../docs/pictures/judged-" + name + ".svg"
+			rewrite(t, file, text(t, file), picture.String())
+		}
+	}
+	inPage(t, "../docs/judged.md", "judged", table.String())
+}
