@@ -261,14 +261,14 @@ func (w *world) execute(r *request, how Fault) {
 }
 
 // askAgain has a server execute what a client asks again, which nobody chooses, and which few want to see.
-func (w *world) askAgain(r *request, drawn bool) {
+func (s *search) askAgain(w *world, r *request) {
 	w.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
 	w.observe(r, func() { r.server.execute(r) })
 	w.asks.heard(r)
-	if drawn {
-		w.draw(verify.Event{}, r)
+	if s.again != nil {
+		s.again(w, r)
 	}
 	w.settle()
 }

@@ -11,7 +11,6 @@ import (
 	randv2 "math/rand/v2"
 	"net"
 	"os"
-	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"sync"
@@ -64,9 +63,6 @@ type pools struct {
 	waited bool // or may have
 }
 
-// turn is where one waits.
-var turn = regexp.MustCompile(`github\.com/redis/go-redis/v9/internal\.\S*Semaphore`)
-
 // watch has waits noted until it is told to let them be, unless somebody else has asked for that profile.
 func (p *pools) watch() (end func()) {
 	emptyPools() // of timers of real time, which a bubble would wait for without end
@@ -90,7 +86,7 @@ func (p *pools) keepNoWait() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer
 		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
-		p.stacks, p.waited = n, turn.Match(profile.Bytes())
+		p.stacks, p.waited = n, bytes.Contains(profile.Bytes(), []byte("Semaphore).Acquire"))
 	}
 	if p.waited {
 		emptyPools()

@@ -96,6 +96,7 @@ func (s *search) played(chosen Chooser) (one PlayedSchedule, harm bool, err erro
 	s.again = func(w *world, r *request) { // which a real server has to be asked as well
 		is := step{Choice: Choice{What: Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
 		one.steps = append(one.steps, is)
+		w.draw(verify.Event{}, r)
 	}
 	defer func() { s.again = nil }()
 	w, harms, err := s.schedule(func(options []Choice, pending []string) (Choice, error) {

@@ -214,11 +214,7 @@ func (s *search) goThrough(w *world, choose Chooser) error {
 				"the last are %q", len(w.steps)+w.again, w.pending())
 		}
 		if s.asksAgain(w, options) {
-			again := w.next(options[0].N)
-			if s.again != nil {
-				s.again(w, again)
-			}
-			w.askAgain(again, s.again != nil)
+			s.askAgain(w, w.next(options[0].N))
 			continue
 		}
 		c, err := choose(options, w.pending())
