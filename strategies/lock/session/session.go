@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -187,9 +188,7 @@ type hold struct {
 	calls  calls
 	term   *term
 	fence  int64
-
-	mu   sync.Mutex
-	left bool
+	left   atomic.Bool // or is about to be
 }
 
 // release does not wait for a connection that is lost: the place is then given up beside the worker.
@@ -223,14 +222,11 @@ func (h *hold) leave(ctx context.Context) error {
 	done := make(chan error, 1)
 	h.locker.work.Go(func() {
 		h.calls.Wait()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		err := lock.ErrLost
-		if !h.left {
-			h.left = true
-			err = h.place.leave()
+		if h.left.Swap(true) {
+			done <- lock.ErrLost
+		} else {
+			done <- h.place.leave()
 		}
-		done <- err
 	})
 	select {
 	case err := <-done:
