@@ -78,7 +78,6 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		l.join = func() (err error) {
 			l.client, err = join(l, addrs, connectTimeout)
 			if err != nil {
-				l.client = nil
 				return fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?",
 					ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
 			}
