@@ -83,5 +83,6 @@ var errChance = errors.New("the same choices do not lead to the same points, so 
 
 func (c *chance) tooMany(n lots) error {
 	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; usually a client draws delays or numbers "+
-		"from math/rand/v2, goes through a map, or sends from several goroutines at once", errChance, n.lost, n.points, c.example)
+		"from math/rand/v2, goes through a map, or sends from several goroutines at once",
+		errChance, n.lost, n.points, c.example)
 }
