@@ -121,18 +121,17 @@ func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
 
 // ReplicaOf returns which node is the replica of master i.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
-	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
-	for n := range c.Redises {
-		var fields map[string]string
-		err := backend.With(ctx, c.Redises[n].Target, func(conn *backend.Conn) (err error) {
-			fields, err = conn.InfoFields(ctx, "replication")
-			return err
-		})
-		if err == nil && fields["role"] == "slave" && fields["master_port"] == port {
-			return n, nil
+	var slots []redis.ClusterSlot
+	err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) (err error) {
+		slots, err = conn.ClusterSlots(ctx).Result()
+		return err
+	})
+	for _, s := range slots {
+		if len(s.Nodes) > 1 && s.Nodes[0].Addr == c.Addrs()[i] { // the master is first
+			return slices.Index(c.Addrs(), s.Nodes[1].Addr), nil
 		}
 	}
-	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
+	return 0, errors.Join(err, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i]))
 }
 
 // AwaitMaster returns when node i is the master of a key's slot, or ctx ends.
@@ -155,13 +154,6 @@ func (c *Cluster) AwaitReady(ctx context.Context) error {
 			return backend.Await(ctx, pollEvery, func() error { return clusterReady(ctx, conn) })
 		})
 	})
-}
-
-// do sends a command to node i.
-func (c *Cluster) do(ctx context.Context, i int, args ...any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, args...)
-	cmd.SetErr(backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))
-	return cmd
 }
 
 // ClusterStarter starts a private Redis Cluster for markets. The zero value is ready to use.
@@ -198,14 +190,14 @@ func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, err
 	}
 	m := &Move{cluster: c, slot: backend.Slot(key), from: from, to: to, ids: make([]string, len(c.Redises))}
 	for _, i := range []int{from, to} {
-		m.ids[i], err = m.ask(ctx, i, "myid").Text()
+		m.ids[i], err = m.do(ctx, i, "cluster", "myid").Text()
 		if err != nil {
 			return nil, m.failed(err)
 		}
 	}
-	err = m.ask(ctx, to, "setslot", m.slot, "importing", m.ids[from]).Err()
+	err = m.do(ctx, to, "cluster", "setslot", m.slot, "importing", m.ids[from]).Err()
 	if err == nil {
-		err = m.ask(ctx, from, "setslot", m.slot, "migrating", m.ids[to]).Err()
+		err = m.do(ctx, from, "cluster", "setslot", m.slot, "migrating", m.ids[to]).Err()
 	}
 	return m, m.failed(err)
 }
@@ -214,7 +206,7 @@ func (c *Cluster) BeginMove(ctx context.Context, key string, to int) (*Move, err
 func (m *Move) Keys(ctx context.Context, keys ...string) (err error) {
 	for all := len(keys) == 0; ; {
 		if all {
-			keys, err = m.ask(ctx, m.from, "getkeysinslot", m.slot, migrateBatch).StringSlice()
+			keys, err = m.do(ctx, m.from, "cluster", "getkeysinslot", m.slot, migrateBatch).StringSlice()
 		}
 		if err == nil && len(keys) > 0 {
 			err = m.migrate(ctx, keys)
@@ -228,7 +220,7 @@ func (m *Move) Keys(ctx context.Context, keys ...string) (err error) {
 // End makes the other node the slot's master. All keys must have moved.
 func (m *Move) End(ctx context.Context) error {
 	for _, i := range []int{m.to, m.from} { // in this order there is a master at all times
-		if err := m.ask(ctx, i, "setslot", m.slot, "node", m.ids[m.to]).Err(); err != nil {
+		if err := m.do(ctx, i, "cluster", "setslot", m.slot, "node", m.ids[m.to]).Err(); err != nil {
 			return m.failed(err)
 		}
 	}
@@ -242,9 +234,11 @@ func (m *Move) failed(err error) error {
 	return fmt.Errorf("moving slot %d from %s to %s: %w", m.slot, m.cluster.Addrs()[m.from], m.cluster.Addrs()[m.to], err)
 }
 
-// ask sends a CLUSTER command to a node.
-func (m *Move) ask(ctx context.Context, i int, args ...any) *redis.Cmd {
-	return m.cluster.do(ctx, i, append([]any{"cluster"}, args...)...)
+// do sends a command to node i.
+func (m *Move) do(ctx context.Context, i int, args ...any) *redis.Cmd {
+	cmd, node := redis.NewCmd(ctx, args...), m.cluster.Redises[i].Target
+	cmd.SetErr(backend.With(ctx, node, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))
+	return cmd
 }
 
 func (m *Move) migrate(ctx context.Context, keys []string) error {
@@ -254,5 +248,5 @@ func (m *Move) migrate(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		args = append(args, key)
 	}
-	return m.cluster.do(ctx, m.from, args...).Err()
+	return m.do(ctx, m.from, args...).Err()
 }

@@ -87,15 +87,8 @@ func namesOf(said []byte) string {
 
 // reply is what a server says at once: the answer to a command, or a message that nobody asked for.
 type reply struct {
-	kind   byte     // its first byte: '*' an array, '>' a push, ...
 	values []string // see Values
-	raw    []byte
-}
-
-// ReadReply reads one reply in version 2 or 3 of the protocol, as it was sent.
-func ReadReply(in *bufio.Reader) (string, error) {
-	r, err := readReply(in)
-	return string(r.raw), err
+	raw    []byte   // its first byte is its kind: '*' an array, '>' a push, ...
 }
 
 // readReply reads one reply in version 2 or 3 of the protocol.
@@ -140,7 +133,6 @@ func readReply(in *bufio.Reader) (reply, error) {
 			return reply{}, errProtocol
 		}
 	}
-	r.kind = r.raw[0]
 	return r, nil
 }
 
@@ -185,14 +177,14 @@ func (a *answers) expect(c command, trap *Trap) {
 func (a *answers) take(r reply) (trap *Trap, message bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	first := ""
-	if r.kind == '>' || r.kind == '*' && a.subscribed && !a.resp3 {
+	kind, first := r.raw[0], ""
+	if kind == '>' || kind == '*' && a.subscribed && !a.resp3 {
 		first = strings.Join(r.values[:min(1, len(r.values))], "")
 	}
 	if strings.HasSuffix(first, "message") { // of a channel, a pattern or a shard's channel
 		return nil, true
 	}
-	push := r.kind == '>' && first != "" || subscription(first)
+	push := kind == '>' && first != "" || subscription(first)
 	if len(a.queue) == 0 || push && !(subscription(first) && subscription(a.queue[0].name)) {
 		return nil, false // of another kind of push, or a farewell
 	}

@@ -66,8 +66,9 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	a.expect(command{name: "subscribe", args: []string{"c"}}, nil)
 	a.expect(command{name: "subscribe", args: []string{"refused", "once"}}, nil)
 	a.expect(command{name: "ping"}, last)
-	confirmation, said := reply{kind: '>', values: []string{"subscribe"}}, reply{kind: '>', values: []string{"message"}}
-	for i, r := range []reply{confirmation, confirmation, said, confirmation, {kind: '-'}} {
+	confirmation := reply{raw: []byte(">"), values: []string{"subscribe"}}
+	said := reply{raw: []byte(">"), values: []string{"message"}}
+	for i, r := range []reply{confirmation, confirmation, said, confirmation, {raw: []byte("-")}} {
 		if lost, message := a.take(r); lost != nil || message != slices.Contains(r.values, "message") {
 			t.Errorf("reply %d: trap %v, message %v", i, lost, message)
 		}
@@ -75,7 +76,7 @@ func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 			t.Errorf("after reply %d, %d commands wait, want %d", i, len(a.queue), want)
 		}
 	}
-	if lost, _ := a.take(reply{kind: '*', values: []string{"pong"}}); lost != last {
+	if lost, _ := a.take(reply{raw: []byte("*"), values: []string{"pong"}}); lost != last {
 		t.Errorf("the reply to PING belongs to %v", lost)
 	}
 }

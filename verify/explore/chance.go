@@ -21,24 +21,24 @@ func sameButNumbers(a, b string) bool {
 // A chance counts at which points of schedules a choice was given up, because clients did something else there than
 // before: they draw delays that nobody can seed, go through maps, or have goroutines side by side.
 type chance struct {
-	points, lost []int  // at each depth
-	example      string // how a schedule differed from another one, at the last that was given up
+	depths  []lots
+	example string // how a schedule differed from another one, at the last that was given up
 }
 
-// met counts a new point.
-func (c *chance) met(depth int) {
-	for len(c.points) <= depth {
-		c.points, c.lost = append(c.points, 0), append(c.lost, 0)
-	}
-	c.points[depth]++
+// lots are how many points there were, and at how many a choice was lost.
+type lots struct{ points, lost int }
+
+// at are those at a depth.
+func (c *chance) at(depth int) *lots {
+	c.depths = append(c.depths, make([]lots, max(0, depth+1-len(c.depths)))...)
+	return &c.depths[depth]
 }
 
 // add counts what another one has counted.
 func (c *chance) add(other chance) {
-	for depth, n := range other.points {
-		c.met(depth)
-		c.points[depth] += n - 1
-		c.lost[depth] += other.lost[depth]
+	for depth, n := range other.depths {
+		sum := c.at(depth)
+		sum.points, sum.lost = sum.points+n.points, sum.lost+n.lost
 	}
 	c.example = cmp.Or(c.example, other.example)
 }
@@ -50,31 +50,29 @@ func (w *walk) lose(b branch, differs string) error {
 	c.example = fmt.Sprintf("at step %d of %d: %s", depth+1, len(b.nodes), differs)
 	if last := &b.nodes[depth]; !last.lost {
 		last.lost = true
-		c.met(depth)
-		c.points[depth]--
-		c.lost[depth]++
+		c.at(depth).lost++
 	}
 	sum := w.within(b.cost)
-	if points, lost := sum.chance.sum(); lost > 100 && 2*lost > points {
-		return sum.chance.tooMany(lost, points)
+	if all := sum.chance.sum(); all.lost > 100 && 2*all.lost > all.points {
+		return sum.chance.tooMany(all)
 	}
 	return nil
 }
 
-// sum is how many points there were, and how many were lost.
-func (c *chance) sum() (points, lost int) {
-	for depth, n := range c.points {
-		points, lost = points+n, lost+c.lost[depth]
+// sum are those at all depths.
+func (c *chance) sum() (all lots) {
+	for _, n := range c.depths {
+		all.points, all.lost = all.points+n.points, all.lost+n.lost
 	}
-	return points, lost
+	return all
 }
 
 // enough returns an error where a choice was lost at more than a tenth of the points at one depth: what would have come
 // after each is most of what there is near the start, and little near the end.
 func (c *chance) enough() error {
-	for depth, n := range c.points {
-		if 10*c.lost[depth] > n {
-			return c.tooMany(c.lost[depth], n)
+	for _, n := range c.depths {
+		if 10*n.lost > n.points {
+			return c.tooMany(n)
 		}
 	}
 	return nil
@@ -83,7 +81,8 @@ func (c *chance) enough() error {
 // errChance is what tooMany returns.
 var errChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
 
-func (c *chance) tooMany(lost, of int) error {
+func (c *chance) tooMany(n lots) error {
 	return fmt.Errorf("%w: that was so at %d of %d points, the last time %s; usually a client draws delays or numbers "+
-		"from math/rand/v2, goes through a map, or sends from several goroutines at once", errChance, lost, of, c.example)
+		"from math/rand/v2, goes through a map, or sends from several goroutines at once",
+		errChance, n.lost, n.points, c.example)
 }

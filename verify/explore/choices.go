@@ -161,12 +161,7 @@ func (w *world) request(c Choice) *request {
 // do makes a choice happen, whose request is taken from where it waits.
 func (w *world) do(c Choice, r *request) {
 	w.steps = append(w.steps, c)
-	if c.Preempt {
-		w.preemptions++
-	}
-	if c.IsFault() {
-		w.faults++
-	}
+	w.cost = w.cost.with(c)
 	now := time.Now()
 	if !c.Aside && !slices.Contains([]Fault{Empty, Behind, Clock, ServerClock, TimePass, Arrive}, c.What) {
 		w.running = c.N
@@ -175,7 +170,7 @@ func (w *world) do(c Choice, r *request) {
 		w.last = now
 	}
 	if c.What != Deliver {
-		w.asks.changed()
+		w.asks = asks{} // what was asked before is forgotten
 	}
 	if c.What == Arrive {
 		r.held = false
@@ -266,14 +261,14 @@ func (w *world) execute(r *request, how Fault) {
 }
 
 // askAgain has a server execute what a client asks again, which nobody chooses, and which few want to see.
-func (w *world) askAgain(r *request, drawn bool) {
-	w.asks.again++
+func (s *search) askAgain(w *world, r *request) {
+	w.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
 	w.observe(r, func() { r.server.execute(r) })
 	w.asks.heard(r)
-	if drawn {
-		w.draw(verify.Event{}, r)
+	if s.again != nil {
+		s.again(w, r)
 	}
 	w.settle()
 }

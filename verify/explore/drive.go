@@ -29,31 +29,19 @@ type Played struct {
 	Diagram func(shown []verify.Violation) verify.Diagram
 }
 
-// cost is that of all its steps.
-func (p Played) cost() (c cost) {
-	for _, step := range p.Steps {
-		c = c.with(step)
-	}
-	return c
-}
-
-// struck are the faults that have happened, in order.
-func (p Played) struck() (faults []Fault) {
-	for _, c := range p.Steps {
-		if c.IsFault() {
-			faults = append(faults, c.What)
-		}
-	}
-	return faults
-}
-
 // find is the schedule as it is reported.
 func (p Played) find(program Program, v verify.Violation) Found {
-	c := p.cost()
-	return Found{
-		Violation: v, Preemptions: c.preemptions, Faults: c.faults, Struck: p.struck(),
-		Token: written(program, p.Steps), Diagram: p.Diagram([]verify.Violation{v}),
+	f := Found{Violation: v, Token: written(program, p.Steps), Diagram: p.Diagram([]verify.Violation{v})}
+	for _, c := range p.Steps {
+		if c.Preempt {
+			f.Preemptions++
+		}
+		if c.IsFault() {
+			f.Struck = append(f.Struck, c.What)
+		}
 	}
+	f.Faults = len(f.Struck)
+	return f
 }
 
 // A driver raises the bounds, and has worlds play schedules side by side.
@@ -122,7 +110,8 @@ func (d *driver) pass(level cost) error {
 		others.Wait()
 		sum := d.walk.within(level)
 		d.Schedules, d.Harmful = sum.schedules, sum.harmful
-		d.Points, d.Lost = sum.chance.sum()
+		all := sum.chance.sum()
+		d.Points, d.Lost = all.points, all.lost
 		if d.err == nil {
 			d.err = sum.chance.enough()
 		}
@@ -228,7 +217,7 @@ func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 	}
 	if depth == len(r.path) {
 		r.path = append(r.path, node{point: r.walk.meets(options, pending)})
-		r.walk.of(r.branch.cost).chance.met(depth)
+		r.walk.of(r.branch.cost).chance.at(depth).points++
 	}
 	n := r.path[depth]
 	if !slices.Equal(n.options, options) || !slices.EqualFunc(n.pending, pending, sameButNumbers) {

@@ -109,19 +109,6 @@ func Faults() []Fault {
 	return []Fault{Pause, Die, Lose, Late, Drop, Split, Clock, Empty, Behind, ServerClock}
 }
 
-// strikes reports whether a fault can happen in a program with so many servers of the locks.
-func (f Fault) strikes(lockServers int) bool {
-	switch f {
-	case Empty:
-		return lockServers > 0
-	case Behind:
-		return lockServers == 1
-	case ServerClock:
-		return lockServers > 1
-	}
-	return true
-}
-
 // A Choice is what happens at one point of a schedule.
 type Choice struct {
 	What    Fault

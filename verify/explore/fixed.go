@@ -11,7 +11,6 @@ import (
 	randv2 "math/rand/v2"
 	"net"
 	"os"
-	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"sync"
@@ -60,21 +59,18 @@ func withoutNames() (again func()) {
 // pools tells whether a client has waited for its turn at a pool of connections. go-redis keeps the timers of such
 // waits in a sync.Pool, and the Go runtime's block profile is where a wait is seen.
 type pools struct {
-	watched bool
-	stacks  int // of the profile, so far
-	seen    bool
+	stacks int  // of the profile, so far
+	waited bool // or may have
 }
-
-// turn is where one waits.
-var turn = regexp.MustCompile(`github\.com/redis/go-redis/v9/internal\.\S*Semaphore`)
 
 // watch has waits noted until it is told to let them be, unless somebody else has asked for that profile.
 func (p *pools) watch() (end func()) {
 	emptyPools() // of timers of real time, which a bubble would wait for without end
-	if f := flag.Lookup("test.blockprofile"); f != nil && f.Value.String() != "" {
+	f := flag.Lookup("test.blockprofile")
+	p.waited = f != nil && f.Value.String() != ""
+	if p.waited {
 		return func() {}
 	}
-	p.watched = true
 	runtime.SetBlockProfileRate(1)
 	return func() { runtime.SetBlockProfileRate(0) }
 }
@@ -85,16 +81,14 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// waited reports whether one has waited so far, or may have.
-func (p *pools) waited() bool {
-	if !p.watched || p.seen {
-		return true
-	}
-	n, _ := runtime.BlockProfile(nil)
-	if n != p.stacks {
+// keepNoWait empties them where one may have waited: a timer of its bubble would end the process in the next one.
+func (p *pools) keepNoWait() {
+	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer
 		_ = pprof.Lookup("block").WriteTo(&profile, 1) // to memory
-		p.stacks, p.seen = n, turn.Match(profile.Bytes())
+		p.stacks, p.waited = n, bytes.Contains(profile.Bytes(), []byte("Semaphore).Acquire"))
 	}
-	return p.seen
+	if p.waited {
+		emptyPools()
+	}
 }

@@ -104,7 +104,6 @@ func Anonymous(text string) string {
 type asks struct {
 	replies map[asked]string
 	points  map[string]bool // at which a client was about to ask again
-	again   int             // how often one has asked without a choice
 }
 
 // asksAgain reports whether a client is about to ask at a point where it has asked before, with the same to choose
@@ -140,6 +139,3 @@ func (a *asks) heard(r *request) {
 	}
 	a.replies[is], a.points = reply, map[string]bool{}
 }
-
-// changed forgets them, because what was chosen is not the delivery of a request.
-func (a *asks) changed() { a.replies, a.points = nil, nil }

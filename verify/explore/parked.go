@@ -111,20 +111,18 @@ func (s *Server) parks(r *request, command []string) bool {
 func (s *Server) unpark() {
 	s.parking.Lock()
 	defer s.parking.Unlock()
-	for again := true; again; {
-		again = false
-		s.parked = slices.DeleteFunc(s.parked, func(p *parked) bool {
-			if again || !p.Broken() && !p.holds(s) {
-				return false
-			}
-			again = true
-			if !p.Broken() {
-				p.answer = nil
-				s.world.remembered.Dispatch(s.redis.Server(), p.peer, p.command, true)
-				p.answered()
-			}
-			return true
-		})
+	for {
+		i := slices.IndexFunc(s.parked, func(p *parked) bool { return p.Broken() || p.holds(s) })
+		if i < 0 {
+			return
+		}
+		p := s.parked[i]
+		s.parked = slices.Delete(s.parked, i, i+1)
+		if !p.Broken() {
+			p.answer = nil
+			s.world.remembered.Dispatch(s.redis.Server(), p.peer, p.command, true)
+			p.answered()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"regexp"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 
-	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 )
@@ -96,6 +96,7 @@ func (s *search) played(chosen Chooser) (one PlayedSchedule, harm bool, err erro
 	s.again = func(w *world, r *request) { // which a real server has to be asked as well
 		is := step{Choice: Choice{What: Deliver, N: r.client}, at: time.Since(w.begin), line: r.String()}
 		one.steps = append(one.steps, is)
+		w.draw(verify.Event{}, r)
 	}
 	defer func() { s.again = nil }()
 	w, harms, err := s.schedule(func(options []Choice, pending []string) (Choice, error) {
@@ -232,13 +233,31 @@ func exchange(rw *bufio.ReadWriter, commands [][]string) (answer string, err err
 		return "", err
 	}
 	for range commands {
-		reply, err := wire.ReadReply(rw.Reader)
+		reply, err := readReply(rw.Reader)
 		if err != nil {
 			return "", err
 		}
 		answer += reply
 	}
 	return answer, nil
+}
+
+// readReply reads one as it is sent: also a text with its kind, such as CLIENT INFO, which proto does not know.
+func readReply(in *bufio.Reader) (string, error) {
+	if kind, _ := in.Peek(1); string(kind) != "=" {
+		return proto.Read(in)
+	}
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, n+2)
+	_, err = io.ReadFull(in, text)
+	return line + string(text), err
 }
 
 // until waits until a client has a request, and takes the one that is meant, if there is one.

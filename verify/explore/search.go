@@ -90,8 +90,8 @@ func (s *search) meets(w *world) {
 	s.scripts, s.redis = w.scripts, nil
 	s.addrs = slices.Sorted(slices.Values(w.addrs)) // a client may have gone through a map of them
 	s.Program.LockServers = len(s.addrs)
-	s.Bounds.Kinds = slices.DeleteFunc(slices.Clone(s.Bounds.Kinds), func(f Fault) bool {
-		return !f.strikes(s.Program.LockServers)
+	s.Bounds.Kinds = slices.DeleteFunc(slices.Clone(s.Bounds.Kinds), func(f Fault) bool { // which cannot happen
+		return f == Empty && len(s.addrs) == 0 || f == Behind && len(s.addrs) != 1 || f == ServerClock && len(s.addrs) < 2
 	})
 }
 
@@ -164,8 +164,7 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 }
 
 // schedule runs one schedule: choose is asked at each point.
-func (s *search) schedule(choose Chooser) (
-	w *world, found []verify.Violation, err error) {
+func (s *search) schedule(choose Chooser) (w *world, found []verify.Violation, err error) {
 	w = &world{}
 	defer func() {
 		if stuck := recover(); stuck != nil {
@@ -178,10 +177,7 @@ func (s *search) schedule(choose Chooser) (
 			s.redis = append(s.redis, embedded.Memory(s.scripts...))
 		}
 	}
-	if s.pools.waited() {
-		// A timer of that wait's bubble would end the process in the next one.
-		emptyPools()
-	}
+	s.pools.keepNoWait()
 	// The test is a new one, so that this works in any program: it has no name and no output, and needs none.
 	synctest.Test(new(testing.T), func(*testing.T) {
 		seed()
@@ -213,16 +209,12 @@ func (s *search) goThrough(w *world, choose Chooser) error {
 			}
 			continue
 		}
-		if len(w.steps) == mostSteps || w.asks.again == mostAgain {
+		if len(w.steps) == mostSteps || w.again == mostAgain {
 			return fmt.Errorf("a schedule has not ended after %d steps: clients wait too often, or for too long; "+
-				"the last are %q", len(w.steps)+w.asks.again, w.pending())
+				"the last are %q", len(w.steps)+w.again, w.pending())
 		}
 		if s.asksAgain(w, options) {
-			again := w.next(options[0].N)
-			if s.again != nil {
-				s.again(w, again)
-			}
-			w.askAgain(again, s.again != nil)
+			s.askAgain(w, w.next(options[0].N))
 			continue
 		}
 		c, err := choose(options, w.pending())

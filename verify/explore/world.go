@@ -35,13 +35,14 @@ type world struct {
 	running    int        // the client that was chosen last; nobody: there was none
 	last       time.Time  // when a fault happened, or ended
 
-	steps               []Choice // so far, with so many
-	preemptions, faults int
-	events              []noted // what has happened
-	accepted            int     // connections
-	asks                asks
-	uses                keys   // of the request that is executed
-	lacks               string // a command that the servers do not know
+	steps    []Choice // so far
+	cost              // of these
+	events   []noted  // what has happened
+	accepted int      // connections
+	asks     asks
+	again    int    // how often a client has asked without a choice
+	uses     keys   // of the request that is executed
+	lacks    string // a command that the servers do not know
 
 	seeing  sync.Mutex    // held while a request is executed and what it does is noted
 	mu      sync.Mutex    // guards what goroutines of clients see, too

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -77,7 +78,6 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 		l.join = func() (err error) {
 			l.client, err = join(l, addrs, connectTimeout)
 			if err != nil {
-				l.client = nil
 				return fmt.Errorf("%w: %s at %s: %w; is it running, and is this its address?",
 					ErrUnreachable, k.Name, strings.Join(addrs, ","), err)
 			}
@@ -187,9 +187,7 @@ type hold struct {
 	calls  calls
 	term   *term
 	fence  int64
-
-	mu   sync.Mutex
-	left bool
+	left   atomic.Bool // or is about to be
 }
 
 // release does not wait for a connection that is lost: the place is then given up beside the worker.
@@ -223,14 +221,11 @@ func (h *hold) leave(ctx context.Context) error {
 	done := make(chan error, 1)
 	h.locker.work.Go(func() {
 		h.calls.Wait()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		err := lock.ErrLost
-		if !h.left {
-			h.left = true
-			err = h.place.leave()
+		if h.left.Swap(true) {
+			done <- lock.ErrLost
+		} else {
+			done <- h.place.leave()
 		}
-		done <- err
 	})
 	select {
 	case err := <-done:
