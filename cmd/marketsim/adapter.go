@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/market"
@@ -36,27 +35,24 @@ answered as 'marketsim judge --help' says. It proves judge: what is wrong with t
   marketsim judge --purchase -- marketsim adapter watch`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdapted(args[0])
+			a, err := newAdapted(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.serve(cmd.Context(), cmd.InOrStdin(), p.stdout)
+			return errors.Join(a.serve(cmd.Context(), cmd.InOrStdin(), p.stdout), a.connection.Close())
 		},
 	}
 }
 
-// adapted is a lock and a purchase behind lines of text. Each is opened when it is first asked for.
+// adapted is a lock and a purchase behind lines of text.
 type adapted struct {
-	spec      strategies.Spec
-	dial      strategies.Dialer
-	env       strategies.Env
-	locker    lock.Locker
-	lease     *lock.Lease
-	purchaser market.Purchaser
+	connection *strategies.Connection
+	locker     lock.Locker // nil: the strategy takes none
+	lease      *lock.Lease // that was acquired last
 }
 
 // newAdapted is what a spec names, as the environment of a judged program says.
-func newAdapted(name string) (*adapted, error) {
+func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	schemes, err := fault.Schemes(catalogue.Full(), name)
 	if err == nil && len(schemes) != 1 {
 		err = fmt.Errorf("%q names %d schemes, and one is needed", name, len(schemes))
@@ -81,30 +77,12 @@ func newAdapted(name string) (*adapted, error) {
 	}
 	server := backend.Target{Network: "tcp", Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")}
 	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, server) }
-	return &adapted{spec: spec, dial: dial, env: strategies.Env{Keys: keys, Process: new(lock.Process)}}, nil
-}
-
-// opens opens the purchaser, or else the lock, on a connection of its own. Both live as long as this process.
-func (a *adapted) opens(ctx context.Context, buys bool) error {
-	if buys && a.purchaser == nil {
-		c, err := strategies.Connect(ctx, a.spec, a.dial, a.env)
-		if err != nil {
-			return err
-		}
-		a.purchaser = c.Purchaser
+	a := &adapted{}
+	a.connection, err = strategies.Connect(ctx, spec, dial, strategies.Env{Keys: keys, Process: new(lock.Process)})
+	if _, locks := spec.Lock(); err == nil && locks {
+		a.locker, err = spec.OpenLock(a.connection.Env)
 	}
-	if !buys && a.locker == nil {
-		conn, err := a.dial(ctx)
-		if err != nil {
-			return err
-		}
-		env := a.env
-		env.Redis = conn.Client
-		env.Dial = func(ctx context.Context) (*redis.Client, error) { return backend.Client(a.dial(ctx)) }
-		a.locker, err = a.spec.OpenLock(env)
-		return err
-	}
-	return nil
+	return a, err
 }
 
 // serve answers each line.
@@ -120,13 +98,12 @@ func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 
 func (a *adapted) answer(ctx context.Context, line string) string {
 	words := strings.Fields(line)
-	_, locks := a.spec.Lock()
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
 	case len(words) == 5 && words[0] == "buy":
 		return judge.Answer(a.buy(ctx, strings.Join(words[1:], " ")))
-	case len(words) == 2 && words[0] == "acquire" && locks:
-		err = a.acquire(ctx, words[1])
+	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
+		a.lease, err = a.locker.Acquire(ctx, words[1])
 		if err == nil && a.lease.Fence > 0 {
 			return fmt.Sprintf("acquired %d", a.lease.Fence)
 		}
@@ -148,22 +125,11 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-func (a *adapted) acquire(ctx context.Context, name string) error {
-	err := a.opens(ctx, false)
-	if err == nil {
-		a.lease, err = a.locker.Acquire(ctx, name)
-	}
-	return err
-}
-
 func (a *adapted) buy(ctx context.Context, order string) error {
 	var o market.Order
 	_, err := fmt.Sscan(order, &o.Item, &o.Buyer, &o.Seller, &o.Price)
 	if err == nil {
-		err = a.opens(ctx, true)
-	}
-	if err == nil {
-		_, err = a.purchaser.Purchase(ctx, o)
+		_, err = a.connection.Purchaser.Purchase(ctx, o)
 	}
 	return err
 }

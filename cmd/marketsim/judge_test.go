@@ -80,7 +80,7 @@ func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
 	keys := must(market.NewKeys("adapter:"))(t)
 	gate := must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }, nil))(t)
-	t.Cleanup(func() { _ = gate.Close() }) // connections stay open as long as an adapter's process
+	t.Cleanup(func() { _ = gate.Close() })
 	host, port, _ := net.SplitHostPort(gate.Addr())
 	t.Setenv("REDIS_HOST", host)
 	t.Setenv("REDIS_PORT", port)
@@ -98,7 +98,6 @@ func TestAdapter(t *testing.T) {
 		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
 		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
 		{"watch", "acquire a;buy 1 2 1 39;buy 1 2 1 40;buy 1 3 1 40;buy 1 2", "error ;price;bought;gone;error "},
-		{"etcd", "acquire a", "error "},
 	} {
 		var out bytes.Buffer
 		in := strings.NewReader(strings.ReplaceAll(c.says, ";", "\n"))
