@@ -193,8 +193,24 @@ func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.pr
 // wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
 // reports false where nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
-	forGood := w.last.Add(patience)
-	until := forGood
+	until := w.due(leases)
+	select {
+	case <-w.arrived: // which has been looked at already
+	default:
+	}
+	w.rest(func() {
+		select {
+		case <-w.arrived:
+		case <-time.After(time.Until(until)):
+		}
+	})
+	return time.Now().Before(w.last.Add(patience))
+}
+
+// due is when something else than a client has to be looked at: one that is paused, a request that is late, or a wait
+// in a server.
+func (w *world) due(leases time.Duration) time.Time {
+	until := w.last.Add(patience)
 	atMost := func(since time.Time, after time.Duration) {
 		if at := since.Add(after); !since.IsZero() && at.Before(until) {
 			until = at
@@ -211,17 +227,7 @@ func (w *world) wait(leases time.Duration) bool {
 			atMost(p.until, 0)
 		}
 	}
-	select {
-	case <-w.arrived: // which has been looked at already
-	default:
-	}
-	w.rest(func() {
-		select {
-		case <-w.arrived:
-		case <-time.After(time.Until(until)):
-		}
-	})
-	return time.Now().Before(forGood)
+	return until
 }
 
 // finish ends all clients, since no goroutine may stay in the bubble, and has the end judged.
