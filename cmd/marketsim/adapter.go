@@ -28,9 +28,8 @@ import (
 
 func newAdapter(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "adapter SPEC",
-		Short: "Be the program that judge judges, with one of marketsim's own locks and strategies",
-		Args:  cobra.ExactArgs(1),
+		Use:  "adapter SPEC",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := newAdapted(args[0])
 			if err != nil {

@@ -18,9 +18,8 @@ func newCheck(p *program) *cobra.Command {
 	var timeout time.Duration
 	var out output
 	cmd := &cobra.Command{
-		Use:   "check DIR",
-		Short: "Judge the histories that run --history recorded, without Redis",
-		Args:  cobra.ExactArgs(1),
+		Use:  "check DIR",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := out.prepare()
 			if err == nil && timeout <= 0 {

@@ -21,10 +21,9 @@ func newClean(p *program) *cobra.Command {
 	var server serverFlags
 	var prefix string
 	cmd := &cobra.Command{
-		Use:   "clean --prefix P --redis URL",
-		Short: "Remove what a killed run left on your server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
+		Use:  "clean --prefix P --redis URL",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
 		flags.StringVar(&prefix, "prefix", "", "`prefix` of the run, as it was printed when it began")

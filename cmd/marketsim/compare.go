@@ -15,8 +15,7 @@ import (
 func newCompare(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use:   "compare SPEC SPEC...",
-		Short: "Say which strategy is faster, or whether that is not known",
+		Use: "compare SPEC SPEC...",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return errors.New("compare what? give two or more strategies")

@@ -39,9 +39,8 @@ type exploreFlags struct {
 func newExplore(p *program) *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
-		Use:   "explore SPEC...",
-		Short: "Go through every schedule of two clients, and show the shortest that does harm",
-		RunE:  func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
+		Use:  "explore SPEC...",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	var kinds []string
 	for _, fault := range explore.Faults() {

@@ -25,10 +25,9 @@ type faultFlags struct {
 func newFaults(p *program) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
-		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
-		Short: "Show what strategies and locks lose when clients, connections and servers fail",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
+		Use:  "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
 	}
 	group(cmd, "Cells", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.scenarios, "scenario", nil,

@@ -35,10 +35,9 @@ func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
 	python, _ := judge.Adapter("lock", "python") // which there is
 	cmd := &cobra.Command{
-		Use:   "judge [--purchase] -- COMMAND [ARG...]",
-		Short: "Have two copies of a program in any language take a lock, or buy, in every schedule of them",
-		Long:  "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
-		RunE:  func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
+		Use:  "judge [--purchase] -- COMMAND [ARG...]",
+		Long: "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
 		flags.IntVar(&f.options.Bounds.Preemptions, "preemptions", 1,

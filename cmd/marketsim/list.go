@@ -21,9 +21,8 @@ func newList(p *program) *cobra.Command {
 	var locks, scenarios bool
 	var out output
 	cmd := &cobra.Command{
-		Use:   "list [NAME]",
-		Short: "List the strategies, locks and scenarios, or tell all of one",
-		Args:  cobra.MaximumNArgs(1),
+		Use:  "list [NAME]",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := out.prepare()
 			if err != nil {

@@ -104,17 +104,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 //go:embed help
 var helpFiles embed.FS
 
-// helpText is what --help says of a command, which is in help/NAME.txt: the text and the examples.
-func helpText(name string) (long, examples string) {
-	text, _ := helpFiles.ReadFile("help/" + name + ".txt") // each command has one
-	long, examples, _ = strings.Cut(string(text), "Examples:\n")
-	return long, strings.TrimSuffix(examples, "\n")
+// explain gives a command what help/NAME.txt says of it: a line, a text and examples.
+func explain(cmd *cobra.Command) {
+	text, _ := helpFiles.ReadFile("help/" + cmd.Name() + ".txt") // each command has one
+	short, rest, _ := strings.Cut(string(text), "\n\n")
+	long, examples, _ := strings.Cut(rest, "Examples:\n")
+	cmd.Short, cmd.Long, cmd.Example = short, long+cmd.Long, strings.TrimSuffix(examples, "\n")
 }
 
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "marketsim",
-		Short:         "How should concurrent clients share state in Redis?",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
@@ -126,8 +126,7 @@ func newRoot(p *program) *cobra.Command {
 		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
 	root.AddCommand(commands...)
 	for _, cmd := range append(commands, root) {
-		long, examples := helpText(cmd.Name())
-		cmd.Long, cmd.Example = long+cmd.Long, examples
+		explain(cmd)
 	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",

@@ -29,10 +29,9 @@ type reportFlags struct {
 func newReport(p *program) *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
-		Use:   "report DIR|FILE...",
-		Short: "Draw stored runs, faults and schedules again, without Redis",
-		Args:  cobra.MinimumNArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return f.report(p, args) },
+		Use:  "report DIR|FILE...",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return f.report(p, args) },
 	}
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)

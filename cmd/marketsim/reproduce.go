@@ -20,9 +20,8 @@ const (
 func newReproduce(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce",
-		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
-		Args:  cobra.NoArgs,
+		Use:  "reproduce",
+		Args: cobra.NoArgs,
 	}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)

@@ -10,9 +10,8 @@ import (
 func newRun(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use:   "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
-		Short: "Measure strategies under mixes of sellers and buyers",
-		Args:  cobra.NoArgs,
+		Use:  "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
+		Args: cobra.NoArgs,
 	}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)

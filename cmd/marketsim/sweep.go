@@ -16,9 +16,8 @@ func newSweep(p *program) *cobra.Command {
 	var f rowFlags
 	var texts []string
 	cmd := &cobra.Command{
-		Use:   "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
-		Short: "Measure strategies along one or two axes: which is best where",
-		Args:  cobra.NoArgs,
+		Use:  "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
+		Args: cobra.NoArgs,
 	}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)

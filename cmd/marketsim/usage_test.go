@@ -185,8 +185,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, cmd := range newRoot(new(program)).Commands() {
-		if cmd.Long == "" || cmd.Example == "" {
-			t.Errorf("help/%s.txt has no text or no examples", cmd.Name())
+		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
+			t.Errorf("help/%s.txt lacks the line, the text or the examples", cmd.Name())
 		}
 	}
 	marketsim(t, "run", "--help").says(t, "\nLoad:\n", "\nMeasuring:\n", "\nServer:\n", "\nOutput:\n")
