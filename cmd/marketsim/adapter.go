@@ -27,12 +27,7 @@ import (
 
 func newAdapter(p *program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "adapter SPEC",
-		Short: "Be the program that judge judges, with one of marketsim's own locks and strategies",
-		Long: `Be the program that judge judges, with one of marketsim's own locks and strategies: each line of the input is
-answered as 'marketsim judge --help' says. It proves judge: what is wrong with the lock is known.`,
-		Example: `  marketsim judge -- marketsim adapter setnx-expire-naive:release=del
-  marketsim judge --purchase -- marketsim adapter watch`,
+		Use:  "adapter SPEC",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := newAdapted(cmd.Context(), args[0])

@@ -18,15 +18,7 @@ func newCheck(p *program) *cobra.Command {
 	var timeout time.Duration
 	var out output
 	cmd := &cobra.Command{
-		Use:   "check DIR",
-		Short: "Judge the histories that run --history recorded, without Redis",
-		Long: `Judge every history in a folder and below: is there an order of the operations, one after the other, that
-explains every reply that a client got and what the market held at the end? The answer is linearizable (exit code 0),
-violated (3) or unknown, because time was up (1). It is given for the life of each item, for what each account holds,
-for the order in which accounts that could run out of coins were used, for who held each lock, and for whether its
-fencing tokens grow.`,
-		Example: `  marketsim run --strategy unsafe,fine --mix 5x5 --history h
-  marketsim check h`,
+		Use:  "check DIR",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := out.prepare()

@@ -21,14 +21,9 @@ func newClean(p *program) *cobra.Command {
 	var server serverFlags
 	var prefix string
 	cmd := &cobra.Command{
-		Use:   "clean --prefix P --redis URL",
-		Short: "Remove what a killed run left on your server",
-		Long: `Remove the market that a run made under a prefix and noted there: one that was killed, or one that was kept
-with --keep. Where a run had several markets, its prefix removes all. Where the note is missing, every key under the
-prefix that is named like a market's goes. Other keys stay. Do not clean a run that is still going.`,
-		Example: `  marketsim clean --prefix 'marketsim:{5f3a91c0}:' --redis redis://localhost:6379`,
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
+		Use:  "clean --prefix P --redis URL",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.clean(cmd.Context(), server, prefix) },
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
 		flags.StringVar(&prefix, "prefix", "", "`prefix` of the run, as it was printed when it began")

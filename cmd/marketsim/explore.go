@@ -39,18 +39,7 @@ type exploreFlags struct {
 func newExplore(p *program) *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
-		Use:   "explore SPEC...",
-		Short: "Go through every schedule of two clients, and show the shortest that does harm",
-		Long: "Go through the schedules of two clients or three, on a server in memory and in virtual time: whose request " +
-			"comes next, and\nwho pauses, dies or loses a reply, at each point where it can happen. Each program is a " +
-			"small market, whose coins and items are\ncounted at the end. The search of a SPEC ends with the first " +
-			"program in which harm is found. The exit code is 3 where the\nharm breaks a promise of the strategy or its " +
-			"lock; that a lock which expires is outlived breaks none.\nYour own Go is explored by a test of yours: see " +
-			"packages locktest and markettest.",
-		Example: `  marketsim explore fine:set-px                   the shortest harm, in two seconds
-  marketsim explore redsync lua --all --out results/mine
-  marketsim explore watch --of pause,lose-reply --preemptions 2
-  marketsim report results/mine -o schedules.html`,
+		Use:  "explore SPEC...",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	var kinds []string

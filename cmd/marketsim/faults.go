@@ -25,18 +25,7 @@ type faultFlags struct {
 func newFaults(p *program) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
-		Use:   "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
-		Short: "Show what strategies and locks lose when clients, connections and servers fail",
-		Long: `Run each scenario with each lock: clients that are processes of their own are paused, killed, cut off or given
-a wrong clock at a chosen step, never by luck, and every coin and item is counted afterwards. A finding says what
-happened to money and items, and how long others were kept out. Everything it needs is private. What this machine
-cannot run is marked "not played". The exit code is 3 when a lock broke a promise that it made; harm that nobody
-promised to survive is a finding and no violation. --add completes a table of everything: it runs what is missing there
-and what is named, and keeps what it cannot run here.`,
-		Example: `  marketsim faults                                       everything, in some minutes
-  marketsim faults --lock set-px,set-px+watchdog         what a watchdog prevents, and what it does not
-  marketsim faults --scenario pause --lock redlock,fenced,watch
-  marketsim faults --format json | jq '.findings[] | select(.verdict == "sold twice")'`,
+		Use:  "faults [--scenario NAME[,NAME...]] [--lock SPEC[,SPEC...]]",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), p) },
 	}

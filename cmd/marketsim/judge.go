@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -32,20 +31,12 @@ type judgeFlags struct {
 	out     output
 }
 
-//go:embed judge_help.txt
-var judgeHelp string
-
 func newJudge(p *program) *cobra.Command {
 	var f judgeFlags
 	python, _ := judge.Adapter("lock", "python") // which there is
 	cmd := &cobra.Command{
-		Use:   "judge [--purchase] -- COMMAND [ARG...]",
-		Short: "Have two copies of a program in any language take a lock, or buy, in every schedule of them",
-		Long:  judgeHelp + "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "),
-		Example: `  marketsim judge --adapter python > lock.py
-  marketsim judge -- python3 lock.py
-  marketsim judge --faults 0 --preemptions 2 -- node lock.js
-  marketsim judge --purchase -- python3 buy.py`,
+		Use:  "judge [--purchase] -- COMMAND [ARG...]",
+		Long: "  " + strings.ReplaceAll(strings.TrimSpace(python), "\n", "\n  "), // after help/judge.txt
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {

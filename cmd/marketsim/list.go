@@ -21,13 +21,7 @@ func newList(p *program) *cobra.Command {
 	var locks, scenarios bool
 	var out output
 	cmd := &cobra.Command{
-		Use:   "list [NAME]",
-		Short: "List the strategies, locks and scenarios, or tell all of one",
-		Long: `List strategies and locks, or with --scenarios the fault scenarios. With a name, tell all of that one: how it
-works, its parameters, where it comes from and, of a lock, what it promises.`,
-		Example: `  marketsim list
-  marketsim list set-px
-  marketsim list --locks --format csv`,
+		Use:  "list [NAME]",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := out.prepare()

@@ -20,6 +20,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"io"
 	"os"
@@ -100,23 +101,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return p.discreet(err)
 }
 
+//go:embed help
+var helpFiles embed.FS
+
+// explain gives a command what help/NAME.txt says of it: a line, a text and examples.
+func explain(cmd *cobra.Command) {
+	text, _ := helpFiles.ReadFile("help/" + cmd.Name() + ".txt") // each command has one
+	short, rest, _ := strings.Cut(string(text), "\n\n")
+	long, examples, _ := strings.Cut(rest, "Examples:\n")
+	cmd.Short, cmd.Long, cmd.Example = short, long+cmd.Long, strings.TrimSuffix(examples, "\n")
+}
+
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "marketsim",
-		Short: "How should concurrent clients share state in Redis?",
-		Long: `Marketsim loads the game market of Redis in Action with sellers and buyers, under scripts, optimistic
-locking, a market-wide lock, per-item locks and no protection, and accounts for every coin and item afterwards.
-
-Without --redis it starts a private server: redis-server or valkey-server if there is one in PATH, else Redis in
-Docker, else an embedded miniredis, whose numbers are not Redis's. On your own server only keys under the run's
-prefix are touched, and they are removed at the end.
-
-Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was found, 130 interrupted.`,
-		Example: `  marketsim reproduce                            the book's three tables, measured here (2 minutes)
-  marketsim list                                 what can be measured
-  marketsim run --strategy watch,fine --mix 5x5  measure some of it
-  marketsim faults --lock set-px                 what a lock loses when its holder fails
-  marketsim explore fine:set-px                  the shortest schedule in which it does`,
+		Use:           "marketsim",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
@@ -124,8 +122,12 @@ Exit codes: 0 fine, 1 the environment failed, 2 the usage, 3 a violation was fou
 	}
 	root.SetUsageFunc(usage)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p), newExplore(p),
-		newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p))
+	commands := []*cobra.Command{newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p),
+		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
+	root.AddCommand(commands...)
+	for _, cmd := range append(commands, root) {
+		explain(cmd)
+	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
 		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 where there is no such command

@@ -29,15 +29,7 @@ type reportFlags struct {
 func newReport(p *program) *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
-		Use:   "report DIR|FILE...",
-		Short: "Draw stored runs, faults and schedules again, without Redis",
-		Long: `Draw what is stored: of a folder its run.json, faults.json or explored.json or, if it has none, all that is
-stored below it. Several runs stand side by side. The ending of -o decides the form: .html is one page with figures,
-which needs no network, and .svg is one figure. golang.org/x/perf/cmd/benchstat reads the format gobench.`,
-		Example: `  marketsim report results/mine
-  marketsim report results/mine results/faults -o report.html
-  marketsim report results/mine --figure throughput -o throughput.svg
-  marketsim report run.json --format gobench -o new.txt && benchstat old.txt new.txt`,
+		Use:  "report DIR|FILE...",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return f.report(p, args) },
 	}

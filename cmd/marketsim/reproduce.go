@@ -20,15 +20,7 @@ const (
 func newReproduce(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce",
-		Short: "Reproduce tables 6-1 to 6-3 of Redis in Action",
-		Long: `Measure the nine rows of tables 6-1 to 6-3 of Redis in Action in rounds, in about two minutes, and print their
-medians beside what the book printed, scaled to its 60 s. Each of the book's twelve claims holds if the 95% interval of
-its number lies inside the tolerance, and does not hold if it lies outside; else it is not decided, and longer rows may
-decide it. On the embedded server no claim is judged.`,
-		Example: `  marketsim reproduce
-  marketsim reproduce --duration 60s --trials 6    an hour, rows as long as the book's
-  marketsim reproduce --redis redis://localhost:6379`,
+		Use:  "reproduce",
 		Args: cobra.NoArgs,
 	}
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {

@@ -10,15 +10,7 @@ import (
 func newRun(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use:   "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
-		Short: "Measure strategies under mixes of sellers and buyers",
-		Long: `Measure each strategy under each mix, each on a market of its own that is audited and removed at the end.
-A strategy is written strategy[:lock[+watchdog]][:key=value]...; 'marketsim list' shows what there is.
-Without --rate a buyer orders as soon as its last order is done; with it, orders fall due whether or not one is free.`,
-		Example: `  marketsim run --strategy watch,fine --mix 1x1,5x5
-  marketsim run --strategy watch-item,fine:set-px,lua --hot 1 --mix 0x8,0x64 --hold 1ms --rtt 500us
-  marketsim run --strategy watch,fine --rate 500,1k,2k,4k --slo 10ms --out results/mine
-  marketsim run --strategy coarse:setnx:poll=5ms --format json | jq '.rows[].wait_ms.p99'`,
+		Use:  "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
 		Args: cobra.NoArgs,
 	}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {

@@ -16,15 +16,7 @@ func newSweep(p *program) *cobra.Command {
 	var f rowFlags
 	var texts []string
 	cmd := &cobra.Command{
-		Use:   "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
-		Short: "Measure strategies along one or two axes: which is best where",
-		Long: `Measure strategies at each point of one or two axes, in rounds as compare does, and say which is the fastest
-at each point. An axis is clients (so many sellers, and as many buyers; with --hot only buyers), hot, hold, rtt or
-markets, with values that ascend: 1,2,4..64 is 1,2,4,8,16,32,64, and 10,20..60 is 10,20,30,40,50,60. It says beforehand
-how long it will take.`,
-		Example: `  marketsim sweep --strategy watch,fine,lua --axis clients=1,2,4..32 --out results/clients
-  marketsim sweep --strategy fine:queue,fine:set-px --axis clients=1,2,4..64 --hot 1
-  marketsim sweep --strategy watch,fine --axis hold=0,1ms,10ms --axis clients=1,5,25`,
+		Use:  "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
 		Args: cobra.NoArgs,
 	}
 	group(cmd, "Load", func(flags *pflag.FlagSet) {

@@ -184,6 +184,11 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
+	for _, cmd := range newRoot(new(program)).Commands() {
+		if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
+			t.Errorf("help/%s.txt lacks the line, the text or the examples", cmd.Name())
+		}
+	}
 	marketsim(t, "run", "--help").says(t, "\nLoad:\n", "\nMeasuring:\n", "\nServer:\n", "\nOutput:\n")
 	help := marketsim(t, "--help").exits(t, exitFine).stdout
 	if help != marketsim(t).stdout || !strings.Contains(help, "reproduce") {
