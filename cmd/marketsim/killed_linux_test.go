@@ -47,7 +47,8 @@ func TestJudgedProgramsEndWithJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			temporary, env := stopping(t, "redis-cli")
-			const script = `trap '' HUP; sleep 1000 & kill -STOP $!; : >"$TMPDIR/stopped"; while read -r line; do :; done; sleep 1000`
+			const script = `trap '' HUP; sleep 1000 & kill -STOP $!; : >"$TMPDIR/stopped"
+				while read -r line; do :; done; sleep 1000`
 			c := startChildIn(t, env, "judge", "--", "/bin/sh", "-c", script)
 			eventually(t, "the program", func() bool { return exists(filepath.Join(temporary, "stopped")) })
 			end(c)

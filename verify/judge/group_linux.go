@@ -32,7 +32,9 @@ func newGuardian() (*guardian, error) {
 	const script = `PATH="$PATH:/usr/bin:/bin"
 while read -r nothing; do :; done
 for environ in /proc/[0-9]*/environ; do
-	if grep -qsF "$0" "$environ"; then process=${environ%/environ}; kill -9 "${process#/proc/}"; fi
+	grep -qsF "$0" "$environ" || continue
+	process=${environ%/environ}
+	kill -9 "${process#/proc/}"
 done 2>/dev/null`
 	g.cmd = exec.Command("/bin/sh", "-c", script, g.mark)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the reach of a Ctrl-C
