@@ -25,6 +25,8 @@ type Chooser func(options []Choice, pending []string) (Choice, error)
 type Played struct {
 	Steps []Choice
 	Harms []verify.Violation
+	// Stalled says that the machine stood still meanwhile: that it went another way is then no chance in the clients.
+	Stalled bool
 	// Diagram draws it, with the harms that it is to show.
 	Diagram func(shown []verify.Violation) verify.Diagram
 }
@@ -164,7 +166,7 @@ func (d *driver) comesThere(w World, b branch) error {
 	if len(b.nodes) > 0 {
 		r.path[len(b.nodes)-1].at = b.last
 	}
-	for range tries {
+	for try, stalls := 0, 0; try < tries; try++ {
 		r.depth, r.differs = 0, ""
 		played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
 		if err != nil {
@@ -177,6 +179,10 @@ func (d *driver) comesThere(w World, b branch) error {
 		}
 		if r.depth < len(r.path) && r.differs == "" {
 			r.differs = "the clients ended before that"
+		}
+		if played.Stalled && r.differs != "" && stalls < mostStalls {
+			try--
+			stalls++
 		}
 		if r.differs == "" {
 			tally := d.walk.of(b.cost)

@@ -81,6 +81,7 @@ func (c *client) start(lease time.Duration) error {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			c.events <- event{client: c, life: l, line: strings.TrimSpace(lines.Text()) + " "}
 		}
+		_, _ = io.Copy(io.Discard, out) // after a line that is too long
 	})
 	reading.Go(func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
@@ -92,6 +93,7 @@ func (c *client) start(lease time.Duration) error {
 			l.stderr = l.stderr[max(0, len(l.stderr)-lastLines):]
 			l.mu.Unlock()
 		}
+		_, _ = io.Copy(io.Discard, said)
 	})
 	go func() {
 		reading.Wait()
@@ -103,7 +105,11 @@ func (c *client) start(lease time.Duration) error {
 }
 
 // say tells the program what to do. A program that has ended is noticed by its end.
-func (c *client) say(words ...string) { _, _ = fmt.Fprintln(c.life.in, strings.Join(words, " ")) }
+func (c *client) say(words ...string) {
+	if c.life != nil {
+		_, _ = fmt.Fprintln(c.life.in, strings.Join(words, " "))
+	}
+}
 
 // kill ends the program and its connections.
 func (c *client) kill() {

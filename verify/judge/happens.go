@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,6 +138,7 @@ func (p *pair) do(c explore.Choice) {
 		h.Delay()
 	case explore.Lose:
 		h := p.take(one)
+		p.sends(one, h)
 		p.deliver(c.N, h, "*executed, the reply is lost*", h.Lose)
 	case explore.Die:
 		p.orphaned = p.orphaned || one.phase == inside
@@ -163,7 +165,7 @@ func (p *pair) goOn(i int, c *player) {
 		return
 	}
 	h := p.take(c)
-	if p.shop != nil && !c.seen[asked(h)] { // it goes on, and may have changed something
+	if p.shop != nil && (!c.seen[asked(h)] || strings.HasSuffix(asked(h), "EXEC")) { // it goes on, and may have changed something
 		p.changes++
 	}
 	c.seen[asked(h)] = true
@@ -174,11 +176,24 @@ func (p *pair) goOn(i int, c *player) {
 	if c.phase != acquiring {
 		p.changes++
 	}
-	c.sent = time.Now()
-	if c.phase == inside { // it renews its lease
+	p.sends(c, h)
+	if c.phase == inside && c.sent.Before(c.until) { // it renews its lease
 		c.until = c.sent.Add(p.surely)
 	}
 	p.deliver(i, h, "", h.Open)
+}
+
+// sends notes when a request was delivered: a lease begins with the one that its take began with.
+func (p *pair) sends(c *player, h *wire.Held) {
+	c.sent = time.Now()
+	if c.phase != acquiring {
+		return
+	}
+	c.first = cmp.Or(c.first, asked(h))
+	if c.first == asked(h) {
+		c.since = c.sent
+	}
+	p.contended = p.contended || slices.ContainsFunc(p.clients, func(o *player) bool { return o != c && o.phase == inside })
 }
 
 // take is the first request that waits.
@@ -232,10 +247,11 @@ func (p *pair) idle() bool {
 	for i, c := range p.clients { // a poll is held back, and not for as long as a lease
 		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
 			h := p.take(c)
-			c.sent = time.Now()
+			p.sends(c, h)
 			drawn := len(p.drawn)
 			p.deliver(i, h, "", h.Open)
-			if !strings.HasPrefix(h.Reply(), "OK") {
+			p.settle()
+			if c.phase == acquiring { // nothing came of it
 				p.drawn = p.drawn[:drawn]
 			}
 			return true

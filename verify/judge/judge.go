@@ -76,7 +76,7 @@ func (o Options) run(ctx context.Context) (r *explore.Report, reached map[string
 		for _, p := range pairs {
 			maps.Copy(reached, p.reached)
 		}
-		if err == nil && r.Stopped == "" && !reached[exclusive] {
+		if err == nil && r.Stopped == "" && !reached[exclusive] && len(r.Found) == 0 {
 			err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
 				"so that nothing can be concluded")
 		}
@@ -121,10 +121,10 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	}
 	var pairs []*pair
 	defer func() {
+		err = errors.Join(err, guard.close()) // first: a program in another group would hold its output open
 		for _, p := range pairs {
 			err = errors.Join(err, p.close())
 		}
-		err = errors.Join(err, guard.close())
 	}()
 	for range cmp.Or(o.Pairs, 4) {
 		p, err := newPair(ctx, o, guard, leases)
@@ -204,7 +204,7 @@ func (p *pair) rehearse() error {
 	}
 	one.signal(stop)
 	began := time.Now()
-	err := p.told(other, longestLease, "acquired", "acquire", name)
+	err := p.told(other, max(longestLease, 3*p.asked), "acquired", "acquire", name)
 	p.lease = time.Since(began)
 	one.signal(goOn)
 	if err != nil {
@@ -247,6 +247,9 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 					end = time.After(limit)
 				}
 			case e.client != c.client || e.life != c.life:
+				if e.line == "" && e.client.life == e.life { // the other one has ended
+					e.client.life = nil
+				}
 			case len(said) == 0:
 				return "", fmt.Errorf("%w: it was told %q, and has ended%s",
 					ErrAdapter, strings.Join(words, " "), c.lastWords())
@@ -256,8 +259,8 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 				return strings.TrimSpace(e.line), nil
 			}
 		case <-end:
-			return "", fmt.Errorf("%w: it was told %q, and has said nothing for %s: did it flush its output?%s",
-				ErrAdapter, strings.Join(words, " "), limit, c.lastWords())
+			return "", fmt.Errorf("%w: it was told %q, and has %w for %s: did it flush its output?%s", ErrAdapter,
+				strings.Join(words, " "), errSilent, limit, c.lastWords())
 		case <-p.ctx.Done():
 			return "", context.Cause(p.ctx)
 		}
@@ -272,6 +275,8 @@ func (c *client) unexpected(told, said, want string) error {
 	}
 	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s%s", ErrAdapter, told, said, want, hint, c.lastWords())
 }
+
+var errSilent = errors.New("said nothing")
 
 // lastWords are the last lines of its standard error.
 func (c *client) lastWords() string {

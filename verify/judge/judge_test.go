@@ -328,7 +328,8 @@ func TestAdapters(t *testing.T) {
 			})
 		}
 	}
-	if _, err := judge.Adapter("lock", "cobol"); err == nil || !strings.Contains(err.Error(), "laravel, node, php, python") {
+	_, err := judge.Adapter("lock", "cobol")
+	if err == nil || !strings.Contains(err.Error(), "laravel, node, php, python") {
 		t.Errorf("an adapter that there is not: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,19 +33,21 @@ type pair struct {
 	shown   map[verify.Harm]bool // harms that have come a second time
 
 	// Of one schedule:
-	name     string // of the lock
-	begin    time.Time
-	drawn    []verify.Event
-	steps    []explore.Choice
-	running  int // who was chosen last; below 0: nobody
-	harms    []verify.Violation
-	released string // who has released since somebody entered last
-	entered  int    // how often somebody has
-	fence    int64  // the last
-	orphaned bool   // a holder has died
-	changes  int    // how often something happened that a poll may see
-	last     time.Time
-	failed   error // why this program cannot be judged
+	name      string // of the lock
+	begin     time.Time
+	drawn     []verify.Event
+	steps     []explore.Choice
+	running   int // who was chosen last; below 0: nobody
+	harms     []verify.Violation
+	released  string // who has released since somebody entered last
+	entered   int    // how often somebody has
+	fence     int64  // the last
+	orphaned  bool   // a holder has died
+	contended bool   // a client has asked for the lock while the other one was inside
+	changes   int    // how often something happened that a poll may see
+	last      time.Time
+	failed    error // why this program cannot be judged
+	stalled   bool  // a client has done something for long: the machine has no time for it
 }
 
 // A phase is what a client does.
@@ -65,15 +68,18 @@ type player struct {
 	waiting []*wire.Held // what it wants to send
 	late    []*wire.Held // what is on its way
 	paused  time.Time    // since when; zero: it is not
-	until   time.Time    // when its lease runs out
-	sent    time.Time    // when its last request was delivered
-	before  time.Time    // the same, when it was stopped while it took the lock; zero: it was not
+	first   string       // the first request of its take, and when it was delivered last
+	since   time.Time
+	until   time.Time // when its lease runs out
+	sent    time.Time // when its last request was delivered
+	before  time.Time // the same, when it was stopped while it took the lock; zero: it was not
 	entered time.Time
 	seen    map[string]bool // what it has asked
 	polls   map[string]bool // since something changed
 	changes int             // when that was
 	ran     string          // see slices, and how often it was the same
 	same    int
+	looked  time.Time
 	told    string
 }
 
@@ -102,7 +108,7 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		p.settle()
 	}
 	p.last = time.Now()
-	for len(p.steps) < mostSteps {
+	for len(p.steps) < mostSteps && p.failed == nil && p.ctx.Err() == nil {
 		p.settle()
 		options := p.options()
 		if len(options) == 0 {
@@ -121,10 +127,10 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		p.last = time.Now()
 	}
 	p.finish()
-	if p.failed != nil {
-		return explore.Played{}, p.failed
+	if err := cmp.Or(p.failed, context.Cause(p.ctx)); err != nil {
+		return explore.Played{}, err
 	}
-	return explore.Played{Steps: p.steps, Harms: p.harms, Diagram: p.diagram(p.drawn)}, nil
+	return explore.Played{Steps: p.steps, Harms: p.harms, Stalled: p.stalled, Diagram: p.diagram(p.drawn)}, nil
 }
 
 const mostSteps = 500
@@ -147,6 +153,7 @@ func (p *pair) ready() error {
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
 	p.harms, p.released, p.changes, p.entered, p.failed, p.fence, p.orphaned = nil, "", 0, 0, nil, 0, false
+	p.stalled, p.contended = false, false
 	return nil
 }
 
@@ -174,6 +181,16 @@ func (p *pair) warm(i, times int) error {
 		return err
 	}
 	c.gate.Gate(nil)
+	err := p.rehearsed(i, times)
+	if err != nil {
+		c.kill() // what it says now would be taken for an answer to something else
+	}
+	return err
+}
+
+// rehearsed has a client lock or buy a few times.
+func (p *pair) rehearsed(i, times int) error {
+	c := p.clients[i]
 	if p.shop != nil {
 		return p.shop.rehearse(p, i, times)
 	}
@@ -202,6 +219,8 @@ func (p *pair) handle(e event) {
 	case e.line == "":
 		p.draw(i, "*its program has ended*", "")
 		c.phase, c.life = ended, nil
+		c.gate.Cut() // what it still wanted to send is not executed
+		c.waiting = nil
 	default:
 		p.said(i, c, strings.TrimSpace(e.line))
 	}
@@ -220,13 +239,13 @@ func (p *pair) said(i int, c *player, line string) {
 		}
 		p.reaches(exclusive, p.shop.yes == 1 && p.shop.no == 1)
 	case c.phase == acquiring && word == "acquired":
-		c.until, c.phase = c.sent.Add(p.surely), inside
+		c.until, c.phase = c.since.Add(p.surely), inside
 		p.enter(i, c)
 		p.grows(c, fence)
 	case c.phase == acquiring && word != "timeout" && word != "error":
 		p.failed = c.unexpected("acquire", line, "acquired timeout error")
 	case c.phase == acquiring: // it has given up, and is asked again
-		c.before = time.Time{}
+		c.before, c.first = time.Time{}, ""
 		p.draw(i, "*is told: "+line+"*", "")
 		c.say("acquire", p.name)
 	case c.phase == releasing && !slices.Contains([]string{"released", "lost", "done", "error"}, word):
@@ -235,9 +254,9 @@ func (p *pair) said(i int, c *player, line string) {
 		p.released = c.name
 		p.draw(i, "*is told: "+line+"*", "")
 		other := p.clients[1-i]
-		p.reaches(noticesLoss, word == "lost")
-		if other.entered.After(c.entered) {
-			p.reaches(ownerOnly, true)
+		if other.entered.After(c.entered) && other.entered.After(c.until) {
+			p.reaches(noticesLoss, word == "lost")
+			p.reaches(ownerOnly, other.phase == inside && c.left > 1) // and it comes again
 			if word == "released" {
 				p.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+" had got it meanwhile")
 			}
@@ -245,7 +264,7 @@ func (p *pair) said(i int, c *player, line string) {
 		c.left--
 		c.phase = ended
 		if c.left > 0 {
-			c.phase, c.before = acquiring, time.Time{}
+			c.phase, c.before, c.first = acquiring, time.Time{}, ""
 			c.say("acquire", p.name)
 		}
 	}
@@ -256,7 +275,7 @@ func (p *pair) enter(i int, c *player) {
 	p.draw(i, "*enters*", "")
 	p.changes++
 	p.entered++
-	p.reaches(exclusive, p.entered == takes)
+	p.reaches(exclusive, p.entered == takes && p.contended)
 	p.reaches(survivesCrash, p.orphaned)
 	c.entered = time.Now()
 	for _, other := range p.clients {
@@ -291,7 +310,8 @@ func (p *pair) grows(c *player, said string) {
 		return
 	}
 	p.reaches(fenced, p.fence > 0)
-	if fence <= p.fence {
+	overtaken := fence < p.fence && !c.before.IsZero() // it was stopped after it had got its token
+	if fence <= p.fence && !overtaken {
 		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
 	}
 	p.fence = max(p.fence, fence)
@@ -330,8 +350,10 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 
 // settle returns when every client that is to do something waits: at its gate, or asleep.
 func (p *pair) settle() {
-	for limit := time.Now().Add(settling); time.Now().Before(limit); {
-		for more := true; more; {
+	began := time.Now()
+	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
+	for limit := began.Add(settling); time.Now().Before(limit); {
+		for more := true; more && time.Now().Before(limit); {
 			select {
 			case e := <-p.events:
 				p.handle(e)
@@ -360,8 +382,10 @@ func (p *pair) moves(c *player) bool {
 		return false
 	}
 	ran, waits := c.slices()
+	late := time.Since(c.looked) > 5*look // so may be what goes between the client and its gate
+	c.looked = time.Now()
 	c.same++
-	if ran != c.ran || !waits {
+	if ran != c.ran || !waits || late {
 		c.ran, c.same = ran, 0
 	}
 	return c.same < enough
@@ -401,8 +425,13 @@ func (p *pair) finish() {
 	}
 	c := p.clients[who]
 	fresh := *c
-	if err := p.told(&fresh, 2*p.lease+settling+time.Second, "acquired", "acquire", p.name); err != nil {
-		if errors.Is(err, ErrAdapter) {
+	end := time.Now().Add(2*p.lease + settling + time.Second)
+	err := p.told(&fresh, time.Until(end), "acquired", "acquire", p.name)
+	for err != nil && !errors.Is(err, errSilent) && c.life != nil && time.Now().Before(end) && p.ctx.Err() == nil {
+		err = p.told(&fresh, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
+	}
+	if err != nil {
+		if errors.Is(err, errSilent) {
 			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
 				(2*p.lease).Round(time.Millisecond)))
 		}

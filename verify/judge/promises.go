@@ -39,9 +39,9 @@ var lacking = []struct{ promise, why string }{
 	{exclusive, "in no schedule did the two lock three times"},
 	{ownerOnly, "nobody released the lock after another had got in"},
 	{survivesCrash, "nobody got in after a holder had died"},
-	{clockIndependent, ""},
+	{clockIndependent, "the two did not lock three times in the time that was left"},
 	{fenced, "it says no fencing tokens"},
-	{noticesLoss, "no release said that the lock was lost"},
+	{noticesLoss, "no release of a lock that another had got said that it was lost"},
 }
 
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of Markets. An error says why nothing
@@ -74,6 +74,11 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 			why = err.Error()
 			continue
 		}
+		if err != nil && n > 0 && ctx.Err() == nil { // what was found before counts
+			none := verify.Explored{Judged: true, Scheme: strings.Join(o.Command, " "), Program: program, Why: err.Error()}
+			res.Searches = append(res.Searches, none)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +106,10 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 		case p.promise == noticesLoss && untold >= 0:
 			s.State, s.Why = "not kept", all[untold].Shows
 		case !shown[p.promise]:
-			s.State, s.Why = "unchecked", cmp.Or(p.why, clock)
+			s.State, s.Why = "unchecked", p.why
+			if p.promise == clockIndependent {
+				s.Why = cmp.Or(clock, s.Why)
+			}
 		}
 		states = append(states, s)
 	}
@@ -134,6 +142,7 @@ func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 		verify.FenceRepeats: fenced,
 	}[f.Harm]
 	switch {
+	case f.Harm == "" || f.Harm == verify.NoHarm:
 	case slices.Contains(Markets(), of.Program) && f.Harm != verify.DoesNotEnd:
 		of.Broken = "no item is sold twice, and no coin is lost"
 	case of.Program == clockOff && of.Broken != "":

@@ -102,6 +102,8 @@ func Answer(err error) string {
 func (s *shop) tells(i int, answer string) bool {
 	err, is := refusals[answer]
 	switch {
+	case !is:
+		err = errUntold
 	case err == nil:
 		s.yes++
 	case market.Refused(err):

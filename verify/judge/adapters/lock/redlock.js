@@ -19,7 +19,7 @@ const locks = new Redlock([new Redis(process.env.REDIS_URL)], { retryCount: -1, 
         console.log('released');
       }
     } catch (e) {
-      console.log((word[0] === 'release' ? 'lost' : 'error ' + e.message.replaceAll('\n', ' ')));
+      console.log((word[0] === 'release' && e.name === 'ExecutionError' ? 'lost' : 'error ' + e.message.replaceAll('\n', ' ')));
     }
   }
   process.exit(0);
