@@ -56,18 +56,8 @@ func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
 
 // AuditFunds is AuditSnapshot of accounts alone, without operations of unknown outcome. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
-	a := newAuditor(o, nil)
+	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)
-	for _, l := range ledgers {
-		for _, piece := range l.applied {
-			for _, t := range piece {
-				a.transfer(t)
-			}
-		}
-		for _, t := range l.unsure {
-			a.buyers[t.buyer] = true
-		}
-	}
 	a.judgeAccounts(funds)
 	return a.result
 }
@@ -126,6 +116,14 @@ func newAuditor(o Opening, ledgers []*Ledger) *auditor {
 				a.minters = append(a.minters, 0)
 			}
 			a.minters[batchOf(m.first)] = place(m.owner)
+		}
+		for _, piece := range l.applied {
+			for _, t := range piece {
+				a.transfer(t)
+			}
+		}
+		for _, t := range l.unsure {
+			a.buyers[t.buyer] = true
 		}
 	}
 	items := len(a.minters)*BatchSize + 1
@@ -192,7 +190,6 @@ func (a *auditor) judgeItems(ledgers []*Ledger) {
 	}
 	trades, unsure := slices.Concat(pieces...), map[ItemID][]trade{}
 	trades = slices.DeleteFunc(trades, func(t trade) bool {
-		a.transfer(t)
 		if a.minter(t.item) != 0 {
 			return false
 		}
@@ -201,7 +198,6 @@ func (a *auditor) judgeItems(ledgers []*Ledger) {
 	})
 	for _, l := range ledgers {
 		for _, t := range l.unsure {
-			a.buyers[t.buyer] = true
 			if a.minter(t.item) == 0 {
 				a.result.NotApplied++
 				continue

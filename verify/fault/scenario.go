@@ -65,14 +65,25 @@ func Named(names ...string) ([]Scenario, error) {
 	for _, sc := range all {
 		known = append(known, sc.Name)
 	}
-	var chosen []Scenario
-	for i, name := range names {
+	return each(names, func(name string) (Scenario, error) {
 		at := slices.Index(known, name)
 		if at < 0 {
-			return nil, fmt.Errorf("%w: %s", ErrScenario, strategies.UnknownName("scenario", name, known))
+			return Scenario{}, fmt.Errorf("%w: %s", ErrScenario, strategies.UnknownName("scenario", name, known))
+		}
+		return all[at], nil
+	})
+}
+
+// each is what some names stand for, each once, in the order given.
+func each[T any](names []string, of func(name string) (T, error)) ([]T, error) {
+	var chosen []T
+	for i, name := range names {
+		one, err := of(name)
+		if err != nil {
+			return nil, err
 		}
 		if !slices.Contains(names[:i], name) {
-			chosen = append(chosen, all[at])
+			chosen = append(chosen, one)
 		}
 	}
 	return chosen, nil
@@ -161,17 +172,7 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 
 // Schemes returns the schemes of these names, each once, in the order given. The error wraps strategies.ErrSpec.
 func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
-	var chosen []Scheme
-	for i, name := range names {
-		s, err := Of(c, name)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(names[:i], name) {
-			chosen = append(chosen, s)
-		}
-	}
-	return chosen, nil
+	return each(names, func(name string) (Scheme, error) { return Of(c, name) })
 }
 
 const locksUnder = "fine" // the strategy under which a lock is run that is named without one

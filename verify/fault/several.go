@@ -103,42 +103,7 @@ func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	in = waiter.held(s.ttl+s.ttl/2) == step.BeforeWrite
 	holder.finish()
 	waiter.finish()
-	how = fmt.Sprintf("a waiter of %s gives the lock of %s an expiry, and gets in after that", from.Name, to.Name)
-	if in && !s.scheme.SeveralLocks() {
-		how += "; " + aborted(s, to, from)
-	}
-	return how, in
-}
-
-// aborted holds a release between its look and its EXEC while waiters set an expiry, and says what that costs it.
-func aborted(s *setup, held, waits Scheme) string {
-	s.config.Scheme = waits.String()
-	waiters := []*client{s.client("C"), s.client("D"), s.client("E")}
-	s.config.Scheme = held.String()
-	proxy := s.lockProxies()[0]
-	holder := s.client("F")
-	holder.lists(1, at(step.Looked), at(step.Looked), at(step.Looked))
-	for _, w := range waiters {
-		w.buy(s.spare(1).Item, at(step.Looked), step.Point{At: step.Waiting, After: step.Looked})
-		w.reaches(step.Looked)
-	}
-	start := time.Now()
-	proxy.Record()
-	for _, w := range waiters {
-		holder.goOn()
-		holder.reaches(step.Looked)
-		w.goOn()
-		w.reaches(step.Waiting)
-	}
-	holder.finish()
-	s.checkInTime(start)
-	sent := map[string]int{}
-	for _, command := range proxy.Commands() {
-		sent[command]++
-	}
-	aborts, trips := sent["exec"]-1, sent["watch"]+sent["get"]+sent["multi"] // DEL and EXEC travel with MULTI
-	return fmt.Sprintf("%d EXPIREs of waiters abort %d EXECs of one release, which takes %d round trips in place of %d",
-		len(waiters), aborts, trips, trips/(aborts+1))
+	return fmt.Sprintf("a waiter of %s gives the lock of %s an expiry, and gets in after that", from.Name, to.Name), in
 }
 
 func overdraft(s *setup) observed {

@@ -271,12 +271,16 @@ func readerFreesOnlyItself(f *fixture) {
 }
 
 func renewalKeepsTheLock(f *fixture) {
-	f.outlives(func(lease *lock.Lease) error {
-		if lease.Renew == nil {
-			f.Needless("its leases cannot be renewed")
-		}
-		return lease.Renew(f.Ctx)
-	})
+	f.outlives(func(lease *lock.Lease) error { return f.renewable(lease).Renew(f.Ctx) })
+}
+
+// renewable is a lease that can be renewed: where it cannot, that ends the check.
+func (f *fixture) renewable(lease *lock.Lease) *lock.Lease {
+	f.Helper()
+	if lease.Renew == nil {
+		f.Needless("its leases cannot be renewed")
+	}
+	return lease
 }
 
 func leaseRenewsItself(f *fixture) {
@@ -315,10 +319,7 @@ func (f *fixture) outlives(keep func(*lock.Lease) error) {
 }
 
 func renewalOfALostLockFails(f *fixture) {
-	lease := f.acquire(f.brief())
-	if lease.Renew == nil {
-		f.Needless("its leases cannot be renewed")
-	}
+	lease := f.renewable(f.acquire(f.brief()))
 	next := f.takeAway()
 	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
 		f.Errorf("renewing a lock that someone else has: %v, want ErrLost", err)
@@ -328,10 +329,7 @@ func renewalOfALostLockFails(f *fixture) {
 
 // renewalOfAnEndedLeaseFails renews a lease that has ended when nobody has the lock any more: another has had it.
 func renewalOfAnEndedLeaseFails(f *fixture) {
-	lease := f.acquire(f.brief())
-	if lease.Renew == nil {
-		f.Needless("its leases cannot be renewed")
-	}
+	lease := f.renewable(f.acquire(f.brief()))
 	f.release(f.takeAway())
 	if err := lease.Renew(f.Ctx); !errors.Is(err, lock.ErrLost) {
 		f.Errorf("renewing a lease that has ended, and nobody has the lock: %v, want ErrLost", err)
