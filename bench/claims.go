@@ -257,7 +257,6 @@ func (c claim) judge(run *result.Run, out *result.Claim) {
 	}
 }
 
-// idle says whether the claim could have failed in none of its rows.
 func (c claim) idle(rounds [][]result.Row) bool {
 	return c.couldFail != nil && !slices.ContainsFunc(slices.Concat(rounds...), func(r result.Row) bool {
 		return slices.Contains(c.rows, r.Strategy) && c.couldFail(&r)

@@ -195,7 +195,6 @@ func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit,
 	return all, nil
 }
 
-// ledgers are those of a market's workers, and the highest id of an item that they may have minted.
 func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.ItemID) {
 	for _, w := range m.in(of) {
 		all, last = append(all, w.ledger), max(last, w.ledger.LastMinted())

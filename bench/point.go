@@ -67,8 +67,7 @@ type Options struct {
 
 	Keys market.Keys
 	Dial func(context.Context) (*backend.Conn, error) // connects to the market's server
-	// Sites, if there are any, are the markets of the row, in place of the one of Keys and Dial. The workers, wallets, hot
-	// items and stock are divided among them, and each is audited and removed as one alone is.
+	// Sites, if any, are the row's markets, in place of Keys and Dial: workers, wallets, items and stock are divided.
 	Sites   []Site
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis
@@ -166,7 +165,6 @@ func (o Options) rules(p result.Point) []rule {
 	}
 }
 
-// outside refuses a time, in milliseconds, that is neither 0 nor from MinWait to most.
 func outside(ms float64, most time.Duration, field string) rule {
 	d := milliseconds(ms)
 	return rule{ms != 0 && !(d >= MinWait && d <= most), field, fmt.Sprintf("%s: want 0, or %s to %s", d, MinWait, most)}
@@ -204,7 +202,6 @@ func opening(p result.Point) market.Opening {
 	return market.Opening{Accounts: p.Mix.Sellers + wallets(p), Funds: funds(p), Strategy: p.Spec()}
 }
 
-// account is the account of the i-th worker of a role, from 0. A browser has none.
 func account(p result.Point, r role, i int) market.UserID {
 	switch r {
 	case seller:

@@ -15,8 +15,6 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-// What the workers of a row do until it stops: sellers list, buyers order, browsers look.
-
 const pause = time.Millisecond // how long a buyer waits for listings where there are none
 
 // sell lists items until the row stops; in an open loop, as long as there are too few.
@@ -34,14 +32,12 @@ func (m *measurement) sell(ctx context.Context, w *worker) {
 	}
 }
 
-// check stops the row if an operation failed because of the environment, and not because it was cut.
 func (m *measurement) check(ctx context.Context, err error) {
 	if fatal(err) && ctx.Err() == nil {
 		m.window.fail(err)
 	}
 }
 
-// buy orders listings until the row stops or the account is empty.
 func (m *measurement) buy(ctx context.Context, w *worker) {
 	began := time.Now()
 	defer func() {
@@ -96,7 +92,6 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	return orders
 }
 
-// spends notes that the worker did something else than operations from start until now.
 func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
 
 // broke reports whether the account cannot pay the lowest price. It stays so, but in a hot market, where buyers earn.
@@ -140,7 +135,6 @@ func (b *bell) ring() {
 	b.Broadcast()
 }
 
-// await waits until it has rung more often than was heard.
 func (b *bell) await(heard int64) {
 	b.L.Lock()
 	defer b.L.Unlock()
@@ -218,7 +212,6 @@ type openBuyer struct {
 	offers []market.Order // listings that it has not tried yet
 }
 
-// serve takes order after order from the schedule and makes it when it is due, until the row stops.
 func (m *measurement) serve(ctx context.Context, w *worker) {
 	b := openBuyer{m, w, m.open.alarms(), nil}
 	defer b.alarm.Close()
@@ -244,7 +237,6 @@ func (b *openBuyer) next(ctx context.Context) bool {
 	return awake && b.fill(ctx, asked)
 }
 
-// await sleeps until an order is due, and reports false if the row stops first.
 func (b *openBuyer) await(asked time.Time) bool {
 	for !b.m.window.stopped.Load() {
 		left := time.Until(asked)

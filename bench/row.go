@@ -194,7 +194,6 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	return nil
 }
 
-// withoutPurchase reports whether a complete row should have a purchase and has none.
 func withoutPurchase(r *result.Row) bool {
 	return r.Made() == 0 && r.Status == stored.Complete && (r.Open == nil || r.Open.Due > 0) &&
 		r.Refused[market.Reason(market.ErrInsufficientFunds)] == 0

@@ -30,8 +30,7 @@ const (
 // flight are finished and the row is audited and removed all the same; its status is then Interrupted.
 //
 // An error means that the environment failed or, as a *PointError, that p cannot be measured. The row then holds what
-// was measured until the failure, with status Incomplete, audited if that was possible. A violation found by the
-// audit is not an error: it is in the row.
+// was measured until then, Incomplete, and audited if that was possible. A violation is in the row, and no error.
 func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	if err := o.Validate(p); err != nil {
 		return result.Row{}, fmt.Errorf("row %s: %w", p.Name(), err)

@@ -225,7 +225,6 @@ func (t *tally) browsed(s span, sighting market.Sighting, receipt market.Receipt
 	}
 }
 
-// beside counts what gave up under contention and was no order.
 func (t *tally) beside(err error) {
 	if market.Reason(err) == market.Reason(market.ErrContended) {
 		t.count[contendedBeside]++

@@ -175,7 +175,6 @@ func (w *worker) browse(ctx context.Context) ([]market.Order, error) {
 	return w.orders, nil
 }
 
-// purchase makes one order, which is under way from its start.
 func (w *worker) purchase(ctx context.Context, o market.Order) error {
 	start := time.Now()
 	w.underway.Store(w.at(start))
@@ -184,7 +183,6 @@ func (w *worker) purchase(ctx context.Context, o market.Order) error {
 	return err
 }
 
-// order makes one order that was asked for at a time, and begins now.
 func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Time) error {
 	before := w.traffic()
 	receipt, err := w.purchaser.Purchase(ctx, o)
@@ -201,10 +199,8 @@ func (w *worker) order(ctx context.Context, o market.Order, asked, start time.Ti
 	return err
 }
 
-// errNoBrowser is returned for a subject whose Purchasers take no lock that browsers could share.
 var errNoBrowser = errors.New("it takes no lock that browsers could share")
 
-// look reads where an item lies, under a lock that readers share.
 func (w *worker) look(ctx context.Context, o market.Order) (market.Sighting, error) {
 	browser, ok := w.purchaser.(market.Browser)
 	if !ok {
@@ -241,8 +237,7 @@ func (w *worker) steps() step.Observer {
 	return w.work.observe
 }
 
-// otherWork is what each operation of a worker does between its reads and its write, besides what the strategy does. It
-// takes time and no core, as a call of another service does. It allocates nothing.
+// otherWork takes time, no core and no memory between an operation's reads and its write, as a remote call does.
 type otherWork struct {
 	lasts time.Duration
 	alarm alarm.Alarm
@@ -287,7 +282,6 @@ type supply interface {
 	mint(ctx context.Context, owner market.UserID) (first market.ItemID, err error)
 	// browse appends random listings as orders of buyer.
 	browse(ctx context.Context, orders []market.Order, buyer market.UserID) ([]market.Order, error)
-	// funds are the coins in an account.
 	funds(ctx context.Context, account market.UserID) (int64, error)
 }
 

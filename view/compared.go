@@ -37,7 +37,6 @@ func ComparisonTable(all []compare.Comparison) *Table {
 	return t.without("", none)
 }
 
-// ratio writes a ratio, with three digits after the point near 1.
 func ratio(v float64) string {
 	if v > 0.1 && v < 9.995 {
 		return fmt.Sprintf("%.3f", v)
@@ -45,7 +44,6 @@ func ratio(v float64) string {
 	return Number(v, result.Number)
 }
 
-// interval is "1.102 to 1.305", or none.
 func interval(c compare.Comparison) string {
 	if math.IsNaN(c.Low) || math.IsNaN(c.High) {
 		return none

@@ -83,7 +83,6 @@ func faultFindings(f *verify.Faults) (all []string) {
 
 const brokenMark = "!" // ends a cell of a promise that was broken
 
-// extent is the least and the largest of some numbers, or the one where they are the same.
 func extent(all []float64) string {
 	least, most := fmt.Sprintf("%.1f", slices.Min(all)), fmt.Sprintf("%.1f", slices.Max(all))
 	if least == most {
@@ -92,7 +91,6 @@ func extent(all []float64) string {
 	return least + " to " + most
 }
 
-// faultTable is all findings at a glance: a line for each scheme, a column for each scenario.
 func faultTable(f *verify.Faults) *Table {
 	t := NewTable("scheme")
 	cells := map[[2]string]string{}

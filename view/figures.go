@@ -12,8 +12,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// A Figure is a picture of a run: dots with intervals, or lines, in one or more panels with the same axes. Or it is one
-// of a schedule: time downwards, a lifeline a client and one for the server, and faults and harm in colours.
+// A Figure is dots with intervals or lines, in panels with the same axes, or a schedule with a lifeline a client.
 type Figure struct {
 	Name  string // by which --figure asks for it
 	Title string
@@ -75,7 +74,6 @@ func throughput(run *result.Run) Figure {
 	return f
 }
 
-// dot shows a median; its interval only if these are all rounds that were planned.
 func dot(label string, i compare.Interval, run *result.Run) Dot {
 	d := Dot{label, i.Center, math.NaN(), math.NaN()}
 	if i.Known() && i.N == run.Manifest.Config.Trials {
@@ -148,7 +146,6 @@ func latencies(run *result.Run) Figure {
 	return f
 }
 
-// rates shows how late the purchases of an open loop are at the rate that was reached.
 func rates(run *result.Run) Figure {
 	f := Figure{Name: "rate", Title: "Latency at the rate reached"}
 	f.Note = "Medians of the rounds; latency counts from when an order was due."

@@ -56,7 +56,6 @@ func CSV(w io.Writer, runs ...Named) error {
 	return t.CSV(w)
 }
 
-// exact is a value in full; nothing where it is not a number.
 func exact(value any) string {
 	v, is := value.(float64)
 	switch {
@@ -74,8 +73,7 @@ func (t *Table) CSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, clean.Rows...))
 }
 
-// Gobench writes a run in the Go benchmark format, a line for each row and trial, which benchstat reads
-// (golang.org/x/perf/cmd/benchstat):
+// Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a line for each row and trial:
 //
 //	BenchmarkMarket/strategy=fine/mix=5x5-2 23456 127886 ns/op 7819 purchases/s ...
 //

@@ -131,7 +131,6 @@ func findings(run *result.Run) []string {
 	return atMost(all)
 }
 
-// wrong are reasons to distrust a run.
 func wrong(run *result.Run) (all []string) {
 	fine := func(r result.Row) bool { return !r.Audit.Done || r.Audit.OK }
 	bad := len(slices.DeleteFunc(slices.Clone(run.Rows), fine))

@@ -28,7 +28,6 @@ const (
 	colours     = 8    // of lines, see figureTemplate
 )
 
-// drawing is what figureTemplate draws.
 type drawing struct {
 	Title         string
 	Width, Height float64
@@ -131,7 +130,6 @@ func (r ruler) left(d *drawing, left, right float64) {
 	}
 }
 
-// drawDots draws panels below each other: a label, a dot and its interval a line.
 func (f Figure) drawDots(d *drawing) {
 	longest, values := 0, []float64{}
 	for _, p := range f.Panels {
@@ -174,7 +172,6 @@ func (f Figure) drawDots(d *drawing) {
 	}
 }
 
-// drawLines draws panels below each other, each with its lines and their names at the right.
 func (f Figure) drawLines(d *drawing) {
 	longest, xs, ys := 0, []float64{}, []float64{}
 	colour := map[string]int{}
@@ -351,7 +348,6 @@ func (s *sequence) request(e verify.Event, reply string, strikes bool) {
 	}
 }
 
-// code writes what is cut where it is longer than its room.
 func (s *sequence) code(class, words string, x, y float64, room int) {
 	shown := printable(words)
 	if utf8.RuneCountInString(shown) > room {
@@ -363,7 +359,6 @@ func (s *sequence) code(class, words string, x, y float64, room int) {
 	}
 }
 
-// end draws a lifeline down to here.
 func (s *sequence) end(i int) {
 	if s.ended[i] {
 		return

@@ -26,8 +26,7 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(s string) string { return s })
 }
 
-// Terminal is Text for stdout, a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is
-// dumb: package color looks at all of it.
+// Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
 	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
 	return drawText(w, d, width, func(s string) string {
@@ -123,7 +122,6 @@ func (t *Table) broken(limit int) *Table {
 	return shown
 }
 
-// width is that of a table whose cells may have several lines.
 func (t *Table) width() int {
 	total := -len(gap)
 	for i, h := range t.Headings {

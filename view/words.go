@@ -55,10 +55,8 @@ func percent(fraction float64) string {
 	return strconv.FormatFloat(math.Round(fraction*10000)/100, 'f', -1, 64) + "%"
 }
 
-// seconds writes a duration without needless digits: 5 s, 0.5 s.
 func seconds(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + " s" }
 
-// count writes a number of things: "1 row", "2 rows", "4 processes".
 func count[T int | int64](n T, thing string) string {
 	return humanize.Comma(int64(n)) + " " + english.PluralWord(int(n), thing, "")
 }
@@ -156,7 +154,6 @@ const (
 	bad   tone = "bad"
 )
 
-// toneOf is that of a verdict, which a cell begins with.
 func toneOf(cell string) tone {
 	sound := verify.NoHarm.String()
 	switch {

@@ -132,7 +132,6 @@ func doubt(all []Comparison) {
 	}
 }
 
-// pair is two strategies in a place, round by round.
 type pair struct {
 	Comparison
 	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: that of b to a is the negative one
@@ -140,7 +139,6 @@ type pair struct {
 
 const leastRate = 1e-6 // stands for the rate of a row without a purchase, which is slower than any other
 
-// add adds a round; nil: a row is missing.
 func (p *pair) add(a, b *result.Row) {
 	if a == nil || b == nil || a.Status != stored.Complete || b.Status != stored.Complete {
 		return
@@ -154,7 +152,6 @@ func (p *pair) add(a, b *result.Row) {
 	p.logs = append(p.logs, math.Log(max(a.PerSecond(), leastRate))-math.Log(max(b.PerSecond(), leastRate)))
 }
 
-// judge is what the rounds say, of which so many were planned.
 func (p *pair) judge(planned int, margin float64) Comparison {
 	c, nan := p.Comparison, math.NaN()
 	c.PerSecondA, c.PerSecondB, c.Ratio, c.Low, c.High, c.Verdict = nan, nan, nan, nan, nan, Undecided

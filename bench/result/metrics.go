@@ -132,7 +132,6 @@ type shown map[string]struct {
 	table   Table
 }
 
-// latency makes the Metrics of a distribution: mean, percentiles, maximum and count.
 func latency(name string, of func(*Row) *Latency, in shown) []Metric {
 	var all []Metric
 	for i, part := range []string{"mean", "p50", "p90", "p99", "p999", "max"} {

@@ -119,9 +119,8 @@ type Row struct {
 	Course        []int64 `json:"course,omitempty"`
 	CourseSeconds float64 `json:"course_seconds,omitempty"`
 
-	// Operations that began in the measured time, each followed to its end.
-	//
-	// WaitMS is of purchases made, release included; in an open loop from when due.
+	// Operations that began in the measured time, each followed to its end. WaitMS is of purchases made, release
+	// included; in an open loop from when due.
 	WaitMS      Latency `json:"wait_ms"`
 	ServiceMS   Latency `json:"service_ms,omitzero"`    // of those of an open loop, from when a buyer took them up
 	ListMS      Latency `json:"list_ms"`                // of successful listings

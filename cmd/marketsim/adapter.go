@@ -80,7 +80,6 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	return a, err
 }
 
-// serve answers each line.
 func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

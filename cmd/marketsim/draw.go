@@ -19,7 +19,6 @@ import (
 	"github.com/marketsim/marketsim/view"
 )
 
-// The names of stored results in their folder.
 const (
 	runFile      = "run.json"
 	faultsFile   = "faults.json"
@@ -89,7 +88,6 @@ func (o output) save(d drawing) error {
 	return store(filepath.Join(o.dir, o.file), d.Write)
 }
 
-// finish stores and prints a result, and says on stderr where it is stored.
 func (o output) finish(stdout, stderr io.Writer, d drawing) error {
 	err := o.save(d)
 	if err == nil && o.dir != "" {
@@ -103,7 +101,6 @@ type named struct {
 	drawing
 }
 
-// draw draws results in a format. Several runs stand side by side.
 func draw(w io.Writer, format string, all ...named) error {
 	var runs []view.Named
 	var docs []*view.Doc

@@ -37,8 +37,7 @@ var (
 	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
 	errViolation   = errors.New("violation")
 	errInterrupted = errors.New("interrupted") // the user stopped the command
-	// errUnread means that nobody reads what the program writes.
-	errUnread = fmt.Errorf("%w: nobody reads the output", errInterrupted)
+	errUnread      = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
 type usageError struct{ error }
@@ -61,7 +60,6 @@ func exitCode(err error) int {
 	return exitEnvironment
 }
 
-// isUsage reports whether the command line was wrong, whichever package noticed.
 func isUsage(err error) bool {
 	return slices.ContainsFunc([]error{
 		errUsage, strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,

@@ -116,7 +116,6 @@ func exploredBroken(res *verify.Explorations) (err error) {
 	return err
 }
 
-// An exploration is a scheme in the programs that can show something of it.
 type exploration struct {
 	scheme  fault.Scheme
 	markets []markettest.Market
@@ -183,7 +182,6 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	return e, nil
 }
 
-// search explores a scheme in its programs, and tells of each on stderr.
 func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []verify.Explored, err error) {
 	if len(e.markets) == 0 {
 		return []verify.Explored{{Scheme: e.scheme.Name, Why: e.why}}, nil
@@ -244,7 +242,6 @@ func (f exploreFlags) explored(scheme string, r *explore.Report) verify.Explored
 	return e
 }
 
-// again plays the schedule of a token.
 func (f *exploreFlags) again(ctx context.Context, p *program) error {
 	subject, name, _, err := explore.ParseToken(f.replay)
 	if err != nil {

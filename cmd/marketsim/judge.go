@@ -19,7 +19,6 @@ import (
 	"github.com/marketsim/marketsim/verify/judge"
 )
 
-// judgeFlags are those of the command judge.
 type judgeFlags struct {
 	adapter string
 	promise string

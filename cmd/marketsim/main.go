@@ -52,7 +52,6 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// program is what all commands are given.
 type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
@@ -104,7 +103,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 //go:embed help
 var helpFiles embed.FS
 
-// explain gives a command what help/NAME.txt says of it: a line, a text and examples.
 func explain(cmd *cobra.Command) {
 	text, _ := helpFiles.ReadFile("help/" + cmd.Name() + ".txt") // each command has one
 	short, rest, _ := strings.Cut(string(text), "\n\n")
@@ -147,7 +145,6 @@ func newRoot(p *program) *cobra.Command {
 
 const flagUsages = "marketsim_flags" // the annotation of a command with its flags, as help shows them
 
-// group adds flags to a command, which help shows under a heading.
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	flags.SortFlags = false
@@ -191,7 +188,6 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// version is the module's version, with the commit where the build knows it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

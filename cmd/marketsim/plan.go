@@ -63,8 +63,7 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 		"divide the workers among so many `markets`, on a cluster over its masters")
 }
 
-// addMeasuring adds the flags of rounds and rows, whose defaults each command has of its own. Trials of 0 are as many
-// as verdicts on all pairs take, and those have a margin.
+// addMeasuring adds the flags of rounds and rows. 0 trials are as many as verdicts on all pairs take, with a margin.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
@@ -77,8 +76,7 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures makes cmd a command that measures the points that asked makes of strategies: it adds the flags of servers
-// and of what comes out, and says which flags exclude each other; bench.Options.Validate says which values do.
+// measures has cmd measure the points that asked makes. Which values exclude each other bench.Options.Validate says.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
@@ -163,7 +161,6 @@ func (f *rowFlags) points(cmd *cobra.Command, names []string) (all []result.Poin
 	return all, nil
 }
 
-// loadOf is the load of the flags, but for the rate.
 func (f *rowFlags) loadOf() result.Load {
 	load := f.load
 	load.HoldMS = inMS(f.hold)
@@ -251,7 +248,6 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	return p, p.check(cmd.Flags())
 }
 
-// check refuses points that no row can have, and one that is asked for twice.
 func (p *plan) check(flags *pflag.FlagSet) error {
 	for i, point := range p.config.Points {
 		if slices.Contains(p.config.Points[:i], point) {
@@ -327,7 +323,6 @@ func (p *plan) ahead() string {
 
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // what is not wanted in the name of a folder
 
-// historyOf is the folder for the history of a point in a round, below the one asked for if there are several rows.
 func (p *plan) historyOf(point, round int) string {
 	dir := p.options.History
 	if dir != "" && p.config.Trials > 1 {

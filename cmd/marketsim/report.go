@@ -69,8 +69,7 @@ func (f reportFlags) report(p *program, paths []string) error {
 	return nil
 }
 
-// drawFigure draws the figure of a run that is named or, of a harm that was found, its shortest schedule: of the scheme
-// that is named, or of the only one.
+// drawFigure draws the named figure of a run, or the shortest schedule to the harm of the named or only scheme.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 	var only drawing
 	if len(all) == 1 {
@@ -170,7 +169,6 @@ func loadFile(path string) (named, error) {
 	return named{path, d}, nil
 }
 
-// loadOnly reads a file of a folder that holds one kind of result.
 func loadOnly[T drawing](dir, file string) (only T, err error) {
 	one, err := loadFile(filepath.Join(dir, file))
 	if err != nil {

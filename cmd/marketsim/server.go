@@ -70,7 +70,6 @@ type serverPlan struct {
 	locks  servers.Addresses
 }
 
-// plan checks the flags, and reads the environment and the files that they name.
 func (f serverFlags) plan() (serverPlan, error) {
 	s := serverPlan{choice: backend.Name(f.choice)}
 	raw, from := f.url, "--redis"
@@ -153,7 +152,6 @@ func (f serverFlags) masters() (targets []backend.Target, err error) {
 	return targets, nil
 }
 
-// start starts or names the market's server and makes sure that a market can live there.
 func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
 	server, err := backend.Start(ctx, s.choice, s.target, starters()...)
 	if err != nil {
@@ -190,7 +188,6 @@ func lockServers(l *servers.Locks) map[string]string {
 	return shown
 }
 
-// preflight makes sure that a market can live on a server, or on each master of a cluster.
 func preflight(ctx context.Context, server *backend.Server) error {
 	do := func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) }
 	if server.Cluster() == nil {

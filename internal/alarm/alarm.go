@@ -5,14 +5,12 @@ import "time"
 
 // An Alarm wakes one goroutine. Using it allocates nothing.
 type Alarm interface {
-	// Sleep returns after so long, or earlier; once done is closed, or a value can be received from it, it
-	// returns within a few milliseconds.
+	// Sleep returns after so long or earlier, and a few milliseconds after done is closed or holds a value.
 	Sleep(d time.Duration, done <-chan struct{})
 	// Close frees what the alarm holds. Nobody may sleep meanwhile or after it.
 	Close()
 }
 
-// timerAlarm is an alarm that uses Go's timer.
 type timerAlarm struct{ timer *time.Timer }
 
 // NewTimer makes an alarm that is as exact as Go's timers.

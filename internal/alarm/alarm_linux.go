@@ -10,9 +10,8 @@ import (
 // near is how long before its time a sleep is left to a timer of the kernel.
 const near = 2 * time.Millisecond
 
-// kernelAlarm is an alarm that uses a timer of the kernel for the last two milliseconds. On Linux, Go's own timers wake
-// a process in which nothing else runs by epoll_wait, which counts in milliseconds: a sleep would end half a
-// millisecond late in the median, which is as long as a whole purchase takes. With a timerfd it is about 0.05 ms.
+// kernelAlarm leaves the last two milliseconds to a timerfd, about 0.05 ms late. Go's timers wake an idle process by
+// epoll_wait, which counts in milliseconds: half a millisecond late in the median, as long as a purchase takes.
 type kernelAlarm struct {
 	Alarm
 	fd   int

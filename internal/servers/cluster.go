@@ -59,7 +59,6 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 // Server is the cluster as a server of markets, which knows its slots and ends it.
 func (c *Cluster) Server() *backend.Server { return c.server }
 
-// join makes a cluster of the nodes and waits until all agree that it works.
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
 	create = append(create, "--cluster-replicas", "1", "--cluster-yes")
@@ -73,7 +72,6 @@ func (c *Cluster) join(ctx context.Context, cli string) error {
 	return c.AwaitReady(ctx)
 }
 
-// clusterReady says why a node does not serve yet.
 func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	info, err := conn.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -234,7 +232,6 @@ func (m *Move) failed(err error) error {
 	return fmt.Errorf("moving slot %d from %s to %s: %w", m.slot, m.cluster.Addrs()[m.from], m.cluster.Addrs()[m.to], err)
 }
 
-// do sends a command to node i.
 func (m *Move) do(ctx context.Context, i int, args ...any) *redis.Cmd {
 	cmd, node := redis.NewCmd(ctx, args...), m.cluster.Redises[i].Target
 	cmd.SetErr(backend.With(ctx, node, func(conn *backend.Conn) error { return conn.Process(ctx, cmd) }))

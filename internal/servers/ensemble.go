@@ -30,7 +30,6 @@ type Ensemble struct {
 	product product
 }
 
-// A product is what an Ensemble runs.
 type product struct {
 	name  string
 	find  func() (program string, err error)
@@ -48,13 +47,11 @@ type Member struct {
 	addr string // for clients, host:port
 }
 
-// status is what a server that serves says of itself.
 type status struct {
 	leads   bool
 	version string
 }
 
-// startEnsemble starts n servers of a product, and returns when each serves.
 func startEnsemble(ctx context.Context, p product, n int) (e *Ensemble, err error) {
 	program, err := p.find()
 	if err != nil {
@@ -250,7 +247,6 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 // zooKeeperServes is the answer of a server that serves: one that does not yet has no mode.
 var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
 
-// askZooKeeper asks a server whether it is a leader, a follower or standalone.
 func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -80,7 +80,6 @@ func (r Redises) Addrs() []string {
 	return of(r, func(s *backend.Server) string { return s.Target.Addr })
 }
 
-// of is something of each.
 func of[T, V any](all []T, what func(T) V) []V {
 	each := make([]V, len(all))
 	for i, one := range all {
@@ -148,7 +147,6 @@ func (l *Locks) start(ctx context.Context, own Addresses, need string) (err erro
 	return err
 }
 
-// ensembleAt returns the user's addresses, or else those of a server that it starts.
 func ensembleAt(ctx context.Context, own []string, start func(context.Context, int) (*Ensemble, error)) (
 	[]string, *Ensemble, error) {
 	if len(own) > 0 {
@@ -199,7 +197,6 @@ func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 	return missing, nil
 }
 
-// tryMaster connects to a master and checks that it takes writes.
 func tryMaster(ctx context.Context, target backend.Target) error {
 	err := backend.With(ctx, target, func(conn *backend.Conn) error { return backend.Preflight(ctx, conn) })
 	if err != nil {

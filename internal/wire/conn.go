@@ -12,7 +12,6 @@ import (
 
 const bufferSize = 32 << 10
 
-// errEnd is returned where a connection has passed all that it may.
 var errEnd = errors.New("the connection has passed all that it may")
 
 // conn is a client's connection and ours to the server for it.
@@ -142,7 +141,6 @@ type stream struct {
 	writing sync.Mutex
 }
 
-// holds reports whether a fault holds back what the stream carries.
 func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
 
 // pass does with b what the fault says. An error says that no more can pass, errEnd that this is because of the fault.
@@ -160,7 +158,6 @@ func (s *stream) pass(b []byte) error {
 	return nil
 }
 
-// await returns when nothing is held back any more. It reports false when the connection was cut.
 func (s *stream) await() bool {
 	for {
 		fault, changed := s.conn.proxy.now()

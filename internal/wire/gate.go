@@ -40,7 +40,6 @@ func (p *Proxy) Gate(arrived func(*Held)) {
 	p.commands.gate = arrived
 }
 
-// ungated are the commands that pass a gate.
 var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
 
 // A gated is what a gate knows of a connection.

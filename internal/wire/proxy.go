@@ -44,9 +44,8 @@ type Proxy struct {
 // Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
 func Start(addr string) (*Proxy, error) { return start(dialing("tcp", addr), false) }
 
-// StartRedis starts a proxy before a Redis server, which clients reach with secure, nil meaning without TLS: with it,
-// no proxy can read. It reads what passes one command at a time, those of a pipeline or a transaction too. It does not
-// understand MONITOR, CLIENT REPLY or replication.
+// StartRedis starts a proxy before a Redis server. It reads what passes one command at a time, but not MONITOR, CLIENT
+// REPLY or replication, and nothing that is encrypted: secure has to be nil.
 func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	if secure != nil {
 		return nil, fmt.Errorf("starting a proxy before %s: it cannot read what is encrypted; use a server without TLS", addr)

@@ -52,8 +52,7 @@ func (t *Trap) Open() {
 	t.letGo()
 }
 
-// LoseReply has the command executed, and loses its reply together with the connection: when the client notices, the
-// command has been executed. Replies before it are delivered; commands after it on the same connection are lost.
+// LoseReply loses the reply, and the connection, of a command that was executed. Replies before it are delivered.
 func (p *Proxy) LoseReply(m Match) *Trap { return p.set(m, loseReply) }
 
 // LoseCommand ends the connection before the command reaches the server; commands before it have been executed.
@@ -148,7 +147,6 @@ type redis struct {
 	gate              gated
 }
 
-// nextCommand reads a command, and holds it where a trap says so.
 func (r *redis) nextCommand() ([]byte, error) {
 	if r.last {
 		<-r.whole.Done()
@@ -198,7 +196,6 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 	return caught, nil
 }
 
-// nextReply reads what the server says, but for messages that are dropped.
 func (r *redis) nextReply() ([]byte, error) {
 	for {
 		reply, err := readReply(r.replies)

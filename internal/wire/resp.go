@@ -15,7 +15,6 @@ const maxLength = 512 << 20
 
 var errProtocol = errors.New("not the Redis protocol")
 
-// command is one request.
 type command struct {
 	name string   // in lower case
 	args []string // what follows the name
@@ -153,7 +152,6 @@ type answers struct {
 	subscribed bool
 }
 
-// awaited is a command whose reply has not come.
 type awaited struct {
 	name    string
 	replies int   // that belong to it
@@ -231,7 +229,6 @@ func Keys(command string, args []string) (keys []string, known bool) {
 	return args[:min(1, len(args))], slices.Contains(oneKey, command)
 }
 
-// blocking are the commands that may wait for somebody else.
 var blocking = strings.Fields("BLPOP BRPOP BLMOVE BLMPOP BRPOPLPUSH BZPOPMIN BZPOPMAX BZMPOP " +
 	"XREAD XREADGROUP WAIT WAITAOF")
 

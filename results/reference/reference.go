@@ -51,8 +51,7 @@ func Rows() []Row {
 	return slices.DeleteFunc(all(), func(r Row) bool { return r.Source != Book })
 }
 
-// Table returns the rows as the last of the book's tables shows them, which repeats those before it: by mix, so that
-// the ways of locking stand below one another.
+// Table returns the rows by mix, as the last of the book's tables does, which repeats those before it.
 func Table() []Row {
 	rows := Rows()
 	slices.SortStableFunc(rows, func(a, b Row) int {
