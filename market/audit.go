@@ -73,7 +73,6 @@ func (a *auditor) judgeAccounts(funds map[UserID]int64) {
 	}
 }
 
-// A spot is a place, and the price at which the item is listed there.
 type spot struct {
 	place
 	price float64
@@ -253,7 +252,6 @@ func (a *auditor) move(to spot, n int) {
 	}
 }
 
-// trade notes that the item went a trade's way n times.
 func (a *auditor) trade(t trade, n int) {
 	from, to := t.way()
 	a.move(from, -n)
@@ -325,7 +323,6 @@ func (a *auditor) describeWay(id ItemID, at spot, trades []trade) {
 	a.itemProblem(kind, id, "item %d should lie in %s but lies in %s", id, should, at)
 }
 
-// transfer moves the price of a purchase from buyer to seller.
 func (a *auditor) transfer(t trade) {
 	if t.buyer != 0 {
 		a.buyers[t.buyer] = true

@@ -95,7 +95,6 @@ func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error
 	return purchaser, life, nil
 }
 
-// ending is an io.Closer.
 type ending func() error
 
 func (e ending) Close() error { return e() }

@@ -92,7 +92,6 @@ func newSnapshot() Snapshot {
 	return Snapshot{Funds: map[UserID]int64{}, Inventory: map[UserID]map[ItemID]bool{}, Listings: map[string]int64{}}
 }
 
-// put adds an item to an inventory.
 func (s Snapshot) put(user UserID, item ItemID) {
 	if s.Inventory[user] == nil {
 		s.Inventory[user] = map[ItemID]bool{}

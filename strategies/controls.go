@@ -71,7 +71,6 @@ func (c *claimer) Purchase(ctx context.Context, o market.Order) (r market.Receip
 		redis.NewIntCmd(ctx, "sadd", c.Keys.Inventory(o.Buyer), int64(o.Item)))
 }
 
-// claimed removes something, and reports whether it was there.
 func (c *claimer) claimed(ctx context.Context, remove *redis.IntCmd) (bool, error) {
 	c.Steps.At(ctx, step.BeforeWrite)
 	if err := exec(ctx, c.Redis.Pipelined, true, func(p redis.Pipeliner) { _ = p.Process(ctx, remove) }); err != nil {

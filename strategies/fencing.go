@@ -13,7 +13,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The values of the parameter fencing.
 const (
 	fencingNone  = "none"
 	fencingOff   = "off"
@@ -60,7 +59,6 @@ var idempotentParam = param.Choice("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")
 
-// idempotent reports whether outcomes are kept at the market.
 func idempotent(v param.Values) bool { return v.Text(idempotentParam) == "on" }
 
 // registers reports whether holders register at the market, which leaves a key there.

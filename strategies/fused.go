@@ -39,13 +39,11 @@ type fused struct {
 	writes     bool // with the release
 }
 
-// fusedParams are the lock's parameters that fused has.
 var fusedParams = []string{
 	lock.TTLParam.Name, lock.PollParam.Name, backoff.KindParam.Name, backoff.CapParam.Name, backoff.JitterParam.Name,
 	backoff.TriesParam.Name, lock.TimeoutParam.Name,
 }
 
-// checkFused refuses what fused cannot do.
 func checkFused(s Spec) error {
 	for _, p := range s.lock.Params {
 		_, given := s.params[p.Name]

@@ -142,7 +142,6 @@ func (t transactions) write(ctx context.Context, op *operation) error {
 	return exec(ctx, t.send, t.alone, func(p redis.Pipeliner) { op.write(ctx, p) })
 }
 
-// do does one operation while its locks are held.
 func (k *locked) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	if !op.lists {
 		k.purchases++

@@ -64,7 +64,6 @@ func newWriting(before, text string) writing {
 	}
 }
 
-// writing are the keys and arguments of the scripts that write.
 func (o *operation) writing() (keys []string, args []any) {
 	args = []any{o.Price, int64(o.Item), o.member()}
 	if o.lists {
@@ -89,7 +88,6 @@ func newScripter(env Env) *scripter {
 	return s
 }
 
-// do does an operation by one script.
 func (s *scripter) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
 	s.Steps.At(ctx, step.BeforeWrite)
 	script := purchaseWhole

@@ -58,7 +58,6 @@ func (o *operation) read(ctx context.Context, rdb redis.Cmdable) {
 	o.funds = rdb.HGet(ctx, o.keys.User(o.Buyer), "funds")
 }
 
-// judge decides by what was read.
 func (o *operation) judge() error {
 	if o.lists {
 		if owned, err := o.owned.Result(); err != nil || owned {
@@ -83,7 +82,6 @@ func (o *operation) judge() error {
 	return nil
 }
 
-// write queues the commands that write.
 func (o *operation) write(ctx context.Context, p redis.Pipeliner) {
 	if o.lists {
 		p.ZAdd(ctx, o.keys.Market(), redis.Z{Score: float64(o.Price), Member: o.member()})

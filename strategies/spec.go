@@ -39,8 +39,7 @@ func (c Catalogue) FencedLocks() (fenced []string) {
 	return fenced
 }
 
-// A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands for. Make one with
-// Catalogue.Parse.
+// A Spec is a strategy with its lock and parameters: what "fine:setnx:poll=2ms" stands for. Catalogue.Parse makes one.
 type Spec struct {
 	strategy Strategy
 	lock     lock.Kind // the zero value for a strategy that takes no lock
@@ -122,7 +121,6 @@ func (c Catalogue) lock(text string) (kind lock.Kind, err error) {
 	return lock.WithWatchdog(c.Locks[i])
 }
 
-// set applies one key=value.
 func (s *Spec) set(setting string) error {
 	key, value, ok := strings.Cut(setting, "=")
 	if !ok {

@@ -14,7 +14,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The values of the parameter after-unknown.
 const (
 	unknownLapse   = "lapse"
 	unknownLeave   = "leave"
@@ -91,7 +90,6 @@ func (k *locked) settle(ctx context.Context, op *operation, err error) (known bo
 	return known && k.Locker.Promises().OwnerRelease, became // or the release does not tell
 }
 
-// leave leaves the held locks.
 func (k *locked) leave() {
 	for _, h := range k.held {
 		h.Leave()
@@ -103,8 +101,7 @@ func (k *locked) leave() {
 	k.held = k.held[:0]
 }
 
-// killing is access over one connection, which the server names in reply to the reads, so that it can be told to kill
-// it.
+// killing is access over one connection, which the server names in reply to the reads, so that it can be killed.
 type killing struct {
 	*locked
 	conn *redis.Conn // from the reads on; nil: the client has it back

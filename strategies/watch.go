@@ -51,7 +51,6 @@ func watchItem() Strategy {
 
 const gateLocal = "local"
 
-// The parameters of optimistic locking.
 var (
 	watchTimeout = param.Duration("timeout", 10*time.Second, 0,
 		"how long a purchase tries again after aborts").As(param.Timeout)
@@ -87,7 +86,6 @@ func optimistic(s Strategy, versions bool) Strategy {
 	return s
 }
 
-// watcher is one worker's optimistic locking.
 type watcher struct {
 	Env
 	versions bool

@@ -103,7 +103,6 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 	return fmt.Errorf("no node of the cluster says who serves its slots: %w", errors.Join(errs...))
 }
 
-// ask asks one node.
 func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -118,7 +117,6 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 	})
 }
 
-// learn takes the answer of the node at addr.
 func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,8 +358,7 @@ func (d *dialer) leave() {
 	clear(d.open)
 }
 
-// reach connects to the server, of a cluster to the slot's master. Where that one cannot be reached, the
-// nodes say whether another has taken its place.
+// reach connects to the server, or to the slot's master. If that fails, the nodes say whether another took its place.
 func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
 	if d.cluster == nil {
 		return d.connect(ctx, d.tried())

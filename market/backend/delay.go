@@ -32,13 +32,11 @@ type delayedConn struct {
 	close func() error // does something once
 }
 
-// A piece is what came together.
 type piece struct {
 	data []byte
 	due  time.Time // when it is handed over
 }
 
-// delayed is conn with a delay, which may be 0.
 func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.Conn {
 	if by <= 0 {
 		return conn
@@ -57,7 +55,6 @@ func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.C
 	})}
 }
 
-// readAhead reads until the connection ends.
 func readAhead(open context.Context, conn net.Conn, by time.Duration, pieces chan<- piece) {
 	defer close(pieces)
 	buffer := make([]byte, bufferSize)
@@ -74,7 +71,6 @@ func readAhead(open context.Context, conn net.Conn, by time.Duration, pieces cha
 	}
 }
 
-// handOver hands over each piece when it is due.
 func handOver(open context.Context, pieces <-chan piece, to net.Conn, due alarm.Alarm) {
 	defer to.Close()
 	defer due.Close()

@@ -259,7 +259,6 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 	return count(delayed(conn, d.delay, alarm.New), d), nil
 }
 
-// contextKey is the key of what a context tells Dial.
 type contextKey string
 
 // WaitingForReplies returns a context under which [Dial] makes connections that wait so long for a reply.

@@ -75,7 +75,6 @@ func explainAuth(t Target, err error) error {
 	return fmt.Errorf("%w at %s as %s: %w; %s", ErrAuth, t.Addr, who, err, hint)
 }
 
-// is reports whether an error of type T is in err's chain.
 func is[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok

@@ -44,7 +44,6 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 	return s, err
 }
 
-// arg returns the value of an option among Args, or "".
 func (l Local) arg(name string) string {
 	if i := slices.Index(l.Args, name); i >= 0 && i+1 < len(l.Args) {
 		return l.Args[i+1]

@@ -51,7 +51,6 @@ type Process struct {
 	owns bool // Folder is its own
 }
 
-// run is one execution of a program.
 type run struct {
 	cmd    *exec.Cmd
 	log    *tail
@@ -110,7 +109,6 @@ func (p *Process) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the program.
 func (p *Process) begin() error {
 	if err := p.MakeFolder(); err != nil {
 		return err

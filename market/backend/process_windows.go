@@ -8,7 +8,6 @@ import (
 	"syscall"
 )
 
-// detach gives the child a process group of its own.
 func detach(cmd *exec.Cmd, _ *os.File) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

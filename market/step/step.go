@@ -70,8 +70,7 @@ type Gate struct {
 // Hold returns a gate with one point.
 func Hold(at Name) *Gate { return HoldEach(nil, Point{At: at}) }
 
-// HoldEach returns a gate with several points, or none. It calls onHold in the worker's goroutine each time it is
-// about to hold the worker; onHold may be nil.
+// HoldEach returns a gate with any points. Before each hold it calls onHold, unless nil, in the worker's goroutine.
 func HoldEach(onHold func(Name), points ...Point) *Gate {
 	g := &Gate{onHold: onHold, points: slices.Clone(points), passed: map[Name]bool{}, reached: make(chan struct{})}
 	g.reach = sync.OnceFunc(func() { close(g.reached) })

@@ -73,8 +73,7 @@ type Lease struct {
 	Asked time.Time
 }
 
-// Context is cancelled, with cause ErrLost, when the lock is known to be lost. A lock that cannot notice a loss never
-// cancels it.
+// Context is cancelled, with cause ErrLost, when the lock is known to be lost: never, where a loss goes unnoticed.
 func (l *Lease) Context() context.Context {
 	if l.Noticed == nil {
 		return context.Background()

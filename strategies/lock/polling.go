@@ -225,7 +225,6 @@ func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, er
 	return &h.Lease, nil
 }
 
-// hold begins an acquisition.
 func (l *locker) hold(name string, how mode, waits bool) *hold {
 	h := &hold{
 		locker: l, env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text(),
@@ -334,8 +333,7 @@ func (r *Retries) Begin() {
 	r.waits.Reset()
 }
 
-// Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait before the next
-// one, or ErrTimeout.
+// Next reports step.Waiting after an attempt that found the lock held, and returns how long to wait, or ErrTimeout.
 func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	r.polls++
 	r.steps.At(ctx, step.Waiting)

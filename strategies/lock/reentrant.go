@@ -225,7 +225,6 @@ func reentrantLocal() Kind {
 	})
 }
 
-// Words of renewByParam and reenterParam.
 const (
 	renewByXX = "xx"
 	bySet     = "set"

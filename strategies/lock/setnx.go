@@ -152,7 +152,6 @@ func (h *hold) deleteIfMine(ctx context.Context, tx *redis.Tx) error {
 	return err
 }
 
-// setNXThenExpire takes the lock by two commands.
 func (h *hold) setNXThenExpire(ctx context.Context) (bool, error) {
 	if taken, err := h.setNX(ctx, h.token); !taken || err != nil {
 		return false, err

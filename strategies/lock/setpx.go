@@ -80,7 +80,6 @@ var expiryParam = param.Choice("expiry",
 var getParam = param.Choice("get",
 	"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
 
-// Words of releaseParam and ifEqParam.
 const (
 	byScript  = "script"
 	byWatch   = "watch"
@@ -191,7 +190,6 @@ func fenced() Kind {
 	})
 }
 
-// fencedKeys are the lock's key and the counter of its holders.
 // A Command is one that not every server has on which marketsim runs.
 type Command struct {
 	Name   string // with the option in question: "SET IFEQ"

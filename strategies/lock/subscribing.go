@@ -134,7 +134,6 @@ func (h *hub) wakeOne(channel string) {
 	}
 }
 
-// receive passes one message on.
 func (h *hub) receive(message any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

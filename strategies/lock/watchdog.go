@@ -18,7 +18,6 @@ import (
 // ErrNoRenewal is returned by WithWatchdog for a lock whose leases cannot be renewed.
 var ErrNoRenewal = errors.New("lock cannot be renewed")
 
-// renewParam is how often the watchdog renews.
 var renewParam = param.DurationOr("renew", "ttl/3", time.Millisecond, "how often the watchdog renews")
 
 // Watchdog is what follows a lock's name after a + for WithWatchdog.
@@ -72,7 +71,6 @@ func checkRenewal(v param.Values) error {
 	return nil
 }
 
-// watched is a Locker whose leases are renewed.
 type watched struct {
 	Locker
 	every, ttl time.Duration
@@ -105,7 +103,6 @@ func (w *watchedShared) AcquireShared(ctx context.Context, name string) (*Lease,
 	return w.watch(ctx, name, w.Locker.(SharedLocker).AcquireShared)
 }
 
-// watch takes a lock, and starts to renew its lease.
 func (w *watched) watch(ctx context.Context, name string, take func(context.Context, string) (*Lease, error),
 ) (*Lease, error) {
 	start := time.Now()

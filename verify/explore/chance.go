@@ -31,13 +31,11 @@ type chance struct {
 // lots are how many points there were, and at how many a choice was lost.
 type lots struct{ points, lost int }
 
-// at are those at a depth.
 func (c *chance) at(depth int) *lots {
 	c.depths = append(c.depths, make([]lots, max(0, depth+1-len(c.depths)))...)
 	return &c.depths[depth]
 }
 
-// add counts what another one has counted.
 func (c *chance) add(other chance) {
 	for depth, n := range other.depths {
 		sum := c.at(depth)
@@ -62,7 +60,6 @@ func (w *walk) lose(b branch, differs string) error {
 	return nil
 }
 
-// sum are those at all depths.
 func (c *chance) sum() (all lots) {
 	for _, n := range c.depths {
 		all.points, all.lost = all.points+n.points, all.lost+n.lost
@@ -81,7 +78,6 @@ func (c *chance) enough() error {
 	return nil
 }
 
-// errChance is what tooMany returns.
 var errChance = errors.New("the same choices do not lead to the same points, so that nothing can be concluded")
 
 func (c *chance) tooMany(n lots) error {

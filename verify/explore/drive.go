@@ -17,8 +17,7 @@ type World interface {
 	Play(choose Chooser) (Played, error)
 }
 
-// A Chooser says which of the options happens next. The point is known again by them, and by what each client wants to
-// send.
+// A Chooser says which option happens next. The point is known again by them, and by what each client wants to send.
 type Chooser func(options []Choice, pending []string) (Choice, error)
 
 // A Played is a schedule that was played.
@@ -202,7 +201,6 @@ func (d *driver) unlocked(play func() (Played, error)) (Played, error) {
 	return play()
 }
 
-// A run is a branch that is played.
 type run struct {
 	*driver
 	branch  branch

@@ -44,7 +44,6 @@ type Found struct {
 	Diagram             verify.Diagram
 }
 
-// A search runs a program again and again.
 type search struct {
 	Report // so far
 	ctx    context.Context
@@ -133,7 +132,6 @@ func (s *search) guarded(run func() error) error {
 		s.silence, s.running.Load().left())
 }
 
-// run goes through all schedules.
 func (s *search) run() error {
 	return (&driver{Report: &s.Report, ctx: s.ctx, worlds: []World{s}, relearn: s.sum}).run()
 }
@@ -163,7 +161,6 @@ func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	return f, err
 }
 
-// schedule runs one schedule: choose is asked at each point.
 func (s *search) schedule(choose Chooser) (w *world, found []verify.Violation, err error) {
 	w = &world{}
 	defer func() {

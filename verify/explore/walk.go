@@ -20,7 +20,6 @@ type walk struct {
 // A cost is what a schedule is ordered by.
 type cost struct{ faults, preemptions int }
 
-// with is the cost after one more choice.
 func (c cost) with(next Choice) cost {
 	if next.IsFault() {
 		c.faults++
@@ -31,7 +30,6 @@ func (c cost) with(next Choice) cost {
 	return c
 }
 
-// within reports whether neither is more than in a bound.
 func (c cost) within(bound cost) bool {
 	return c.faults <= bound.faults && c.preemptions <= bound.preemptions
 }
@@ -75,7 +73,6 @@ func (b branch) at(depth int) int {
 	return b.nodes[depth].at
 }
 
-// newWalk begins with the schedule of the first choices.
 func newWalk(b Bounds) *walk {
 	return &walk{bounds: b, open: branches{{}}, tallies: map[cost]*tally{}, points: map[string]*point{}}
 }
@@ -88,7 +85,6 @@ func (w *walk) next(level cost) (b branch, is bool) {
 	return heap.Pop(&w.open).(branch), true
 }
 
-// of is the tally of schedules of one cost.
 func (w *walk) of(c cost) *tally {
 	if w.tallies[c] == nil {
 		w.tallies[c] = &tally{}
@@ -96,7 +92,6 @@ func (w *walk) of(c cost) *tally {
 	return w.tallies[c]
 }
 
-// within adds up the tallies of all schedules within a bound.
 func (w *walk) within(bound cost) (sum tally) {
 	for c, t := range w.tallies {
 		if c.within(bound) {

@@ -49,7 +49,6 @@ type world struct {
 	arrived chan struct{} // holds one value when a request came, or a client ended
 }
 
-// A client is one of the program's in one schedule.
 type client struct {
 	conns       []*conn
 	cancel      context.CancelFunc
@@ -207,8 +206,7 @@ func (w *world) wait(leases time.Duration) bool {
 	return time.Now().Before(w.last.Add(patience))
 }
 
-// due is when something else than a client has to be looked at: one that is paused, a request that is late, or a wait
-// in a server.
+// due is when something else than a client has to be looked at: one that is paused, a late request, a server's wait.
 func (w *world) due(leases time.Duration) time.Time {
 	until := w.last.Add(patience)
 	atMost := func(since time.Time, after time.Duration) {

@@ -106,7 +106,6 @@ func (c *client) read() {
 	}
 }
 
-// at is a step to be held at.
 func at(name step.Name) step.Point { return step.Point{At: name} }
 
 // list begins to offer an item of the setup's seller. It returns when it began, as buy and the like do.
@@ -118,7 +117,6 @@ func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
 	return c.buyAt(price, item, hold...)
 }
 
-// buys orders an item, and waits for the end.
 func (c *client) buys(item market.ItemID) Outcome {
 	c.buy(item)
 	return c.ends()
@@ -130,14 +128,12 @@ func (c *client) buyAt(price int64, item market.ItemID, hold ...step.Point) time
 	return c.begin(command{Do: doBuy, Order: o, Hold: hold})
 }
 
-// buyUntil begins to order an item, and returns when the client is held at a step.
 func (c *client) buyUntil(item market.ItemID, name step.Name) time.Time {
 	began := c.buy(item, at(name))
 	c.reaches(name)
 	return began
 }
 
-// keptFrom orders an item, and is keptOut of that.
 func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Point) verify.KeptOut {
 	c.buy(item, hold...)
 	return c.setup.keptOut(c, lease)
@@ -178,7 +174,6 @@ func (c *client) free() {
 	c.check(c.send.Encode(command{Do: doFree}))
 }
 
-// finish lets it go to the end of its operation, and returns the outcome.
 func (c *client) finish() Outcome {
 	c.free()
 	return c.ends()

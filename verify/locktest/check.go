@@ -119,7 +119,6 @@ func (open Open) factory(at func(addr string) backend.Target) Factory {
 	}
 }
 
-// plain is the Locker of a Lock.
 type plain struct {
 	lock Lock
 	w    Worker

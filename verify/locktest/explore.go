@@ -119,7 +119,6 @@ func searched(t *testing.T, open Open, b explore.Bounds, w work) (*explore.Repor
 	}, b)
 }
 
-// exploring is one schedule.
 type exploring struct {
 	open    Open
 	work    work
@@ -137,7 +136,6 @@ type exploring struct {
 	closers  []io.Closer // of the clients, for when all have ended
 }
 
-// A stay is that of a client inside.
 type stay struct {
 	*explore.Session
 	Worker
@@ -153,7 +151,6 @@ func (s *stay) until() time.Time {
 	return at.Add(-time.Millisecond)
 }
 
-// locks is a client that locks and unlocks so many times.
 func (e *exploring) locks(w Worker, times int) explore.Client {
 	return explore.Client{Name: w.Name, Do: func(ctx context.Context, s *explore.Session) string {
 		return e.client(ctx, s, w, times)

@@ -16,7 +16,6 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// A fixture is what one check works with.
 type fixture struct {
 	*suite.Fixture
 	factory  Factory
@@ -26,7 +25,6 @@ type fixture struct {
 	proxied  bool   // workers that are opened from now on connect through proxies, if they ask
 }
 
-// A locker is a Locker that the suite has opened.
 type locker struct {
 	lock.Locker
 	proxies *suite.Proxies
@@ -38,7 +36,6 @@ func newName() string { return "locktest-" + rand.Text() }
 // longTTL and longTimeout do not pass during a check.
 const longTTL, longTimeout = 10 * time.Minute, 10 * time.Minute
 
-// open makes a Locker, and closes it after the check.
 func (f *fixture) open(w Worker) *locker {
 	f.Helper()
 	long := longTTL
@@ -77,7 +74,6 @@ func (f *fixture) acquire(l lock.Locker) *lock.Lease {
 	return lease
 }
 
-// try takes a lock that has to be free.
 func (f *fixture) try(l lock.Locker, why string) *lock.Lease {
 	f.Helper()
 	if f.factory.plain { // whose Try may give up too soon
@@ -120,7 +116,6 @@ func (f *fixture) keptOut(l lock.Locker) error {
 	return err
 }
 
-// held checks that l cannot take the lock, because someone else holds it.
 func (f *fixture) held(l lock.Locker, why string) {
 	f.Helper()
 	if err := f.keptOut(l); err != nil {
@@ -128,7 +123,6 @@ func (f *fixture) held(l lock.Locker, why string) {
 	}
 }
 
-// free checks that l can take the lock, because nobody holds it.
 func (f *fixture) free(l lock.Locker, why string) {
 	f.Helper()
 	f.release(f.try(l, why))
@@ -201,7 +195,6 @@ func (f *fixture) needsCrash() {
 	f.crash(l)
 }
 
-// needsAbandon ends the check if no worker can be abandoned.
 func (f *fixture) needsAbandon() {
 	f.Helper()
 	if f.factory.Renewing {

@@ -206,7 +206,6 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// judge makes a report of the results of checks, given by their names.
 func judge(promises lock.Promises, results map[string]suite.Result) Report {
 	var r Report
 	for _, p := range promises.List() {

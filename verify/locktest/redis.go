@@ -60,14 +60,12 @@ func (r Redis) Factory(t testing.TB) Factory {
 	return f
 }
 
-// redisMaker makes the workers of one Factory.
 type redisMaker struct {
 	Redis
 	keys     market.Keys
 	declared sync.Map // the keys of all locks that were named
 }
 
-// key is lock.Env's Key.
 func (m *redisMaker) key(name string) string {
 	key := m.keys.Lock(name)
 	for _, k := range m.Kind.AllKeys(key) {

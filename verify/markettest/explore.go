@@ -181,7 +181,6 @@ func (m Market) accounts() int {
 	return int(last)
 }
 
-// trading is one schedule of a market.
 type trading struct {
 	Market
 	keys    market.Keys
@@ -189,7 +188,6 @@ type trading struct {
 	judged  map[string][]verify.Violation // by how it ended and what was told: a few ends of very many schedules
 }
 
-// trader is one of its clients.
 type trader struct {
 	Trader
 	ledger market.Ledger

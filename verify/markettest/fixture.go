@@ -198,7 +198,6 @@ func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	return w
 }
 
-// worker is a Purchaser whose ledger is kept.
 type worker struct {
 	fixture   *fixture
 	purchaser market.Purchaser

@@ -166,8 +166,7 @@ func process(id string) (string, error) {
 	return fmt.Sprintf("%s %s %d %s %s", strings.TrimSpace(string(boot)), namespace, os.Getuid(), id, fields[19]), nil
 }
 
-// removeAbandoned removes the containers of processes that have ended, of those that run where self, this process,
-// does.
+// removeAbandoned removes the containers of processes that have ended, of those that run where self, this one, does.
 func removeAbandoned(ctx context.Context, engine *client.Client, self string) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

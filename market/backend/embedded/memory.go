@@ -51,8 +51,7 @@ func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	return log
 }
 
-// repeat executes a log from an empty start, each entry at its time, and returns what the server holds at the
-// end, and for how long.
+// repeat executes a log from an empty start, each entry at its time, and returns what the server then holds, how long.
 func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	m.FlushAll()
 	peers := map[any]*server.Peer{}
@@ -99,8 +98,7 @@ type step struct {
 
 const mostSteps = 20_000 // are remembered
 
-// Dispatch executes a command. A script of a connection that is free, in no transaction and without
-// subscriptions, is remembered.
+// Dispatch executes a command. It remembers a script of a free connection: in no transaction, without subscriptions.
 func (s *Scripts) Dispatch(srv *server.Server, p *server.Peer, command []string, free bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,6 @@ var (
 //
 // What breaks it: what the package comment says. The library waits 5 % of the TTL for the reply to a command and then
 // tries again, so it takes a server that does not answer for a lock that is held.
-//
 // Source: github.com/go-redsync/redsync v4.18.0.
 func Redsync() lock.Kind {
 	return lock.OfModule(lock.Kind{
@@ -78,7 +77,6 @@ func lost(err error) error {
 	return err
 }
 
-// taken reports whether the library's error says that someone else has the lock.
 func taken(err error) bool {
 	var taken *redsync.ErrTaken
 	return errors.As(err, &taken)
@@ -89,7 +87,6 @@ func taken(err error) bool {
 //
 // What breaks it: what the package comment says. And when the reply is lost to the script that takes the lock, the
 // library returns an error and leaves the lock to its TTL (lost-acquire); lost-reply=released gives it back.
-//
 // Source: github.com/bsm/redislock v0.10.0.
 func Redislock() lock.Kind {
 	return lock.OfModule(lock.Kind{

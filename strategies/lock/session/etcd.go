@@ -38,7 +38,6 @@ const unlock = "unlock"
 // deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost
 // and it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not
 // notice (etcd-io/etcd#22082).
-//
 // Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
@@ -95,7 +94,6 @@ func joinEtcd(l *locker, servers []string, patience time.Duration) (client, erro
 	return c, nil
 }
 
-// etcdSession is a session of the client library.
 type etcdSession struct {
 	*concurrency.Session
 	id   clientv3.LeaseID

@@ -44,7 +44,6 @@ type client interface {
 	leave() error
 }
 
-// A place is one place in line for a lock.
 type place interface {
 	// take returns when the place is the first in line: the lock is held for the term, under a fence. It waits for others
 	// until a time and returns ErrTimeout or ctx's error then; it returns ErrHeld instead where that time is zero.
@@ -92,7 +91,6 @@ func complete(k lock.Kind, servers func(lock.Servers) []string,
 	return k
 }
 
-// locker is the Locker of one worker.
 type locker struct {
 	env      lock.Env
 	promises lock.Promises
@@ -350,8 +348,7 @@ func (u *unanswered) send() {
 	u.sent = append(u.sent, time.Now())
 }
 
-// answer returns when the request was sent that is answered now, and whether there are more; ok is false if
-// there was none.
+// answer returns when the request was sent that is answered now, and whether there are more; ok: there was one.
 func (u *unanswered) answer() (sent time.Time, more, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

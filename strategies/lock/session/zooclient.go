@@ -270,7 +270,6 @@ func (c *zooConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// packet reports a packet that has come.
 func (c *zooConn) packet(number int32, more uint32) {
 	if c.answered {
 		c.count(number, backend.Counts{BytesReceived: int64(c.rest)})

@@ -31,7 +31,6 @@ var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
 // fail with [ErrUnreachable], and releases are not waited for.
 //
 // What breaks it: what the package comment says.
-//
 // Source: ZooKeeper Recipes and Solutions, "Locks".
 func ZooKeeper() lock.Kind {
 	return complete(lock.Kind{
