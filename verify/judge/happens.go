@@ -165,7 +165,8 @@ func (p *pair) goOn(i int, c *player) {
 		return
 	}
 	h := p.take(c)
-	if p.shop != nil && (!c.seen[asked(h)] || strings.HasSuffix(asked(h), "EXEC")) { // it goes on, and may have changed something
+	// It goes on, and may have changed something.
+	if p.shop != nil && (!c.seen[asked(h)] || strings.HasSuffix(asked(h), "EXEC")) {
 		p.changes++
 	}
 	c.seen[asked(h)] = true
@@ -193,7 +194,9 @@ func (p *pair) sends(c *player, h *wire.Held) {
 	if c.first == asked(h) {
 		c.since = c.sent
 	}
-	p.contended = p.contended || slices.ContainsFunc(p.clients, func(o *player) bool { return o != c && o.phase == inside })
+	for _, other := range p.clients {
+		p.contended = p.contended || other != c && other.phase == inside
+	}
 }
 
 // take is the first request that waits.

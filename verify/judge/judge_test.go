@@ -211,10 +211,8 @@ func alone(t *testing.T) {
 
 func TestJudgeFindsWhatIsWrong(t *testing.T) {
 	alone(t)
-	finds(t, options(t, "compare", stops), verify.Outlived)
 	finds(t, options(t, "polls seldom", stops), verify.Outlived)
 	finds(t, options(t, "get-del", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
-	finds(t, options(t, "fixed", stops), verify.FreedAnothers, verify.NotTold, verify.Outlived)
 }
 
 // A promise is kept only where something has put it to the test, and broken where that shows the contrary.
