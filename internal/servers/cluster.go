@@ -119,17 +119,18 @@ func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
 
 // ReplicaOf returns which node is the replica of master i.
 func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
-	var slots []redis.ClusterSlot
-	err := backend.With(ctx, c.Redises[i].Target, func(conn *backend.Conn) (err error) {
-		slots, err = conn.ClusterSlots(ctx).Result()
-		return err
-	})
-	for _, s := range slots {
-		if len(s.Nodes) > 1 && s.Nodes[0].Addr == c.Addrs()[i] { // the master is first
-			return slices.Index(c.Addrs(), s.Nodes[1].Addr), nil
+	_, port, _ := net.SplitHostPort(c.Addrs()[i]) // which are host:port
+	for n := range c.Redises {
+		var fields map[string]string
+		err := backend.With(ctx, c.Redises[n].Target, func(conn *backend.Conn) (err error) {
+			fields, err = conn.InfoFields(ctx, "replication")
+			return err
+		})
+		if err == nil && fields["role"] == "slave" && fields["master_port"] == port {
+			return n, nil
 		}
 	}
-	return 0, errors.Join(err, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i]))
+	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
 }
 
 // AwaitMaster returns when node i is the master of a key's slot, or ctx ends.
