@@ -73,6 +73,7 @@ func (r *redis) gated(c command) (*Trap, error) {
 	said, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(said))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
+	h.gated = true
 	h.Commands = slices.Concat(before, [][]string{append([]string{c.name}, c.args...)}, rest)
 	r.gate.held, r.gate.left = h, len(rest)
 	arrived(h)

@@ -21,6 +21,7 @@ type Trap struct {
 	left     int    // how many commands it lets pass, and one; guarded by proxy.mu
 	reached  chan struct{}
 	answered chan struct{}
+	gated    bool            // it is answered when its client has the reply
 	open     context.Context // ends when what is held is let go
 	letGo    func()
 	ended    <-chan struct{} // set before reached is closed
@@ -145,6 +146,7 @@ type redis struct {
 	commands, replies *bufio.Reader
 	last              bool // the reply to the last command is to be lost
 	gate              gated
+	passing           *Trap // of a gate, whose reply is passed on now
 }
 
 func (r *redis) nextCommand() ([]byte, error) {
@@ -197,6 +199,10 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 }
 
 func (r *redis) nextReply() ([]byte, error) {
+	if r.passing != nil { // its client has it
+		close(r.passing.answered)
+		r.passing = nil
+	}
 	for {
 		reply, err := readReply(r.replies)
 		if err != nil {
@@ -205,7 +211,11 @@ func (r *redis) nextReply() ([]byte, error) {
 		trap, message := r.take(reply)
 		if trap != nil {
 			trap.values = reply.values
-			close(trap.answered)
+			if trap.gated && trap.does != loseReply {
+				r.passing = trap
+			} else {
+				close(trap.answered)
+			}
 			if trap.does == loseReply {
 				trap.ended = r.whole.Done()
 				close(trap.reached)
