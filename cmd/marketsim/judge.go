@@ -123,13 +123,13 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		return errInterrupted
 	}
 	if errors.Is(err, judge.ErrAdapter) {
-		return usageError{err}
+		err = usageError{err}
 	}
-	if err != nil {
+	if res == nil {
 		return err
 	}
 	res.Version = version()
-	var broken error
+	broken := err
 	for _, e := range res.Broken() {
 		broken = errors.Join(broken, fmt.Errorf("%w: %q is broken: %s", errViolation, e.Broken, e.Found()))
 	}

@@ -131,10 +131,11 @@ func (p *pair) do(c explore.Choice) {
 		h := one.late[0]
 		one.late = one.late[1:]
 		p.deliver(c.N, h, "*comes late*", h.Open)
+		one.owes = false // its connection is broken
 	case explore.Late:
 		h := p.take(one)
 		p.draws(c.N, h, "*on its way for long, the connection breaks*")
-		one.late = append(one.late, h)
+		one.late, one.owes = append(one.late, h), true
 		h.Delay()
 	case explore.Lose:
 		h := p.take(one)
@@ -161,7 +162,7 @@ func (p *pair) goOn(i int, c *player) {
 		p.draw(i, "*leaves*", "")
 		c.phase, c.same = releasing, 0
 		p.changes++
-		c.say("release")
+		c.tell("release")
 		return
 	}
 	h := p.take(c)
@@ -229,6 +230,7 @@ func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
 	for late := time.After(limit); ; {
 		select {
 		case <-h.Answered():
+			p.clients[i].owes = p.clients[i].life != nil
 			if then == "" {
 				p.drawn[at].Reply = h.Reply()
 			}

@@ -80,6 +80,7 @@ type player struct {
 	ran     string          // see slices, and how often it was the same
 	same    int
 	looked  time.Time
+	owes    bool // it has been told something, or has a reply, and has not run since
 	told    string
 }
 
@@ -91,8 +92,10 @@ func (p *pair) Play(choose explore.Chooser) (explore.Played, error) {
 		if v.Harm == verify.Outlived || p.shown[v.Harm] {
 			return false
 		}
-		again, _ := p.play(explore.Follow(explore.Words(played.Steps))) // an error: it did not come
-		p.shown[v.Harm] = slices.ContainsFunc(again.Harms, func(a verify.Violation) bool { return a.Harm == v.Harm })
+		for try := 0; try < 3 && !p.shown[v.Harm]; try++ {
+			again, _ := p.play(explore.Follow(explore.Words(played.Steps))) // an error: it did not come
+			p.shown[v.Harm] = slices.ContainsFunc(again.Harms, func(a verify.Violation) bool { return a.Harm == v.Harm })
+		}
 		return !p.shown[v.Harm]
 	})
 	return played, err
@@ -157,13 +160,19 @@ func (p *pair) ready() error {
 	return nil
 }
 
+// tell tells a client what to do, which it does not do before it has run.
+func (c *player) tell(words ...string) {
+	c.owes = true
+	c.say(words...)
+}
+
 // begins tells a client to take the lock, or what to buy.
 func (p *pair) begins(i int, c *player) {
 	if p.shop != nil {
-		c.say(p.shop.words(i)...)
+		c.tell(p.shop.words(i)...)
 		return
 	}
-	c.say("acquire", p.name)
+	c.tell("acquire", p.name)
 }
 
 // revive starts a program that has died, and returns when it has locked or bought once.
@@ -247,7 +256,7 @@ func (p *pair) said(i int, c *player, line string) {
 	case c.phase == acquiring: // it has given up, and is asked again
 		c.before, c.first = time.Time{}, ""
 		p.draw(i, "*is told: "+line+"*", "")
-		c.say("acquire", p.name)
+		c.tell("acquire", p.name)
 	case c.phase == releasing && !slices.Contains([]string{"released", "lost", "done", "error"}, word):
 		p.failed = c.unexpected("release", line, "released lost done error")
 	case c.phase == releasing:
@@ -265,7 +274,7 @@ func (p *pair) said(i int, c *player, line string) {
 		c.phase = ended
 		if c.left > 0 {
 			c.phase, c.before, c.first = acquiring, time.Time{}, ""
-			c.say("acquire", p.name)
+			c.tell("acquire", p.name)
 		}
 	}
 }
@@ -374,7 +383,7 @@ func (p *pair) settle() {
 
 // look is how long it is between two looks at what threads do, enough how often they have to show the same, and
 // settling how long a client may go on.
-const look, enough, settling = 200 * time.Microsecond, 4, 300 * time.Millisecond
+const look, enough, settling = 200 * time.Microsecond, 8, 300 * time.Millisecond
 
 // moves reports whether a client does something: another look has shown that its threads run, or have run.
 func (p *pair) moves(c *player) bool {
@@ -385,10 +394,11 @@ func (p *pair) moves(c *player) bool {
 	late := time.Since(c.looked) > 5*look // so may be what goes between the client and its gate
 	c.looked = time.Now()
 	c.same++
+	c.owes = c.owes && ran == c.ran
 	if ran != c.ran || !waits || late {
 		c.ran, c.same = ran, 0
 	}
-	return c.same < enough
+	return c.owes || c.same < enough
 }
 
 // finish brings a schedule to its end: who has not ended is killed, and a client that is left, or a fresh one, has to

@@ -45,7 +45,7 @@ var lacking = []struct{ promise, why string }{
 }
 
 // Judge goes through the schedules of a lock, or where o.Purchase is set of each of Markets. An error says why nothing
-// can be concluded.
+// can be concluded of one of them; what was found of others is returned with it.
 func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
 	began, shown := time.Now(), map[string]bool{}
@@ -53,7 +53,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	if o.Purchase {
 		programs = Markets()
 	}
-	why := ""
+	why, failed := "", error(nil)
 	for n, program := range programs {
 		one := o
 		one.Program = program
@@ -77,6 +77,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 		if err != nil && n > 0 && ctx.Err() == nil { // what was found before counts
 			none := verify.Explored{Judged: true, Scheme: strings.Join(o.Command, " "), Program: program, Why: err.Error()}
 			res.Searches = append(res.Searches, none)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", program, err))
 			continue
 		}
 		if err != nil {
@@ -91,7 +92,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	if !o.Purchase {
 		res.Promises = promises(res.Searches, shown, why)
 	}
-	return res, nil
+	return res, failed
 }
 
 // promises says of each what became of it.
