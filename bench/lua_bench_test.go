@@ -52,6 +52,7 @@ const inStock = 50_000
 // all there is.
 func stocked(b *testing.B, c plan, buy func(*testing.B, *measurement) float64) float64 {
 	m := connected(b, c)
+	m.Duration, m.Warmup = c.Duration, c.Warmup
 	perSecond := buy(b, m)
 	succeeds(b, errors.Join(m.close(), m.remove(context.Background())))
 	return perSecond
