@@ -38,6 +38,13 @@ func setPX(ctx context.Context, rdb *redis.Client, name, token string, w Worker)
 	return orHeld(rdb.SetNX(ctx, name, token, w.TTL).Result())
 }
 
+func setPXThenGet(ctx context.Context, rdb *redis.Client, name, token string, w Worker) error {
+	if err := setPX(ctx, rdb, name, token, w); err != nil {
+		return err
+	}
+	return rdb.Get(ctx, name).Err()
+}
+
 func setNX(ctx context.Context, rdb *redis.Client, name, token string, _ Worker) error {
 	return orHeld(rdb.SetNX(ctx, name, token, 0).Result())
 }

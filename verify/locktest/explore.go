@@ -140,6 +140,7 @@ type stay struct {
 	*explore.Session
 	Worker
 	asked time.Time // when it began to take the lock, or later
+	slept bool      // it has paused while it took the lock
 }
 
 // until is when its lease runs out, to a millisecond: as the servers say, or as it was told where they do not know.
@@ -178,12 +179,13 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 		e.works(ctx)
 	}
 	for n := range times {
+		pauses := s.Pauses()
 		unlock, asked, err := e.lock(ctx, s, l, w.Name)
 		if err != nil {
 			e.noted(func() { e.err = err })
 			return fmt.Sprintf("has locked %d times, then not: %v", n, err)
 		}
-		e.enter(w.Name, &stay{s, w, asked})
+		e.enter(w.Name, &stay{s, w, asked, s.Pauses() > pauses})
 		_ = work.Incr(ctx, "work").Err()
 		e.works(ctx)
 		if err := e.unlock(ctx, s, w.Name, unlock); err != nil {
@@ -280,6 +282,8 @@ func (e *exploring) enter(name string, s *stay) {
 		switch over := !time.Now().Before(there.until()); {
 		case there.Died() || there.Shared && s.Shared:
 			continue
+		case s.slept && !time.Now().Before(s.until()):
+			harm, how = verify.Outlived, ", because its own lease has run out while it took the lock"
 		case over && there.Seen().Later && there.Seen().Faults == 0: // it has renewed its lease, or has tried to
 			how = ", which has sent more since it took the lock, so that its lease should last"
 		case over:

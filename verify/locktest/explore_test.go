@@ -28,6 +28,7 @@ func TestExplore(t *testing.T) {
 		"DEL":              {own(setPX, del), nil, []verify.Harm{verify.FreedAnothers, verify.Outlived}},
 		"GET, then DEL":    {own(setPX, getThenDel), nil, []verify.Harm{verify.FreedAnothers, verify.Outlived}},
 		"script":           {own(setPX, compareAndDelete), nil, []verify.Harm{verify.Outlived}},
+		"SET, then GET":    {own(setPXThenGet, compareAndDelete), nil, []verify.Harm{verify.Outlived}},
 		"EXISTS, then SET": {own(existsThenSet, compareAndDelete), nil, all},
 		"no expiry":        {own(setNX, compareAndDelete), nil, []verify.Harm{verify.LockedOut}},
 		// A take that arrives when its client has given back what it may have taken: nobody has the lock, for good.
