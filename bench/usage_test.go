@@ -51,7 +51,7 @@ func TestNoReply(t *testing.T) {
 		pause()
 		return next()
 	}))
-	c.timed(time.Second)
+	c.timed(2 * time.Second) // the first purchase may come late on a busy machine
 	row, err := c.run(t.Context())
 	if ms, is := warned(row, result.NoReply); err != nil || !is || ms < 300 {
 		t.Errorf("%v, warnings %v; want one of 400 ms without a reply", err, row.Warnings)
