@@ -10,8 +10,8 @@ import (
 // tries is how often a schedule may miss the point that it has to come to, before its choice is given up.
 const tries = 3
 
-// mostStalls is how often it may miss it besides, because the machine stood still.
-const mostStalls = 10
+// mostSlow is how often it may miss it besides, because the machine stood still.
+const mostSlow = 10
 
 // number matches what may differ in a request that is sent again: a delay, a time, a number of somebody's choice.
 var number = regexp.MustCompile(`[0-9]+`)

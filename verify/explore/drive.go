@@ -165,7 +165,7 @@ func (d *driver) comesThere(w World, b branch) error {
 	if len(b.nodes) > 0 {
 		r.path[len(b.nodes)-1].at = b.last
 	}
-	for try, stalls := 0, 0; try < tries; try++ {
+	for try, slow := 0, 0; try < tries; try++ {
 		r.depth, r.differs = 0, ""
 		played, err := d.unlocked(func() (Played, error) { return w.Play(r.choose) })
 		if err != nil {
@@ -179,9 +179,9 @@ func (d *driver) comesThere(w World, b branch) error {
 		if r.depth < len(r.path) && r.differs == "" {
 			r.differs = "the clients ended before that"
 		}
-		if played.Stalled && r.differs != "" && stalls < mostStalls {
+		if played.Stalled && r.differs != "" && slow < mostSlow {
 			try--
-			stalls++
+			slow++
 		}
 		if r.differs == "" {
 			tally := d.walk.of(b.cost)
