@@ -73,5 +73,5 @@ func TestJudgedInPages(t *testing.T) {
 			rewrite(t, file, text(t, file), picture.String())
 		}
 	}
-	inPage(t, "../docs/judged.md", "judged", table.String())
+	inPage(t, "../docs/judged.md", "explored: judged", table.String())
 }
