@@ -18,6 +18,7 @@ import (
 	"github.com/marketsim/marketsim/bench"
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
@@ -379,6 +380,32 @@ func TestRareEvents(t *testing.T) {
 	t.Log(says)
 	if !strings.Contains(text(t, "../docs/faults.md"), says) {
 		t.Errorf("docs/faults.md does not say %q", says)
+	}
+}
+
+// TestCounter runs the script in docs/answers.md that sells units of a stock: an order that is sent again takes nothing
+// more, and nobody gets what is not there.
+func TestCounter(t *testing.T) {
+	_, script, _ := strings.Cut(text(t, "../docs/answers.md"), "```lua\n")
+	script, _, found := strings.Cut(script, "```")
+	if !found {
+		t.Fatal("docs/answers.md has no script")
+	}
+	rdb := testkit.Dial(t, testkit.Embedded(t)).Client
+	succeeds(t, rdb.Set(t.Context(), "stock", 3, 0).Err())
+	for _, c := range []struct {
+		order string
+		units int
+		says  string
+		left  int
+	}{
+		{"a", 2, "sold", 1}, {"a", 2, "sold", 1}, {"b", 2, "sold out", 1}, {"c", 1, "sold", 0}, {"d", 1, "sold out", 0},
+	} {
+		said := must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, c.order, c.units).Text())(t)
+		left := must(rdb.Get(t.Context(), "stock").Int())(t)
+		if said != c.says || left != c.left {
+			t.Errorf("order %s of %d: %s, and %d are left; it should be %s, and %d", c.order, c.units, said, left, c.says, c.left)
+		}
 	}
 }
 
