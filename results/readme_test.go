@@ -110,8 +110,8 @@ func paused(t *testing.T, faults *verify.Faults) string {
 			t.Errorf("README has no words for %q of %s", f.Harm, s.name)
 		}
 	}
-	return fmt.Sprintf("- **A lock that expires sells an item twice when its holder pauses just before it writes**. Seen with\n"+
-		"  %s; not with %s.\n", joined(t, twice), joined(t, never))
+	return fmt.Sprintf("- **A lock that expires sells an item twice when its holder pauses just before it writes**. "+
+		"Seen with\n  %s; not with %s.\n", joined(t, twice), joined(t, never))
 }
 
 // judgedLocks says what was found of the locks of libraries in other languages.

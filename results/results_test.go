@@ -404,7 +404,7 @@ func TestCounter(t *testing.T) {
 		said := must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, c.order, c.units).Text())(t)
 		left := must(rdb.Get(t.Context(), "stock").Int())(t)
 		if said != c.says || left != c.left {
-			t.Errorf("order %s of %d: %s, and %d are left; it should be %s, and %d", c.order, c.units, said, left, c.says, c.left)
+			t.Errorf("order %s of %d: %s, %d left; want %s, %d left", c.order, c.units, said, left, c.says, c.left)
 		}
 	}
 }
