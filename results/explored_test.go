@@ -30,14 +30,14 @@ func TestExploredInPages(t *testing.T) {
 		}
 	}
 	late := func(e verify.Explored) bool { return e.Scheme == "setnx" && e.Program == "one-item-long-leases" }
-	inPage(t, "../docs/explored.md", "table", exploredTable(all))
-	inPage(t, "../docs/explored.md", "after-unknown", afterUnknown(all))
-	inPage(t, "../docs/explored.md", "late", replayed(t, all, late))
-	inPage(t, "../docs/faults.md", "schemes", schemes(all))
-	inPage(t, "../docs/redlock.md", "redlock", exploredTable(masters))
+	inPage(t, "../docs/explored.md", "explored: table", exploredTable(all))
+	inPage(t, "../docs/explored.md", "explored: after-unknown", afterUnknown(all))
+	inPage(t, "../docs/explored.md", "explored: late", replayed(t, all, late))
+	inPage(t, "../docs/faults.md", "explored: schemes", schemes(all))
+	inPage(t, "../docs/redlock.md", "explored: redlock", exploredTable(masters))
 	for _, of := range []string{"pause", "late", "empty,lose-request", "server-clock,lose-request"} {
 		is := func(e verify.Explored) bool { return strings.Join(e.Of, ",") == of }
-		inPage(t, "../docs/redlock.md", of, replayed(t, masters, is))
+		inPage(t, "../docs/redlock.md", "explored: "+of, replayed(t, masters, is))
 	}
 	figures := view.Schedules(&verify.Explorations{Searches: all})
 	i := slices.IndexFunc(figures, func(f view.Figure) bool { return f.Name == "set-px" })
@@ -52,7 +52,7 @@ func TestExploredInPages(t *testing.T) {
 func inPage(t *testing.T, page, name, want string) {
 	t.Helper()
 	is := text(t, page)
-	begin, end := "<!-- explored: "+name+" -->\n", "<!-- end -->"
+	begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
 	before, rest, ok := strings.Cut(is, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {

@@ -73,5 +73,19 @@ func TestJudgedInPages(t *testing.T) {
 			rewrite(t, file, text(t, file), picture.String())
 		}
 	}
-	inPage(t, "../docs/judged.md", "judged", table.String())
+	inPage(t, "../docs/judged.md", "explored: judged", table.String())
+}
+
+// judgedLocks says in README whose locks were found to keep their promises.
+func judgedLocks(t *testing.T) string {
+	told := map[bool][]string{}
+	for _, path := range glob(t, "judged/*/explored.json") {
+		found := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+		if kept := len(found.Broken()) == 0; len(found.Promises) > 0 { // of a lock
+			told[kept] = append(told[kept], filepath.Base(filepath.Dir(path)))
+		}
+	}
+	return fmt.Sprintf("- **A lock in any language is judged by one command**, `marketsim judge -- python3 my_lock.py`. "+
+		"Within its bounds the locks of\n  %s keep their promises; %s, wrong on purpose, does not.\n",
+		strings.Join(told[true], ", "), strings.Join(told[false], ", "))
 }
