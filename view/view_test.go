@@ -135,7 +135,7 @@ func TestNothingIsDecided(t *testing.T) {
 		}
 		unfit.Rows[i].Audit.OK = unfit.Rows[i].Strategy != "lua"
 	}
-	want := "Nothing is decided: fine#2 was faster than fine, which is the same, at 5x5."
+	want := "Nothing is decided: fine was faster than itself at 5x5."
 	if got := view.Run(differs).Findings[0]; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
