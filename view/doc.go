@@ -44,8 +44,6 @@ type Cell struct {
 	Tone Tone
 }
 
-func (c Cell) String() string { return c.Text }
-
 // A Tone is what a text says of what was found. A renderer has a colour, an emphasis or a sign for it.
 type Tone string
 

@@ -61,7 +61,7 @@ func exact(value any) string {
 // CSV writes a table alone, its headings first.
 func (t *Table) CSV(w io.Writer) error {
 	clean := t.each(printable)
-	rows := mapped(clean.Rows, func(row []Cell) []string { return mapped(row, Cell.String) })
+	rows := mapped(clean.Rows, func(row []Cell) []string { return mapped(row, func(c Cell) string { return c.Text }) })
 	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, rows...))
 }
 
