@@ -132,10 +132,11 @@ func TestNames(t *testing.T) {
 func TestAgain(t *testing.T) {
 	run := compared()
 	run.Rows[2].Warn(result.Evicted, 1, "")
+	run.Rows[3].Strategy = "fine#3"
 	told, read := bytes.NewBufferString(view.Line(run.Rows[2])), new(bytes.Buffer)
 	err := errors.Join(view.CSV(read, view.Named{Run: run}), view.Gobench(read, run))
 	succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
-	if text := told.String(); strings.Contains(text, "fine#2") || strings.Count(text, "the same again (A/A)") < 10 {
+	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
 		t.Errorf("it is told as\n%s", text)
 	}
 	if text := read.String(); strings.Contains(text, "again") || !strings.Contains(text, "strategy=fine#2/") ||

@@ -160,8 +160,10 @@ func toneOf(f verify.Finding) Tone {
 	}[f.Verdict]
 }
 
-// again has the words of what is compared with itself, whose name ends in "#2".
-func again(name string) string { return strings.Replace(name, "#2", ", the same again (A/A)", 1) }
+// again has the words of what is compared with itself, whose name ends in "#2", a third in "#3".
+func again(name string) string {
+	return strings.NewReplacer("#2", ", the same again (A/A)", "#", ", the same again (A/A) no. ").Replace(name)
+}
 
 // verdictOf is a comparison's verdict in words, for a sentence: "faster than".
 func verdictOf(c compare.Comparison) string {
