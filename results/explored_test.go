@@ -88,7 +88,11 @@ func exploredTable(all []verify.Explored) string {
 	line(table.Headings)
 	line(slices.Repeat([]string{"---"}, len(table.Headings)))
 	for _, row := range table.Rows {
-		line(row)
+		var cells []string
+		for _, cell := range row {
+			cells = append(cells, cell.Text)
+		}
+		line(cells)
 	}
 	return b.String()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
 
@@ -134,6 +135,12 @@ const looks = `(() => {
 			wrong.push('picture: ' + svg.textContent.slice(0, 40) + ' is ' + box.width + ' x ' + box.height)
 		}
 	}
+	for (const text of document.querySelectorAll('svg text')) {
+		const box = text.getBBox(), all = text.ownerSVGElement.viewBox.baseVal
+		if (box.x < 0 || box.y < 0 || box.x + box.width > all.width || box.y + box.height > all.height) {
+			wrong.push('cut: ' + text.textContent)
+		}
+	}
 	for (const link of document.querySelectorAll('a')) {
 		if (!document.getElementById(link.hash.slice(1))) {
 			wrong.push('link: ' + link.textContent + ' leads nowhere')
@@ -190,14 +197,60 @@ func TestInABrowser(t *testing.T) {
 		}
 	}
 	bad := openPage(t, chromium, `<!doctype html><meta name="viewport" content="width=device-width">
-		<svg></svg><a href="#x">to x</a>
+		<svg></svg><a href="#x">to x</a><svg viewBox="0 0 20 20"><text x="1" y="15">10,000 ms</text></svg>
 		<div style="width: 3000px">wide</div><img src="nowhere.png"><script>console.error("oh"); nothing.at.all</script>`)
 	found := strings.Join(bad.wrong(), "\n")
 	for _, want := range []string{
-		"overflow: it is 3", "picture: ", "link: ", "network: file:", "exception: ", "console: error", "log: ",
+		"overflow: it is 3", "picture: ", "cut: 10,000 ms", "link: ", "network: file:", "exception: ", "console: ", "log: ",
 	} {
 		if !strings.Contains(found, want) {
 			t.Errorf("nobody complains of %q:\n%s", want, found)
+		}
+	}
+}
+
+// mapped is what is seen of a map that was scrolled to its end: its signs, and how many colors they have, whether head
+// and first column are in sight, how wide that column is, where the head leads, and how many other links are in sight.
+const mapped = `(() => {
+	const map = document.querySelector('.map'), signs = {}
+	for (const cell of map.querySelectorAll('td')) {
+		signs[cell.className + ' ' + cell.textContent] = getComputedStyle(cell).backgroundColor
+	}
+	map.scrollTo(map.scrollWidth, map.scrollHeight)
+	const [all, head, first] = [map, ...map.querySelectorAll('thead th:first-child, tbody tr:last-child th')].
+		map(part => part.getBoundingClientRect())
+	return {
+		signs: Object.keys(signs).sort().join(), colors: new Set(Object.values(signs)).size, width: Math.round(first.width),
+		inSight: map.scrollLeft * map.scrollTop > 0 && Math.abs(head.top - all.top) < 2 && first.left - all.left < 2,
+		links: Array.from(map.querySelectorAll('thead a'), a => document.getElementById(a.hash.slice(1)).textContent),
+		walls: Array.from(document.querySelectorAll('nav a')).filter(link => link.checkVisibility()).length,
+	}
+})()`
+
+// TestMap: what was found differs by sign and by color. Head and first column stay in sight, and the head leads to each
+// scenario: there is no wall of links.
+func TestMap(t *testing.T) {
+	f := faults()
+	for i := range 60 { // so that it has to be scrolled
+		name := fmt.Sprintf("more-%d:with=parameters", i)
+		f.Scenarios = append(f.Scenarios, verify.Scenario{Name: name, Title: "It takes more"})
+		f.Subjects = append(f.Subjects, name)
+	}
+	var page bytes.Buffer
+	succeeds(t, view.HTML(&page, view.Faults(f)))
+	p := openPage(t, browser(t), page.String())
+	for _, width := range []int64{390, 1440} {
+		p.on(width, "light")
+		seen := ask[struct {
+			Signs                string
+			InSight              bool
+			Colors, Width, Walls int
+			Links                []string
+		}](p, mapped)
+		if seen.Signs != " –,awhile ~,bad ×,broken !,good ✓,never ∞" || seen.Colors != 6 || !seen.InSight ||
+			seen.Width > int(width)/2 || seen.Walls > 0 || len(seen.Links) != 63 ||
+			seen.Links[1] != "2. pause: A worker is paused for longer than its lease" {
+			t.Errorf("%d pixels: %+v", width, seen)
 		}
 	}
 }

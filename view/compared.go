@@ -25,14 +25,16 @@ func comparisonBlocks(run *result.Run) []Block {
 
 // ComparisonTable is what is known about each pair: verdict, ratio and interval, and if nothing is decided why.
 func ComparisonTable(all []compare.Comparison) *Table {
-	t := NewTable("a", "verdict", "b", "at", "ratio", "interval", "a/s", "b/s", "rounds", "because")
+	t := NewTable("at", "a", "verdict", "b", "ratio", "interval", "a/s", "b/s", "rounds", "because").
+		Wrapping("because")
+	t.names = 2
 	for _, c := range all {
 		verdict := string(c.Verdict)
 		if c.Verdict == compare.Faster || c.Verdict == compare.Slower {
 			verdict += " than"
 		}
-		t.Add(c.A, verdict, c.B, c.Place, ratio(c.Ratio), interval(c), Number(c.PerSecondA, result.PerSecond),
-			Number(c.PerSecondB, result.PerSecond), fmt.Sprint(c.Rounds), c.Reason)
+		t.Add(c.Place, again(c.A), verdict, again(c.B), ratio(c.Ratio), interval(c), Number(c.PerSecondA, result.PerSecond),
+			Number(c.PerSecondB, result.PerSecond), fmt.Sprint(c.Rounds), again(c.Reason))
 	}
 	return t.without("", none)
 }
@@ -64,11 +66,11 @@ func sweepBlocks(run *result.Run) []Block {
 	if len(points) == 0 {
 		return nil
 	}
-	t := NewTable("point", "best", "worst", "worst/best", "interval")
+	t := NewTable("point", "best", "worst", "worst/best", "interval").Wrapping("best")
 	for _, p := range points {
-		cells := []string{p.Place, strings.Join(p.Best, ", ")}
+		cells := []string{p.Place, strings.Join(mapped(p.Best, again), ", ")}
 		if l := p.Loss; l != nil {
-			cells = append(cells, l.A, ratio(l.Ratio), interval(*l))
+			cells = append(cells, again(l.A), ratio(l.Ratio), interval(*l))
 		}
 		t.Add(cells...)
 	}
@@ -96,6 +98,7 @@ func BookTable(run *result.Run) *Table {
 		return nil
 	}
 	t := NewTable("load", "locking", "", "listed", "bought", "retries", "retries/purchase", "avg wait")
+	t.names = 3
 	groups := measured(run)
 	for _, pub := range reference.Table() {
 		load := count(pub.Listers, "lister") + ", " + count(pub.Buyers, "buyer")
@@ -162,13 +165,15 @@ func bound(is bool, sign string) string {
 }
 
 func claimTable(claims []result.Claim) *Table {
-	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if")
+	t := NewTable("id", "claim", "verdict", "book", "measured", "interval", "holds if").
+		Wrapping("claim", "book", "measured", "holds if")
 	for _, c := range claims {
 		interval := ""
 		if c.Low != nil && c.High != nil {
 			interval = Number(*c.Low, result.Number) + " to " + Number(*c.High, result.Number)
 		}
 		t.Add(fmt.Sprint(c.ID), c.Text, string(c.Verdict), c.Published, c.Measured, interval, c.Tolerance)
+		t.tone(2, map[result.Judgment]Tone{result.Holds: good, result.DoesNot: bad}[c.Verdict])
 	}
 	return t.without("")
 }

@@ -25,55 +25,91 @@ type Block struct {
 	Heading  string
 	Note     []string
 	Table    *Table
+	Map      bool // a page shows signs in the table; its column 1 is told of in the block after it, and so on
 	Figure   *Figure
 	Schedule *Figure // drawn in place of its Table where a picture can be
 }
 
-// A Table is a table in words. Its first column names its rows: where it is cut in several, each has it.
+// A Table is a table in words. Its first columns name its rows: where it is cut in several, each has them.
 type Table struct {
 	Headings []string
-	Rows     [][]string // each with a cell for each heading
+	Rows     [][]Cell // each with a cell for each heading
+	names    int      // how many columns name rows
+	prose    []string // headings, see Wrapping
 }
 
-// NewTable makes a table without rows.
-func NewTable(headings ...string) *Table { return &Table{Headings: headings} }
+// A Cell is a text of a table, and how it is shown.
+type Cell struct {
+	Text string
+	Tone Tone
+}
 
-// Add adds a row. Cells that it lacks are empty; more than there are headings are dropped.
-func (t *Table) Add(cells ...string) {
-	row := make([]string, len(t.Headings))
+// A Tone is what a text says of what was found. A renderer has a colour, an emphasis or a sign for it.
+type Tone string
+
+// The tones. Pages have a class of the same name.
+const (
+	plain  Tone = ""
+	good   Tone = "good"
+	awhile Tone = "awhile" // others were kept out for a while
+	never  Tone = "never"  // others never got in
+	bad    Tone = "bad"
+	broken Tone = "broken" // so is a promise
+)
+
+// NewTable makes a table without rows.
+func NewTable(headings ...string) *Table { return &Table{Headings: headings, names: 1} }
+
+// Add adds a row of plain texts. Cells that it lacks are empty; more than there are headings are dropped.
+func (t *Table) Add(texts ...string) { t.add(cells(texts...)...) }
+
+func (t *Table) add(cells ...Cell) {
+	row := make([]Cell, len(t.Headings))
 	copy(row, cells)
 	t.Rows = append(t.Rows, row)
+}
+
+// tone sets that of a cell of the last row.
+func (t *Table) tone(i int, tone Tone) { t.Rows[len(t.Rows)-1][i].Tone = tone }
+
+// Wrapping says of which columns the texts are prose, which may be broken into lines.
+func (t *Table) Wrapping(headings ...string) *Table {
+	t.prose = headings
+	return t
+}
+
+func cells(texts ...string) []Cell {
+	return mapped(texts, func(text string) Cell { return Cell{Text: text} })
 }
 
 // without leaves out the columns after the first in which every cell is one of those.
 func (t *Table) without(idle ...string) *Table {
 	keep := []int{0}
 	for i := 1; i < len(t.Headings); i++ {
-		if slices.ContainsFunc(t.Rows, func(row []string) bool { return !slices.Contains(idle, row[i]) }) {
+		if slices.ContainsFunc(t.column(i), func(text string) bool { return !slices.Contains(idle, text) }) {
 			keep = append(keep, i)
 		}
 	}
 	return t.pick(keep)
 }
 
+func (t *Table) column(i int) []string {
+	return mapped(t.Rows, func(row []Cell) string { return row[i].Text })
+}
+
 func (t *Table) pick(columns []int) *Table {
-	of := func(row []string) (some []string) {
-		for _, i := range columns {
-			some = append(some, row[i])
-		}
-		return some
-	}
-	picked := NewTable(of(t.Headings)...)
+	picked := &Table{names: t.names, prose: t.prose}
+	picked.Headings = mapped(columns, func(i int) string { return t.Headings[i] })
 	for _, row := range t.Rows {
-		picked.Add(of(row)...)
+		picked.add(mapped(columns, func(i int) Cell { return row[i] })...)
 	}
 	return picked
 }
 
 func (t *Table) each(f func(string) string) *Table {
-	done := NewTable(mapped(t.Headings, f)...)
+	done := &Table{Headings: mapped(t.Headings, f), names: t.names, prose: mapped(t.prose, f)}
 	for _, row := range t.Rows {
-		done.Add(mapped(row, f)...)
+		done.add(mapped(row, func(c Cell) Cell { return Cell{f(c.Text), c.Tone} })...)
 	}
 	return done
 }
@@ -91,10 +127,10 @@ func (d *Doc) each(f func(string) string) *Doc {
 	return done
 }
 
-func mapped(texts []string, f func(string) string) []string {
-	done := make([]string, len(texts))
-	for i, text := range texts {
-		done[i] = f(text)
+func mapped[T, U any](all []T, f func(T) U) []U {
+	done := make([]U, len(all))
+	for i, one := range all {
+		done[i] = f(one)
 	}
 	return done
 }

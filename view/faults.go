@@ -26,7 +26,7 @@ func Faults(f *verify.Faults) *Doc {
 	if len(f.Findings) > 1 {
 		note := "What happened to money and items, and how long others were kept out, in leases of the holder. " +
 			brokenMark + ": the lock had promised otherwise. " + none + ": it cannot happen to this scheme."
-		d.Blocks = []Block{{Heading: "All findings", Table: faultTable(f), Note: []string{note}}}
+		d.Blocks = []Block{{Heading: "All findings", Table: faultTable(f), Map: true, Note: []string{note}}}
 	}
 	if n := f.Kept(); n > 0 {
 		d.Facts = append(d.Facts, count(n, "finding")+
@@ -92,11 +92,9 @@ func extent(all []float64) string {
 }
 
 func faultTable(f *verify.Faults) *Table {
-	t := NewTable("scheme")
-	cells := map[[2]string]string{}
-	for _, sc := range f.Scenarios {
-		t.Headings = append(t.Headings, sc.Name)
-	}
+	names := mapped(f.Scenarios, func(sc verify.Scenario) string { return sc.Name })
+	t := NewTable(append([]string{"scheme"}, names...)...)
+	found := map[[2]string]Cell{}
 	for _, x := range f.Findings {
 		text := x.Outcome()
 		switch {
@@ -105,14 +103,11 @@ func faultTable(f *verify.Faults) *Table {
 		case x.Broken != "":
 			text += " " + brokenMark
 		}
-		cells[[2]string{x.Scenario, x.Subject}] = text
+		found[[2]string{x.Scenario, x.Subject}] = Cell{text, toneOf(x)}
 	}
 	for _, s := range f.Subjects {
-		row := []string{s}
-		for _, sc := range f.Scenarios {
-			row = append(row, cells[[2]string{sc.Name, s}])
-		}
-		t.Add(row...)
+		found := func(sc verify.Scenario) Cell { return found[[2]string{sc.Name, s}] }
+		t.add(append(cells(s), mapped(f.Scenarios, found)...)...)
 	}
 	return t
 }
@@ -135,7 +130,7 @@ func scenarioTable(found []verify.Finding) *Table {
 	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
 	})
-	t := NewTable("what happened", "others kept out", "to", "why")
+	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
 	const many = 5 // schemes: a line of so many, if it has the most, is not worth their names
 	most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
 	for _, l := range lines {
@@ -153,6 +148,11 @@ func scenarioTable(found []verify.Finding) *Table {
 			why += fmt.Sprintf("; BROKEN PROMISE: %q", l.Broken)
 		}
 		t.Add(l.Happened(), kept, strings.Join(l.schemes, ", "), why)
+		tells := 0 // of its observations
+		if tone := toneOf(l.Finding); tone == awhile || tone == never {
+			tells = 1
+		}
+		t.tone(tells, toneOf(l.Finding))
 	}
 	return t.without("")
 }
@@ -208,7 +208,7 @@ func Explored(r *verify.Explorations) *Doc {
 	note := "Of a harm the bounds are those of the shortest schedule, and schedules says how many of how many do harm. " +
 		"\"Not searched\": without a preemption no client comes between two requests of another."
 	if len(r.Promises) > 0 {
-		t := NewTable("promise", "state", "why")
+		t := NewTable("promise", "state", "why").Wrapping("why")
 		for _, p := range r.Promises {
 			t.Add(p.Promise, p.State, p.Why)
 		}
@@ -229,7 +229,8 @@ func searches(n int) string { return english.Plural(n, "search", "searches") }
 
 // ExploredTable is what searches found, a row each.
 func ExploredTable(all []verify.Explored) *Table {
-	t := NewTable("scheme", "program", "faults that strike", "found", "preemptions", "faults", "schedules")
+	t := NewTable("scheme", "program", "faults that strike", "found", "preemptions", "faults", "schedules").
+		Wrapping("faults that strike", "found")
 	for _, e := range all {
 		if e.Why != "" {
 			t.Add(e.Scheme, none, "", e.Found())
@@ -243,6 +244,9 @@ func ExploredTable(all []verify.Explored) *Table {
 			schedules = fmt.Sprintf("%d of %d", e.Harmful, e.Schedules)
 		}
 		t.Add(e.Scheme, e.Program, of, e.Found(), fmt.Sprint(e.Preemptions), fmt.Sprint(e.Faults), schedules)
+		if e.Harm != "" {
+			t.tone(3, bad)
+		}
 	}
 	return t.without("", "each kind")
 }
@@ -266,10 +270,12 @@ func schedule(e verify.Explored) Figure {
 func scheduleBlock(e verify.Explored, again string) Block {
 	figure := schedule(e)
 	head, rows := e.Diagram.Cells()
+	t := NewTable(head...).Wrapping(head[1:]...)
+	t.Rows = mapped(rows, func(row []string) []Cell { return cells(row...) })
 	return Block{
 		Heading: figure.Title,
 		Note: append(slices.Clone(e.Diagram.End), fmt.Sprintf("The shortest schedule has %s and %s. Play it again: %s",
 			count(e.Preemptions, "preemption"), count(e.Faults, "fault"), again)),
-		Table: &Table{head, rows}, Schedule: &figure,
+		Table: t, Schedule: &figure,
 	}
 }

@@ -67,19 +67,15 @@ func throughput(run *result.Run) Figure {
 	f.X = Scale{Label: "purchases/s", Unit: result.PerSecond}
 	for _, g := range measured(run) {
 		if g.Rate == 0 {
-			p := f.panel(g.Place())
-			p.Dots = append(p.Dots, dot(g.Strategy, compare.Rate(g), run))
+			p, i := f.panel(g.Place()), compare.Rate(g)
+			d := Dot{again(g.Strategy), i.Center, math.NaN(), math.NaN()}
+			if i.Known() && i.N == run.Manifest.Config.Trials {
+				d.Low, d.High = i.Low, i.High
+			}
+			p.Dots = append(p.Dots, d)
 		}
 	}
 	return f
-}
-
-func dot(label string, i compare.Interval, run *result.Run) Dot {
-	d := Dot{label, i.Center, math.NaN(), math.NaN()}
-	if i.Known() && i.N == run.Manifest.Config.Trials {
-		d.Low, d.High = i.Low, i.High
-	}
-	return d
 }
 
 func (f *Figure) panel(title string) *Panel {
@@ -97,7 +93,8 @@ func oneOf[T any](all *[]T, fresh T, is func(T) bool) *T {
 }
 
 func (p *Panel) add(strategy string, x, y float64) {
-	line := oneOf(&p.Lines, Curve{Label: strategy}, func(l Curve) bool { return l.Label == strategy })
+	name := again(strategy)
+	line := oneOf(&p.Lines, Curve{Label: name}, func(l Curve) bool { return l.Label == name })
 	line.X = append(line.X, x)
 	line.Y = append(line.Y, y)
 }
@@ -127,9 +124,9 @@ func swept(run *result.Run) Figure {
 func latencies(run *result.Run) Figure {
 	f := Figure{
 		Name: "latency", Title: "How long purchases take",
-		Note: "Percentiles of the waits, medians of the rounds: half of the waits are longer than the first, " +
-			"one of 1,000 than the last.",
-		X: Scale{Label: "1 of so many waits longer", Log: true},
+		Note: "Percentiles of the waits, medians of the rounds: 1 in 2 waits is longer than the first, " +
+			"1 in 1,000 than the last.",
+		X: Scale{Label: "1 in N waits is longer", Log: true},
 		Y: Scale{Label: "wait", Unit: result.Milliseconds, Log: true},
 	}
 	for _, g := range measured(run) {
@@ -207,14 +204,4 @@ func (s Scale) ticks(low, high float64) (all []float64) {
 		all = append(all, i*step)
 	}
 	return all
-}
-
-func (s Scale) say(v float64) string {
-	if s.Unit == result.Number || s.Unit == result.PerSecond {
-		if v >= 10_000 {
-			return strconv.FormatFloat(v/1000, 'f', -1, 64) + "k"
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
-	return Number(v, s.Unit)
 }

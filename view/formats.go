@@ -29,28 +29,19 @@ func CSV(w io.Writer, runs ...Named) error {
 		"audit_settled_applied", "audit_settled_not_applied",
 	}
 	metrics := result.Metrics()
-	for _, m := range metrics {
-		names = append(names, m.Name)
-	}
-	t := NewTable(names...)
+	t := NewTable(append(names, mapped(metrics, func(m result.Metric) string { return m.Name })...)...)
 	for _, n := range runs {
 		m := n.Run.Manifest
 		for i := range n.Run.Rows {
 			r := &n.Run.Rows[i]
-			var cells []string
-			for _, v := range []any{
+			row := mapped([]any{
 				n.Name, n.Run.Status, m.Backend, m.Server, m.ServerVersion, m.Seed,
 				r.Strategy, r.Mix.Sellers, r.Mix.Buyers, r.Trial, r.Status,
 				r.Browsers, r.Wallets, r.Funds, r.Hot, r.Stock, r.Empty, r.HoldMS, r.RTTMS, max(1, r.Markets), r.Rate,
 				r.Audit.Done, r.Audit.OK, r.Audit.Items, r.Audit.Funds, r.Audit.ItemProblems, r.Audit.MoneyProblems,
 				r.Audit.Applied, r.Audit.NotApplied,
-			} {
-				cells = append(cells, exact(v))
-			}
-			for _, m := range metrics {
-				cells = append(cells, exact(m.Of(r)))
-			}
-			t.Add(cells...)
+			}, exact)
+			t.Add(append(row, mapped(metrics, func(m result.Metric) string { return exact(m.Of(r)) })...)...)
 		}
 	}
 	return t.CSV(w)
@@ -70,7 +61,8 @@ func exact(value any) string {
 // CSV writes a table alone, its headings first.
 func (t *Table) CSV(w io.Writer) error {
 	clean := t.each(printable)
-	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, clean.Rows...))
+	rows := mapped(clean.Rows, func(row []Cell) []string { return mapped(row, func(c Cell) string { return c.Text }) })
+	return csv.NewWriter(w).WriteAll(append([][]string{clean.Headings}, rows...))
 }
 
 // Gobench writes a run in the Go benchmark format of golang.org/x/perf/cmd/benchstat, a line for each row and trial:
@@ -148,16 +140,14 @@ func benchmarkValues(r *result.Row) (values []benchfmt.Value) {
 
 // Line is a row in one line, for whoever watches a run.
 func Line(r result.Row) string {
-	text := fmt.Sprintf("%s, trial %d: %s purchases/s", r.Name(), r.Trial, Number(r.PerSecond(), result.PerSecond))
-	for _, name := range []string{"wait_ms_mean", "wait_ms_p99"} {
-		m := result.MetricNamed(name)
-		text += fmt.Sprintf(", %s %s", m.Heading, Number(m.Of(&r), m.Unit))
-	}
-	text += ", "
+	mean, p99 := result.MetricNamed("wait_ms_mean"), result.MetricNamed("wait_ms_p99")
+	text := fmt.Sprintf("%s, trial %d: %s purchases/s, %s %s, %s %s, ", again(r.Name()), r.Trial,
+		Number(r.PerSecond(), result.PerSecond), mean.Heading, Number(mean.Of(&r), mean.Unit),
+		p99.Heading, Number(p99.Of(&r), p99.Unit))
 	if r.Audit.Done {
 		text += "audit "
 	}
-	text += audited([]result.Row{r})
+	text += audited([]result.Row{r}).Text
 	if r.Status != stored.Complete {
 		text += ", " + ended(r.Status)
 	}
@@ -168,21 +158,18 @@ func Line(r result.Row) string {
 var files embed.FS
 
 var page = template.Must(template.New("page.gohtml").Funcs(template.FuncMap{
-	"inline": inline, "class": class, "inc": func(i int) int { return i + 1 },
+	"inline": inline, "inc": func(i int) int { return i + 1 },
 	"id": func(part, block int) string { return fmt.Sprintf("r%d-%d", part, block) },
 }).ParseFS(files, "page.gohtml", "page.css"))
 
 // HTML draws documents as one page with their figures. It loads nothing and runs no script: its CSP forbids both.
 func HTML(w io.Writer, docs ...*Doc) error {
-	var parts []*Doc
-	for _, d := range docs {
-		parts = append(parts, d.each(printable))
-	}
 	var b bytes.Buffer
-	if err := page.Execute(&b, parts); err != nil {
+	err := page.Execute(&b, mapped(docs, func(d *Doc) *Doc { return d.each(printable) }))
+	if err != nil {
 		return fmt.Errorf("draw a page: %w", err)
 	}
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 
@@ -191,17 +178,4 @@ func inline(f *Figure) (template.HTML, error) {
 	var b bytes.Buffer
 	err := SVG(&b, *f)
 	return template.HTML(b.String()), err
-}
-
-// class is how a cell of a table is drawn: numbers to the right, long texts in lines, verdicts in color.
-func class(number bool, text string) string {
-	const long = 32 // characters
-	name := string(toneOf(text))
-	if number {
-		name += " number"
-	}
-	if len(text) > long {
-		name += " long"
-	}
-	return name
 }

@@ -84,7 +84,7 @@ func rowBlocks(run *result.Run) (blocks []Block) {
 		metrics := metricsOf(h.table)
 		t := NewTable(rowHeadings(h.table, metrics, "row")...)
 		for _, g := range groups {
-			t.Add(rowCells(h.table, metrics, g, planned, g.Name())...)
+			t.add(rowCells(h.table, metrics, g, planned, again(g.Name()))...)
 		}
 		idle := []string{none, ""}
 		if h.table != result.Main {
@@ -110,20 +110,15 @@ func rowHeadings(which result.Table, metrics []result.Metric, names ...string) [
 	if which == result.Main {
 		names = append(names, "audit")
 	}
-	for _, m := range metrics {
-		names = append(names, m.Heading)
-	}
-	return names
+	return append(names, mapped(metrics, func(m result.Metric) string { return m.Heading })...)
 }
 
-func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int, names ...string) []string {
+func rowCells(which result.Table, metrics []result.Metric, g result.Group, planned int, names ...string) []Cell {
+	row := cells(names...)
 	if which == result.Main {
-		names = append(names, audited(g.Rows))
+		row = append(row, audited(g.Rows))
 	}
-	for _, m := range metrics {
-		names = append(names, cell(g, m, planned))
-	}
-	return names
+	return append(row, cells(mapped(metrics, func(m result.Metric) string { return cell(g, m, planned) })...)...)
 }
 
 func rounds(run *result.Run) []string {
@@ -173,13 +168,12 @@ func notes(run *result.Run) (texts []string) {
 		s.row(&run.Rows[i])
 	}
 	for _, r := range s {
-		var names []string
-		for _, name := range r.rows {
-			if run.Manifest.Config.Trials > 1 {
-				name += fmt.Sprintf(" (%d of %d)", r.times[name], run.Manifest.Config.Trials)
+		names := mapped(r.rows, func(row string) string {
+			if run.Manifest.Config.Trials <= 1 {
+				return again(row)
 			}
-			names = append(names, name)
-		}
+			return fmt.Sprintf("%s (%d of %d)", again(row), r.times[row], run.Manifest.Config.Trials)
+		})
 		text := r.text
 		if r.code != "" {
 			text = strings.TrimSuffix(warned(r.code, r.least, r.most)+": "+r.text, ": ")
@@ -219,7 +213,7 @@ func (s *remarks) row(r *result.Row) {
 func failed(run *result.Run) (texts []string) {
 	for _, g := range run.Groups() {
 		if problem := g.Problem(); problem != "" {
-			texts = append(texts, g.Name()+" "+problem)
+			texts = append(texts, again(g.Name())+" "+problem)
 		}
 	}
 	return texts

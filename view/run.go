@@ -34,7 +34,8 @@ func Several(runs []Named) *Doc {
 	d := &Doc{Title: "Runs side by side"}
 	metrics := metricsOf(result.Main)
 	t := NewTable(rowHeadings(result.Main, metrics, "row", "run")...)
-	lines := map[string][][]string{}
+	t.names = 2
+	lines := map[string][][]Cell{}
 	var names, noted []string
 	for _, n := range runs {
 		ofRun := func(texts []string) []string {
@@ -44,7 +45,7 @@ func Several(runs []Named) *Doc {
 		d.Findings = append(d.Findings, ofRun(wrong(n.Run))...)
 		noted = append(noted, ofRun(append(rounds(n.Run), notes(n.Run)...))...)
 		for _, g := range measured(n.Run) {
-			name := g.Name()
+			name := again(g.Name())
 			if lines[name] == nil {
 				names = append(names, name)
 			}
@@ -52,8 +53,8 @@ func Several(runs []Named) *Doc {
 		}
 	}
 	for _, name := range names {
-		for _, cells := range lines[name] {
-			t.Add(cells...)
+		for _, row := range lines[name] {
+			t.add(row...)
 		}
 	}
 	d.Findings = atMost(append(d.Findings, "The runs share no rounds: between them the machine may have changed."))
@@ -63,13 +64,10 @@ func Several(runs []Named) *Doc {
 
 func title(run *result.Run) string {
 	c := run.Manifest.Config
-	strategies := listed(c.Strategies())
+	strategies := listed(mapped(c.Strategies(), again))
 	switch {
 	case len(c.Axes) > 0:
-		var names []string
-		for _, axis := range c.Axes {
-			names = append(names, string(axis.Name))
-		}
+		names := mapped(c.Axes, func(a result.Axis) string { return string(a.Name) })
 		return fmt.Sprintf("Sweep over %s: %s", listed(names), strategies)
 	case len(c.Reproduces) > 0:
 		return "Tables " + listed(c.Reproduces) + " of Redis in Action, measured"
@@ -162,7 +160,7 @@ func fastest(run *result.Run) string {
 	}
 	why := all[0].Reason
 	if why != "" && !slices.ContainsFunc(all, func(c compare.Comparison) bool { return c.Reason != why }) {
-		return "Nothing is decided: " + why + "."
+		return "Nothing is decided: " + again(why) + "."
 	}
 	once := slices.DeleteFunc(slices.Clone(all), func(c compare.Comparison) bool { return strings.Contains(c.A+c.B, "#") })
 	if len(once) > 0 {
@@ -184,7 +182,7 @@ func fastest(run *result.Run) string {
 			return rival || !met
 		})
 		if len(best) > 0 {
-			parts = append(parts, s+" at "+listed(best))
+			parts = append(parts, again(s)+" at "+listed(best))
 		}
 	}
 	return "Known to be faster than all others: " + cmp.Or(strings.Join(parts, "; "), "none") + "."
@@ -194,7 +192,7 @@ func fastest(run *result.Run) string {
 func against(all []compare.Comparison, places []string) string {
 	if len(all) == 1 {
 		c := all[0]
-		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, c.A, verdictOf(c), c.B, times(c))
+		return fmt.Sprintf("At %s %s is %s %s%s.", c.Place, again(c.A), verdictOf(c), again(c.B), times(c))
 	}
 	var parts []string
 	for _, verdict := range []compare.Verdict{compare.Faster, compare.Slower, compare.NoDifference, compare.Undecided} {
@@ -210,6 +208,7 @@ func against(all []compare.Comparison, places []string) string {
 			at[c.A] = append(at[c.A], c.Place)
 		}
 		for i, name := range names {
+			names[i] = again(name)
 			if len(at[name]) < len(places) {
 				names[i] += " at " + listed(at[name])
 			}
@@ -218,7 +217,7 @@ func against(all []compare.Comparison, places []string) string {
 			parts = append(parts, string(verdict)+": "+listed(names))
 		}
 	}
-	return "Against " + all[0].B + " " + strings.Join(parts, "; ") + "."
+	return "Against " + again(all[0].B) + " " + strings.Join(parts, "; ") + "."
 }
 
 // claimed counts how the claims were judged: "8 of 11 claims of the book hold; does not: 7; not decided: 2, 3."

@@ -111,7 +111,7 @@ func (r ruler) at(v float64) float64 {
 func (r ruler) below(d *drawing, top, bottom float64) {
 	for _, v := range r.ticks(r.low, r.high) {
 		d.stroke("grid", r.at(v), top, r.at(v), bottom)
-		d.write("tick", "middle", r.say(v), r.at(v), bottom+16)
+		d.write("tick", "middle", Number(v, r.Unit), r.at(v), bottom+16)
 	}
 	if r.Mark != 0 {
 		d.stroke("limit", r.at(r.Mark), top, r.at(r.Mark), bottom)
@@ -123,7 +123,7 @@ func (r ruler) below(d *drawing, top, bottom float64) {
 func (r ruler) left(d *drawing, left, right float64) {
 	for _, v := range r.ticks(r.low, r.high) {
 		d.stroke("grid", left, r.at(v), right, r.at(v))
-		d.write("tick", "end", r.say(v), left-6, r.at(v)+4)
+		d.write("tick", "end", Number(v, r.Unit), left-6, r.at(v)+4)
 	}
 	if r.Mark != 0 {
 		d.stroke("limit", left, r.at(r.Mark), right, r.at(r.Mark))
@@ -138,8 +138,9 @@ func (f Figure) drawDots(d *drawing) {
 			values = append(values, dot.Value, dot.Low, dot.High)
 		}
 	}
-	left := min(24+letter*float64(longest), figureWidth/2)
-	x := newRuler(f.X, values, left, figureWidth-60)
+	left := 24 + letter*float64(longest)
+	d.Width = max(figureWidth, left+figureWidth/2)
+	x := newRuler(f.X, values, left, d.Width-60)
 	for i, p := range f.Panels {
 		top := d.Height
 		if len(f.Panels) > 1 || p.Title != "" {
@@ -185,7 +186,13 @@ func (f Figure) drawLines(d *drawing) {
 			}
 		}
 	}
-	left, right := 64.0, figureWidth-16-min(letter*float64(longest)+16, figureWidth/3)
+	left := 64.0
+	for _, v := range f.Y.ticks(f.Y.span(ys)) {
+		left = max(left, 16+letter*float64(len(Number(v, f.Y.Unit))))
+	}
+	names := 26 + letter*float64(longest)
+	right := max(figureWidth-names, figureWidth*2/3)
+	d.Width = right + names
 	x := newRuler(f.X, xs, left, right)
 	for _, p := range f.Panels {
 		top := d.Height + panelHead
@@ -195,7 +202,9 @@ func (f Figure) drawLines(d *drawing) {
 		x.below(d, top, bottom)
 		y.left(d, left, right)
 		last := -math.MaxFloat64 // where the name above stands
-		for _, l := range sortedByEnd(p.Lines, y) {
+		ends := func(l Curve) float64 { return y.at(l.Y[len(l.Y)-1]) }
+		byEnd := func(a, b Curve) int { return cmp.Compare(ends(a), ends(b)) } // so that names do not cross
+		for _, l := range slices.SortedStableFunc(slices.Values(p.Lines), byEnd) {
 			class := fmt.Sprintf("c%d", colour[l.Label])
 			var points []float64
 			for i := range l.X {
@@ -213,13 +222,6 @@ func (f Figure) drawLines(d *drawing) {
 		}
 		d.Height = bottom + foot
 	}
-}
-
-// sortedByEnd are the lines in the order in which they end, the highest first, so that their names do not cross.
-func sortedByEnd(lines []Curve, y ruler) []Curve {
-	return slices.SortedStableFunc(slices.Values(lines), func(a, b Curve) int {
-		return cmp.Compare(y.at(a.Y[len(a.Y)-1]), y.at(b.Y[len(b.Y)-1]))
-	})
 }
 
 // The sizes of a sequence diagram, in units of its viewBox.

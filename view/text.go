@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -23,32 +24,34 @@ const gap = "  "
 
 // Text draws a document as plain text. Figures are left out.
 func Text(w io.Writer, d *Doc) error {
-	return drawText(w, d, Width, func(s string) string { return s })
+	return drawText(w, d, Width, func(c Cell) string { return c.Text })
 }
 
 // Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
-	colors := map[tone]*color.Color{good: color.New(color.FgGreen), bad: color.New(color.FgRed)}
-	return drawText(w, d, width, func(s string) string {
-		if c := colors[toneOf(s)]; c != nil {
-			return c.Sprint(s)
+	colors := map[Tone]color.Attribute{
+		good: color.FgGreen, never: color.FgYellow, bad: color.FgRed, broken: color.FgRed,
+	}
+	return drawText(w, d, width, func(c Cell) string {
+		if paint, ok := colors[c.Tone]; ok { // line by line, or a column beside it had the color too
+			lines := mapped(strings.Split(c.Text, "\n"), func(s string) string { return color.New(paint).Sprint(s) })
+			return strings.Join(lines, "\n")
 		}
-		return s
+		return c.Text
 	})
 }
 
-func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
+func drawText(w io.Writer, d *Doc, width int, paint func(Cell) string) error {
 	d = d.each(printable)
 	var b bytes.Buffer
 	say := func(texts ...string) {
 		for _, text := range texts {
-			lines, _ := twwarp.WrapString(text, width)
-			fmt.Fprintln(&b, strings.Join(lines, "\n"))
+			if text != "" {
+				fmt.Fprintln(&b, wrapped(text, width))
+			}
 		}
 	}
-	if d.Title != "" {
-		say(d.Title)
-	}
+	say(d.Title)
 	say(d.Facts...)
 	if len(d.Findings) > 0 {
 		fmt.Fprintln(&b)
@@ -63,9 +66,7 @@ func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
 		if b.Len() > 0 {
 			fmt.Fprintln(&b)
 		}
-		if block.Heading != "" {
-			say(block.Heading)
-		}
+		say(block.Heading)
 		if block.Table != nil {
 			for i, part := range fitted(block.Table, width) {
 				if i > 0 {
@@ -82,50 +83,55 @@ func drawText(w io.Writer, d *Doc, width int, paint func(string) string) error {
 	return err
 }
 
-// fitted breaks longer texts into lines until the table fits, else cuts it in several, which all have its first column.
+// fitted cuts a table in as many as a width demands, which all have the columns that name its rows.
 func fitted(t *Table, width int) (parts []*Table) {
-	const shortest = 14 // of the lines of a cell
-	for limit := 60; limit > shortest; limit -= 2 {
-		if broken := t.broken(limit); broken.width() <= width {
-			return []*Table{broken}
+	names := []int{0, 1, 2}[:t.names]
+	columns := names
+	for i := t.names; i < len(t.Headings); i++ {
+		wider := slices.Concat(columns, []int{i})
+		if len(columns) > t.names && t.pick(wider).broken(width).width() > width {
+			parts = append(parts, t.pick(columns).broken(width))
+			wider = slices.Concat(names, []int{i})
 		}
+		columns = wider
 	}
-	t = t.broken(30)
-	columns := []int{0}
-	for i := 1; i < len(t.Headings); i++ {
-		if wider := append(columns, i); len(columns) > 1 && t.pick(wider).width() > width {
-			parts = append(parts, t.pick(columns))
-			columns = []int{0, i}
-		} else {
-			columns = wider
-		}
-	}
-	return append(parts, t.pick(columns))
+	return append(parts, t.pick(columns).broken(width))
 }
 
-// broken has texts broken at spaces into lines of so many characters, unless a word is longer, and headings shorter.
-func (t *Table) broken(limit int) *Table {
-	shown := t.each(func(s string) string {
-		if utf8.RuneCountInString(s) <= limit {
-			return s
-		}
-		lines, _ := twwarp.WrapString(s, limit)
-		return strings.Join(lines, "\n")
-	})
+// broken has prose broken into lines as far as a width demands, or as a long word allows.
+func (t *Table) broken(width int) *Table {
+	const shortest = 16 // line of prose
+	width = max(width, t.lines(shortest).width())
+	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
+}
+
+// lines has prose, and headings, broken at spaces into lines of so many characters.
+func (t *Table) lines(limit int) *Table {
+	shown := t.each(func(s string) string { return s })
 	for i, h := range t.Headings {
-		if strings.HasSuffix(h, "/s") {
-			continue
+		if slices.Contains(t.prose, h) {
+			for _, row := range shown.Rows {
+				row[i].Text = wrapped(row[i].Text, limit)
+			}
 		}
-		lines, _ := twwarp.WrapString(strings.ReplaceAll(h, "/", "/ "), max(8, widest(column(shown, i))))
-		shown.Headings[i] = strings.ReplaceAll(strings.Join(lines, "\n"), "/ ", "/")
+		if !strings.HasSuffix(h, "/s") {
+			h = wrapped(strings.ReplaceAll(h, "/", "/ "), max(8, widest(shown.column(i))))
+			shown.Headings[i] = strings.ReplaceAll(h, "/ ", "/")
+		}
 	}
 	return shown
+}
+
+// wrapped breaks a text at spaces into lines of so many characters, unless a word is longer.
+func wrapped(text string, limit int) string {
+	lines, _ := twwarp.WrapString(text, limit)
+	return strings.Join(lines, "\n")
 }
 
 func (t *Table) width() int {
 	total := -len(gap)
 	for i, h := range t.Headings {
-		total += widest(append(column(t, i), h)) + len(gap)
+		total += widest(append(t.column(i), h)) + len(gap)
 	}
 	return total
 }
@@ -139,18 +145,11 @@ func widest(texts []string) (most int) {
 	return most
 }
 
-func column(t *Table, i int) (cells []string) {
-	for _, row := range t.Rows {
-		cells = append(cells, row[i])
-	}
-	return cells
-}
-
 // trailing are the spaces at the end of a line, before the end of a color.
 var trailing = regexp.MustCompile(` *(\x1b\[[0-9;]*m)? *\n$`)
 
 // text draws a table without borders, columns two spaces apart: it looks the same in any terminal or mail.
-func (t *Table) text(b *bytes.Buffer, paint func(string) string) error {
+func (t *Table) text(b *bytes.Buffer, paint func(Cell) string) error {
 	style := tw.NewSymbolCustom("plain").WithRow("-").WithColumn("").WithCenter("-").WithMidLeft("").WithMidRight("")
 	r := renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: style, Settings: tw.Settings{
 		Separators: tw.Separators{BetweenRows: tw.Off, BetweenColumns: tw.Off, ShowHeader: tw.On},
@@ -212,14 +211,14 @@ func Markdown(w io.Writer, d *Doc) error {
 // Markdown draws a table alone, without emphasis.
 func (t *Table) Markdown(w io.Writer) error {
 	escaped := t.each(func(s string) string { return escape(printable(s)) })
-	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(s string) string { return s })
+	return escaped.render(w, renderer.NewMarkdown(), tw.PaddingDefault, func(c Cell) string { return c.Text })
 }
 
-func emphasized(s string) string {
-	if toneOf(s) == bad {
-		return "**" + s + "**"
+func emphasized(c Cell) string {
+	if c.Tone == bad || c.Tone == broken {
+		return "**" + c.Text + "**"
 	}
-	return s
+	return c.Text
 }
 
 // markup is what Markdown gives a meaning, and noTag an escaped < that cannot open a tag, as in <200.
@@ -238,7 +237,7 @@ var number = regexp.MustCompile(`^[<>±-]*[0-9][0-9.,]*( ?[a-zA-Z]+|%)?( ±[0-9]
 func (t *Table) Numeric() []bool {
 	all := make([]bool, len(t.Headings))
 	for i := range all {
-		texts := slices.DeleteFunc(column(t, i), func(s string) bool { return s == none || s == "" })
+		texts := slices.DeleteFunc(t.column(i), func(s string) bool { return s == none || s == "" })
 		words := slices.ContainsFunc(texts, func(s string) bool { return !number.MatchString(s) })
 		all[i] = len(texts) > 0 && !words
 	}
@@ -246,7 +245,7 @@ func (t *Table) Numeric() []bool {
 }
 
 // render draws a table by tablewriter. All columns are padded alike: else tablewriter 1.1.5 cuts cells off.
-func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(string) string) error {
+func (t *Table) render(w io.Writer, r tw.Renderer, padding tw.Padding, paint func(Cell) string) error {
 	align := make([]tw.Align, len(t.Headings))
 	for i, number := range t.Numeric() {
 		align[i] = tw.AlignLeft

@@ -99,9 +99,12 @@ func TestText(t *testing.T) {
 			t.Errorf("%s in color:\n%s", name, cmp.Diff(text.String(), got))
 		}
 		for word, color := range map[string]string{
-			"FAILED":                "\x1b[31m",
-			"ok":                    "\x1b[32m",
-			"sold twice, 1 lease !": "\x1b[31m",
+			"FAILED":                   "\x1b[31m",
+			"ok":                       "\x1b[32m",
+			"sold twice, 1.5 leases !": "\x1b[31m",
+			"no harm, no lease":        "\x1b[32m",
+			"no harm, never":           "\x1b[33m",
+			"never while observed":     "\x1b[33m",
 		} {
 			cell := regexp.MustCompile(`  ` + regexp.QuoteMeta(word) + `(  |$)`)
 			if cell.MatchString(text.String()) && !strings.Contains(colored.String(), color+word) {
@@ -111,18 +114,61 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestNarrow: on a narrow terminal a table is cut in several, each with the names of the rows, and no number is lost.
-func TestNarrow(t *testing.T) {
-	var narrow, wide bytes.Buffer
-	succeeds(t, view.Terminal(&narrow, view.Run(open()), 60))
-	succeeds(t, view.Terminal(&wide, view.Run(open()), 500))
-	for _, number := range []string{"2,000", "500", "8.33 ms", "0.083%", "7.10 ms", "6,000 us"} {
-		if !strings.Contains(narrow.String(), number) || !strings.Contains(wide.String(), number) {
-			t.Errorf("%s is not in\n%s", number, narrow.String())
-		}
+// TestNames: a cell has a color because of what it tells, and not because of its words.
+func TestNames(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	color.NoColor = false
+	table := view.NewTable("FAILED", "ok")
+	table.Add("sold twice !", "no harm, never")
+	var b bytes.Buffer
+	d := &view.Doc{Blocks: []view.Block{{Table: table}}}
+	succeeds(t, errors.Join(view.Terminal(&b, d, 80), view.Markdown(&b, d)))
+	if strings.ContainsAny(b.String(), "\x1b*") {
+		t.Errorf("names are emphasized: %q", b.String())
 	}
-	if got, all := strings.Count(narrow.String(), "\nrow "), strings.Count(wide.String(), "\nrow "); got <= all {
-		t.Errorf("%d tables, of %d on a wide terminal", got, all)
+}
+
+// TestAgain: what is compared with itself is told in words, and what other programs read has its name.
+func TestAgain(t *testing.T) {
+	run := compared()
+	run.Rows[2].Warn(result.Evicted, 1, "")
+	run.Rows[3].Strategy = "fine#3"
+	told, read := bytes.NewBufferString(view.Line(run.Rows[2])), new(bytes.Buffer)
+	err := errors.Join(view.CSV(read, view.Named{Run: run}), view.Gobench(read, run))
+	succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
+	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
+		t.Errorf("it is told as\n%s", text)
+	}
+	if text := read.String(); strings.Contains(text, "again") || !strings.Contains(text, "strategy=fine#2/") ||
+		!strings.Contains(text, ",fine#2,") {
+		t.Errorf("other programs read\n%s", text)
+	}
+}
+
+// TestNarrow: on 80 columns a table is cut in several, and no name, number or harm is broken into lines.
+func TestNarrow(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	for name, d := range docs() {
+		var narrow, wide bytes.Buffer
+		succeeds(t, errors.Join(view.Terminal(&narrow, d, 80), view.Terminal(&wide, d, 500)))
+		for line := range strings.Lines(narrow.String()) {
+			if utf8.RuneCountInString(line) > 80+1 {
+				t.Errorf("%s is wider than 80 columns: %q", name, line)
+			}
+		}
+		for _, block := range slices.DeleteFunc(d.Blocks, func(b view.Block) bool { return b.Table == nil }) {
+			for _, row := range block.Table.Rows {
+				for c, number := range block.Table.Numeric() { // the first column names the row
+					whole := c == 0 || number || row[c].Tone == "bad"
+					if whole && !strings.Contains(narrow.String(), row[c].Text) {
+						t.Errorf("%s breaks %q", name, row[c].Text)
+					}
+				}
+			}
+		}
+		if all := strings.Count(wide.String(), "\nrow "); all > 0 && strings.Count(narrow.String(), "\nrow ") <= all {
+			t.Errorf("%s has no more than the %d tables of a wide terminal", name, all)
+		}
 	}
 }
 
@@ -135,7 +181,7 @@ func TestNothingIsDecided(t *testing.T) {
 		}
 		unfit.Rows[i].Audit.OK = unfit.Rows[i].Strategy != "lua"
 	}
-	want := "Nothing is decided: fine#2 was faster than fine, which is the same, at 5x5."
+	want := "Nothing is decided: fine was faster than itself at 5x5."
 	if got := view.Run(differs).Findings[0]; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

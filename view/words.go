@@ -121,7 +121,7 @@ func ended(s stored.Status) string {
 }
 
 // audited is the verdict of an audit over rows: "ok", "FAILED", or both with how many rows each has.
-func audited(rows []result.Row) string {
+func audited(rows []result.Row) Cell {
 	counts := map[string]int{}
 	for _, r := range rows {
 		switch {
@@ -133,40 +133,36 @@ func audited(rows []result.Row) string {
 			counts["ok"]++
 		}
 	}
-	var parts []string
-	for _, word := range []string{"FAILED", "not audited", "ok"} {
-		switch counts[word] {
-		case 0:
-		case len(rows):
-			return word
-		default:
-			parts = append(parts, fmt.Sprintf("%s in %d", word, counts[word]))
+	tones := map[string]Tone{"ok": good, "FAILED": bad}
+	var all Cell
+	for _, word := range []string{"ok", "not audited", "FAILED"} { // the worst last, whose tone it is
+		if n := counts[word]; n == len(rows) {
+			return Cell{word, tones[word]}
+		} else if n > 0 {
+			all.Text = strings.TrimSuffix(fmt.Sprintf("%s in %d, %s", word, n, all.Text), ", ")
+			all.Tone = tones[word]
 		}
 	}
-	return strings.Join(parts, ", ")
+	return all
 }
 
-type tone string
-
-const (
-	plain tone = ""
-	good  tone = "good"
-	bad   tone = "bad"
-)
-
-func toneOf(cell string) tone {
-	sound := verify.NoHarm.String()
+// toneOf is how a finding is shown: by the one verdict that sums it up.
+func toneOf(f verify.Finding) Tone {
 	switch {
-	case cell == "ok", cell == string(result.Holds), cell == sound, strings.HasPrefix(cell, sound+", "):
-		return good
-	case strings.HasSuffix(cell, brokenMark), strings.HasPrefix(cell, "FAILED"), cell == string(result.DoesNot):
+	case f.Broken != "":
+		return broken
+	case f.Verdict.Harm():
 		return bad
 	}
-	first, _, _ := strings.Cut(cell, ", ")
-	if first != "" && slices.Contains(verify.Harms()[1:], verify.Harm(first)) {
-		return bad
-	}
-	return plain
+	return map[verify.Verdict]Tone{
+		verify.Safe: good, verify.StuckForTTL: awhile, verify.StuckUnbounded: awhile, verify.Failing: awhile,
+		verify.StuckForGood: never,
+	}[f.Verdict]
+}
+
+// again has the words of what is compared with itself, whose name ends in "#2", a third in "#3".
+func again(name string) string {
+	return strings.NewReplacer("#2", ", the same again (A/A)", "#", ", the same again (A/A) no. ").Replace(name)
 }
 
 // verdictOf is a comparison's verdict in words, for a sentence: "faster than".

@@ -123,7 +123,7 @@ func doubt(all []Comparison) {
 	for _, c := range all {
 		same := result.Point{Strategy: c.A}.Spec() == result.Point{Strategy: c.B}.Spec()
 		if same && (c.Verdict == Faster || c.Verdict == Slower) {
-			reason := fmt.Sprintf("%s was %s than %s, which is the same, at %s", c.A, c.Verdict, c.B, c.Place)
+			reason := fmt.Sprintf("%s was %s than itself at %s", result.Point{Strategy: c.A}.Spec(), c.Verdict, c.Place)
 			for i := range all {
 				all[i].Verdict, all[i].Reason = Undecided, reason
 			}

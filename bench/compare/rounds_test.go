@@ -206,7 +206,7 @@ func TestItself(t *testing.T) {
 			}
 		}
 		all := Of(run)
-		doubted := strings.HasSuffix(all[0].Reason, "than b, which is the same, at 5x5")
+		doubted := strings.HasSuffix(all[0].Reason, "than itself at 5x5")
 		if len(all) != 2 || all[0].Verdict != c.want || doubted != (c.again != 1) || math.IsNaN(all[0].Low) {
 			t.Errorf("%v times itself: %+v", c.again, all)
 		}

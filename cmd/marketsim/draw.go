@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -153,7 +154,8 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 		write = view.Markdown
 	} else if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd()))
-		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, max(width, view.Width)) }
+		const usual = 80 // where the terminal does not say it
+		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, cmp.Or(width, usual)) }
 	}
 	for i, d := range docs {
 		if i > 0 {

@@ -71,7 +71,7 @@ func told(name string) (docs []*view.Doc, err error) {
 		unsaid := func(fact string) bool { return strings.HasSuffix(fact, ": ") }
 		d := &view.Doc{Title: kind + " " + name, Facts: slices.DeleteFunc(facts, unsaid)}
 		if len(params) > 0 {
-			t := view.NewTable("takes", "default", "")
+			t := view.NewTable("takes", "default", "").Wrapping("")
 			for _, p := range params {
 				t.Add(p.Name, p.Default, p.Summary)
 			}
@@ -102,7 +102,7 @@ func told(name string) (docs []*view.Doc, err error) {
 }
 
 func overview(c strategies.Catalogue) *view.Doc {
-	t := view.NewTable("strategy", "how")
+	t := view.NewTable("strategy", "how").Wrapping("how")
 	for _, s := range c.Strategies {
 		t.Add(s.Name, s.Summary)
 	}
@@ -153,7 +153,7 @@ func features() view.Block {
 }
 
 func scenarioTable() *view.Table {
-	t := view.NewTable("scenario", "what happens", "promise", "needs")
+	t := view.NewTable("scenario", "what happens", "promise", "needs").Wrapping("what happens")
 	for _, sc := range everyScenario() {
 		t.Add(sc.Name, sc.Title, sc.Promise, sc.Needs)
 	}

@@ -141,7 +141,7 @@ func TestOutsideComparison(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "out")
 	o := marketsim(t, short("compare", "lua", "lua", "--mix", "1x1", "--trials", "6", "--margin", "7.5%",
-		"--backend", "embedded", "--out", dir)...).exits(t, exitFine).says(t, "6 rounds of 2 rows", "lua#2", "7.5%")
+		"--backend", "embedded", "--out", dir)...).exits(t, exitFine).says(t, "6 rounds of 2 rows", "the same again", "7.5%")
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
 		t.Errorf("report draws\n%s\nand compare drew\n%s", again.stdout, o.stdout)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -33,10 +34,11 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// onTerminal returns what a command shows to a person.
-func onTerminal(t *testing.T, env string, args ...string) string {
+// onTerminal returns what a command shows to a person, on a terminal of so many columns; 0: it does not say.
+func onTerminal(t *testing.T, columns uint16, env string, args ...string) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
+	succeeds(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
 	cmd.Stdout, cmd.Stderr = tty, tty
@@ -51,11 +53,17 @@ func onTerminal(t *testing.T, env string, args ...string) string {
 
 func TestColorOnATerminal(t *testing.T) {
 	t.Parallel()
-	if shown := onTerminal(t, "NO_COLOR=", "report", storedRun(t)); !strings.Contains(shown, "\x1b[32m") {
+	if shown := onTerminal(t, 0, "NO_COLOR=", "report", storedRun(t)); !strings.Contains(shown, "\x1b[32m") {
 		t.Errorf("no color on a terminal:\n%q", shown)
 	}
-	if shown := onTerminal(t, "NO_COLOR=1", "report", storedRun(t)); strings.Contains(shown, "\x1b[") {
-		t.Errorf("color in spite of NO_COLOR:\n%q", shown)
+	for columns, want := range map[uint16]int{0: 80, 60: 60, 150: 150} {
+		shown, widest := onTerminal(t, columns, "NO_COLOR=1", "report", storedRun(t)), 0
+		for line := range strings.Lines(shown) {
+			widest = max(widest, utf8.RuneCountInString(strings.TrimSpace(line)))
+		}
+		if strings.Contains(shown, "\x1b[") || widest > want || widest < want*3/4 {
+			t.Errorf("color in spite of NO_COLOR, or the widest line of %d columns has %d:\n%q", columns, widest, shown)
+		}
 	}
 }
 
