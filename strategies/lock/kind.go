@@ -41,6 +41,7 @@ type Kind struct {
 	// "+watchdog" or ":expiry=pxat". The fault scenarios run with the lock and with each of these.
 	Variants []string
 	New      func(Env) (Locker, error) // for one worker
+	open     func(*locker) error       // what New does for its own: see opening; nil: it is not a lock of this package
 }
 
 // AllKeys is Keys, also where that is nil.
