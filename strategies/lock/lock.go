@@ -87,15 +87,9 @@ type SharedLocker interface {
 	AcquireShared(ctx context.Context, name string) (*Lease, error)
 }
 
-// A Poller is a Locker that waits by trying again and again.
-type Poller interface {
-	// Polls is how many attempts have found a lock held since the Locker was made.
-	Polls() int64
-}
-
-// PollsOf is what [Poller] says of a Locker; 0 of one that is none.
+// PollsOf is how many attempts have found a lock held since the Locker was made; 0 of one that does not count them.
 func PollsOf(l Locker) int64 {
-	if p, ok := l.(Poller); ok {
+	if p, ok := l.(interface{ Polls() int64 }); ok {
 		return p.Polls()
 	}
 	return 0

@@ -353,7 +353,7 @@ func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	return max(1, min(wait, max(left, r.poll))), nil // a wait that has grown does not outlast the time-out
 }
 
-// Polls implements Poller.
+// Polls is how many attempts have found a lock held: see PollsOf.
 func (r *Retries) Polls() int64 { return r.polls }
 
 // triesError is ErrTimeout where a number of tries ended the acquisition, and not the time-out.
