@@ -32,8 +32,8 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return a.result, nil
 }
 
-// AuditFunds is Audit of accounts alone that were read before, without operations of unknown outcome. It describes every
-// problem.
+// AuditFunds is Audit of accounts alone, which were read before, without operations of unknown outcome. It describes
+// every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)

@@ -131,8 +131,8 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 // Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
 func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
 
-// Count returns the value of a parameter made by Count, or of one made by CountOr that is not the word. It panics if p is
-// not such a parameter.
+// Count returns the value of a parameter made by Count, or by CountOr where it is not the word. It panics if p is not
+// such a parameter.
 func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
 
 // Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
