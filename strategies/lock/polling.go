@@ -136,13 +136,15 @@ func polling(k Kind, fill func(*hold)) Kind {
 
 // opening completes a kind whose Lockers have something of their own: open completes a Locker.
 func opening(k Kind, open func(*locker) error) Kind {
-	k.open = open
+	k.own = true
 	k.New = func(env Env) (Locker, error) {
 		if env.Now == nil {
 			env.Now = time.Now
 		}
+		is := k
+		is.Promises.NoticesLoss = is.Promises.NoticesLoss || env.watched
 		l := &locker{
-			env: env, keys: k.AllKeys, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
+			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
 			background: &background{dial: env.Dial}, in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
@@ -182,7 +184,6 @@ type locker struct {
 	keys       func(key string) []string // of the Kind
 	made       Promises
 	keeps      bool // after a failed acquisition, what it may have taken
-	watched    bool // its leases are renewed until they are released: see WithWatchdog
 	fill       func(*hold)
 	background *background
 	hub        *hub             // notifies waiters; nil: they poll

@@ -28,7 +28,7 @@ const Watchdog = "watchdog"
 //
 // What breaks it: a watchdog does not see whether its holder works or is stuck, and renews for both.
 func WithWatchdog(kind Kind) (Kind, error) {
-	if !kind.Renews || kind.open == nil {
+	if !kind.Renews || !kind.own {
 		return Kind{}, fmt.Errorf("%w: %s", ErrNoRenewal, kind.Name)
 	}
 	kind.Name += "+" + Watchdog
@@ -36,10 +36,12 @@ func WithWatchdog(kind Kind) (Kind, error) {
 	kind.Params = append(slices.Clone(kind.Params), renewParam)
 	kind.Promises.NoticesLoss = true
 	kind.Check = also(kind.Check, checkRenewal)
-	return opening(kind, func(l *locker) error {
-		l.watched = true
-		return kind.open(l)
-	}), nil
+	open := kind.New
+	kind.New = func(env Env) (Locker, error) {
+		env.watched = true
+		return open(env)
+	}
+	return kind, nil
 }
 
 // orDefault is the value of a parameter that is a duration or a word, which stands for another one.
@@ -61,7 +63,7 @@ func checkRenewal(v param.Values) error {
 
 // lease is what the holder gets.
 func (l *locker) lease(h *hold) *Lease {
-	if !l.watched {
+	if !l.env.watched {
 		return &h.Lease
 	}
 	ttl := h.ttl()
