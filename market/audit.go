@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -33,37 +32,12 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return a.result, nil
 }
 
-// AuditSnapshot is Audit of a market that was read before. What the snapshot holds twice or lacks is a problem.
-func AuditSnapshot(s Snapshot, o Opening, ledgers ...*Ledger) AuditResult {
-	a := newAuditor(o, ledgers)
-	for _, user := range slices.Sorted(maps.Keys(s.Inventory)) {
-		for _, item := range slices.Sorted(maps.Keys(s.Inventory[user])) {
-			a.look(found{item: item, owner: user})
-		}
-	}
-	for _, member := range slices.Sorted(maps.Keys(s.Listings)) {
-		item, seller, err := ParseMember(member)
-		if err != nil {
-			a.look(found{damage: err.Error()})
-			continue
-		}
-		a.look(found{item: item, owner: seller, listed: true, price: float64(s.Listings[member])})
-	}
-	a.judgeItems(ledgers)
-	a.judgeAccounts(s.Funds)
-	return a.result
-}
-
-// AuditFunds is AuditSnapshot of accounts alone, without operations of unknown outcome. It describes every problem.
+// AuditFunds is Audit of accounts alone, which were read before, without operations of unknown outcome. It describes
+// every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)
-	a.judgeAccounts(funds)
-	return a.result
-}
-
-func (a *auditor) judgeAccounts(funds map[UserID]int64) {
-	for id := UserID(1); id <= UserID(a.opening.Accounts); id++ {
+	for id := UserID(1); id <= UserID(o.Accounts); id++ {
 		coins, there := funds[id]
 		if there {
 			a.judgeAccount(id, coins, nil)
@@ -71,6 +45,7 @@ func (a *auditor) judgeAccounts(funds map[UserID]int64) {
 			a.judgeAccount(id, 0, redis.Nil)
 		}
 	}
+	return a.result
 }
 
 type spot struct {

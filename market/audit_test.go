@@ -2,7 +2,6 @@ package market_test
 
 import (
 	"fmt"
-	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -209,14 +208,6 @@ func TestAuditFindsDamage(t *testing.T) {
 				}
 				if len(v.Problems) > 20 {
 					t.Errorf("it describes %d problems", len(v.Problems))
-				}
-				state, err := market.ReadSnapshot(w.ctx, w.conn.Client, w.keys, w.opening.Accounts)
-				if err != nil { // it holds what a snapshot cannot
-					return
-				}
-				same := market.AuditSnapshot(state, w.opening, w.ledger)
-				if !reflect.DeepEqual(same, v) {
-					t.Errorf("of a snapshot the audit says %+v, and of the market itself %+v", same, v)
 				}
 			})
 		}

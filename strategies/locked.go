@@ -71,7 +71,7 @@ func underLocks(s Strategy, names LockNames) Strategy {
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		k := &locked{Env: env, names: names, compared: compared(env.Params)}
 		k.twice = env.Params.Text(entriesParam) != entriesParam.Default
-		k.purchaser = purchaser{env.Keys, k.do}
+		k.purchaser = purchaser{env.Keys, replicated(env, k.do)}
 		switch {
 		case env.Params.Text(writeParam) == writeFused:
 			f := &fused{

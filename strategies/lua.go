@@ -36,7 +36,7 @@ func lua() Strategy {
 		Params:   []param.Param{idempotentParam, replicasParam},
 		Variants: func(Catalogue) []string { return []string{"lua:idempotent=on"} },
 		New: func(env Env) (market.Purchaser, io.Closer, error) {
-			return purchaser{env.Keys, newScripter(env).do}, nil, nil
+			return purchaser{env.Keys, replicated(env, newScripter(env).do)}, nil, nil
 		},
 	}
 }

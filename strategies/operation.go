@@ -26,8 +26,10 @@ type operation struct {
 // A purchaser is a market.Purchaser that makes both operations in one way.
 type purchaser struct {
 	keys market.Keys
-	do   func(context.Context, *operation) (market.Receipt, error)
+	do   doing
 }
+
+type doing func(context.Context, *operation) (market.Receipt, error)
 
 func (p purchaser) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
 	o := market.Order{Item: l.Item, Seller: l.Seller, Price: l.Price}

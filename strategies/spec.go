@@ -278,9 +278,6 @@ func (s Spec) Open(env Env) (market.Purchaser, io.Closer, error) {
 	if closer != nil {
 		opened = append(opened, closer)
 	}
-	if n := s.params.Count(replicasParam); n > 0 {
-		purchaser = replicated{purchaser, env.Redis, n}
-	}
 	return purchaser, opened, nil
 }
 

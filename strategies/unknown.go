@@ -189,41 +189,36 @@ var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have a
 
 const replicasTimeout = time.Second
 
-// A replicated Purchaser waits for replicas after each operation.
-type replicated struct {
-	market.Purchaser
-	rdb *redis.Client
-	n   int
-}
-
-func (r replicated) List(ctx context.Context, l market.Listing) (market.Receipt, error) {
-	receipt, err := r.Purchaser.List(ctx, l)
-	return receipt, r.wait(ctx, err)
-}
-
-func (r replicated) Purchase(ctx context.Context, o market.Order) (market.Receipt, error) {
-	receipt, err := r.Purchaser.Purchase(ctx, o)
-	return receipt, r.wait(ctx, err)
-}
-
-// wait returns the error of an operation, or one that leaves the outcome unknown if too few replicas have it.
-func (r replicated) wait(ctx context.Context, err error) error {
-	if err != nil {
-		return err
+// replicated waits for replicas after each operation, as replicasParam says.
+func replicated(env Env, do doing) doing {
+	n := env.Params.Count(replicasParam)
+	if n == 0 {
+		return do
 	}
-	got, err := r.rdb.Wait(ctx, r.n, replicasTimeout).Result()
-	if err != nil {
-		return fmt.Errorf("wait for %d replicas: %w", r.n, err)
+	return func(ctx context.Context, op *operation) (market.Receipt, error) {
+		r, err := do(ctx, op)
+		if err == nil {
+			err = awaitReplicas(ctx, env.Redis, n)
+		}
+		return r, err
 	}
-	if int(got) < r.n {
-		return fmt.Errorf("%d of %d replicas have it after %s", got, r.n, replicasTimeout)
+}
+
+// awaitReplicas returns an error, which leaves the outcome unknown, if too few replicas have what was written.
+func awaitReplicas(ctx context.Context, rdb *redis.Client, n int) error {
+	got, err := rdb.Wait(ctx, n, replicasTimeout).Result()
+	if err != nil {
+		return fmt.Errorf("wait for %d replicas: %w", n, err)
+	}
+	if int(got) < n {
+		return fmt.Errorf("%d of %d replicas have it after %s", got, n, replicasTimeout)
 	}
 	return nil
 }
 
 // checkReplicas returns backend.ErrUnavailable, wrapped, if too few replicas answer.
 func checkReplicas(ctx context.Context, rdb *redis.Client, n int) error {
-	err := replicated{rdb: rdb, n: n}.wait(ctx, nil)
+	err := awaitReplicas(ctx, rdb, n)
 	if err == nil {
 		return nil
 	}

@@ -4,7 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -27,9 +31,37 @@ func sold() market.Snapshot {
 	return s
 }
 
+// audit puts a market of three accounts on a server, and audits it.
+func audit(t *testing.T, server *backend.Server, s market.Snapshot, l *market.Ledger) market.AuditResult {
+	rdb, keys := testkit.Dial(t, server).Client, testkit.Keys(t)
+	_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for user, coins := range s.Funds {
+			p.HSet(t.Context(), keys.User(user), "funds", coins)
+		}
+		for user, items := range s.Inventory {
+			for item := range items {
+				p.SAdd(t.Context(), keys.Inventory(user), int64(item))
+			}
+		}
+		for member, price := range s.Listings {
+			p.ZAdd(t.Context(), keys.Market(), redis.Z{Score: float64(price), Member: member})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := market.Audit(t.Context(), rdb, keys, market.Opening{Accounts: 3, Funds: 100}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // Each thing that can be wrong with a market has its name, and nothing has one where nothing is wrong.
 func TestAudited(t *testing.T) {
 	const told, untold = true, false
+	server := testkit.Embedded(t)
 	for name, c := range map[string]struct {
 		told   bool // of the buyer: that it was bought
 		change func(market.Snapshot)
@@ -73,7 +105,7 @@ func TestAudited(t *testing.T) {
 			}
 			s := sold()
 			c.change(s)
-			found := verify.Audited(market.AuditSnapshot(s, market.Opening{Accounts: 3, Funds: 100}, &l))
+			found := verify.Audited(audit(t, server, s, &l))
 			worst := verify.Worst(found)
 			if worst.Harm != c.want || (worst.Text == "") != (c.want == verify.NoHarm) {
 				t.Errorf("it is %q, want %q: %q", worst.Harm, c.want, found)

@@ -133,19 +133,6 @@ func (c *Cluster) ReplicaOf(ctx context.Context, i int) (int, error) {
 	return 0, fmt.Errorf("no node of the cluster is the replica of %s", c.Addrs()[i])
 }
 
-// AwaitMaster returns when node i is the master of a key's slot, or ctx ends.
-func (c *Cluster) AwaitMaster(ctx context.Context, key string, i int) error {
-	return backend.Await(ctx, pollEvery, func() error {
-		switch at, err := c.Master(ctx, key); {
-		case err != nil:
-			return err
-		case at != i:
-			return fmt.Errorf("%s has not taken the place of %s", c.Addrs()[i], c.Addrs()[at])
-		}
-		return nil
-	})
-}
-
 // AwaitReady returns when every node serves and every replica follows its master, or ctx ends.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
 	return each(len(c.Redises), func(i int) error {

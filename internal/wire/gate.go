@@ -55,7 +55,7 @@ func (r *redis) gated(c command) (*Trap, error) {
 	r.gate.queued = nil
 	queued := len(before) > 0 && c.name != "exec"
 	if c.name == "multi" || queued && c.name != "discard" {
-		r.gate.queued = append(before, append([]string{c.name}, c.args...))
+		r.gate.queued = append(before, c.words)
 	}
 	if r.gate.left > 0 {
 		r.gate.left--
@@ -74,7 +74,7 @@ func (r *redis) gated(c command) (*Trap, error) {
 	rest, _ := Commands(string(said))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
 	h.gated = true
-	h.Commands = slices.Concat(before, [][]string{append([]string{c.name}, c.args...)}, rest)
+	h.Commands = slices.Concat(before, [][]string{c.words}, rest)
 	r.gate.held, r.gate.left = h, len(rest)
 	arrived(h)
 	select {

@@ -16,40 +16,22 @@ const maxLength = 512 << 20
 var errProtocol = errors.New("not the Redis protocol")
 
 type command struct {
-	name string   // in lower case
-	args []string // what follows the name
-	raw  []byte
+	name  string   // in lower case
+	words []string // with it
+	raw   []byte
 }
 
 // readCommand reads an array of bulk strings, as clients send it.
 func readCommand(in *bufio.Reader) (command, error) {
-	line, err := in.ReadString('\n')
+	r, err := readKinds(in, "*$")
 	if err != nil {
 		return command{}, err
 	}
-	c, words := command{raw: []byte(line)}, []string(nil)
-	n, err := length(line)
-	if err != nil || line[0] != '*' || n < 1 {
+	if len(r.values) == 0 || r.raw[0] != '*' {
 		return command{}, errProtocol
 	}
-	for range n {
-		line, err = in.ReadString('\n')
-		if err != nil {
-			return command{}, err
-		}
-		size, err := length(line)
-		if err != nil || line[0] != '$' || size < 0 {
-			return command{}, errProtocol
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(in, text); err != nil {
-			return command{}, err
-		}
-		c.raw = append(append(c.raw, line...), text...)
-		words = append(words, string(text[:size]))
-	}
-	c.name, c.args = strings.ToLower(words[0]), words[1:]
-	return c, nil
+	r.values[0] = strings.ToLower(r.values[0])
+	return command{r.values[0], r.values, r.raw}, nil
 }
 
 // Commands reads the whole commands at the beginning of what a client said, and returns what follows them.
@@ -59,7 +41,7 @@ func Commands(said string) (commands [][]string, rest string) {
 		if err != nil {
 			return commands, said
 		}
-		commands, said = append(commands, append([]string{c.name}, c.args...)), said[len(c.raw):]
+		commands, said = append(commands, c.words), said[len(c.raw):]
 	}
 }
 
@@ -91,7 +73,10 @@ type reply struct {
 }
 
 // readReply reads one reply in version 2 or 3 of the protocol.
-func readReply(in *bufio.Reader) (reply, error) {
+func readReply(in *bufio.Reader) (reply, error) { return readKinds(in, "+-:,#($=!*~>%|_") }
+
+// readKinds reads what consists of values of some kinds.
+func readKinds(in *bufio.Reader, kinds string) (reply, error) {
 	var r reply
 	for left := 1; left > 0; left-- {
 		line, err := in.ReadString('\n')
@@ -106,8 +91,13 @@ func readReply(in *bufio.Reader) (reply, error) {
 				return reply{}, err
 			}
 		}
+		if n < 0 { // as version 2 says it
+			kind = '_'
+		}
 		switch {
-		case kind == '_' || n < 0:
+		case strings.IndexByte(kinds, kind) < 0:
+			return reply{}, errProtocol
+		case kind == '_':
 			r.values = append(r.values, "nil")
 		case strings.IndexByte("+-:,#(", kind) >= 0:
 			r.values = append(r.values, strings.TrimSuffix(line[1:], "\r\n"))
@@ -126,10 +116,8 @@ func readReply(in *bufio.Reader) (reply, error) {
 			left += n
 		case kind == '%':
 			left += 2 * n
-		case kind == '|': // attributes come before the value they belong to
+		default: // attributes ('|') come before the value they belong to
 			left += 2*n + 1
-		default:
-			return reply{}, errProtocol
 		}
 	}
 	return r, nil
@@ -163,10 +151,10 @@ func (a *answers) expect(c command, trap *Trap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := &awaited{name: c.name, replies: 1, trap: trap}
-	a.resp3 = a.resp3 || c.name == "hello" && len(c.args) > 0 && c.args[0] == "3"
+	a.resp3 = a.resp3 || c.name == "hello" && len(c.words) > 1 && c.words[1] == "3"
 	if subscription(c.name) {
 		a.subscribed = true
-		w.replies = max(len(c.args), 1) // one for each channel
+		w.replies = max(len(c.words)-1, 1) // one for each channel
 	}
 	a.queue = append(a.queue, w)
 }

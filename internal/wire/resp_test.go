@@ -11,10 +11,10 @@ import (
 func TestReadCommand(t *testing.T) {
 	for _, tc := range []struct {
 		in, name string
-		args     []string
+		words    []string
 		err      error
 	}{
-		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", "get", []string{"a\r\n"}, nil},
+		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", "get", []string{"get", "a\r\n"}, nil},
 		{"PING  hello\r\n", "", nil, errProtocol},
 		{"\r\n", "", nil, errProtocol},
 		{"*0\r\n", "", nil, errProtocol},
@@ -26,8 +26,8 @@ func TestReadCommand(t *testing.T) {
 		{"*1\r\n$3\r\nGE", "", nil, io.ErrUnexpectedEOF},
 	} {
 		c, err := readCommand(bufio.NewReader(strings.NewReader(tc.in)))
-		if err != tc.err || c.name != tc.name || !slices.Equal(c.args, tc.args) || err == nil && string(c.raw) != tc.in {
-			t.Errorf("%q is %q %q %q, %v", tc.in, c.name, c.args, c.raw, err)
+		if err != tc.err || c.name != tc.name || !slices.Equal(c.words, tc.words) || err == nil && string(c.raw) != tc.in {
+			t.Errorf("%q is %q %q %q, %v", tc.in, c.name, c.words, c.raw, err)
 		}
 	}
 }
@@ -62,9 +62,9 @@ func TestReadReply(t *testing.T) {
 func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	var a answers
 	last := &Trap{}
-	a.expect(command{name: "subscribe", args: []string{"a", "b"}}, nil)
-	a.expect(command{name: "subscribe", args: []string{"c"}}, nil)
-	a.expect(command{name: "subscribe", args: []string{"refused", "once"}}, nil)
+	a.expect(command{name: "subscribe", words: []string{"subscribe", "a", "b"}}, nil)
+	a.expect(command{name: "subscribe", words: []string{"subscribe", "c"}}, nil)
+	a.expect(command{name: "subscribe", words: []string{"subscribe", "refused", "once"}}, nil)
 	a.expect(command{name: "ping"}, last)
 	confirmation := reply{raw: []byte(">"), values: []string{"subscribe"}}
 	said := reply{raw: []byte(">"), values: []string{"message"}}

@@ -61,7 +61,9 @@ func New(v param.Values, base time.Duration) *Waits {
 	w := &Waits{
 		kind: v.Text(KindParam), base: base, cap: max(base, v.Duration(CapParam)), jitter: v.Fraction(JitterParam),
 	}
-	w.most, _ = v.CountOr(TriesParam)
+	if v.Text(TriesParam) != TriesParam.Default {
+		w.most = v.Count(TriesParam)
+	}
 	return w
 }
 

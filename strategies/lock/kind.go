@@ -41,6 +41,7 @@ type Kind struct {
 	// "+watchdog" or ":expiry=pxat". The fault scenarios run with the lock and with each of these.
 	Variants []string
 	New      func(Env) (Locker, error) // for one worker
+	own      bool                      // New makes a Locker of this package: see opening
 }
 
 // AllKeys is Keys, also where that is nil.
@@ -113,6 +114,7 @@ type Env struct {
 	Servers Servers
 	Traffic Traffic
 	Process *Process // what the workers of one process share; nil means that this worker is alone in its process
+	watched bool     // leases are renewed until they are released: see WithWatchdog
 }
 
 // Servers are those that a lock may need besides the market's Redis.

@@ -61,16 +61,8 @@ type Lease struct {
 	// other than ErrLost says that it is not known whether the lock is held.
 	Renew func(context.Context) error
 
-	// Reenter takes the lock once more for its holder. The lock is free when each entry has been released. Where the lock
-	// is lost it returns ErrLost, or starts afresh (see reentrant).
-	Reenter func(context.Context) (*Lease, error)
-
 	// Fence is the fencing token: larger than that of every earlier holder of the lock. 0: there is none.
 	Fence int64
-
-	// Asked is when the request that took the lock was about to be sent; zero: not known. A lock that expires can expire
-	// as soon as its TTL has passed since then, however late the reply came and however long others held the lock before.
-	Asked time.Time
 }
 
 // Context is cancelled, with cause ErrLost, when the lock is known to be lost: never, where a loss goes unnoticed.
@@ -95,15 +87,9 @@ type SharedLocker interface {
 	AcquireShared(ctx context.Context, name string) (*Lease, error)
 }
 
-// A Poller is a Locker that waits by trying again and again.
-type Poller interface {
-	// Polls is how many attempts have found a lock held since the Locker was made.
-	Polls() int64
-}
-
-// PollsOf is what [Poller] says of a Locker; 0 of one that is none.
+// PollsOf is how many attempts have found a lock held since the Locker was made; 0 of one that does not count them.
 func PollsOf(l Locker) int64 {
-	if p, ok := l.(Poller); ok {
+	if p, ok := l.(interface{ Polls() int64 }); ok {
 		return p.Polls()
 	}
 	return 0

@@ -30,6 +30,10 @@ type hold struct {
 	how        mode
 	waits      bool // it is Acquire, and not Try
 
+	// asked is when the request that took the lock was about to be sent: it can expire as soon as its TTL has passed since
+	// then, however late the reply came.
+	asked time.Time
+
 	// take makes one attempt: true means held, false means that someone else holds the lock. It may be called again
 	// after false. True with an error means that the lock is held, but a later command of taking it failed.
 	take func(context.Context) (bool, error)
@@ -132,12 +136,15 @@ func polling(k Kind, fill func(*hold)) Kind {
 
 // opening completes a kind whose Lockers have something of their own: open completes a Locker.
 func opening(k Kind, open func(*locker) error) Kind {
+	k.own = true
 	k.New = func(env Env) (Locker, error) {
 		if env.Now == nil {
 			env.Now = time.Now
 		}
+		is := k
+		is.Promises.NoticesLoss = is.Promises.NoticesLoss || env.watched
 		l := &locker{
-			env: env, keys: k.AllKeys, made: k.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
+			env: env, keys: k.AllKeys, made: is.PromisesOf(env.Params), keeps: k.keeps(env.Params), Retries: NewRetries(env),
 			background: &background{dial: env.Dial}, in: map[string]*stay{},
 		}
 		if err := open(l); err != nil {
@@ -207,7 +214,7 @@ func (l *locker) Try(ctx context.Context, name string) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("try lock %s: %w", name, err)
 	}
-	return &h.Lease, nil
+	return l.lease(h), nil
 }
 
 // sharedLocker is the Locker of a read-write lock. Acquire and Try take it for a writer.
@@ -222,7 +229,7 @@ func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, er
 	if err := l.until(ctx, h); err != nil {
 		return nil, fmt.Errorf("acquire lock %s: %w", name, err)
 	}
-	return &h.Lease, nil
+	return l.lease(h), nil
 }
 
 func (l *locker) hold(name string, how mode, waits bool) *hold {
@@ -237,9 +244,8 @@ func (l *locker) hold(name string, how mode, waits bool) *hold {
 
 // attempt makes one attempt. After an error the lock is not held, as far as that could be made sure.
 func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
-	asked := time.Now()
+	h.asked = time.Now()
 	taken, err := h.take(ctx)
-	h.Asked = asked
 	switch {
 	case err == nil:
 		return taken, nil
@@ -348,7 +354,7 @@ func (r *Retries) Next(ctx context.Context) (time.Duration, error) {
 	return max(1, min(wait, max(left, r.poll))), nil // a wait that has grown does not outlast the time-out
 }
 
-// Polls implements Poller.
+// Polls is how many attempts have found a lock held: see PollsOf.
 func (r *Retries) Polls() int64 { return r.polls }
 
 // triesError is ErrTimeout where a number of tries ended the acquisition, and not the time-out.

@@ -68,7 +68,7 @@ func TestRedissonLostMessageCostsTheTTLAtMost(t *testing.T) {
 			dead := b.workers(kind(t, "redisson"), param.Values{"lease": ttl.String()}).worker(nil, nil)
 			b.acquire(dead) // and crashes
 			release(t, b.acquire(l))
-			polls = l.(lock.Poller).Polls()
+			polls = lock.PollsOf(l)
 		}
 		if polls > 20 {
 			t.Errorf("it looked %d times: it must sleep for as long as the holder has", polls)
@@ -108,7 +108,7 @@ func TestRedissonLostReplyGivesTheEntryBack(t *testing.T) {
 		}
 		lease := b.acquire(l)
 		proxy.LoseReply("evalsha")
-		if _, err := lease.Reenter(t.Context()); err == nil || entries(c) != 1 {
+		if _, err := l.Try(t.Context(), name); err == nil || entries(c) != 1 {
 			t.Errorf("second entry: %v; then %d entries, want 1", err, entries(c))
 		}
 		release(t, lease)

@@ -117,12 +117,13 @@ type stay struct {
 // reentrantly takes the lock. A worker that holds it enters again; if it was lost, it starts as another holder.
 func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 	if in := s.locker.in[s.key]; in != nil {
-		again, err := in.reenter(ctx)
-		if err == nil {
-			s.Lease = *again
-		}
-		if !errors.Is(err, ErrLost) {
-			return err == nil, err
+		held, err := in.again(ctx)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("enter %s again: %w", s.key, err)
+		case held:
+			s.Lease = in.entry()
+			return true, nil
 		}
 		delete(s.locker.in, s.key)
 	}
@@ -132,24 +133,12 @@ func (s *stay) reentrantly(ctx context.Context) (bool, error) {
 	}
 	s.locker.in[s.key] = s
 	s.whole = s.Lease
-	s.Lease = *s.entry()
+	s.Lease = s.entry()
 	return true, nil
 }
 
-// reenter enters once more. It returns ErrLost when the holder does not hold the lock any more.
-func (s *stay) reenter(ctx context.Context) (*Lease, error) {
-	in, err := s.again(ctx)
-	if err == nil && !in {
-		err = ErrLost
-	}
-	if err != nil {
-		return nil, fmt.Errorf("enter %s again: %w", s.key, err)
-	}
-	return s.entry(), nil
-}
-
 // entry is the lease of one more entry.
-func (s *stay) entry() *Lease {
+func (s *stay) entry() Lease {
 	s.entries++
 	left, lease := false, s.whole
 	lease.Release = func(ctx context.Context) error {
@@ -170,13 +159,7 @@ func (s *stay) entry() *Lease {
 		}
 		s.whole.Leave()
 	}
-	lease.Reenter = func(ctx context.Context) (*Lease, error) {
-		if left {
-			return nil, fmt.Errorf("enter %s again: %w", s.key, ErrLost)
-		}
-		return s.reenter(ctx)
-	}
-	return &lease
+	return lease
 }
 
 // reentrantLocal is SET EX NX with a token (PX where TTL is not whole seconds). The holder counts its entries itself,
@@ -346,7 +329,7 @@ func (r *localRenewals) Close() error {
 // redisson is the lock of the Redisson library: a hash of holder to entries, entered and left by script. A waiter
 // sleeps until a message says that the lock is free, or for the TTL that its holder has left. All workers of a process
 // share one subscription, and a message wakes one of them. A watchdog renews the lock for 30 s every 10 s; with
-// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again, as Reenter does.
+// lease=5s there is none. Acquire and Try of a name by the Locker that holds it enter again.
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry writes although someone else holds the lock, and the watchdog

@@ -22,18 +22,13 @@ func TestReentrantIsFreeWhenEachEntryWasReleased(t *testing.T) {
 	eachReentrant(t, func(t *testing.T, b *bench, lockName string) {
 		holder, other := b.worker(lockName, setting{}), b.worker(lockName, setting{})
 		first, second, third := b.try(holder), b.acquire(holder), b.try(holder)
-		fourth, err := second.Reenter(t.Context())
-		b.must(err)
-		for _, lease := range []*lock.Lease{first, third, fourth, second} { // in any order
+		for _, lease := range []*lock.Lease{first, third, second} { // in any order
 			_, err := other.Try(t.Context(), name)
 			wants(t, "another's Try", err, lock.ErrHeld)
 			wants(t, "release", lease.Release(t.Context()), nil)
 			wants(t, "release of what was released", lease.Release(t.Context()), lock.ErrLost)
 		}
 		b.free()
-		if _, err := first.Reenter(t.Context()); err == nil {
-			t.Error("it was entered again after its release")
-		}
 		wants(t, "another's release", b.try(other).Release(t.Context()), nil)
 	})
 }
@@ -54,10 +49,10 @@ func TestReentrantNamesAreCountedApart(t *testing.T) {
 
 func TestReentrantEntryRenewsTheExpiry(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
-		lease := b.try(b.worker("reentrant", setting{}))
+		w := b.worker("reentrant", setting{})
+		b.try(w)
 		b.must(b.conn.PExpire(t.Context(), b.keys.Lock(name), 5*time.Second).Err())
-		_, err := lease.Reenter(t.Context())
-		b.must(err)
+		b.try(w)
 		if ttl := b.ttl(); ttl <= 5*time.Second {
 			t.Errorf("after the second entry it expires in %s, want about 10s", ttl)
 		}
@@ -82,23 +77,16 @@ var fixedOwner = param.Values{"owner": "fixed"}
 func TestReentrantStartsAfreshWhenItHasExpired(t *testing.T) {
 	for _, lockName := range []string{"reentrant", "redisson"} {
 		t.Run(lockName, func(t *testing.T) {
-			eachServer(t, func(t *testing.T, b *bench) { startsAfresh(t, b, b.worker(lockName, setting{})) })
+			eachServer(t, func(t *testing.T, b *bench) {
+				holder := b.worker(lockName, setting{})
+				old := b.try(holder)
+				b.expire()
+				lease := b.try(holder)
+				wants(t, "release of the older entry", old.Release(t.Context()), nil)
+				b.free()
+				wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)
+			})
 		})
-	}
-}
-
-func startsAfresh(t *testing.T, b *bench, holder *worker) {
-	for by, enter := range map[string]func(old *lock.Lease) (*lock.Lease, error){
-		"Try":     func(*lock.Lease) (*lock.Lease, error) { return holder.Try(t.Context(), name) },
-		"Reenter": func(old *lock.Lease) (*lock.Lease, error) { return old.Reenter(t.Context()) },
-	} {
-		old := b.try(holder)
-		b.expire()
-		lease, err := enter(old)
-		wants(t, by, err, nil)
-		wants(t, "release of the older entry", old.Release(t.Context()), nil)
-		b.free()
-		wants(t, "release of the newer", lease.Release(t.Context()), lock.ErrLost)
 	}
 }
 
@@ -127,9 +115,7 @@ func TestReentrantIsLostToWhoTookItAfterItExpired(t *testing.T) {
 		old := b.try(holder)
 		b.expire()
 		next := b.try(b.worker("reentrant", setting{}))
-		_, err := old.Reenter(t.Context())
-		wants(t, "entering another's lock again", err, lock.ErrLost)
-		_, err = holder.Try(t.Context(), name)
+		_, err := holder.Try(t.Context(), name)
 		wants(t, "Try of another's lock", err, lock.ErrHeld)
 		wants(t, "release of another's lock", old.Release(t.Context()), lock.ErrLost)
 		wants(t, "the other's release", next.Release(t.Context()), nil)
@@ -149,7 +135,7 @@ func TestReentrantLostReplyKeepsTheCount(t *testing.T) {
 			w := b.worker("reentrant", setting{through: proxy.Server(), params: released})
 			lease := b.try(w)
 			cut(proxy, "evalsha")
-			if _, err := lease.Reenter(t.Context()); err == nil {
+			if _, err := w.Try(t.Context(), name); err == nil {
 				t.Error("it was entered without a reply")
 			}
 			again := b.try(w)

@@ -15,9 +15,7 @@ func TestReentrantLocalSecondEntrySendsNothing(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		w := b.worker("reentrant-local", setting{})
 		lease, before := b.try(w), w.conn.Stats.Snapshot()
-		again, err := lease.Reenter(t.Context())
-		b.must(err)
-		wants(t, "release", again.Release(t.Context()), nil)
+		wants(t, "release", b.try(w).Release(t.Context()), nil)
 		if sent := w.conn.Stats.Snapshot().Sub(before); sent.Commands != 0 {
 			t.Errorf("entering again and leaving sent %d commands", sent.Commands)
 		}
@@ -179,8 +177,7 @@ func TestReentrantLocalReentryBySet(t *testing.T) {
 				if w.Promises().SurvivesCrash != expires {
 					t.Errorf("it promises %+v", w.Promises())
 				}
-				again, err := lease.Reenter(t.Context())
-				b.must(err)
+				again := b.try(w)
 				if ttl := b.ttl(); ttl == gone || expires == (ttl == endless) {
 					t.Errorf("after entering again it has the TTL %s", ttl)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -25,31 +24,22 @@ const Watchdog = "watchdog"
 
 // WithWatchdog returns kind with its leases renewed by a timer until they are released, on a connection of their own.
 // A lease's context is cancelled when a renewal finds the lock gone, or when no renewal has succeeded for a whole TTL.
-// The TTL counts from before the request that took or renewed the lock was sent. If a lease does not say when that was
-// (see Lease.Asked) and the Locker had to wait for the lock, the lock is renewed once before Acquire returns.
+// The TTL counts from before the request that took or renewed the lock was sent.
 //
 // What breaks it: a watchdog does not see whether its holder works or is stuck, and renews for both.
 func WithWatchdog(kind Kind) (Kind, error) {
-	if !kind.Renews {
+	if !kind.Renews || !kind.own {
 		return Kind{}, fmt.Errorf("%w: %s", ErrNoRenewal, kind.Name)
 	}
-	open := kind.New
 	kind.Name += "+" + Watchdog
 	kind.Summary += "; renewed in the background"
 	kind.Params = append(slices.Clone(kind.Params), renewParam)
 	kind.Promises.NoticesLoss = true
 	kind.Check = also(kind.Check, checkRenewal)
+	open := kind.New
 	kind.New = func(env Env) (Locker, error) {
-		locker, err := open(env)
-		if err != nil {
-			return nil, err
-		}
-		ttl := env.Params.Duration(TTLParam)
-		w := &watched{locker, orDefault(env.Params, renewParam, ttl/3), ttl, env.Steps, kind.PromisesOf(env.Params)}
-		if _, ok := locker.(SharedLocker); ok {
-			return &watchedShared{w}, nil
-		}
-		return w, nil
+		env.watched = true
+		return open(env)
 	}
 	return kind, nil
 }
@@ -71,54 +61,13 @@ func checkRenewal(v param.Values) error {
 	return nil
 }
 
-type watched struct {
-	Locker
-	every, ttl time.Duration
-	steps      step.Observer
-	made       Promises
-}
-
-func (w *watched) Promises() Promises { return w.made }
-
-func (w *watched) Polls() int64 { return PollsOf(w.Locker) }
-
-func (w *watched) Close() error {
-	if c, ok := w.Locker.(io.Closer); ok {
-		return c.Close()
+// lease is what the holder gets.
+func (l *locker) lease(h *hold) *Lease {
+	if !l.env.watched {
+		return &h.Lease
 	}
-	return nil
-}
-
-func (w *watched) Acquire(ctx context.Context, name string) (*Lease, error) {
-	return w.watch(ctx, name, w.Locker.Acquire)
-}
-
-func (w *watched) Try(ctx context.Context, name string) (*Lease, error) {
-	return w.watch(ctx, name, w.Locker.Try)
-}
-
-type watchedShared struct{ *watched }
-
-func (w *watchedShared) AcquireShared(ctx context.Context, name string) (*Lease, error) {
-	return w.watch(ctx, name, w.Locker.(SharedLocker).AcquireShared)
-}
-
-func (w *watched) watch(ctx context.Context, name string, take func(context.Context, string) (*Lease, error),
-) (*Lease, error) {
-	start := time.Now()
-	lease, err := take(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if !lease.Asked.IsZero() {
-		start = lease.Asked
-	} else if time.Since(start) >= w.every { // it waited, and has had the lock for some unknown part of that time
-		start = time.Now()
-		if err := lease.Renew(ctx); err != nil {
-			return nil, fmt.Errorf("renew the lock that was waited for: %w", GiveBack(ctx, err, lease.Release))
-		}
-	}
-	return keepRenewing(lease, start, w.every, w.ttl, w.steps), nil
+	ttl := h.ttl()
+	return keepRenewing(&h.Lease, h.asked, orDefault(l.env.Params, renewParam, ttl/3), ttl, l.env.Steps)
 }
 
 // keepRenewing returns the lease renewed until it is released or lost. asked is when the request that took the lock was
@@ -141,16 +90,6 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 		cancel(context.Canceled)
 		done.Wait()
 		lease.Leave()
-	}
-	if lease.Reenter != nil {
-		kept.Reenter = func(ctx context.Context) (*Lease, error) {
-			start := time.Now()
-			again, err := lease.Reenter(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return keepRenewing(again, start, every, ttl, steps), nil
-		}
 	}
 	return &kept
 }

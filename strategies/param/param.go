@@ -131,16 +131,9 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 // Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
 func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
 
-// Count returns the value of a parameter made by Count. It panics if p is not such a parameter.
+// Count returns the value of a parameter made by Count, or by CountOr where it is not the word. It panics if p is not
+// such a parameter.
 func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
-
-// CountOr returns the value of a parameter made by CountOr, false if it is the word.
-func (v Values) CountOr(p Param) (int, bool) {
-	if v.Text(p) == p.Default {
-		return 0, false
-	}
-	return v.Count(p), true
-}
 
 // Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
 func (v Values) Fraction(p Param) float64 {

@@ -49,7 +49,7 @@ func reason(p market.Problem, harm verify.Harm) string {
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
-	result := market.AuditSnapshot(after, s.opening, s.ledger())
+	result := must(market.Audit(s.ctx, s.conn.Client, s.keys, s.opening, s.ledger()))
 	found := verify.Audited(result)
 	for i := range found {
 		found[i].Text = reason(result.Problems[i], found[i].Harm)

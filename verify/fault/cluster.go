@@ -133,9 +133,11 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 // Other harm is: a purchase is one write, so that a server has what it had at one time, and what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
-	check(s.cluster.AwaitMaster(s.ctx, s.keys.Market(), replica))
-	check(backend.Await(s.ctx, pollEvery, func() (err error) { // until every node knows
-		err = s.server.Cluster().Refresh(s.ctx)
+	check(backend.Await(s.ctx, pollEvery, func() error {
+		master, err := s.cluster.Master(s.ctx, s.keys.Market())
+		if err == nil && master != replica {
+			err = fmt.Errorf("%s has not taken the place of %s", s.cluster.Addrs()[replica], s.cluster.Addrs()[master])
+		}
 		if err == nil {
 			s.conn, err = s.server.Dialer(s.keys.Market())(s.ctx)
 		}

@@ -10,20 +10,12 @@ import (
 	"github.com/marketsim/marketsim/verify/internal/suite"
 )
 
-// holderEntersAgain enters twice more, and releases the last entry first or the first entry first. The holder is the
-// Locker, not one of its leases, which need not have Reenter.
+// holderEntersAgain enters twice more, and releases the last entry first or the first entry first.
 func holderEntersAgain(f *fixture) {
 	for _, lastFirst := range []bool{true, false} {
 		f.name = newName()
 		holder, other := f.worker(), f.worker()
 		held := []*lock.Lease{f.acquire(holder), f.acquire(holder), f.try(holder, "a holder enters again")}
-		if again := held[0].Reenter; again != nil {
-			lease, err := again(f.Ctx)
-			if err != nil {
-				f.Fatalf("a holder enters again by Reenter: %v", err)
-			}
-			held = append(held, lease)
-		}
 		if lastFirst {
 			slices.Reverse(held)
 		}
