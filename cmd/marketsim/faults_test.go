@@ -30,13 +30,14 @@ func TestFaults(t *testing.T) {
 	testkit.Local(t)
 	dir := t.TempDir()
 	o := marketsim(t, "faults", "--scenario", "crash-half-taken,clock-behind", "--lock",
-		"setnx-expire-naive,set-px+watchdog,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
+		"setnx-expire-naive,redsync,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
 		says(t, "setnx-expire-naive", "sold twice", "never", "stored in "+dir, "\n2/2 ")
 	if n := strings.Count(o.stderr, "\n"); n != 5 {
 		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
+	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" ||
+		len(res.Manifest.Libraries) != 2 { // go-redis and redsync
 		t.Errorf("stored %+v", res)
 	}
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
