@@ -113,7 +113,7 @@ func (r *Faults) Of(scenario string) []Finding {
 
 // Against returns the findings that speak against a subject, and of how many that could.
 func (r *Faults) Against(subject string) (against []Finding, of int) {
-	played := r.that(func(f Finding) bool { return f.Subject == subject && f.Harm != "" })
+	played := r.that(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
 	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == NeverIn || f.Broken != "" }
 	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
 }

@@ -100,8 +100,8 @@ func TestExploreIsInterrupted(t *testing.T) {
 var update = flag.Bool("update", false,
 	"with -run '^TestCatalogue$': explore what is not stored and what MARKETSIM_EXPLORE names, and store it")
 
-// TestCatalogue explores the whole catalogue with MARKETSIM_EXPLORE=all, or the programs of two clients with two, and
-// compares what it finds with what is stored; by default it explores three schemes. With -update it stores what it finds.
+// TestCatalogue explores all with MARKETSIM_EXPLORE=all, or the programs of two clients with two, and compares what it
+// finds with what is stored; by default it explores three schemes. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
 	stored := must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
@@ -124,9 +124,8 @@ func TestCatalogue(t *testing.T) {
 	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
 	chosen := must(f.chosen(names))(t)
 	for i := range chosen {
-		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, func(m markettest.Market) bool {
-			return len(m.Traders) > 2 && how != "all" && !*update // it takes long
-		})
+		takesLong := func(m markettest.Market) bool { return len(m.Traders) > 2 && how != "all" && !*update }
+		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, takesLong)
 	}
 	found := inProcesses(t, chosen)
 	if *update {

@@ -108,6 +108,9 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
 	}
+	if says := found("fenced", "", []named{{drawing: res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
+		t.Errorf("what is found of it: %s", says)
+	}
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)
 	}

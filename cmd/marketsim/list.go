@@ -116,13 +116,14 @@ func found(scheme, source string, all []named) []view.Block {
 		case *verify.Faults:
 			against, played := r.Against(scheme)
 			for _, f := range against {
-				notes = append(notes, f.Outcome()+": marketsim faults --scenario "+f.Scenario+" --lock "+quote(scheme))
+				what := strings.TrimSuffix(f.Outcome()+", BROKEN PROMISE "+f.Broken, ", BROKEN PROMISE ")
+				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+quote(scheme))
 			}
 			if played > 0 {
 				notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
 			}
 			for module, version := range r.Manifest.Libraries {
-				if strings.HasPrefix(source, module) {
+				if strings.HasPrefix(source, module) && played > 0 {
 					notes = append(notes, "Played with "+module+" "+version+".")
 				}
 			}

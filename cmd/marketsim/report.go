@@ -97,8 +97,7 @@ func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("--lock: %w", err)
 		}
-		one[0].Blocks = one[0].Blocks[:1]
-		docs = append(docs, one...)
+		docs = append(docs, &view.Doc{Title: one[0].Title, Facts: one[0].Facts, Blocks: one[0].Blocks[:1]})
 	}
 	return docs, nil
 }
@@ -153,7 +152,7 @@ func resultFiles(path string) (files []string, err error) {
 	}
 	names := []string{runFile, faultsFile, exploredFile}
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && slices.Contains(names, entry.Name()) {
+		if err == nil && !entry.IsDir() && slices.Contains(names, entry.Name()) {
 			files = append(files, file)
 		}
 		return err
