@@ -106,8 +106,8 @@ func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
 	stored := must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
 	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
-	explored := func(name string) bool {
-		return slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == name && e.Broken == "" })
+	explored := func(n string) bool {
+		return slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == n && e.Broken == "" })
 	}
 	names := schemes
 	switch {

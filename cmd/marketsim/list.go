@@ -108,7 +108,7 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 	return docs, nil
 }
 
-// found is what results say of a scheme from a source: its version, what broke it, and what a search of schedules found.
+// found is what results say of a scheme from a source: what broke it, its version, and what a search found.
 func found(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
