@@ -18,7 +18,15 @@ import _ "embed"
 //go:embed features.csv
 var Features string
 
+// Faults is the table of faults, and Explored what searches of every schedule found.
+//
+//go:embed faults/faults.json
+var Faults string
+
+//go:embed explored/explored.json
+var Explored string
+
 //go:generate go run ../cmd/marketsim faults --add faults
-//go:generate go run ../cmd/marketsim explore --add explored
+//go:generate go test ../cmd/marketsim -run ^TestCatalogue$ -timeout 60m -update
 //go:generate go test ../verify/explore -run ^TestRedlock$ -timeout 60m -update
 //go:generate go test . -update

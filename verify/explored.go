@@ -1,14 +1,14 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/marketsim/marketsim/results/stored"
 )
 
 // Assumed is what a search of schedules takes for granted, and a real network does not.
@@ -125,20 +125,10 @@ func (r *Explorations) Write(w io.Writer) error { return write(w, "what was expl
 // ReadExplored reads what Write stored, and refuses what Write would not have.
 func ReadExplored(r io.Reader) (*Explorations, error) {
 	var res Explorations
-	err := stored.Decode(r, &res, "marketsim explore --out")
-	if err == nil || res.Schema != 0 && res.Schema != ExploredSchema { // whose fields may have been others
-		err = res.check()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what was explored: %w", err)
-	}
-	return &res, nil
+	return &res, read(r, "what was explored", "explore", &res, &res.Schema, ExploredSchema)
 }
 
 func (r *Explorations) check() error {
-	if r.Schema != ExploredSchema {
-		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, ExploredSchema)
-	}
 	for _, e := range r.Searches {
 		switch {
 		case e.Scheme == "":
@@ -160,18 +150,19 @@ func (r *Explorations) check() error {
 	return nil
 }
 
-// Replace keeps what is of these schemes, in their order, and of those that were explored again what was found then.
-func (r *Explorations) Replace(found []Explored, schemes []string) {
-	var all []Explored
-	for _, scheme := range schemes {
-		others := func(e Explored) bool { return e.Scheme != scheme }
-		again := slices.DeleteFunc(slices.Clone(found), others)
-		if len(again) == 0 {
-			again = slices.DeleteFunc(slices.Clone(r.Searches), others)
+// Sum says what was found of a scheme, and in how many programs: "nothing in 6, sold twice in 2". Empty: not searched.
+func (r *Explorations) Sum(scheme string) string {
+	counts := map[string]int{}
+	for _, e := range r.Searches {
+		if e.Scheme == scheme {
+			counts[cmp.Or(string(e.Harm), e.Found())]++
 		}
-		all = append(all, again...)
 	}
-	r.Searches = all
+	var words []string
+	for _, found := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%s in %d", found, counts[found]))
+	}
+	return strings.Join(words, ", ")
 }
 
 // Brief has one event for a request, of a transaction its commands' names, and neither repetitions nor passing time.

@@ -44,13 +44,3 @@ func TestExploredIsReadAgain(t *testing.T) {
 		}
 	}
 }
-
-// What is found of schemes takes the place of what was, in the order of the schemes, without those that are gone.
-func TestReplace(t *testing.T) {
-	r := &verify.Explorations{Searches: []verify.Explored{{Scheme: "c"}, {Scheme: "a", Faults: 1}, {Scheme: "gone"}}}
-	r.Replace([]verify.Explored{{Scheme: "b"}, {Scheme: "a", Faults: 2}}, []string{"a", "b", "c"})
-	want := []verify.Explored{{Scheme: "a", Faults: 2}, {Scheme: "b"}, {Scheme: "c"}}
-	if !reflect.DeepEqual(r.Searches, want) {
-		t.Errorf("%+v, want %+v", r.Searches, want)
-	}
-}

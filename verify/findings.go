@@ -91,6 +91,8 @@ type FaultsManifest struct {
 	Backend       string `json:"backend"` // of the market: local or embedded
 	Server        string `json:"server"`  // redis, valkey or miniredis
 	ServerVersion string `json:"server_version"`
+	// Libraries are the modules whose code was under test, with their versions. Older files have none.
+	Libraries map[string]string `json:"libraries,omitempty"`
 }
 
 // Scenario is a scenario as it is stored.
@@ -107,6 +109,13 @@ func (r *Faults) that(holds func(Finding) bool) []Finding {
 // Of returns the findings of a scenario.
 func (r *Faults) Of(scenario string) []Finding {
 	return r.that(func(f Finding) bool { return f.Scenario == scenario })
+}
+
+// Against returns the findings that speak against a subject, and of how many that could.
+func (r *Faults) Against(subject string) (against []Finding, of int) {
+	played := r.that(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
+	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == NeverIn || f.Broken != "" }
+	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
 }
 
 // finding is that of a scenario with a subject; an empty one where there is none.
@@ -143,9 +152,15 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 }
 
 // Restore puts back what was observed before where this machine has now observed nothing, and marks it as kept. It
-// returns how many findings these are. The manifest stays that of the table.
+// returns how many findings these are. The manifest stays that of the table, and gets the other versions of libraries.
 func (r *Faults) Restore(before *Faults) (kept int) {
+	played := r.Manifest.Libraries
 	r.Manifest = before.Manifest
+	for module, was := range r.Manifest.Libraries {
+		if now := played[module]; !strings.Contains(was, now) {
+			r.Manifest.Libraries[module] = was + " and " + now
+		}
+	}
 	for i, f := range r.Findings {
 		if was := before.finding(f.Scenario, f.Subject); !f.observed() && was.observed() {
 			r.Findings[i], r.Findings[i].Kept = was, f.Why
@@ -192,20 +207,25 @@ func write(w io.Writer, what string, all any, indent string) error {
 // ReadFaults reads what Write stored, and refuses what Write would not have.
 func ReadFaults(r io.Reader) (*Faults, error) {
 	var res Faults
-	err := stored.Decode(r, &res, "marketsim faults --out")
-	if err == nil || res.Schema != 0 && res.Schema != FaultsSchema { // whose fields may have been others
-		err = res.check()
+	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultsSchema)
+}
+
+// read reads what write stored, and refuses what a later marketsim stored, whose fields may be others.
+func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
+	err := stored.Decode(r, into, "marketsim "+command+" --out")
+	switch {
+	case *schema != known && (err == nil || *schema != 0):
+		err = fmt.Errorf("schema %d; this marketsim reads schema %d", *schema, known)
+	case err == nil:
+		err = into.check()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read faults: %w", err)
+		return fmt.Errorf("read %s: %w", what, err)
 	}
-	return &res, nil
+	return nil
 }
 
 func (r *Faults) check() error {
-	if r.Schema != FaultsSchema {
-		return fmt.Errorf("schema %d; this marketsim reads schema %d", r.Schema, FaultsSchema)
-	}
 	if err := r.Status.Check(); err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 // small is a complete table.
 func small() *verify.Faults {
 	return &verify.Faults{
-		Schema: verify.FaultsSchema, Status: stored.Complete, Manifest: verify.FaultsManifest{Version: "v1", Server: "redis"},
+		Schema: verify.FaultsSchema, Status: stored.Complete, Manifest: verify.FaultsManifest{
+			Version: "v1", Server: "redis", Libraries: map[string]string{"a.org/lock": "v1.0.0"},
+		},
 		Scenarios: []verify.Scenario{{"pause", "it pauses", "exclusive"}}, Subjects: []string{"watch", "set-px"},
 		Findings: []verify.Finding{
 			{
@@ -91,7 +93,7 @@ func TestDamagedResultIsRefused(t *testing.T) {
 func TestKeptAndRestored(t *testing.T) {
 	fresh := func() *verify.Faults { // two scenarios, of which the table has one
 		r := small()
-		r.Manifest.Version = "v2"
+		r.Manifest = verify.FaultsManifest{Version: "v2", Libraries: map[string]string{"a.org/lock": "v1.2.0"}}
 		r.Scenarios = append(r.Scenarios, verify.Scenario{Name: "cut"})
 		r.Findings = nil
 		for _, sc := range []string{"pause", "cut"} {
@@ -126,8 +128,9 @@ func TestKeptAndRestored(t *testing.T) {
 		if got := r.Missing(); !reflect.DeepEqual(got, c.missing) {
 			t.Errorf("%s: %v are missing, want %v", c.name, got, c.missing)
 		}
-		if kept := r.Restore(c.before); kept != c.kept || r.Manifest.Version != "v1" {
-			t.Errorf("%s: %d are kept, want %d, and the version is %s", c.name, kept, c.kept, r.Manifest.Version)
+		kept, m := r.Restore(c.before), &r.Manifest
+		if kept != c.kept || m.Version != "v1" || m.Libraries["a.org/lock"] != "v1.0.0 and v1.2.0" {
+			t.Errorf("%s: %d are kept, want %d, and the manifest is %+v", c.name, kept, c.kept, m)
 		}
 		for i, was := range c.before.Findings {
 			is := r.Findings[i]

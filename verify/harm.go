@@ -60,13 +60,9 @@ func (v Violation) String() string { return v.Harm.String() + ": " + v.Text }
 
 // Worst is the one with the worst harm, the first of several; without any it is [NoHarm].
 func Worst(all []Violation) Violation {
-	worst := Violation{Harm: NoHarm}
-	for _, v := range all {
-		if slices.Index(Harms(), v.Harm) > slices.Index(Harms(), worst.Harm) {
-			worst = v
-		}
-	}
-	return worst
+	rank := func(v Violation) int { return slices.Index(Harms(), v.Harm) }
+	least := Violation{Harm: NoHarm}
+	return slices.MaxFunc(append([]Violation{least}, all...), func(a, b Violation) int { return rank(a) - rank(b) })
 }
 
 // Audited names the harm of each problem that an audit found.

@@ -39,7 +39,6 @@ const (
 var (
 	runFormats    = []string{asText, asMarkdown, asCSV, asJSON, asGobench}
 	faultsFormats = []string{asText, asMarkdown, asJSON}
-	listFormats   = []string{asText, asCSV}
 	checkFormats  = []string{asText, asJSON}
 )
 

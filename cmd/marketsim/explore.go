@@ -1,18 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -32,7 +26,6 @@ type exploreFlags struct {
 	preemptions, faults int
 	schedules           int
 	replay              string
-	add                 string // the folder whose table is completed; empty: none
 	out                 output
 }
 
@@ -42,16 +35,12 @@ func newExplore(p *program) *cobra.Command {
 		Use:  "explore SPEC...",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), p, args) },
 	}
-	var kinds []string
-	for _, fault := range explore.Faults() {
-		kinds = append(kinds, string(fault))
-	}
 	group(cmd, "Bounds", func(flags *pflag.FlagSet) {
 		flags.IntVar(&f.preemptions, "preemptions", 2, "a client that could go on waits for another one at most `N` times\n"+
 			"(once with three clients or servers of locks)")
 		flags.IntVar(&f.faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
-			strings.Join(kinds, ", "))
+			strings.Trim(fmt.Sprint(explore.Faults()), "[]"))
 		flags.IntVar(&f.schedules, "schedules", 1_000_000, "a search stops after `N` schedules")
 	})
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
@@ -63,10 +52,8 @@ func newExplore(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
 		f.out.addFolder(flags, exploredFile)
-		flags.StringVar(&f.add, "add", "", "`folder` whose "+exploredFile+" is completed: explores the schemes that are\n"+
-			"missing there or named, in all programs, and keeps the others")
 	})
-	cmd.MarkFlagsMutuallyExclusive("add", "out", "replay")
+	cmd.MarkFlagsMutuallyExclusive("out", "replay")
 	return cmd
 }
 
@@ -77,9 +64,11 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 	case f.replay != "" && len(names) > 0:
 		return usageError{errors.New("--replay plays one schedule, whose token names the spec: leave SPEC out")}
 	case f.replay != "":
-		return f.again(ctx, p)
-	case f.add != "":
-		return f.complete(ctx, p, names)
+		res, err := f.again(ctx)
+		if err != nil {
+			return usageError{fmt.Errorf("--replay: %w", err)}
+		}
+		return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
 	case len(names) == 0:
 		return usageError{errors.New("which SPEC is explored? 'marketsim list' shows strategies and locks")}
 	}
@@ -96,9 +85,6 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 		res.Searches = append(res.Searches, found...)
 		if err != nil {
 			return err
-		}
-		if ctx.Err() != nil {
-			break
 		}
 	}
 	var incomplete error
@@ -119,7 +105,7 @@ func exploredBroken(res *verify.Explorations) (err error) {
 type exploration struct {
 	scheme  fault.Scheme
 	markets []markettest.Market
-	why     string // it cannot be explored
+	why     string // without markets: why it cannot be explored
 }
 
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
@@ -156,28 +142,22 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 
 // exploration chooses the programs for a scheme: without names those that can show something of it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
-	e := exploration{scheme: scheme}
-	protects := scheme.Strategy().Protects
+	e := exploration{scheme: scheme, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range markettest.Markets() {
 		idle := m.LockServers == 1 && (scheme.Lock == nil || scheme.FusesLock()) ||
-			m.Name == "one-account" && !protects.Accounts
+			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
 			continue
 		}
 		_, err := m.Spec(catalogue.Full(), scheme.Spec.String())
-		if errors.Is(err, markettest.ErrElsewhere) {
-			e.why = err.Error()
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			e.markets = append(e.markets, m)
+		case !errors.Is(err, markettest.ErrElsewhere):
 			return e, usageError{err}
+		case len(f.programs) > 0:
+			e.why = err.Error()
 		}
-		e.markets = append(e.markets, m)
-	}
-	if len(e.markets) > 0 {
-		e.why = ""
-	} else if len(f.programs) == 0 || e.why == "" {
-		e.why = "its lock needs other servers than Redis in memory"
 	}
 	return e, nil
 }
@@ -242,117 +222,29 @@ func (f exploreFlags) explored(scheme string, r *explore.Report) verify.Explored
 	return e
 }
 
-func (f *exploreFlags) again(ctx context.Context, p *program) error {
+func (f *exploreFlags) again(ctx context.Context) (*verify.Explorations, error) {
 	subject, name, _, err := explore.ParseToken(f.replay)
 	if err != nil {
-		return usageError{fmt.Errorf("--replay: %w", err)}
+		return nil, err
 	}
 	m, known := markettest.Named(name)
 	if !known {
-		return usageError{fmt.Errorf("--replay: %q is no program of 'marketsim explore': a test has to play it", name)}
+		return nil, fmt.Errorf("%q is no program of 'marketsim explore': a test has to play it", name)
 	}
 	spec, err := m.Spec(catalogue.Full(), subject)
 	if err != nil {
-		return usageError{fmt.Errorf("--replay: %w", err)}
+		return nil, err
 	}
 	found, err := explore.Replay(ctx, m.Program(spec.String(), spec.OpenFor), f.replay)
 	if err != nil {
-		return usageError{fmt.Errorf("--replay: %w", err)}
+		return nil, err
 	}
 	one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
 	one.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
 	if found.Harm != "" {
 		one.Broken = m.Broken(spec, found)
 	}
-	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version(), Searches: []verify.Explored{one}}
-	return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
-}
-
-// complete explores the schemes that a folder's table lacks, and those that are named, and stores the table.
-func (f *exploreFlags) complete(ctx context.Context, p *program, names []string) error {
-	schemes := fault.Names(catalogue.Full())
-	res, err := loadOnly[*verify.Explorations](f.add, exploredFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		res, err = &verify.Explorations{Schema: verify.ExploredSchema}, nil
-	}
-	if err != nil {
-		return usageError{fmt.Errorf("--add: %w", err)}
-	}
-	for _, name := range names {
-		if !slices.Contains(schemes, name) {
-			return usageError{fmt.Errorf("--add: %s is not in that table: explore it by itself", name)}
-		}
-	}
-	for _, name := range schemes {
-		is := func(e verify.Explored) bool { return e.Scheme == name }
-		if !slices.Contains(names, name) && !slices.ContainsFunc(res.Searches, is) {
-			names = append(names, name)
-		}
-	}
-	f.all, f.out.dir, f.out.force = true, f.add, true
-	chosen, err := f.chosen(names)
-	if err != nil {
-		return err
-	}
-	if err := f.out.prepare(); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.stderr, "%s\n", english.Plural(len(chosen), "scheme is explored", "schemes are explored"))
-	found, err := f.inProcesses(ctx, p, chosen)
-	res.Version = version()
-	res.Replace(found, schemes)
-	return errors.Join(err, f.out.save(res))
-}
-
-// inProcesses explores schemes side by side: a process one at a time, because what is random in it is fixed meanwhile.
-func (f *exploreFlags) inProcesses(ctx context.Context, p *program, all []exploration) ([]verify.Explored, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex // guards errs
-	var errs []error
-	var group sync.WaitGroup
-	found, running := make([][]verify.Explored, len(all)), make(chan struct{}, runtime.NumCPU())
-	for i, e := range all {
-		running <- struct{}{}
-		group.Go(func() {
-			one, err := f.inProcess(ctx, own, e)
-			mu.Lock()
-			defer mu.Unlock()
-			found[i], errs = one, append(errs, err)
-			fmt.Fprintf(p.stderr, "%d/%d %s\n", len(errs), len(all), e.scheme.Name)
-			<-running
-		})
-	}
-	group.Wait()
-	return slices.Concat(found...), errors.Join(errs...)
-}
-
-// inProcess explores a scheme in a process of its own, whose exit code is told by what it found.
-func (f *exploreFlags) inProcess(ctx context.Context, own string, e exploration) ([]verify.Explored, error) {
-	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, own, f.words(e)...)
-	cmd.Stdout, cmd.Stderr = &out, &said
-	failed := cmd.Run()
-	res, err := verify.ReadExplored(&out)
-	if err != nil {
-		return nil, fmt.Errorf("explore %s: %w: %s", e.scheme.Name, cmp.Or(failed, err), said.String())
-	}
-	return res.Searches, nil
-}
-
-// words are the command that explores a scheme as these flags say, and prints what it found.
-func (f *exploreFlags) words(e exploration) []string {
-	words := []string{
-		"explore", "--all", "--format", asJSON, fmt.Sprintf("--preemptions=%d", f.preemptions),
-		fmt.Sprintf("--faults=%d", f.faults), fmt.Sprintf("--schedules=%d", f.schedules),
-	}
-	for _, kind := range f.of {
-		words = append(words, "--of", kind)
-	}
-	for _, m := range e.markets {
-		words = append(words, "--program", m.Name)
-	}
-	return append(words, e.scheme.Name)
+	return &verify.Explorations{
+		Schema: verify.ExploredSchema, Version: version(), Searches: []verify.Explored{one},
+	}, nil
 }

@@ -126,7 +126,7 @@ func (p *program) findFaults(
 		return err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
-	if err := runner.Identify(ctx, &res.Manifest); err != nil {
+	if err := runner.Identify(ctx, &res.Manifest, schemes); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Describe())

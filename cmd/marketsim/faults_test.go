@@ -30,13 +30,14 @@ func TestFaults(t *testing.T) {
 	testkit.Local(t)
 	dir := t.TempDir()
 	o := marketsim(t, "faults", "--scenario", "crash-half-taken,clock-behind", "--lock",
-		"setnx-expire-naive,set-px+watchdog,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
+		"setnx-expire-naive,redsync,set-px:expiry=pxat,watch", "--out", dir).exits(t, exitFine).
 		says(t, "setnx-expire-naive", "sold twice", "never", "stored in "+dir, "\n2/2 ")
 	if n := strings.Count(o.stderr, "\n"); n != 5 {
 		t.Errorf("%d lines on stderr, want what runs, the backend, two scenarios and the folder:\n%s", n, o.stderr)
 	}
 	res := parseFaults(t, read(t, filepath.Join(dir, faultsFile)))
-	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" {
+	if res.Status != stored.Complete || len(res.Findings) != 8 || res.Manifest.Server != "redis" ||
+		len(res.Manifest.Libraries) != 2 { // go-redis and redsync
 		t.Errorf("stored %+v", res)
 	}
 	if again := marketsim(t, "report", dir).exits(t, exitFine); again.stdout != o.stdout {
@@ -106,6 +107,9 @@ func TestBrokenPromiseIsAViolation(t *testing.T) {
 	if exitCode(err) != exitViolation || strings.Contains(err.Error(), "set-px") ||
 		!strings.Contains(err.Error(), `fenced promises "fenced", and scenario pause found it sold twice`) {
 		t.Errorf("%v exits %d", err, exitCode(err))
+	}
+	if says := found("fenced", "", []named{{"", res}})[0].Note[0]; !strings.Contains(says, "BROKEN PROMISE fenced: ") {
+		t.Errorf("what is found of it: %s", says)
 	}
 	if code := exitCode(errors.Join(err, errInterrupted)); code != exitViolation {
 		t.Errorf("interrupted too, it exits %d", code)

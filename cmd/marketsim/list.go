@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,92 +14,133 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
 	"github.com/marketsim/marketsim/view"
 )
 
 func newList(p *program) *cobra.Command {
 	var locks, scenarios bool
-	var out output
 	cmd := &cobra.Command{
 		Use:  "list [NAME]",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := out.prepare()
-			if err != nil {
-				return err
-			}
 			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
 			case (locks || scenarios) && len(args) > 0:
-				err = usageError{errors.New("give either a name, or --locks or --scenarios")}
+				return usageError{errors.New("give either a name, or --locks or --scenarios")}
 			case locks:
 				docs = []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}
 			case scenarios:
 				docs = []*view.Doc{{Blocks: []view.Block{{Table: scenarioTable()}}}}
 			case len(args) > 0:
-				docs, err = told(args[0])
+				all, err := kept()
+				if err == nil {
+					docs, err = told(args[0], all)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			switch {
-			case err != nil:
-				return err
-			case out.format == asCSV && len(docs) == 1 && len(docs[0].Blocks) > 0:
-				return docs[0].Blocks[0].Table.CSV(p.stdout)
-			case out.format == asCSV:
-				return usageError{errors.New("csv is for one table: " + args[0] +
-					" has none, or is two things; take another --format")}
-			}
-			return drawDocs(p.stdout, out.format, docs...)
+			return drawDocs(p.stdout, asText, docs...)
 		},
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
 		flags.BoolVar(&locks, "locks", false, "which lock makes which promise, and what was observed")
 		flags.BoolVar(&scenarios, "scenarios", false, "what happens in each scenario of 'marketsim faults'")
-		out.add(flags, listFormats)
 	})
 	cmd.MarkFlagsMutuallyExclusive("locks", "scenarios")
 	return cmd
 }
 
-// told is all of what has a name, which may be two things.
-func told(name string) (docs []*view.Doc, err error) {
+// kept is what was found before, and came with the program.
+func kept() ([]named, error) {
+	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
+	explored, wrong := verify.ReadExplored(strings.NewReader(results.Explored))
+	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
+}
+
+// told is all of what has a name, which may be two things, or of a lock with parameters; first what results say of it.
+func told(name string, all []named) (docs []*view.Doc, err error) {
+	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
+	scheme, err := fault.Of(catalogue.Full(), name)
+	if err != nil && with {
+		return nil, err
+	}
 	var names []string
-	tell := func(kind, of string, params []param.Param, facts ...string) {
+	tell := func(kind, of, source string, takes []param.Param, facts ...string) {
 		names = append(names, of)
-		if of != name {
+		if of != head {
 			return
 		}
 		unsaid := func(fact string) bool { return strings.HasSuffix(fact, ": ") }
-		d := &view.Doc{Title: kind + " " + name, Facts: slices.DeleteFunc(facts, unsaid)}
-		if len(params) > 0 {
+		facts = slices.DeleteFunc(slices.Insert(facts, 1, "source: "+source), unsaid)
+		d := &view.Doc{Title: kind + " " + name, Facts: facts, Blocks: found(name, source, all)}
+		if len(takes) > 0 {
 			t := view.NewTable("takes", "default", "").Wrapping("")
-			for _, p := range params {
+			for _, p := range takes {
 				t.Add(p.Name, p.Default, p.Summary)
 			}
-			d.Blocks = []view.Block{{Table: t}}
+			d.Blocks = append(d.Blocks, view.Block{Table: t})
 		}
 		docs = append(docs, d)
 	}
 	for _, s := range catalogue.Full().Strategies {
-		tell("strategy", s.Name, s.Params, s.Summary, "source: "+s.Source)
+		tell("strategy", s.Name, s.Source, s.Params, s.Summary)
 	}
 	for _, k := range catalogue.Full().Locks {
 		var made []string
-		for _, p := range k.Promises.List() {
+		for _, p := range scheme.Promises().List() {
 			if p.Made {
 				made = append(made, p.Name)
 			}
 		}
-		tell("lock", k.Name, k.Params, k.Summary, "source: "+k.Source, "woken by: "+k.Wakes,
+		tell("lock", k.Name, k.Source, k.Params, k.Summary, "woken by: "+k.Wakes,
 			"promises: "+strings.Join(made, ", "), "needs: "+string(k.Needs))
 	}
 	for _, sc := range everyScenario() {
-		tell("scenario", sc.Name, nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
+		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		err = usageError{errors.New(strategies.UnknownName("name", name, names))}
+		return nil, usageError{errors.New(strategies.UnknownName("name", name, names) +
+			"; docs/libraries.md says which one is as your library")}
 	}
-	return docs, err
+	return docs, nil
+}
+
+// found is what results say of a scheme from a source: what broke it, its version, and what a search found.
+func found(scheme, source string, all []named) []view.Block {
+	var notes []string
+	for _, one := range all {
+		switch r := one.drawing.(type) {
+		case *verify.Faults:
+			against, played := r.Against(scheme)
+			for _, f := range against {
+				what := strings.TrimSuffix(f.Outcome()+", BROKEN PROMISE "+f.Broken, ", BROKEN PROMISE ")
+				notes = append(notes, what+": marketsim faults --scenario "+f.Scenario+" --lock "+quote(scheme))
+			}
+			if played > 0 {
+				notes = append(notes, fmt.Sprintf("%d of %d scenarios broke it.", len(against), played))
+			}
+			for module, version := range r.Manifest.Libraries {
+				if strings.HasPrefix(source, module) && played > 0 {
+					notes = append(notes, "Played with "+module+" "+version+".")
+				}
+			}
+		case *verify.Explorations:
+			if sum := r.Sum(scheme); sum != "" {
+				notes = append(notes, "Every schedule within bounds, by program: "+sum+". marketsim explore "+quote(scheme))
+			}
+		}
+	}
+	if len(notes) == 0 {
+		return nil
+	}
+	return []view.Block{{
+		Heading: "What broke it, how long others were kept out, and the command that plays it again:",
+		Note: append(notes, "What to take: one script (lua) or, where it cannot be one, a lock whose store refuses late "+
+			"writes (set-px:fencing=token). docs/answers.md says more."),
+	}}
 }
 
 func overview(c strategies.Catalogue) *view.Doc {

@@ -125,6 +125,7 @@ func newRoot(p *program) *cobra.Command {
 	root.AddCommand(commands...)
 	for _, cmd := range append(commands, root) {
 		explain(cmd)
+		complete(cmd)
 	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",

@@ -24,6 +24,7 @@ import (
 type reportFlags struct {
 	out          output
 	file, figure string
+	locks        []string
 }
 
 func newReport(p *program) *cobra.Command {
@@ -38,8 +39,19 @@ func newReport(p *program) *cobra.Command {
 		flags.StringVarP(&f.file, "output", "o", "",
 			"`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
+		flags.StringSliceVar(&f.locks, "lock", nil, "in short what was found of these `SPEC`s of locks or strategies")
 	})
-	cmd.MarkFlagsMutuallyExclusive("figure", "format")
+	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
+	_ = cmd.RegisterFlagCompletionFunc("figure",
+		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			all, _ := load(args) // what cannot be read has none
+			for _, one := range all {
+				for _, figure := range figuresOf(one.drawing) {
+					names = append(names, figure.Name)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		})
 	return cmd
 }
 
@@ -53,11 +65,18 @@ func (f reportFlags) report(p *program, paths []string) error {
 	}
 	ending := strings.ToLower(filepath.Ext(f.file))
 	write := func(w io.Writer) error { return draw(w, f.out.format, all...) }
+	if len(f.locks) > 0 {
+		docs, err := about(f.locks, all)
+		if err != nil {
+			return err
+		}
+		write = func(w io.Writer) error { return drawDocs(w, f.out.format, docs...) }
+	}
 	switch {
 	case ending == ".svg" || f.figure != "":
 		write = func(w io.Writer) error { return f.drawFigure(w, all) }
 	case ending == ".html":
-		write = func(w io.Writer) error { return draw(w, asHTML, all...) }
+		f.out.format = asHTML
 	}
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
@@ -69,37 +88,44 @@ func (f reportFlags) report(p *program, paths []string) error {
 	return nil
 }
 
+func about(schemes []string, all []named) (docs []*view.Doc, err error) {
+	for _, scheme := range schemes {
+		one, err := told(scheme, all)
+		if err == nil && len(found(scheme, "", all)) == 0 {
+			err = usageError{fmt.Errorf("there are no findings and no schedules of %s in it", scheme)}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--lock: %w", err)
+		}
+		docs = append(docs, &view.Doc{Title: one[0].Title, Facts: one[0].Facts, Blocks: one[0].Blocks[:1]})
+	}
+	return docs, nil
+}
+
+func figuresOf(d drawing) []view.Figure {
+	switch d := d.(type) {
+	case *result.Run:
+		return view.Figures(d)
+	case *verify.Explorations:
+		return view.Schedules(d)
+	}
+	return nil
+}
+
 // drawFigure draws the named figure of a run, or the shortest schedule to the harm of the named or only scheme.
 func (f reportFlags) drawFigure(w io.Writer, all []named) error {
-	var only drawing
-	if len(all) == 1 {
-		only = all[0].drawing
-	}
 	var figures []view.Figure
-	name, kind, none := f.figure, "figure", "there are no numbers in it that could be drawn"
-	switch d := only.(type) {
-	case *result.Run:
-		figures = view.Figures(d)
-	case *verify.Explorations:
-		figures = view.Schedules(d)
-		kind, none = "scheme with a schedule", "no search of it has found a harm whose schedule could be drawn"
-		if name == "" && len(figures) == 1 {
-			name = figures[0].Name
-		}
-	default:
-		return usageError{errors.New("--figure is of one run: name one")}
-	}
-	if len(figures) == 0 {
-		return usageError{errors.New(none)}
+	if len(all) == 1 {
+		figures = figuresOf(all[0].drawing)
 	}
 	var names []string
 	for _, figure := range figures {
-		if figure.Name == name {
+		if figure.Name == f.figure || f.figure == "" && len(figures) == 1 {
 			return view.SVG(w, figure)
 		}
 		names = append(names, figure.Name)
 	}
-	return usageError{errors.New("--figure: " + strategies.UnknownName(kind, f.figure, names))}
+	return usageError{errors.New("--figure: " + strategies.UnknownName("figure of one result", f.figure, names))}
 }
 
 func load(paths []string) (all []named, err error) {
@@ -119,19 +145,14 @@ func load(paths []string) (all []named, err error) {
 	return all, nil
 }
 
-// resultFiles are the files that a path stands for: itself, or the result of a folder, or else all that is below it.
+// resultFiles are the files that a path stands for: itself, or each result in a folder or below it.
 func resultFiles(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
 	names := []string{runFile, faultsFile, exploredFile}
-	for _, name := range names {
-		if file := filepath.Join(path, name); exists(file) {
-			return []string{file}, nil
-		}
-	}
 	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && slices.Contains(names, entry.Name()) {
+		if err == nil && !entry.IsDir() && slices.Contains(names, entry.Name()) {
 			files = append(files, file)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -131,7 +132,12 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"report", run, "-o", below}, "-o: "},
 		{[]string{"report", run, "-o", t.TempDir()}, "-o: "},
 		{[]string{"report", run, "--figure", "thruput"}, `did you mean "throughput"?`},
-		{[]string{"report", run, "-o", "x.svg"}, "known: throughput"},
+		{[]string{"report", run, run, "-o", "x.svg"}, "there are none here"},
+		{[]string{"report", run, "--lock", "fine:setnx"}, "--lock: there are no findings and no schedules of fine:setnx"},
+		{[]string{"report", storedFaults, "--lock", "set-px,redsnyc"}, `did you mean "redsync"?`},
+		{[]string{"report", storedFaults, "--lock", "pause"}, "no findings and no schedules of pause"},
+		{[]string{"report", storedFaults, "--lock", "set-px:foo=1"}, `unknown parameter "foo"`},
+		{[]string{"report", storedFaults, "--lock", "set-px", "--format", "json"}, "[figure format lock]"},
 		{[]string{"report", storedFaults, "--format", "csv"}, "--format csv is of runs"},
 		{[]string{"report", run, run, "--format", "json"}, "--format json is of one result"},
 		{[]string{"check"}, "accepts 1 arg"},
@@ -143,6 +149,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"faults", "--out", below}, "--out: "},
 		{[]string{"faults", "--redis", url}, "unknown flag: --redis"},
 		{[]string{"list", "setpx"}, `did you mean "set-px"?`},
+		{[]string{"list", ""}, `unknown name ""`},
+		{[]string{"list", "shedlock"}, "docs/libraries.md says which one is as your library"},
 		{[]string{"list", "--locks", "--scenarios"}, "[locks scenarios]"},
 		{[]string{"list", "set-px", "--locks"}, "either a name, or"},
 		{[]string{"clean", "--redis", url}, `"prefix" not set`},
@@ -206,18 +214,14 @@ func TestListNamesEverything(t *testing.T) {
 		o.says(t, s.Name)
 		told(s.Name).says(t, "strategy "+s.Name, strings.Fields(s.Source)[0])
 	}
-	out := marketsim(t, "list", "pause", "--format", "csv").exits(t, exitUsage)
-	if !strings.Contains(out.stderr, "csv is for one table") {
-		t.Errorf("a scenario as csv: %q", out.stderr)
-	}
-	promises := marketsim(t, "list", "--locks", "--format", "csv").exits(t, exitFine)
+	promises := unbroken(marketsim(t, "list", "--locks").exits(t, exitFine))
 	marketsim(t, "list", "--locks").says(t, "rw-naive            yes / yes", "set-ex-compare      - / -", "yes / no")
 	for _, p := range (lock.Promises{}).List() {
-		promises.says(t, p.Name)
+		promises.says(t, strings.Fields(p.Name)[0]) // a heading has lines
 	}
 	for _, k := range c.Locks {
 		o.says(t, k.Name)
-		promises.says(t, "\n"+k.Name+",")
+		promises.says(t, k.Name+" ")
 		one := told(k.Name).says(t, "lock "+k.Name, strings.Fields(k.Source)[0], k.Wakes)
 		for _, p := range k.Params {
 			one.says(t, p.Name)
@@ -227,6 +231,69 @@ func TestListNamesEverything(t *testing.T) {
 		marketsim(t, "list", "--scenarios").exits(t, exitFine).says(t, sc.Name)
 		told(sc.Name).says(t, "scenario "+sc.Name, sc.Promise)
 	}
+}
+
+// TestListSaysWhatWasFound, anywhere, and a report of some locks says the same, without their parameters.
+func TestListSaysWhatWasFound(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		says []string
+	}{
+		{"redsync", []string{
+			"lock redsync", "\npromises: exclusive, owner-only release, survives a crash, clock-independent\n",
+			"\nsold twice, 1 lease: marketsim faults --scenario pause --lock redsync\n", " scenarios broke it.\n",
+			"\nPlayed with github.com/go-redsync/redsync/v4 v4.", "overdrawn in 1, sold twice in 8. marketsim explore redsync",
+			"docs/answers.md",
+		}},
+		{"setnx", []string{"no harm, never: marketsim faults --scenario crash-holding --lock setnx\n"}},
+		{"set-px+watchdog", []string{"notices loss", "--scenario late-write --lock set-px+watchdog"}},
+		{"lua", []string{"strategy lua", "wrongly told no: marketsim faults --scenario resent --lock lua"}},
+		{"etcd", []string{"not explored: its lock needs other servers"}},
+	} {
+		listed := marketsim(t, "list", c.name).exits(t, exitFine).says(t, c.says...)
+		about := marketsim(t, "report", storedFaults, "../../results/explored", "--lock", c.name).exits(t, exitFine)
+		found, parameters, _ := strings.Cut(listed.stdout, "\n\ntakes ")
+		if n := strings.Count(about.stdout, "\n"); found+"\n" != about.stdout || parameters == "" || n > 28 {
+			t.Errorf("list says\n%s\nand the report says in %d lines\n%s", listed.stdout, n, about.stdout)
+		}
+	}
+	marketsim(t, "list", "setnx").silent(t, "Played with") // it is nobody's library
+	page := filepath.Join(t.TempDir(), "two.html")
+	marketsim(t, "report", storedFaults, "--lock", "redsync,set-px:fencing=token", "-o", page).exits(t, exitFine)
+	both := regexp.MustCompile(`(?s)lock redsync.*--scenario lottery --lock redsync.*lock set-px:fencing=token`)
+	if text := read(t, page); !both.MatchString(text) {
+		t.Errorf("the page does not tell of both:\n%s", text)
+	}
+}
+
+// TestCompletion: a shell is offered the names that begin as what was typed, of a list those of its last element.
+func TestCompletion(t *testing.T) {
+	for typed, want := range map[string]string{
+		"run --strategy fi":             "fine fine-wallet fine:set-px",
+		"run --strategy watch,coarse:q": "watch,coarse:queue",
+		"compare lua wat":               "watch watch-item",
+		"faults --lock redsync,set-px+": "redsync,set-px+watchdog",
+		"faults --scenario pause,lot":   "pause,lottery",
+		"explore fenced:":               "fenced:fencing=off fenced:fencing=on",
+		"report DIR --lock redis":       "redisson redislock",
+		"report " + storedRun(t) + " ../../results/explored --figure ": "throughput set-px",
+		"report nowhere --figure ":                                     "",
+	} {
+		o := marketsim(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...).exits(t, exitFine)
+		offered := strings.Split(o.stdout, "\n")
+		for _, name := range strings.Fields(want) {
+			if !slices.Contains(offered, name) {
+				t.Errorf("%s: %s is not offered, but %q", typed, name, offered)
+			}
+		}
+		for _, name := range offered[:len(offered)-2] {
+			if last := typed[strings.LastIndex(typed, " ")+1:]; !strings.HasPrefix(name, last) || want == "" {
+				t.Errorf("%s: %s is offered", typed, name)
+			}
+		}
+	}
+	marketsim(t, "--help").says(t, "marketsim completion --help")
+	marketsim(t, "completion", "--help").exits(t, exitFine).says(t, "bash", "zsh")
 }
 
 // TestPagesNameWhatThereIs: every command line of marketsim in a page names a command, and flags that it has.

@@ -22,7 +22,7 @@ import (
 type Kind struct {
 	Name     string   // as in a spec
 	Summary  string   // one line
-	Source   string   // book section, paper, command page
+	Source   string   // book section, paper, command page; of another module's code it begins with the module
 	Wakes    string   // how a waiter learns that the lock is free: "poll", "notified", ...
 	Promises Promises // with default parameters
 

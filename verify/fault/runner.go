@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,10 +65,19 @@ func newRunner(server *backend.Server) (*Runner, error) {
 // Describe says in a line where the markets live.
 func (r *Runner) Describe() string { return r.redis.Describe() }
 
-// Identify says in a manifest what the scenarios run on.
-func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest) error {
+// Identify says in a manifest what the scenarios run on: the server, and the modules that schemes are the code of.
+func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes []Scheme) error {
 	info, err := r.redis.Info(ctx)
 	m.Backend, m.Server, m.ServerVersion = string(r.redis.Name), info.Product, info.Version
+	m.Libraries = map[string]string{}
+	if build, known := debug.ReadBuildInfo(); known {
+		for _, module := range build.Deps {
+			isLock := func(s Scheme) bool { return s.Lock != nil && strings.HasPrefix(s.Lock.Source, module.Path) }
+			if module.Path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
+				m.Libraries[module.Path] = module.Version
+			}
+		}
+	}
 	return err
 }
 

@@ -39,7 +39,7 @@ func Redsync() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redsync",
 		Summary:  "library: SET NX with a random token and an expiry; each failed attempt is released too",
-		Source:   "github.com/go-redsync/redsync",
+		Source:   "github.com/go-redsync/redsync/v4",
 		Promises: promises,
 		Params:   params,
 	}, true, func(env lock.Env, key, token string) lock.Mutex {

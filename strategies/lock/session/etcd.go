@@ -43,7 +43,7 @@ func Etcd() lock.Kind {
 	return complete(lock.Kind{
 		Name:         "etcd",
 		Summary:      "the Mutex of etcd's client library: a key a waiter, bound to a session; the oldest holds the lock",
-		Source:       "go.etcd.io/etcd/client/v3/concurrency",
+		Source:       "go.etcd.io/etcd/client/v3, package concurrency",
 		Promises:     promises,
 		PromisesWith: func(v param.Values, p *lock.Promises) { p.OwnerRelease = v.Text(releaseParam) != unlock },
 		Params:       []param.Param{etcdTTL, lock.TimeoutParam, releaseParam},
