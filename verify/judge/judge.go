@@ -148,41 +148,42 @@ func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Dura
 	if err != nil {
 		return nil, err
 	}
-	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds}
-	p.events, p.shown = make(chan event, 1000), map[verify.Harm]bool{}
-	p.reached, p.program = map[string]bool{}, o.Program
-	for n, name := range []string{"Alice", "Bob"} {
+	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds, program: o.Program}
+	p.events, p.shown, p.reached = make(chan event, 1000), map[verify.Harm]bool{}, map[string]bool{}
+	err = p.opens(o, guard)
+	if err == nil {
+		for _, p.asked = range leases {
+			err = p.rehearse()
+			if err == nil || errors.Is(err, errClock) {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// opens opens the gates of two clients, and the market of those who buy.
+func (p *pair) opens(o Options, guard *guardian) (err error) {
+	for _, name := range []string{"Alice", "Bob"} {
 		command := o.Command
-		if n == 1 && o.Program == clockOff {
+		if name == "Bob" && o.Program == clockOff {
 			command, err = ahead(command)
 		}
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return err
 		}
 		c, err := newClient(name, command, p.server.Target, p.events)
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return err
 		}
 		c.copies, c.guardian = o.Stderr, guard
 		p.clients = append(p.clients, &player{client: c})
 	}
-	p.shop, err = newShop(ctx, o.Program, server)
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	for _, p.asked = range leases {
-		err = p.rehearse()
-		if err == nil && o.Program == clockOff {
-			err = p.clockShows()
-		}
-		if err == nil {
-			return p, nil
-		}
-		if errors.Is(err, errClock) {
-			break
-		}
-	}
-	return nil, errors.Join(err, p.close())
+	p.shop, err = newShop(p.ctx, o.Program, p.server)
+	return err
 }
 
 // rehearse has each client do its work without interference. Of a lock it finds out how long a lease is: one that has
@@ -194,8 +195,11 @@ func (p *pair) rehearse() error {
 			return err
 		}
 	}
-	if p.shop != nil || p.program == clockOff { // a lease that ends too soon by a clock is for the search to find
-		p.lease = p.asked
+	p.lease = p.asked
+	switch {
+	case p.program == clockOff: // a lease that ends too soon by a clock is for the search to find
+		return p.clockShows()
+	case p.shop != nil:
 		return nil
 	}
 	one, other, name := p.clients[0], p.clients[1], "lease-"+rand.Text()
