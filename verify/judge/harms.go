@@ -23,6 +23,9 @@ func (p *pair) said(i int, c *player, line string) {
 		}
 		p.reaches(exclusive, p.shop.yes == 1 && p.shop.no == 1)
 	case c.phase == acquiring && word == "acquired":
+		if !p.stalled {
+			p.waited(c)
+		}
 		c.until, c.phase = c.since.Add(p.surely), inside
 		p.enter(i, c)
 		p.grows(c, fence)
@@ -78,6 +81,18 @@ func (p *pair) enter(i int, c *player) {
 		p.harm(harm, c.name+" enters while "+other.name+" is inside"+how)
 	}
 	p.released = ""
+}
+
+// waited notes that a client which takes the lock has been kept out since something happened last: for two leases,
+// and nobody was inside.
+func (p *pair) waited(c *player) {
+	holds := slices.ContainsFunc(p.clients, func(other *player) bool { return other.phase == inside && other.life != nil })
+	long := time.Since(p.last)
+	waits := p.shop == nil && c.phase == acquiring && c.life != nil && c.paused.IsZero()
+	if waits && !holds && long > 2*p.lease+settling {
+		p.harm(verify.LockedOut, fmt.Sprintf("%s has waited for %s, while nobody was inside and nothing happened",
+			c.name, long.Round(time.Millisecond)))
+	}
 }
 
 // reaches notes that something has put a promise to the test.

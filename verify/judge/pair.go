@@ -106,10 +106,13 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		return explore.Played{}, err
 	}
 	for i, c := range p.clients {
-		p.begins(i, c)
+		words := []string{"acquire", p.name}
+		if p.shop != nil {
+			words = p.shop.words(i)
+		}
+		c.tell(words...)
 		p.settle()
 	}
-	p.last = time.Now()
 	for len(p.steps) < mostSteps && p.failed == nil && p.ctx.Err() == nil {
 		p.settle()
 		options := p.options()
@@ -155,7 +158,7 @@ func (p *pair) ready() error {
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
 	p.harms, p.released, p.changes, p.entered, p.failed, p.fence, p.orphaned = nil, "", 0, 0, nil, 0, false
-	p.stalled, p.contended = false, false
+	p.stalled, p.contended, p.last = false, false, p.begin
 	return nil
 }
 
@@ -165,52 +168,40 @@ func (c *player) tell(words ...string) {
 	c.say(words...)
 }
 
-// begins tells a client to take the lock, or what to buy.
-func (p *pair) begins(i int, c *player) {
-	if p.shop != nil {
-		c.tell(p.shop.words(i)...)
-		return
-	}
-	c.tell("acquire", p.name)
-}
-
-// revive starts a program that has died, and returns when it has locked or bought once.
+// revive starts a program that does not run, and returns when it has locked or bought twice: it has connected, and has
+// loaded its scripts.
 func (p *pair) revive(i int) error {
-	if p.clients[i].life != nil {
+	c := p.clients[i]
+	if c.life != nil {
 		return nil
 	}
-	return p.warm(i, 1)
-}
-
-// warm starts a program, and has it lock or buy a few times.
-func (p *pair) warm(i, times int) error {
-	c := p.clients[i]
 	if err := c.start(p.asked); err != nil {
 		return err
 	}
 	c.gate.Gate(nil)
-	err := p.rehearsed(i, times)
+	c.gate.Record()
+	err := p.rehearsed(i, c)
+	if err == nil && len(c.gate.Commands()) == 0 {
+		err = fmt.Errorf("%w: it has done all that it was told%s", ErrAdapter, c.lastWords())
+	}
 	if err != nil {
 		c.kill() // what it says now would be taken for an answer to something else
 	}
 	return err
 }
 
-// rehearsed has a client lock or buy a few times.
-func (p *pair) rehearsed(i, times int) error {
-	c := p.clients[i]
-	if p.shop != nil {
-		return p.shop.rehearse(p, i, times)
-	}
-	for range times {
-		if err := p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()); err != nil {
-			return err
+func (p *pair) rehearsed(i int, c *player) (err error) {
+	for n := 0; err == nil && n < 2; n++ {
+		if p.shop != nil {
+			err = p.shop.rehearse(p, i)
+			continue
 		}
-		if err := p.told(c, silence, "released done", "release"); err != nil {
-			return err
+		err = p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text())
+		if err == nil {
+			err = p.told(c, silence, "released done", "release")
 		}
 	}
-	return nil
+	return err
 }
 
 // handle notes what a client has done.
@@ -266,6 +257,7 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 func (p *pair) finish() {
 	for _, c := range p.clients {
 		c.gate.Gate(nil)
+		p.waited(c)
 		if p.shop != nil && c.phase != ended && c.paused.IsZero() && p.failed == nil && context.Cause(p.ctx) == nil {
 			p.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.name, 6*p.lease))
 		}
@@ -294,22 +286,17 @@ func (p *pair) finish() {
 		return
 	}
 	c := p.clients[who]
-	fresh := *c
 	end := time.Now().Add(2*p.lease + settling + time.Second)
-	err := p.told(&fresh, time.Until(end), "acquired", "acquire", p.name)
+	err := p.told(c, time.Until(end), "acquired", "acquire", p.name)
 	for err != nil && !errors.Is(err, errSilent) && c.life != nil && time.Now().Before(end) && p.ctx.Err() == nil {
-		err = p.told(&fresh, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
+		err = p.told(c, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
 	}
-	if err != nil {
-		if errors.Is(err, errSilent) {
-			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
-				(2*p.lease).Round(time.Millisecond)))
-		}
-		c.kill()
-		return
+	if errors.Is(err, errSilent) {
+		p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
+			(2*p.lease).Round(time.Millisecond)))
 	}
-	p.reaches(survivesCrash, p.orphaned)
-	if p.told(&fresh, silence, "released done", "release") != nil {
+	p.reaches(survivesCrash, err == nil && p.orphaned)
+	if err != nil || p.told(c, silence, "released done", "release") != nil {
 		c.kill()
 	}
 }
@@ -333,5 +320,8 @@ func (p *pair) close() (err error) {
 	for _, c := range p.clients {
 		err = errors.Join(err, c.close())
 	}
-	return errors.Join(err, p.shop.close(), p.server.Close())
+	if p.shop != nil {
+		err = errors.Join(err, p.shop.conn.Close())
+	}
+	return errors.Join(err, p.server.Close())
 }

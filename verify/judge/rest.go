@@ -10,13 +10,11 @@ func (p *pair) settle() {
 	began := time.Now()
 	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
 	for limit := began.Add(settling); time.Now().Before(limit); {
-		for more := true; more && time.Now().Before(limit); {
-			select {
-			case e := <-p.events:
-				p.handle(e)
-			default:
-				more = false
-			}
+		select {
+		case e := <-p.events:
+			p.handle(e)
+			continue
+		default:
 		}
 		if !slices.ContainsFunc(p.clients, p.moves) {
 			return
