@@ -299,30 +299,6 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 	}
 }
 
-// byClocks is a lock whose clients tell by their own clocks whether it has ended.
-const byClocks = `
-import os, sys, time, redis
-server = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"]))
-lease = int(os.environ["LOCK_TTL_MS"]) / 1000
-def taken(name):
-    if server.setnx(name, time.time() + lease):
-        return True
-    old = server.get(name)
-    return old and float(old) < time.time() and server.getset(name, time.time() + lease) == old
-for line in sys.stdin:
-    word = line.split()
-    if word[0] == "now":
-        print(int(time.time() * 1000), flush=True)
-    elif word[0] == "acquire":
-        name = word[1]
-        while not taken(name):
-            time.sleep(0.002)
-        print("acquired", flush=True)
-    else:
-        server.delete(name)
-        print("done", flush=True)
-`
-
 // Where the clock of a client is ahead, a lock by clocks lets it in.
 func TestJudgedClock(t *testing.T) {
 	alone(t)
@@ -330,10 +306,50 @@ func TestJudgedClock(t *testing.T) {
 		testkit.Require(t, "clients", "there is no faketime")
 	}
 	o := options(t, "", explore.Bounds{Preemptions: 1})
-	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "-c", byClocks}, "lock-clock", nil
+	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "testdata/lock.py", "clock"}, "lock-clock", nil
 	finds(t, o, verify.TwoHolders)
 	o.Program = "lock"
 	finds(t, o)
+}
+
+// The same mistakes have the same shortest schedules in each language, of which CI plays one each.
+func TestControlsInOtherLanguages(t *testing.T) {
+	alone(t)
+	t.Setenv("NODE_PATH", "/usr/share/nodejs")
+	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
+	programs := [][]string{{"/usr/bin/python3", "testdata/lock.py"}, {"node", "testdata/lock.js"}, {"ruby", "testdata/lock.rb"}}
+	for n, c := range []struct {
+		kind, token string
+		harm        verify.Harm
+	}{
+		{"fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"get-set", "x4/getset/lock/d1.d2.d2.d1.d2.d2.d1.d1.d1.d1.d1.d1", verify.TwoHolders},
+		{"setnx-pexpire", "x4/setnx/lock/d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+	} {
+		for m, program := range programs {
+			if m != n%len(programs) && !everyOne {
+				continue
+			}
+			t.Run(c.kind+"/"+program[0], func(t *testing.T) {
+				if _, err := exec.LookPath(program[0]); err != nil {
+					testkit.Require(t, "clients", err.Error())
+				}
+				o := options(t, "", explore.Bounds{})
+				o.Command = append(slices.Clone(program), c.kind)
+				retried(t, o, func(o judge.Options) error {
+					found, err := judge.Replay(t.Context(), o, c.token)
+					if errors.Is(err, judge.ErrAdapter) { // it has no client library
+						testkit.Require(t, "clients", err.Error())
+					}
+					if err == nil && found.Harm != c.harm {
+						err = fmt.Errorf("%v, want %s\n%s", found.Violation, c.harm, found.Diagram)
+					}
+					return err
+				})
+			})
+		}
+	}
 }
 
 // Of the adapters nothing is found but that who is stopped outlives a lease.
@@ -391,6 +407,7 @@ func TestBadAdapters(t *testing.T) {
 		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
 	} {
 		o := options(t, kind, explore.Bounds{})
+		o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
 		_, err := judge.Run(t.Context(), o)
 		if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", kind, err, says)
