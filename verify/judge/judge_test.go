@@ -168,7 +168,7 @@ func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
 	testkit.Local(t) // or there is nothing to judge it on
 	t.Setenv(adapter, kind)
 	b.Exhaustive, b.Schedules = true, 10_000
-	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 2}
+	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
 }
 
 // retried has longer and longer leases, until a machine that stands still is no longer in the way.
@@ -387,7 +387,7 @@ func TestAdapters(t *testing.T) {
 				if language == "symfony" || language == "laravel" {
 					return // that they lock is enough: their leases take long
 				}
-				o.Pairs = 2
+				o.Pairs = 4
 				finds(t, o, c.harms...)
 			})
 		}
