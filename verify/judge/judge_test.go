@@ -317,7 +317,9 @@ func TestControlsInOtherLanguages(t *testing.T) {
 	alone(t)
 	t.Setenv("NODE_PATH", "/usr/share/nodejs")
 	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
-	programs := [][]string{{"/usr/bin/python3", "testdata/lock.py"}, {"node", "testdata/lock.js"}, {"ruby", "testdata/lock.rb"}}
+	programs := [][]string{
+		{"/usr/bin/python3", "testdata/lock.py"}, {"node", "testdata/lock.js"}, {"ruby", "testdata/lock.rb"},
+	}
 	for n, c := range []struct {
 		kind, token string
 		harm        verify.Harm
