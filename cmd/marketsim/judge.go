@@ -44,8 +44,7 @@ func newJudge(p *program) *cobra.Command {
 		flags.IntVar(&f.options.Bounds.Faults, "faults", 1, "at most `N` faults happen")
 		flags.StringSliceVar(&f.of, "of", nil, "`kinds` of faults, separated by commas (default all):\n"+
 			strings.Trim(fmt.Sprint(judge.Kinds()), "[]"))
-		flags.DurationVar(&f.options.Within, "within", time.Minute, "the search stops after this `duration`")
-		flags.IntVar(&f.options.Bounds.Schedules, "schedules", 100_000, "the search stops after `N` schedules")
+		flags.DurationVar(&f.options.Within, "within", time.Minute, "the searches stop after this `duration`")
 	})
 	group(cmd, "Program", func(flags *pflag.FlagSet) {
 		flags.BoolVar(&f.options.Purchase, "purchase", false, "the program buys, and takes no lock for others")
@@ -57,8 +56,6 @@ func newJudge(p *program) *cobra.Command {
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 		flags.StringVar(&f.adapter, "adapter", "", "print a program to start from, in this `language`: "+
 			strings.Join(judge.Adapters("lock"), ", ")+",\nor with --purchase "+strings.Join(judge.Adapters("purchase"), ", "))
-	})
-	group(cmd, "Promises", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.promise, "promise", "", "what else the lock `promises`: notices-loss, that whoever releases a\n"+
 			"lock which is another's by now is told so")
 	})
@@ -85,14 +82,12 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
 		return usageError{fmt.Errorf("%s starts a container, whose processes cannot be stopped from here: "+
 			"run marketsim inside it", command[0])}
-	case min(b.Preemptions, b.Faults) < 0 || b.Schedules < 1 || f.options.Pairs < 1:
-		return usageError{errors.New("--preemptions and --faults are 0 at least, --schedules and --pairs 1")}
+	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
+		return usageError{errors.New("--preemptions and --faults are 0 at least, --pairs is 1")}
 	case f.promise != "" && f.promise != "notices-loss":
 		return usageError{fmt.Errorf("--promise: it is notices-loss, and not %q", f.promise)}
-	case f.options.Within <= 0:
-		return usageError{errors.New("--within is more than 0")}
-	case f.options.Lease < 0 || f.options.Lease > 0 && f.options.Lease < 100*time.Millisecond:
-		return usageError{errors.New("--lease is 100ms at least")}
+	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
+		return usageError{errors.New("--within is more than 0, and --lease 100ms at least")}
 	}
 	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
 		return usageError{fmt.Errorf("--replay: %w", err)}
@@ -122,10 +117,10 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	if errors.Is(err, judge.ErrAdapter) {
-		err = usageError{err}
+	if res == nil && errors.Is(err, judge.ErrAdapter) {
+		return usageError{err}
 	}
-	if res == nil {
+	if res == nil { // else something was concluded
 		return err
 	}
 	res.Version = version()

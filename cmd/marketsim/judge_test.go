@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/judge"
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
@@ -24,8 +26,8 @@ func TestJudgeUsage(t *testing.T) {
 		{"", "which program is judged?"},
 		{"--of pauses -- true", "there is no fault \"pauses\""},
 		{"--preemptions -1 -- true", "are 0 at least"},
-		{"--pairs 0 -- true", "--schedules and --pairs 1"},
-		{"--lease 1ms -- true", "--lease is 100ms at least"},
+		{"--pairs 0 -- true", "--pairs is 1"},
+		{"--lease 1ms -- true", "--lease 100ms at least"},
 		{"docker run mine", "run marketsim inside it"},
 		{"--promise fair -- true", "it is notices-loss, and not \"fair\""},
 		{"--within 0s -- true", "--within is more than 0"},
@@ -34,6 +36,9 @@ func TestJudgeUsage(t *testing.T) {
 		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
 	} {
 		marketsim(t, append([]string{"judge"}, strings.Fields(c.args)...)...).exits(t, 2).says(t, c.says)
+	}
+	if code := exitCode(fmt.Errorf("one-account, after one-item: %w", judge.ErrAdapter)); code != exitEnvironment {
+		t.Errorf("a later program that cannot be judged: exit code %d, want %d", code, exitEnvironment)
 	}
 	marketsim(t, "judge", "--adapter", "python").exits(t, 0).says(t, "import redis", "flush=True", "lock.acquire()")
 	marketsim(t, "judge", "--purchase", "--adapter", "python").exits(t, 0).says(t, "inventory:", "return 'bought'")
@@ -79,7 +84,7 @@ func TestJudgedIsDrawn(t *testing.T) {
 func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
 	keys := must(market.NewKeys("adapter:"))(t)
-	gate := must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }, nil))(t)
+	gate := must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }))(t)
 	t.Cleanup(func() { _ = gate.Close() })
 	host, port, _ := net.SplitHostPort(gate.Addr())
 	t.Setenv("REDIS_HOST", host)

@@ -41,9 +41,7 @@ func (c *conn) run() {
 	var up sync.WaitGroup
 	up.Go(func() { c.passUp(nextUp) })
 	c.passDown(nextDown)
-	c.proxy.mu.Lock()
-	c.cut() // passUp may wait for the client
-	c.proxy.mu.Unlock()
+	c.drop() // passUp may wait for the client
 	up.Wait()
 }
 
@@ -77,6 +75,12 @@ func (c *conn) cut() {
 	if c.server != nil {
 		c.server.Close()
 	}
+}
+
+func (c *conn) drop() {
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	c.cut()
 }
 
 func (c *conn) isCut() bool { return c.whole.Err() != nil }

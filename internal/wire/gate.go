@@ -20,11 +20,7 @@ func (h *Held) Lose() {
 }
 
 // Drop ends its connection before anything of it reaches the server.
-func (h *Held) Drop() {
-	h.conn.proxy.mu.Lock()
-	h.conn.cut()
-	h.conn.proxy.mu.Unlock()
-}
+func (h *Held) Drop() { h.conn.drop() }
 
 // Delay ends the connection for the client only: the request is on its way until Open.
 func (h *Held) Delay() { h.conn.client.Close() }

@@ -53,14 +53,8 @@ func StartRedis(network, addr string, secure *tls.Config) (*Proxy, error) {
 	return start(dialing(network, addr), true)
 }
 
-// StartGate is StartRedis with a gate, before a server where dial has logged in. See Gate.
-func StartGate(dial func() (net.Conn, error), arrived func(*Held)) (*Proxy, error) {
-	p, err := start(dial, true)
-	if err == nil {
-		p.Gate(arrived)
-	}
-	return p, err
-}
+// StartGate is StartRedis before a server where dial has logged in. See Gate.
+func StartGate(dial func() (net.Conn, error)) (*Proxy, error) { return start(dial, true) }
 
 func dialing(network, addr string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial(network, addr) }

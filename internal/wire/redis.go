@@ -100,7 +100,7 @@ func (p *Proxy) Record() {
 	p.commands.record, p.commands.names = true, nil
 }
 
-// Commands are the names, in lower case, of the commands that came since Record on all connections, in order.
+// Commands are the names, in lower case, of what came since Record on all connections, in order: commands, or "tls".
 func (p *Proxy) Commands() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,6 +152,12 @@ type redis struct {
 func (r *redis) nextCommand() ([]byte, error) {
 	if r.last {
 		<-r.whole.Done()
+		return nil, errEnd
+	}
+	first, _ := r.commands.Peek(1)
+	if len(first) > 0 && first[0] == 22 { // a handshake of TLS, which would be read as a command without end
+		r.proxy.meet("tls")
+		r.drop()
 		return nil, errEnd
 	}
 	c, err := readCommand(r.commands)

@@ -24,7 +24,7 @@ type client struct {
 	gate    *wire.Proxy
 	events  chan<- event
 	life    *life     // the process that runs; nil: none
-	copies  io.Writer // gets its standard error, too; nil: nobody
+	copies  io.Writer // gets its standard error, too
 	*guardian
 }
 
@@ -52,9 +52,7 @@ const lastLines = 20
 func newClient(name string, command []string, server backend.Target, events chan<- event) (*client, error) {
 	c := &client{name: name, command: command, events: events}
 	var err error
-	c.gate, err = wire.StartGate(
-		func() (net.Conn, error) { return backend.Connect(context.Background(), server) },
-		func(h *wire.Held) { events <- event{client: c, held: h} })
+	c.gate, err = wire.StartGate(func() (net.Conn, error) { return backend.Connect(context.Background(), server) })
 	return c, err
 }
 
@@ -85,9 +83,7 @@ func (c *client) start(lease time.Duration) error {
 	})
 	reading.Go(func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
-			if c.copies != nil {
-				_, _ = fmt.Fprintln(c.copies, c.name+": "+lines.Text())
-			}
+			_, _ = fmt.Fprintln(c.copies, c.name+": "+lines.Text())
 			l.mu.Lock()
 			l.stderr = append(l.stderr, lines.Text())
 			l.stderr = l.stderr[max(0, len(l.stderr)-lastLines):]

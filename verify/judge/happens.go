@@ -41,19 +41,6 @@ func (p *pair) can(c *player) bool {
 	return c.life != nil && c.paused.IsZero() && (len(c.waiting) > 0 || done)
 }
 
-// polls reports whether what a client wants to send was asked before, and nothing has changed since.
-func (p *pair) polls(c *player) bool {
-	if len(c.waiting) == 0 || c.phase != acquiring || c.changes != p.changes {
-		return false
-	}
-	for _, other := range p.clients { // a lease that has ended changes something
-		if other.phase == inside && time.Now().After(other.until) && c.sent.Before(other.until) {
-			return false
-		}
-	}
-	return c.polls[asked(c.waiting[0])]
-}
-
 // asked are the first two words of each command of a request: by them it is known again, whatever tokens and times are
 // in it.
 func asked(h *wire.Held) string {
@@ -241,31 +228,4 @@ func (p *pair) deliver(i int, h *wire.Held, then string, letGo func()) {
 			return
 		}
 	}
-}
-
-// idle lets time pass. It reports false when all have ended, or nothing has happened for long.
-func (p *pair) idle() bool {
-	over := func(c *player) bool { return c.phase == ended }
-	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
-		return false
-	}
-	for i, c := range p.clients { // a poll is held back, and not for as long as a lease
-		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
-			h := p.take(c)
-			p.sends(c, h)
-			drawn := len(p.drawn)
-			p.deliver(i, h, "", h.Open)
-			p.settle()
-			if c.phase == acquiring { // nothing came of it
-				p.drawn = p.drawn[:drawn]
-			}
-			return true
-		}
-	}
-	select {
-	case e := <-p.events:
-		p.handle(e)
-	case <-time.After(time.Millisecond):
-	}
-	return true
 }

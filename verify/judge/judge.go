@@ -49,19 +49,20 @@ func (o Options) program(lease time.Duration) explore.Program {
 	return explore.Program{Name: cmp.Or(o.Program, locks), Subject: strings.Join(o.Command, "_"), Lease: lease}
 }
 
-// Run goes through the schedules of one program within bounds. What it finds is no failure. An error says why nothing
-// can be concluded: ErrAdapter where the program is at fault.
-func Run(ctx context.Context, o Options) (*explore.Report, error) {
-	r, _, err := o.run(ctx)
-	return r, err
+// Searched is what was found of one program.
+type Searched struct {
+	*explore.Report
+	reached map[string]bool // the promises of which something has happened that would have shown that they are broken
+	took    time.Duration   // without what the clients need to start
 }
 
-// run tells, too, of which promises something has happened that would have shown that they are broken.
-func (o Options) run(ctx context.Context) (r *explore.Report, reached map[string]bool, err error) {
+// Run goes through the schedules of one program within bounds. What it finds is no failure. An error says why nothing
+// can be concluded: ErrAdapter where the program is at fault.
+func Run(ctx context.Context, o Options) (s Searched, err error) {
 	if o.Bounds.Kinds == nil {
 		o.Bounds.Kinds = Kinds()
 	}
-	reached = map[string]bool{}
+	s.reached = map[string]bool{}
 	err = o.with(ctx, func(pairs []*pair) error {
 		if err := o.proved(ctx); err != nil {
 			return err
@@ -72,17 +73,19 @@ func (o Options) run(ctx context.Context) (r *explore.Report, reached map[string
 		}
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Within, math.MaxInt64))
 		defer cancel()
-		r, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
+		began := time.Now()
+		s.Report, err = explore.Drive(ctx, o.program(pairs[0].lease), o.Bounds, worlds...)
+		s.took = time.Since(began)
 		for _, p := range pairs {
-			maps.Copy(reached, p.reached)
+			maps.Copy(s.reached, p.reached)
 		}
-		if err == nil && r.Stopped == "" && !reached[exclusive] && len(r.Found) == 0 {
+		if err == nil && s.Stopped == "" && !s.reached[exclusive] && len(s.Found) == 0 {
 			err = errors.New("in no schedule have the two locked three times, or has one bought, and the other been refused, " +
 				"so that nothing can be concluded")
 		}
 		return err
 	})
-	return r, reached, err
+	return s, err
 }
 
 // takes is how often the two lock in a schedule.
@@ -111,9 +114,6 @@ func (o Options) with(ctx context.Context, do func([]*pair) error) (err error) {
 	leases := []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 	if o.Lease > 0 {
 		leases = []time.Duration{o.Lease}
-	}
-	if err := supported(); err != nil {
-		return err
 	}
 	guard, err := newGuardian()
 	if err != nil {
@@ -148,41 +148,42 @@ func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Dura
 	if err != nil {
 		return nil, err
 	}
-	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds}
-	p.events, p.shown = make(chan event, 1000), map[verify.Harm]bool{}
-	p.reached, p.program = map[string]bool{}, o.Program
-	for n, name := range []string{"Alice", "Bob"} {
-		command := o.Command
-		if n == 1 && o.Program == clockOff {
-			command, err = ahead(command)
+	p := &pair{ctx: ctx, server: server, kinds: o.Bounds.Kinds, program: o.Program}
+	p.events, p.shown, p.reached = make(chan event, 1000), map[verify.Harm]bool{}, map[string]bool{}
+	err = p.opens(o, guard)
+	if err == nil {
+		for _, p.asked = range leases {
+			err = p.rehearse()
+			if err == nil || errors.Is(err, errClock) {
+				break
+			}
 		}
-		if err != nil {
-			return nil, errors.Join(err, p.close())
-		}
-		c, err := newClient(name, command, p.server.Target, p.events)
-		if err != nil {
-			return nil, errors.Join(err, p.close())
-		}
-		c.copies, c.guardian = o.Stderr, guard
-		p.clients = append(p.clients, &player{client: c})
 	}
-	p.shop, err = newShop(ctx, o.Program, server)
 	if err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	for _, p.asked = range leases {
-		err = p.rehearse()
-		if err == nil && o.Program == clockOff {
-			err = p.clockShows()
+	return p, nil
+}
+
+// opens opens the gates of two clients, and the market of those who buy.
+func (p *pair) opens(o Options, guard *guardian) (err error) {
+	for _, name := range []string{"Alice", "Bob"} {
+		command := o.Command
+		if name == "Bob" && o.Program == clockOff {
+			command, err = ahead(command)
 		}
-		if err == nil {
-			return p, nil
+		if err != nil {
+			return err
 		}
-		if errors.Is(err, errClock) {
-			break
+		c, err := newClient(name, command, p.server.Target, p.events)
+		if err != nil {
+			return err
 		}
+		c.copies, c.guardian = cmp.Or(o.Stderr, io.Discard), guard
+		p.clients = append(p.clients, &player{client: c})
 	}
-	return nil, errors.Join(err, p.close())
+	p.shop, err = newShop(p.ctx, o.Program, p.server)
+	return err
 }
 
 // rehearse has each client do its work without interference. Of a lock it finds out how long a lease is: one that has
@@ -190,12 +191,15 @@ func newPair(ctx context.Context, o Options, guard *guardian, leases []time.Dura
 func (p *pair) rehearse() error {
 	for i, c := range p.clients {
 		c.kill()
-		if err := p.warm(i, 2); err != nil {
+		if err := p.revive(i); err != nil {
 			return err
 		}
 	}
-	if p.shop != nil || p.program == clockOff { // a lease that ends too soon by a clock is for the search to find
-		p.lease = p.asked
+	p.lease = p.asked
+	switch {
+	case p.program == clockOff: // a lease that ends too soon by a clock is for the search to find
+		return p.clockShows()
+	case p.shop != nil:
 		return nil
 	}
 	one, other, name := p.clients[0], p.clients[1], "lease-"+rand.Text()
@@ -240,12 +244,8 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 		select {
 		case e := <-p.events:
 			switch said := strings.Fields(e.line); {
-			case e.held != nil:
+			case e.held != nil: // of the last schedule
 				e.held.Open()
-				if limit > silence { // it has started
-					limit = silence
-					end = time.After(limit)
-				}
 			case e.client != c.client || e.life != c.life:
 				if e.line == "" && e.client.life == e.life { // the other one has ended
 					e.client.life = nil
@@ -269,24 +269,30 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 
 // unexpected is about an answer that is none.
 func (c *client) unexpected(told, said, want string) error {
-	hint := ""
-	if strings.HasPrefix(said, "error") {
-		hint = " (it is given a single server, without a password and without TLS)"
-	}
-	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s%s", ErrAdapter, told, said, want, hint, c.lastWords())
+	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s", ErrAdapter, told, said, want, c.lastWords())
 }
 
 var errSilent = errors.New("said nothing")
 
-// lastWords are the last lines of its standard error.
-func (c *client) lastWords() string {
+// lastWords are what it has asked for in vain, and the last lines of its standard error.
+func (c *client) lastWords() (said string) {
+	commands := c.gate.Commands()
+	if len(commands) == 0 {
+		said = fmt.Sprintf("; it has sent nothing to %s, which REDIS_HOST, REDIS_PORT and REDIS_URL name", c.gate.Addr())
+	}
+	for _, name := range []string{"auth", "cluster", "readonly", "sentinel", "tls"} {
+		if slices.Contains(commands, name) {
+			said = fmt.Sprintf("; it has asked for %s, and is given a single server without TLS and without a password",
+				strings.ToUpper(name))
+		}
+	}
 	if c.life == nil {
-		return ""
+		return said
 	}
 	c.life.mu.Lock()
 	defer c.life.mu.Unlock()
-	if len(c.life.stderr) == 0 {
-		return ""
+	if len(c.life.stderr) > 0 {
+		said += "; its last lines are\n\t" + strings.Join(c.life.stderr, "\n\t")
 	}
-	return "; its last lines are\n\t" + strings.Join(c.life.stderr, "\n\t")
+	return said
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -39,9 +40,10 @@ func TestMain(m *testing.M) {
 // adapt is a lock that SET NX PX takes, and which is released as its kind says.
 func adapt(kind string) {
 	ctx := context.Background()
+	addr := os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")
+	several := &redis.UniversalOptions{Addrs: []string{addr}, MaxRetries: -1}
 	rdb := redis.NewClient(&redis.Options{
-		Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT"), MaxRetries: -1,
-		DisableIdentity: true, ReadTimeout: 5 * time.Second,
+		Addr: addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: 5 * time.Second,
 	})
 	ms, _ := strconv.Atoi(os.Getenv("LOCK_TTL_MS"))
 	name, token := "", ""
@@ -54,7 +56,14 @@ func adapt(kind string) {
 			}
 			return rdb.Del(ctx, name).Result()
 		}
-	case "buy", "buy late", "buy again":
+	case "stays":
+		release = func() (int64, error) {
+			rdb.Persist(ctx, name)
+			return 1, nil
+		}
+	case "TLS":
+		rdb.Options().TLSConfig = &tls.Config{InsecureSkipVerify: true}
+	case "buy", "buy late", "buy again", "buy one item":
 		buys(ctx, rdb, kind)
 		return
 	case "compare", "polls seldom", "says one":
@@ -69,8 +78,20 @@ func adapt(kind string) {
 			return
 		case kind == "other words":
 			fmt.Println("certainly")
-		case kind == "no lock":
+		case kind == "no lock", kind == "own lock":
+			if kind == "own lock" {
+				rdb.Get(ctx, "configuration")
+			}
 			fmt.Println(map[bool]string{true: "acquired", false: "released"}[word[0] == "acquire"])
+		case kind == "TLS":
+			fmt.Println("error", rdb.Ping(ctx).Err())
+		case kind == "CLUSTER":
+			fmt.Println("error", redis.NewClusterClient(several.Cluster()).Ping(ctx).Err())
+		case kind == "SENTINEL":
+			several.MasterName = "mymaster"
+			fmt.Println("error", redis.NewFailoverClient(several.Failover()).Ping(ctx).Err())
+		case kind == "READONLY":
+			fmt.Println("error", rdb.Do(ctx, "readonly").Err())
 		case word[0] == "acquire":
 			name, token = word[1], rand.Text()
 			for !rdb.SetNX(ctx, name, token, time.Duration(ms)*time.Millisecond).Val() {
@@ -99,6 +120,9 @@ func buys(ctx context.Context, rdb *redis.Client, kind string) {
 		var price int64
 		_, _ = fmt.Sscan(in.Text(), &word, &item, &buyer, &seller, &price)
 		said := ""
+		if kind == "buy one item" && item != "1" {
+			return
+		}
 		reads := func() {
 			listed, err := rdb.ZScore(ctx, "market:", item+"."+seller).Result()
 			funds, _ := rdb.HGet(ctx, "users:"+buyer, "funds").Int64()
@@ -144,7 +168,7 @@ func options(t *testing.T, kind string, b explore.Bounds) judge.Options {
 	testkit.Local(t) // or there is nothing to judge it on
 	t.Setenv(adapter, kind)
 	b.Exhaustive, b.Schedules = true, 10_000
-	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 2}
+	return judge.Options{Command: []string{os.Args[0]}, Bounds: b, Pairs: 4}
 }
 
 // retried has longer and longer leases, until a machine that stands still is no longer in the way.
@@ -161,22 +185,39 @@ func retried(t *testing.T, o judge.Options, do func(judge.Options) error) {
 	t.Error(err)
 }
 
-// getDel is the schedule in which a release by GET, then DEL, frees another's lock, and twoDel that of a DEL alone.
-const (
-	getDel = "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2"
-	twoDel = "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2"
-)
-
+// A release by GET, then DEL, and one by DEL, free another's lock. One that lets it last for ever keeps others out.
 func TestReplayOfAToken(t *testing.T) {
-	for kind, token := range map[string]string{"get-del": getDel, "fixed": twoDel} {
-		retried(t, options(t, kind, explore.Bounds{}), func(o judge.Options) error {
-			found, err := judge.Replay(t.Context(), o, token)
-			if err == nil && found.Harm != verify.FreedAnothers {
-				err = fmt.Errorf("%s: %v, want %s\n%s", kind, found.Violation, verify.FreedAnothers, found.Diagram)
+	for _, c := range []struct {
+		kind, token string
+		harm        verify.Harm
+	}{
+		{"get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"stays", "x4/stays/lock/d1.d1.d1.d1.d2", verify.LockedOut},
+	} {
+		retried(t, options(t, c.kind, explore.Bounds{}), func(o judge.Options) error {
+			found, err := judge.Replay(t.Context(), o, c.token)
+			if err == nil && found.Harm != c.harm {
+				err = fmt.Errorf("%s: %v, want %s\n%s", c.kind, found.Violation, c.harm, found.Diagram)
 			}
 			return err
 		})
 	}
+}
+
+// What goes wrong with a later program is told, and what was found before it counts.
+func TestJudgeTellsOfALaterProgram(t *testing.T) {
+	retried(t, options(t, "buy one item", explore.Bounds{}), func(o judge.Options) error {
+		o.Purchase = true
+		r, err := judge.Judge(t.Context(), o)
+		if r == nil || len(r.Searches) != 2 || r.Searches[0].Why != "" {
+			return fmt.Errorf("%+v: %w", r, err)
+		}
+		if why := r.Searches[1].Why; !errors.Is(err, judge.ErrAdapter) || !strings.Contains(why, "has ended") {
+			t.Errorf("a program that does not buy from one account: %v, and stored is %q", err, why)
+		}
+		return nil
+	})
 }
 
 // finds checks which harms are found of a lock where its clients are stopped. It takes a machine of its own.
@@ -231,7 +272,16 @@ func TestJudgedPromises(t *testing.T) {
 		if want := []string{"kept", "kept", "kept", "unchecked", "broken", "kept"}; !slices.Equal(states, want) {
 			t.Errorf("%q, want %q: %+v", states, want, r.Promises)
 		}
-		return nil
+		o.Within = 6 * o.Lease // the time ends while a client is stopped
+		r, err = judge.Judge(t.Context(), o)
+		if err == nil && r.Promises[0].State != "kept" {
+			err = fmt.Errorf("too little was searched: %+v", r.Promises)
+		}
+		const stopped = "; stopped by the time that it was given"
+		if err == nil && !strings.HasSuffix(r.Promises[0].Why, stopped) {
+			t.Errorf("it is not said how far it is kept: %+v", r.Promises)
+		}
+		return err
 	})
 }
 
@@ -249,30 +299,6 @@ func TestJudgeFindsWhatIsWrongWithPurchases(t *testing.T) {
 	}
 }
 
-// byClocks is a lock whose clients tell by their own clocks whether it has ended.
-const byClocks = `
-import os, sys, time, redis
-server = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"]))
-lease = int(os.environ["LOCK_TTL_MS"]) / 1000
-def taken(name):
-    if server.setnx(name, time.time() + lease):
-        return True
-    old = server.get(name)
-    return old and float(old) < time.time() and server.getset(name, time.time() + lease) == old
-for line in sys.stdin:
-    word = line.split()
-    if word[0] == "now":
-        print(int(time.time() * 1000), flush=True)
-    elif word[0] == "acquire":
-        name = word[1]
-        while not taken(name):
-            time.sleep(0.002)
-        print("acquired", flush=True)
-    else:
-        server.delete(name)
-        print("done", flush=True)
-`
-
 // Where the clock of a client is ahead, a lock by clocks lets it in.
 func TestJudgedClock(t *testing.T) {
 	alone(t)
@@ -280,10 +306,52 @@ func TestJudgedClock(t *testing.T) {
 		testkit.Require(t, "clients", "there is no faketime")
 	}
 	o := options(t, "", explore.Bounds{Preemptions: 1})
-	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "-c", byClocks}, "lock-clock", nil
+	o.Command, o.Program, o.Bounds.Kinds = []string{"/usr/bin/python3", "testdata/lock.py", "clock"}, "lock-clock", nil
 	finds(t, o, verify.TwoHolders)
 	o.Program = "lock"
 	finds(t, o)
+}
+
+// The same mistakes have the same shortest schedules in each language, of which CI plays one each.
+func TestControlsInOtherLanguages(t *testing.T) {
+	alone(t)
+	t.Setenv("NODE_PATH", "/usr/share/nodejs")
+	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
+	programs := [][]string{
+		{"/usr/bin/python3", "testdata/lock.py"}, {"node", "testdata/lock.js"}, {"ruby", "testdata/lock.rb"},
+	}
+	for n, c := range []struct {
+		kind, token string
+		harm        verify.Harm
+	}{
+		{"fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
+		{"get-set", "x4/getset/lock/d1.d2.d2.d1.d2.d2.d1.d1.d1.d1.d1.d1", verify.TwoHolders},
+		{"setnx-pexpire", "x4/setnx/lock/d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
+	} {
+		for m, program := range programs {
+			if m != n%len(programs) && !everyOne {
+				continue
+			}
+			t.Run(c.kind+"/"+program[0], func(t *testing.T) {
+				if _, err := exec.LookPath(program[0]); err != nil {
+					testkit.Require(t, "clients", err.Error())
+				}
+				o := options(t, "", explore.Bounds{})
+				o.Command = append(slices.Clone(program), c.kind)
+				retried(t, o, func(o judge.Options) error {
+					found, err := judge.Replay(t.Context(), o, c.token)
+					if errors.Is(err, judge.ErrAdapter) { // it has no client library
+						testkit.Require(t, "clients", err.Error())
+					}
+					if err == nil && found.Harm != c.harm {
+						err = fmt.Errorf("%v, want %s\n%s", found.Violation, c.harm, found.Diagram)
+					}
+					return err
+				})
+			})
+		}
+	}
 }
 
 // Of the adapters nothing is found but that who is stopped outlives a lease.
@@ -321,7 +389,7 @@ func TestAdapters(t *testing.T) {
 				if language == "symfony" || language == "laravel" {
 					return // that they lock is enough: their leases take long
 				}
-				o.Pairs = 2
+				o.Pairs = 4
 				finds(t, o, c.harms...)
 			})
 		}
@@ -334,10 +402,14 @@ func TestAdapters(t *testing.T) {
 
 func TestBadAdapters(t *testing.T) {
 	for kind, says := range map[string]string{
-		"ends": "has ended; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
-		"no lock": "two clients were inside at once",
+		"ends": "; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
+		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",
+		"own lock": "two clients were inside at once",
+		"TLS":      "it has asked for TLS, and is given a single server without TLS",
+		"CLUSTER":  "it has asked for CLUSTER, and", "SENTINEL": "asked for SENTINEL,", "READONLY": "asked for READONLY,",
 	} {
 		o := options(t, kind, explore.Bounds{})
+		o.Lease = 500 * time.Millisecond // or it is tried with longer ones, too
 		_, err := judge.Run(t.Context(), o)
 		if !errors.Is(err, judge.ErrAdapter) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", kind, err, says)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -107,10 +106,13 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		return explore.Played{}, err
 	}
 	for i, c := range p.clients {
-		p.begins(i, c)
+		words := []string{"acquire", p.name}
+		if p.shop != nil {
+			words = p.shop.words(i)
+		}
+		c.tell(words...)
 		p.settle()
 	}
-	p.last = time.Now()
 	for len(p.steps) < mostSteps && p.failed == nil && p.ctx.Err() == nil {
 		p.settle()
 		options := p.options()
@@ -156,7 +158,7 @@ func (p *pair) ready() error {
 	}
 	p.name, p.begin, p.drawn, p.steps, p.running = "lock-"+rand.Text(), time.Now(), nil, nil, -1
 	p.harms, p.released, p.changes, p.entered, p.failed, p.fence, p.orphaned = nil, "", 0, 0, nil, 0, false
-	p.stalled, p.contended = false, false
+	p.stalled, p.contended, p.last = false, false, p.begin
 	return nil
 }
 
@@ -166,52 +168,40 @@ func (c *player) tell(words ...string) {
 	c.say(words...)
 }
 
-// begins tells a client to take the lock, or what to buy.
-func (p *pair) begins(i int, c *player) {
-	if p.shop != nil {
-		c.tell(p.shop.words(i)...)
-		return
-	}
-	c.tell("acquire", p.name)
-}
-
-// revive starts a program that has died, and returns when it has locked or bought once.
+// revive starts a program that does not run, and returns when it has locked or bought twice: it has connected, and has
+// loaded its scripts.
 func (p *pair) revive(i int) error {
-	if p.clients[i].life != nil {
+	c := p.clients[i]
+	if c.life != nil {
 		return nil
 	}
-	return p.warm(i, 1)
-}
-
-// warm starts a program, and has it lock or buy a few times.
-func (p *pair) warm(i, times int) error {
-	c := p.clients[i]
 	if err := c.start(p.asked); err != nil {
 		return err
 	}
 	c.gate.Gate(nil)
-	err := p.rehearsed(i, times)
+	c.gate.Record()
+	err := p.rehearsed(i, c)
+	if err == nil && len(c.gate.Commands()) == 0 {
+		err = fmt.Errorf("%w: it has done all that it was told%s", ErrAdapter, c.lastWords())
+	}
 	if err != nil {
 		c.kill() // what it says now would be taken for an answer to something else
 	}
 	return err
 }
 
-// rehearsed has a client lock or buy a few times.
-func (p *pair) rehearsed(i, times int) error {
-	c := p.clients[i]
-	if p.shop != nil {
-		return p.shop.rehearse(p, i, times)
-	}
-	for range times {
-		if err := p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text()); err != nil {
-			return err
+func (p *pair) rehearsed(i int, c *player) (err error) {
+	for n := 0; err == nil && n < 2; n++ {
+		if p.shop != nil {
+			err = p.shop.rehearse(p, i)
+			continue
 		}
-		if err := p.told(c, silence, "released done", "release"); err != nil {
-			return err
+		err = p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text())
+		if err == nil {
+			err = p.told(c, silence, "released done", "release")
 		}
 	}
-	return nil
+	return err
 }
 
 // handle notes what a client has done.
@@ -233,101 +223,6 @@ func (p *pair) handle(e event) {
 	default:
 		p.said(i, c, strings.TrimSpace(e.line))
 	}
-}
-
-// said notes an answer.
-func (p *pair) said(i int, c *player, line string) {
-	word, fence, _ := strings.Cut(line, " ")
-	c.told = line
-	switch {
-	case p.shop != nil:
-		p.draw(i, "*is told: "+line+"*", "")
-		c.phase = ended
-		if !p.shop.tells(i, word) {
-			p.failed = c.unexpected("buy", line, "bought gone price funds busy error")
-		}
-		p.reaches(exclusive, p.shop.yes == 1 && p.shop.no == 1)
-	case c.phase == acquiring && word == "acquired":
-		c.until, c.phase = c.since.Add(p.surely), inside
-		p.enter(i, c)
-		p.grows(c, fence)
-	case c.phase == acquiring && word != "timeout" && word != "error":
-		p.failed = c.unexpected("acquire", line, "acquired timeout error")
-	case c.phase == acquiring: // it has given up, and is asked again
-		c.before, c.first = time.Time{}, ""
-		p.draw(i, "*is told: "+line+"*", "")
-		c.tell("acquire", p.name)
-	case c.phase == releasing && !slices.Contains([]string{"released", "lost", "done", "error"}, word):
-		p.failed = c.unexpected("release", line, "released lost done error")
-	case c.phase == releasing:
-		p.released = c.name
-		p.draw(i, "*is told: "+line+"*", "")
-		other := p.clients[1-i]
-		if other.entered.After(c.entered) && other.entered.After(c.until) {
-			p.reaches(noticesLoss, word == "lost")
-			p.reaches(ownerOnly, other.phase == inside && c.left > 1) // and it comes again
-			if word == "released" {
-				p.harm(verify.NotTold, c.name+" is told that it has released the lock, and "+other.name+" had got it meanwhile")
-			}
-		}
-		c.left--
-		c.phase = ended
-		if c.left > 0 {
-			c.phase, c.before, c.first = acquiring, time.Time{}, ""
-			c.tell("acquire", p.name)
-		}
-	}
-}
-
-// enter notes that a client is inside, and who is there, too.
-func (p *pair) enter(i int, c *player) {
-	p.draw(i, "*enters*", "")
-	p.changes++
-	p.entered++
-	p.reaches(exclusive, p.entered == takes && p.contended)
-	p.reaches(survivesCrash, p.orphaned)
-	c.entered = time.Now()
-	for _, other := range p.clients {
-		if other == c || other.phase != inside || other.life == nil {
-			continue
-		}
-		harm, how := verify.TwoHolders, " and within its lease"
-		switch {
-		case !c.before.IsZero() && other.entered.After(c.before.Add(p.surely*49/50)):
-			harm, how = verify.Outlived, ", because the lease of "+c.name+" has run out while it took the lock"
-		case !time.Now().Before(other.until.Add(-p.surely / 50)):
-			harm, how = verify.Outlived, ", whose lease has run out"
-		case p.released != "" && p.released != other.name:
-			harm, how = verify.FreedAnothers, how+", after a release by "+p.released
-		}
-		p.harm(harm, c.name+" enters while "+other.name+" is inside"+how)
-	}
-	p.released = ""
-}
-
-// reaches notes that something has put a promise to the test.
-func (p *pair) reaches(promise string, is bool) {
-	if is {
-		p.reached[promise] = true
-	}
-}
-
-// grows notes a fencing token, which has to be larger than the last one.
-func (p *pair) grows(c *player, said string) {
-	fence, err := strconv.ParseInt(said, 10, 64)
-	if err != nil { // it has none
-		return
-	}
-	p.reaches(fenced, p.fence > 0)
-	overtaken := fence < p.fence && !c.before.IsZero() // it was stopped after it had got its token
-	if fence <= p.fence && !overtaken {
-		p.harm(verify.FenceRepeats, fmt.Sprintf("%s gets fencing token %d after %d", c.name, fence, p.fence))
-	}
-	p.fence = max(p.fence, fence)
-}
-
-func (p *pair) harm(h verify.Harm, text string) {
-	p.harms = append(p.harms, verify.Violation{Harm: h, Text: text})
 }
 
 // draw notes an event of the diagram, and returns where.
@@ -357,55 +252,12 @@ func (p *pair) diagram(drawn []verify.Event) func([]verify.Violation) verify.Dia
 	}
 }
 
-// settle returns when every client that is to do something waits: at its gate, or asleep.
-func (p *pair) settle() {
-	began := time.Now()
-	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
-	for limit := began.Add(settling); time.Now().Before(limit); {
-		for more := true; more && time.Now().Before(limit); {
-			select {
-			case e := <-p.events:
-				p.handle(e)
-			default:
-				more = false
-			}
-		}
-		if !slices.ContainsFunc(p.clients, p.moves) {
-			return
-		}
-		select {
-		case e := <-p.events:
-			p.handle(e)
-		case <-time.After(look):
-		}
-	}
-}
-
-// look is how long it is between two looks at what threads do, enough how often they have to show the same, and
-// settling how long a client may go on.
-const look, enough, settling = 200 * time.Microsecond, 8, 300 * time.Millisecond
-
-// moves reports whether a client does something: another look has shown that its threads run, or have run.
-func (p *pair) moves(c *player) bool {
-	if c.life == nil || !c.paused.IsZero() || len(c.waiting) > 0 || c.phase == inside || c.phase == ended {
-		return false
-	}
-	ran, waits := c.slices()
-	late := time.Since(c.looked) > 5*look // so may be what goes between the client and its gate
-	c.looked = time.Now()
-	c.same++
-	c.owes = c.owes && ran == c.ran
-	if ran != c.ran || !waits || late {
-		c.ran, c.same = ran, 0
-	}
-	return c.owes || c.same < enough
-}
-
 // finish brings a schedule to its end: who has not ended is killed, and a client that is left, or a fresh one, has to
 // get in within two leases.
 func (p *pair) finish() {
 	for _, c := range p.clients {
 		c.gate.Gate(nil)
+		p.waited(c)
 		if p.shop != nil && c.phase != ended && c.paused.IsZero() && p.failed == nil && context.Cause(p.ctx) == nil {
 			p.harm(verify.DoesNotEnd, fmt.Sprintf("%s is told nothing in %s", c.name, 6*p.lease))
 		}
@@ -434,44 +286,42 @@ func (p *pair) finish() {
 		return
 	}
 	c := p.clients[who]
-	fresh := *c
 	end := time.Now().Add(2*p.lease + settling + time.Second)
-	err := p.told(&fresh, time.Until(end), "acquired", "acquire", p.name)
+	err := p.told(c, time.Until(end), "acquired", "acquire", p.name)
 	for err != nil && !errors.Is(err, errSilent) && c.life != nil && time.Now().Before(end) && p.ctx.Err() == nil {
-		err = p.told(&fresh, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
+		err = p.told(c, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
 	}
-	if err != nil {
-		if errors.Is(err, errSilent) {
-			p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
-				(2*p.lease).Round(time.Millisecond)))
-		}
-		c.kill()
-		return
+	if errors.Is(err, errSilent) {
+		p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",
+			(2*p.lease).Round(time.Millisecond)))
 	}
-	p.reaches(survivesCrash, p.orphaned)
-	if p.told(&fresh, silence, "released done", "release") != nil {
+	p.reaches(survivesCrash, err == nil && p.orphaned)
+	if err != nil || p.told(c, silence, "released done", "release") != nil {
 		c.kill()
 	}
 }
 
 // close ends all.
 func (p *pair) close() (err error) {
-	for _, c := range p.clients {
-		done := make(chan struct{})
-		go func() { // or what comes would have nobody to go to
-			for {
-				select {
-				case e := <-p.events:
-					if e.held != nil {
-						e.held.Drop()
-					}
-				case <-done:
-					return
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // or what comes would have nobody to go to
+		for {
+			select {
+			case e := <-p.events:
+				if e.held != nil {
+					e.held.Drop()
 				}
+			case <-done:
+				return
 			}
-		}()
+		}
+	}()
+	for _, c := range p.clients {
 		err = errors.Join(err, c.close())
-		close(done)
 	}
-	return errors.Join(err, p.shop.close(), p.server.Close())
+	if p.shop != nil {
+		err = errors.Join(err, p.shop.conn.Close())
+	}
+	return errors.Join(err, p.server.Close())
 }

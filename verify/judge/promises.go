@@ -48,7 +48,7 @@ var lacking = []struct{ promise, why string }{
 // can be concluded of one of them; what was found of others is returned with it.
 func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	res := &verify.Explorations{Schema: verify.ExploredSchema, Judged: true}
-	began, shown := time.Now(), map[string]bool{}
+	left, shown := o.Within, map[string]bool{}
 	programs := []string{locks, works, clockOff}
 	if o.Purchase {
 		programs = Markets()
@@ -60,8 +60,8 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 		if n > 0 {
 			one.Proof = nil
 		}
-		if o.Within > 0 {
-			one.Within = max(time.Second, o.Within-time.Since(began))
+		if o.Within > 0 { // what a program leaves goes to those that follow
+			one.Within = max(1, left/time.Duration(len(programs)-n))
 		}
 		switch program {
 		case works:
@@ -69,7 +69,8 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 		case clockOff:
 			one.Bounds.Preemptions, one.Bounds.Faults = max(1, o.Bounds.Preemptions), 0
 		}
-		r, reached, err := one.run(ctx)
+		s, err := Run(ctx, one)
+		left -= s.took
 		if errors.Is(err, errClock) {
 			why = err.Error()
 			continue
@@ -83,11 +84,11 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 		if err != nil {
 			return nil, err
 		}
-		res.Searches = append(res.Searches, one.explored(r)...)
-		if program == clockOff && reached[exclusive] {
-			reached = map[string]bool{clockIndependent: true}
+		res.Searches = append(res.Searches, one.explored(s.Report)...)
+		if program == clockOff && s.reached[exclusive] {
+			s.reached = map[string]bool{clockIndependent: true}
 		}
-		maps.Copy(shown, reached)
+		maps.Copy(shown, s.reached)
 	}
 	if !o.Purchase {
 		res.Promises = promises(res.Searches, shown, why)
@@ -95,7 +96,7 @@ func Judge(ctx context.Context, o Options) (*verify.Explorations, error) {
 	return res, failed
 }
 
-// promises says of each what became of it.
+// promises says of each what became of it, and of one that is kept which search has not come to its end.
 func promises(all []verify.Explored, shown map[string]bool, clock string) (states []verify.PromiseState) {
 	for _, p := range lacking {
 		s := verify.PromiseState{Promise: p.promise, State: "kept"}
@@ -110,6 +111,13 @@ func promises(all []verify.Explored, shown map[string]bool, clock string) (state
 			s.State, s.Why = "unchecked", p.why
 			if p.promise == clockIndependent {
 				s.Why = cmp.Or(clock, s.Why)
+			}
+		default:
+			for _, e := range all {
+				ended := e.Harm != "" || e.Stopped == "" && e.Why == ""
+				if !ended && s.Why == "" && (e.Program == clockOff) == (p.promise == clockIndependent) {
+					s.Why = fmt.Sprintf("as far as the search of %s came: %s", e.Program, e.Found())
+				}
 			}
 		}
 		states = append(states, s)
@@ -148,6 +156,8 @@ func (o Options) Found(of verify.Explored, f explore.Found) verify.Explored {
 		of.Broken = "no item is sold twice, and no coin is lost"
 	case of.Program == clockOff && of.Broken != "":
 		of.Broken = clockIndependent
+	case f.Harm == verify.LockedOut && f.Faults == 0:
+		of.Broken = "who waits gets in"
 	case f.Harm == verify.NotTold && o.NoticesLoss:
 		of.Broken = noticesLoss
 	}
@@ -170,11 +180,8 @@ func ahead(command []string) ([]string, error) {
 func (p *pair) clockShows() error {
 	var at [2]int64
 	for i, c := range p.clients {
-		said, err := p.answer(c, 2*time.Second, "now")
-		if err == nil {
-			_, err = fmt.Sscan(said, &at[i])
-		}
-		if err != nil {
+		said, _ := p.answer(c, 2*time.Second, "now") // empty where it has not
+		if _, err := fmt.Sscan(said, &at[i]); err != nil {
 			return fmt.Errorf("%w: the program does not answer the line now", errClock)
 		}
 	}

@@ -1,0 +1,88 @@
+package judge
+
+import (
+	"slices"
+	"time"
+)
+
+// settle returns when every client that is to do something waits: at its gate, or asleep.
+func (p *pair) settle() {
+	began := time.Now()
+	defer func() { p.stalled = p.stalled || time.Since(began) > p.surely/8 }()
+	for limit := began.Add(settling); time.Now().Before(limit); {
+		select {
+		case e := <-p.events:
+			p.handle(e)
+			continue
+		default:
+		}
+		if !slices.ContainsFunc(p.clients, p.moves) {
+			return
+		}
+		select {
+		case e := <-p.events:
+			p.handle(e)
+		case <-time.After(look):
+		}
+	}
+}
+
+// look is how long it is between two looks at what threads do, enough how often they have to show the same, and
+// settling how long a client may go on.
+const look, enough, settling = 200 * time.Microsecond, 8, 300 * time.Millisecond
+
+// moves reports whether a client does something: another look has shown that its threads run, or have run.
+func (p *pair) moves(c *player) bool {
+	if c.life == nil || !c.paused.IsZero() || len(c.waiting) > 0 || c.phase == inside || c.phase == ended {
+		return false
+	}
+	ran, waits := c.slices()
+	late := time.Since(c.looked) > 5*look // so may be what goes between the client and its gate
+	c.looked = time.Now()
+	c.same++
+	c.owes = c.owes && ran == c.ran
+	if ran != c.ran || !waits || late {
+		c.ran, c.same = ran, 0
+	}
+	return c.owes || c.same < enough
+}
+
+// polls reports whether what a client wants to send was asked before, and nothing has changed since.
+func (p *pair) polls(c *player) bool {
+	if len(c.waiting) == 0 || c.phase != acquiring || c.changes != p.changes {
+		return false
+	}
+	for _, other := range p.clients { // a lease that has ended changes something
+		if other.phase == inside && time.Now().After(other.until) && c.sent.Before(other.until) {
+			return false
+		}
+	}
+	return c.polls[asked(c.waiting[0])]
+}
+
+// idle lets time pass. It reports false when all have ended, or nothing has happened for long.
+func (p *pair) idle() bool {
+	over := func(c *player) bool { return c.phase == ended }
+	if !slices.ContainsFunc(p.clients, func(c *player) bool { return !over(c) }) || time.Since(p.last) > 6*p.lease {
+		return false
+	}
+	for i, c := range p.clients { // a poll is held back, and not for as long as a lease
+		if p.can(c) && p.polls(c) && time.Since(c.sent) > p.lease/8 {
+			h := p.take(c)
+			p.sends(c, h)
+			drawn := len(p.drawn)
+			p.deliver(i, h, "", h.Open)
+			p.settle()
+			if c.phase == acquiring { // nothing came of it
+				p.drawn = p.drawn[:drawn]
+			}
+			return true
+		}
+	}
+	select {
+	case e := <-p.events:
+		p.handle(e)
+	case <-time.After(time.Millisecond):
+	}
+	return true
+}
