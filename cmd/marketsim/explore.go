@@ -285,7 +285,8 @@ func (f *exploreFlags) complete(ctx context.Context, p *program, names []string)
 	}
 	for _, name := range schemes {
 		is := func(e verify.Explored) bool { return e.Scheme == name }
-		if !slices.Contains(names, name) && !slices.ContainsFunc(res.Searches, is) {
+		again := !slices.ContainsFunc(res.Searches, is) || slices.ContainsFunc(res.Broken(), is)
+		if again && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
