@@ -162,7 +162,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	err = market.Seed(ctx, conn.Client, m.Keys, opening)
 	if errors.Is(err, market.ErrUnclaimed) && backend.Broken(err) {
 		err = fmt.Errorf("%w; a note of this run may be there: if no other run uses the prefix, "+
-			"remove it with 'marketsim clean --prefix %s'", err, m.Keys.Prefix())
+			"remove it with 'marketsim clean --redis URL --prefix %s'", err, m.Keys.Prefix())
 	}
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
@@ -270,7 +270,8 @@ func (m *measurement) remove(ctx context.Context) (err error) {
 	case err != nil && m.Private:
 		return nil // the server ends with its keys
 	case err != nil:
-		return fmt.Errorf("keys of the run are left behind: %w; remove them with 'marketsim clean --prefix %s'", err,
+		return fmt.Errorf("keys of the run are left behind: %w; "+
+			"remove them with 'marketsim clean --redis URL --prefix %s'", err,
 			first.Keys.Prefix())
 	case m.Private && first.ours:
 		return first.undeclared(ctx)

@@ -16,13 +16,12 @@ import (
 	"github.com/marketsim/marketsim/strategies"
 )
 
-const rehearsalFunds = 10 * maxPrice // more than the purchases of a rehearsal cost
-
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
 // that every command is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
 func Rehearse(ctx context.Context, p result.Point, o Options) error {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
-		Funds: rehearsalFunds, Browsers: min(p.Browsers, 1), Empty: true,
+		Funds:    10 * maxPrice, // more than its purchases cost
+		Browsers: min(p.Browsers, 1), Empty: true,
 	}}
 	site := o.sites()[0]
 	o.Keys, o.Sites, o.Keep, o.History = site.Keys, nil, false, ""

@@ -139,6 +139,10 @@ func (m *measurement) warn(r *result.Row, t *tally) {
 	if s := r.Steadiness(); s < steadyLow || s > steadyHigh {
 		r.Warn(result.Unsteady, s, "")
 	}
+	gone := r.Refused[market.Reason(market.ErrNotListed)]
+	if r.Steadiness() < steadyLow && gone > r.Bought && m.point.Hot == 0 {
+		r.Warn(result.OutOfStock, float64(gone)/float64(gone+r.Bought), "")
+	}
 	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
 	if m.open == nil && math.Abs(whole-1) > tailOff {
 		r.Warn(result.ShortForTail, whole, "")

@@ -205,14 +205,27 @@ func TestShortRows(t *testing.T) {
 			}
 		}
 	}
+	soldOut := func() purchasing {
+		start, n := time.Now(), new(atomic.Int64)
+		return func(context.Context, market.Order) (market.Receipt, error) {
+			late := time.Since(start) >= 6*time.Second
+			if late && n.Add(1)%50 > 0 {
+				time.Sleep(10 * time.Millisecond)
+				return market.Receipt{}, market.ErrNotListed
+			}
+			time.Sleep(100 * time.Millisecond)
+			return market.Receipt{}, nil
+		}
+	}
 	for name, c := range map[string]struct {
 		purchase func() purchasing
 		want     map[result.Code]float64
 	}{
-		"steady": {takes(100*time.Millisecond, 100*time.Millisecond), nil},
-		"few":    {takes(time.Second, time.Second), map[result.Code]float64{result.TooFew: 200}},
-		"slower": {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{result.Unsteady: 0.67}},
-		"faster": {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: 1.5}},
+		"sold out": {soldOut, map[result.Code]float64{result.Unsteady: 0.17, result.OutOfStock: 0.88}},
+		"steady":   {takes(100*time.Millisecond, 100*time.Millisecond), nil},
+		"few":      {takes(time.Second, time.Second), map[result.Code]float64{result.TooFew: 200}},
+		"slower":   {takes(100*time.Millisecond, 150*time.Millisecond), map[result.Code]float64{result.Unsteady: 0.67}},
+		"faster":   {takes(150*time.Millisecond, 100*time.Millisecond), map[result.Code]float64{result.Unsteady: 1.5}},
 		"the end": {takes(100*time.Millisecond, 7*time.Second), map[result.Code]float64{
 			result.Unsteady:     0.02,
 			result.ShortForTail: 1.2,
@@ -231,7 +244,7 @@ func TestShortRows(t *testing.T) {
 			p := plan{result.Point{Mix: result.Mix{Buyers: buyers}}, Options{Warmup: time.Second, Duration: 10 * time.Second}}
 			_, r := worked(t.Context(), p, c.purchase())
 			for _, code := range []result.Code{result.TooFew, result.Unsteady, result.ShortForTail, result.WarmupUnderway,
-				result.TimesOff, result.NothingBought, result.WereCut} {
+				result.OutOfStock, result.TimesOff, result.NothingBought, result.WereCut} {
 				got, is := warned(r, code)
 				want, should := c.want[code]
 				if is != should || math.Abs(got-want) > 0.1*want {

@@ -51,17 +51,15 @@ func (k Keys) kind(key string) (kind string, ours bool) {
 	return parts[1] + parts[2], true
 }
 
-// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:". The prefix must end in ':' and hold nothing
-// by which it could match other people's keys. On Redis Cluster braces keep the market and its locks on one slot.
+// prefixes end in ':' and hold nothing by which they could match other people's keys. Every key repeats its prefix.
+var prefixes = regexp.MustCompile(`^[^*?\[\]\\\x00-\x20\x7f]{1,250}:$`)
+
+// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:", or ErrPrefix, wrapped. On Redis Cluster braces
+// keep the market and its locks on one slot.
 func NewKeys(prefix string) (Keys, error) {
-	switch {
-	case !strings.HasSuffix(prefix, ":") || prefix == ":":
-		return Keys{}, fmt.Errorf("%w %q: it must be a name that ends in ':', for example \"mytest:\"",
-			ErrPrefix, prefix)
-	case strings.ContainsAny(prefix, `*?[]\`):
-		return Keys{}, fmt.Errorf("%w %q: it must not contain the glob characters * ? [ ] \\", ErrPrefix, prefix)
-	case strings.ContainsFunc(prefix, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return Keys{}, fmt.Errorf("%w %q: it must not contain spaces or control characters", ErrPrefix, prefix)
+	if !prefixes.MatchString(prefix) {
+		return Keys{}, fmt.Errorf("%w %.50q: it must be a name of at most 250 characters that ends in ':', for example "+
+			"\"mytest:\", without spaces, control characters and the glob characters * ? [ ] \\", ErrPrefix, prefix)
 	}
 	return Keys{prefix: prefix}, nil
 }

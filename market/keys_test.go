@@ -11,12 +11,13 @@ import (
 func TestNewKeysRefusesAPrefixThatCouldMatchOthers(t *testing.T) {
 	for _, prefix := range []string{
 		"", ":", "name", "a*:", "a?:", "[a]:", `a\:`, "a b:", "a\n:", "a\x7f:", "marketsim:{x}:users",
+		strings.Repeat("a", 100_000) + ":",
 	} {
 		if _, err := market.NewKeys(prefix); !errors.Is(err, market.ErrPrefix) {
-			t.Errorf("NewKeys(%q): %v, want %v", prefix, err, market.ErrPrefix)
+			t.Errorf("NewKeys(%.50q): %v, want %v", prefix, err, market.ErrPrefix)
 		}
 	}
-	for _, prefix := range []string{"a:", "a:b:", "marketsim:{7f3a}:", "é:"} {
+	for _, prefix := range []string{"a:", "a:b:", "marketsim:{7f3a}:", "é:", strings.Repeat("a", 250) + ":"} {
 		if k, err := market.NewKeys(prefix); err != nil || k.Prefix() != prefix {
 			t.Errorf("NewKeys(%q) has prefix %q, %v", prefix, k.Prefix(), err)
 		}

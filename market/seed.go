@@ -112,8 +112,7 @@ func accountName(id string) string { return "user-" + id }
 func Occupied(ctx context.Context, rdb redis.Cmdable, keys Keys) error {
 	it := rdb.Scan(ctx, 0, keys.Prefix()+"*", 10*chunk).Iterator()
 	for it.Next(ctx) {
-		return fmt.Errorf("%w: %s exists; choose another prefix, or remove what an earlier run left with"+
-			" 'marketsim clean --prefix %s'", ErrOccupied, it.Val(), keys.Prefix())
+		return fmt.Errorf("%w: %s exists; choose another prefix, or remove what an earlier run left", ErrOccupied, it.Val())
 	}
 	if err := it.Err(); err != nil {
 		return fmt.Errorf("look for keys under %s: %w", keys.Prefix(), err)

@@ -6,8 +6,8 @@
 // "<!-- from FOLDER -->" and "<!-- end -->"; a test compares them with the folder.
 //
 // After a change of scenarios, locks or strategies 'go generate ./results' plays the cells that the table of faults
-// lacks, keeps those that this machine cannot play, explores the schemes that are not stored, and writes what README.md
-// and docs/ show. 'go test ./results -update' does only the last.
+// lacks, or in which a promise was broken, keeps those that this machine cannot play, explores such schemes, and writes
+// what README.md and docs/ show. 'go test ./results -update' does only the last.
 package results
 
 import _ "embed"
@@ -26,7 +26,7 @@ var Faults string
 //go:embed explored/explored.json
 var Explored string
 
+//go:generate go test . -run ^TestEachLockHasALine$
 //go:generate go run ../cmd/marketsim faults --add faults
 //go:generate go test ../cmd/marketsim -run ^TestCatalogue$ -timeout 60m -update
-//go:generate go test ../verify/explore -run ^TestRedlock$ -timeout 60m -update
 //go:generate go test . -update

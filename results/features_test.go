@@ -21,6 +21,16 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
+// TestEachLockHasALine is what 'go generate' begins with: only a person can tell what is published of a lock.
+func TestEachLockHasALine(t *testing.T) {
+	for _, k := range catalogue.Full().Locks {
+		if !strings.Contains(Features, "\n"+k.Name+",") {
+			t.Errorf("results/features.csv has no line of %s. Add one, with yes or no in place of each - of which something "+
+				"is published, and ? for what is observed, which is filled in:\n%s,-,?,-,?,-,?,-,?", k.Name, k.Name)
+		}
+	}
+}
+
 // TestFeaturesAreObserved compares what features.csv says of each lock with what is seen: whether its holder
 // enters again is played here, who deletes it and whether it expires is in the table of faults. With -update it
 // writes what is seen.
@@ -31,8 +41,7 @@ func TestFeaturesAreObserved(t *testing.T) {
 	after := [][]string{header}
 	for _, k := range catalogue.Full().Locks {
 		i := slices.IndexFunc(rows, func(row []string) bool { return row[0] == k.Name })
-		if i < 0 {
-			t.Errorf("%s is missing: add a line with what is published of it, or -, and ? for what is observed", k.Name)
+		if i < 0 { // TestEachLockHasALine tells
 			continue
 		}
 		row := slices.Clone(rows[i])

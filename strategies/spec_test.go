@@ -59,7 +59,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine:setnx:setnx", `"setnx" is not of the form key=value`},
 		{"fine:poll=1ms:poll=2ms", "parameter poll is given twice"},
 		{"fine:poll=soon", `parameter poll: "soon" is not a duration such as 500ms or 10s`},
-		{"fine:poll=1us", "parameter poll: 1µs is too short: at least 10µs"},
+		{"fine:poll=1us", "parameter poll: 1µs is not from 10µs to 24h0m0s"},
 		{"fine:fencing=yes", `parameter fencing: "yes" is not one of none, off, on, token`},
 		{"watch:fencing=on", `unknown parameter "fencing"; known: ` +
 			"timeout, list-timeout, gate, backoff, base, cap, jitter, tries"},
@@ -75,7 +75,7 @@ func TestParseErrorsSayWhatIsWrong(t *testing.T) {
 		{"fine:jitter=1.5", `parameter jitter: "1.5" is not a number from 0 to 1`},
 		{"fine:cap=1s", "cap bounds a wait that grows: add backoff=exp, full or decorrelated"},
 		{"fine:set-px:write=fused:jitter=2", `parameter jitter: "2" is not a number from 0 to 1`},
-		{"watch:timeout=-1s", "parameter timeout: -1s is too short: at least 0s"},
+		{"watch:timeout=-1s", "parameter timeout: -1s is not from 0s to 24h0m0s"},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)
 		if !errors.Is(err, strategies.ErrSpec) {

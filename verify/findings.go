@@ -144,7 +144,7 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	named := func(names []string, name string) bool { return len(names) == 0 || slices.Contains(names, name) }
 	for i, f := range r.Findings {
 		again := len(scenarios)+len(subjects) > 0 && named(scenarios, f.Scenario) && named(subjects, f.Subject)
-		if was := before.finding(f.Scenario, f.Subject); was.observed() && was.Kept == "" && !again {
+		if was := before.finding(f.Scenario, f.Subject); was.observed() && was.Kept+was.Broken == "" && !again {
 			r.Findings[i] = was
 		}
 	}

@@ -88,16 +88,17 @@ var warnings = map[result.Code]string{
 	result.WereCut:  "%s operations had not ended when the row had to, and are in no wait",
 	result.ClientLimit: "this process used %s of the cores, and the server had time left: " +
 		"from a larger machine more may be bought",
-	result.Busy:     "other processes, or machines, took %s of this machine's time",
-	result.NoReply:  "the server gave no reply for %s",
-	result.Evicted:  "the server evicted or expired keys of the market: its audit says nothing about the strategy",
-	result.KeysStay: "keys could not be removed; 'marketsim clean' does it",
+	result.Busy:       "other processes, or machines, took %s of this machine's time",
+	result.OutOfStock: "the stock ran out: %s of the orders came for an item that was gone; more sellers list more",
+	result.NoReply:    "the server gave no reply for %s",
+	result.Evicted:    "the server evicted or expired keys of the market: its audit says nothing about the strategy",
+	result.KeysStay:   "keys could not be removed; 'marketsim clean' does it",
 }
 
 // unitOf is that of a code's value, where it is no count and no ratio.
 var unitOf = map[result.Code]result.Unit{
 	result.ShortForTail: result.Share, result.TimesOff: result.Share, result.ClientLimit: result.Share,
-	result.Busy: result.Share, result.NoReply: result.Milliseconds,
+	result.Busy: result.Share, result.OutOfStock: result.Share, result.NoReply: result.Milliseconds,
 }
 
 // warned are the words of a code for rows that have it with values from least to most. A later marketsim's has none.

@@ -235,10 +235,11 @@ const (
 	WereCut  Code = "cut"       // so many operations had not ended when the row had to
 	// ClientLimit: this process used so much, 0 to 1, of the cores, and the server had time left.
 	ClientLimit Code = "client-limit"
-	Busy        Code = "busy"      // other processes, or machines, took so much, 0 to 1, of this machine's time
-	NoReply     Code = "no-reply"  // for so many ms, over a tenth of the row or a second, a server gave no reply
-	Evicted     Code = "evicted"   // the server evicted or expired keys of the market
-	KeysStay    Code = "keys-stay" // keys could not be removed: Text says why
+	Busy        Code = "busy"         // other processes, or machines, took so much, 0 to 1, of this machine's time
+	NoReply     Code = "no-reply"     // for so many ms, over a tenth of the row or a second, a server gave no reply
+	OutOfStock  Code = "out-of-stock" // such a share of orders, over half, came for what was gone, and ever fewer bought
+	Evicted     Code = "evicted"      // the server evicted or expired keys of the market
+	KeysStay    Code = "keys-stay"    // keys could not be removed: Text says why
 )
 
 // Warn adds a warning.

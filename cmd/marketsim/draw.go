@@ -81,14 +81,16 @@ func (o output) prepare() error {
 // A drawing is a stored result as it is drawn: of a run, of fault scenarios, or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
-func (o output) save(d drawing) error {
+func (o *output) save(d drawing) error {
 	if o.dir == "" {
 		return nil
 	}
-	return store(filepath.Join(o.dir, o.file), d.Write)
+	err := store(filepath.Join(o.dir, o.file), o.force, d.Write)
+	o.force = o.force || err == nil // what is there now is its own
+	return err
 }
 
-func (o output) finish(stdout, stderr io.Writer, d drawing) error {
+func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
@@ -187,9 +189,9 @@ func makeFolder(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// store replaces a file in one step, so that a reader never sees half of it. google/renameio would do this, but not on
-// Windows. A device or a pipe is written to as it is.
-func store(path string, write func(io.Writer) error) error {
+// store replaces a file in one step, so that a reader never sees half of it, or, unless replace, makes one that nobody
+// else has made. google/renameio would do this, but not on Windows. A device or a pipe is written to as it is.
+func store(path string, replace bool, write func(io.Writer) error) error {
 	var content bytes.Buffer
 	if err := write(&content); err != nil {
 		return err
@@ -206,6 +208,11 @@ func store(path string, write func(io.Writer) error) error {
 	}
 	_, err = f.Write(content.Bytes())
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil && !replace { // of two commands that store at one time, one fails
+		var claimed *os.File
+		claimed, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)
+		_ = claimed.Close() // it may be nil
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

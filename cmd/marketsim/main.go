@@ -83,7 +83,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && (!started || isUsage(err)) {
+	flushed := help.Flush() // once a write has failed, that is its error
+	if err == nil {
+		err = flushed
+	}
+	if err != nil && (!started && flushed == nil || isUsage(err)) {
 		err = usageError{fmt.Errorf("%w (see '%s --help')", err, cmd.CommandPath())}
 	}
 	if err != nil && !isUsage(err) { // it may be the server's: then the next step is added, unless it is in it
@@ -92,10 +96,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if !strings.Contains(err.Error(), step) {
 			err = explained
 		}
-	}
-	flushed := help.Flush()
-	if err == nil {
-		err = flushed
 	}
 	return p.discreet(err)
 }

@@ -158,7 +158,12 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	for _, point := range plan.config.Points {
 		if !rehearsed[point.Spec()] {
 			rehearsed[point.Spec()] = true
-			if err := bench.Rehearse(ctx, point, on.optionsOf(plan, point)); err != nil {
+			silent := time.AfterFunc(2*time.Second, func() {
+				fmt.Fprintf(p.stderr, "rehearsing %s: it tries each command once, and waits for a lock\n", point.Spec())
+			})
+			err := bench.Rehearse(ctx, point, on.optionsOf(plan, point))
+			silent.Stop()
+			if err != nil {
 				return err
 			}
 		}

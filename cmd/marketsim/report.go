@@ -81,7 +81,13 @@ func (f reportFlags) report(p *program, paths []string) error {
 	if f.file == "" || f.file == "-" {
 		return write(p.stdout)
 	}
-	if err := store(f.file, write); err != nil {
+	target, _ := os.Stat(f.file)
+	for _, one := range all {
+		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
+			return usageError{fmt.Errorf("-o: %s is what is reported: name another file", f.file)}
+		}
+	}
+	if err := store(f.file, true, write); err != nil {
 		return usageError{fmt.Errorf("-o: %w", err)}
 	}
 	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)

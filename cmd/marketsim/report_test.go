@@ -41,7 +41,7 @@ func storedRun(t testing.TB) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), runFile)
-	succeeds(t, store(path, run.Write))
+	succeeds(t, store(path, false, run.Write))
 	return path
 }
 
@@ -95,6 +95,16 @@ func TestReportInAFile(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 4 {
 		t.Errorf("beside the files there are %v, %v", left, err)
+	}
+}
+
+// TestReportKeepsWhatItReads: a report does not take the place of the result that it draws.
+func TestReportKeepsWhatItReads(t *testing.T) {
+	run := storedRun(t)
+	before := read(t, run)
+	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is what is reported")
+	if read(t, run) != before {
+		t.Error("the result is gone")
 	}
 }
 

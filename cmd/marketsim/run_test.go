@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -89,6 +92,30 @@ func TestOutReplacesNothing(t *testing.T) {
 	if read(t, filepath.Join(dir, runFile)) == before {
 		t.Error("the result was not replaced")
 	}
+}
+
+// TestTwoStoreInOnePlace: of two commands that found a folder without a result, the later one does not say "stored".
+func TestTwoStoreInOnePlace(t *testing.T) {
+	first := output{format: asText, formats: runFormats, dir: t.TempDir(), file: runFile}
+	second := first
+	succeeds(t, errors.Join(first.prepare(), second.prepare()))
+	mine, other := &result.Run{Schema: result.Schema, Status: stored.Incomplete}, &result.Run{Status: stored.Interrupted}
+	succeeds(t, first.save(other))
+	succeeds(t, first.save(mine)) // after its next row
+	var said strings.Builder
+	if err := second.finish(io.Discard, &said, other); !errors.Is(err, fs.ErrExist) || said.Len() > 0 {
+		t.Errorf("the later one: %v, %q", err, said.String())
+	}
+	if text := read(t, filepath.Join(first.dir, runFile)); !strings.Contains(text, string(mine.Status)) {
+		t.Errorf("the first one's result is gone: %s", text)
+	}
+}
+
+// TestSilence: a rehearsal that takes more than two seconds says what it waits for.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	args := short("run", "--strategy", "fine:poll=4s", "--mix", "1x1", "--backend", "embedded")
+	marketsim(t, args...).says(t, "rehearsing fine:poll=4s: it tries each command once, and waits for a lock")
 }
 
 // TestLoads: what a market differs in is in each of its rows and their names.

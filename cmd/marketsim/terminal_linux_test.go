@@ -74,7 +74,7 @@ func TestNowhereToWrite(t *testing.T) {
 		testkit.Require(t, "/dev/full", err.Error())
 	}
 	defer full.Close()
-	for _, args := range []string{"--help", "run --help", "help run", "--version", "list"} {
+	for _, args := range []string{"--help", "run --help", "help run", "--version", "list", "completion bash"} {
 		err := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, io.Discard)
 		if code := exitCode(err); code != exitEnvironment || !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%s: exit code %d, %v", args, code, err)

@@ -73,6 +73,9 @@ func TestDialUnreachable(t *testing.T) {
 	noSocket := backend.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
 	silent := listen(t, func(net.Conn) {})
 	silentTLS := parse(t, "rediss://"+silent.Addr)
+	greets := func(with string) backend.Target {
+		return fakeRedis(t, map[string]string{"hello 3": with, "hello": with})
+	}
 	loading := fakeRedis(t, map[string]string{"ping": "-LOADING Redis is loading the dataset in memory\r\n"})
 	for _, tc := range []struct {
 		name   string
@@ -85,6 +88,10 @@ func TestDialUnreachable(t *testing.T) {
 		{"black hole", silent, backend.ErrUnreachable, "did not answer"},
 		{"black hole behind TLS", silentTLS, backend.ErrTLS, "is this a TLS port?"},
 		{"loading", loading, nil, "try again"},
+		{"HTTP", greets("HTTP/1.1 400 Bad Request\r\n"), backend.ErrUnreachable, "does not speak Redis"},
+		{"a TLS alert", greets("\x15\x03\x01\x00\x02\x02\n\r\n"), backend.ErrUnreachable, "does it expect TLS?"},
+		{"2 billion parts", greets("*2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
+		{"2 billion bytes", greets("$2000000000\r\n"), backend.ErrUnreachable, "does not speak Redis"},
 		{"hangs up", listen(t, func(c net.Conn) { c.Close() }), backend.ErrUnreachable, "hung up"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

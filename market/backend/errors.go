@@ -140,6 +140,8 @@ func reachHint(t Target, err error) string {
 		return "is it running, and is this its address?"
 	case errors.Is(err, context.DeadlineExceeded), late != nil && late.Timeout():
 		return "something accepted the connection but did not answer: is it Redis, and is it not stopped?"
+	case !hungUp(err) && !strings.Contains(err.Error(), `\x15\x03`): // which is an alert of TLS, as go-redis quotes it
+		return "what answers there does not speak Redis: is this its address?"
 	}
 	return "it hung up before it answered: are its maxclients in use? does it expect TLS? " +
 		"then use rediss:// instead of redis://"

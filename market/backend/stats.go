@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -155,6 +156,10 @@ func (c *countingConn) Write(p []byte) (int, error) {
 
 func (c *countingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if endless.Match(p[:n]) {
+		c.Conn.Close() // go-redis would go on
+		return 0, errors.New("a reply begins with a length that none of Redis has here")
+	}
 	if n > 0 {
 		c.meter.wrote.Store(false)
 		if c.meter.live.Load() {

@@ -11,12 +11,12 @@ import (
 
 func TestParamsAreRefusedWithASentence(t *testing.T) {
 	for _, c := range []struct{ text, says string }{
-		{"fine:set-px:ttl=9ms", "parameter ttl: 9ms is too short: at least 10ms"},
-		{"fine:set-px+watchdog:ttl=1ms", "parameter ttl: 1ms is too short: at least 10ms"},
-		{"fine:reentrant:ttl=0s", "parameter ttl: 0s is too short: at least 10ms"},
-		{"fine:reentrant-local:ttl=5ms", "parameter ttl: 5ms is too short: at least 10ms"},
-		{"fine:fenced:ttl=-1s", "parameter ttl: -1s is too short: at least 10ms"},
-		{"fine:getset:ttl=9.9ms", "parameter ttl: 9.9ms is too short: at least 10ms"},
+		{"fine:set-px:ttl=9ms", "parameter ttl: 9ms is not from 10ms to 24h0m0s"},
+		{"fine:set-px+watchdog:ttl=1ms", "parameter ttl: 1ms is not from 10ms to 24h0m0s"},
+		{"fine:reentrant:ttl=0s", "parameter ttl: 0s is not from 10ms to 24h0m0s"},
+		{"fine:reentrant-local:ttl=5ms", "parameter ttl: 5ms is not from 10ms to 24h0m0s"},
+		{"fine:fenced:ttl=-1s", "parameter ttl: -1s is not from 10ms to 24h0m0s"},
+		{"fine:getset:ttl=9.9ms", "parameter ttl: 9.9ms is not from 10ms to 24h0m0s"},
 		{"fine:set-ex-fixed:ttl=soon", `parameter ttl: "soon" is not a duration such as 500ms or 10s`},
 		{"fine:set-px:expiry=ex:ttl=500ms", "expiry=ex counts whole seconds, and ttl is 500ms"},
 		{"fine:set-px+watchdog:ttl=1500ms:expiry=exat", "expiry=exat counts whole seconds, and ttl is 1.5s"},
@@ -35,7 +35,7 @@ func TestParamsAreRefusedWithASentence(t *testing.T) {
 		{"fine:reentrant-local:renewals=4:ttl=30ms:renew=31ms", "renew=31ms is too late for a lock that expires after 30ms"},
 		{"fine:set-px+watchdog:renew=1m", "renew=1m0s is too late for a lock that expires after 10s"},
 		{"fine:set-px+watchdog:renew=often", `parameter renew: "often" is not a duration such as 500ms or 10s`},
-		{"fine:set-px+watchdog:renew=1us", "parameter renew: 1µs is too short: at least 1ms"},
+		{"fine:set-px+watchdog:renew=1us", "parameter renew: 1µs is not from 1ms to 24h0m0s"},
 		{"fine:set-px+dog", `unknown lock modifier "dog"; known: watchdog`},
 	} {
 		_, err := strategies.Builtin().Parse(c.text)

@@ -29,7 +29,9 @@ type Param struct {
 	Normalize func(value string) (string, error) // returns the normal form, or an error that says what is allowed
 }
 
-// Duration is a parameter that is a time of at least min, for example "10s".
+const longest = 24 * time.Hour // servers keep times too, some of them as milliseconds in 32 bits
+
+// Duration is a parameter that is a time of at least min and at most a day, for example "10s".
 func Duration(name string, def, min time.Duration, summary string) Param {
 	return Param{
 		Name: name, Default: def.String(), Summary: summary,
@@ -38,8 +40,8 @@ func Duration(name string, def, min time.Duration, summary string) Param {
 			if err != nil {
 				return "", fmt.Errorf("%q is not a duration such as 500ms or 10s", value)
 			}
-			if d < min {
-				return "", fmt.Errorf("%s is too short: at least %s", d, min)
+			if d < min || d > longest {
+				return "", fmt.Errorf("%s is not from %s to %s", d, min, longest)
 			}
 			return d.String(), nil
 		},

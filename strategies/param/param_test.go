@@ -31,8 +31,9 @@ func TestDurationErrorsSayWhatIsAllowed(t *testing.T) {
 	for value, says := range map[string]string{
 		"":     `"" is not a duration such as 500ms or 10s`,
 		"5":    `"5" is not a duration such as 500ms or 10s`,
-		"9us":  "9µs is too short: at least 10µs",
-		"-1ms": "-1ms is too short: at least 10µs",
+		"9us":  "9µs is not from 10µs to 24h0m0s",
+		"-1ms": "-1ms is not from 10µs to 24h0m0s",
+		"597h": "597h0m0s is not from 10µs to 24h0m0s",
 	} {
 		if _, err := poll.Normalize(value); err == nil || err.Error() != says {
 			t.Errorf("Normalize(%q): %v, want %s", value, err, says)

@@ -19,6 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "with -run '^TestRedlock$': store what is found in results/explored")
 
+const storeAgain = "go test ./verify/explore -run '^TestRedlock$' -timeout 60m -update"
+
 const (
 	redlockStored = "../../results/explored/redlock.json"
 	threeMasters  = "three-masters"
@@ -95,12 +97,12 @@ func TestRedlock(t *testing.T) {
 		again := short || os.Getenv("MARKETSIM_EXPLORE") != "" && l.faults == 1
 		switch {
 		case i < 0 && !*update:
-			t.Errorf("%+v is not stored: go generate ./results", l)
+			t.Errorf("%+v is not stored: %s", l, storeAgain)
 		case i < 0 || again:
 			found := l.search(t)
 			all = append(all, found)
 			if !*update && !reflect.DeepEqual(found, is[i]) {
-				t.Errorf("found %+v, and stored is %+v: go generate ./results", found, is[i])
+				t.Errorf("found %+v, and stored is %+v: %s", found, is[i], storeAgain)
 			}
 		default:
 			all = append(all, is[i])

@@ -207,8 +207,6 @@ func (c *served) work(cmd command) event {
 			return event{Error: "cannot browse"}
 		}
 		_, receipt, err = browser.Browse(ctx, cmd.Listing, accounts)
-	default:
-		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
 	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
 	if err != nil {
