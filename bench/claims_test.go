@@ -285,21 +285,50 @@ func TestUndecided(t *testing.T) {
 			}
 		}
 	}
-	embedded := rounds(t, 9, unchanged)
-	embedded.Manifest.Backend = "embedded"
 	idle := rounds(t, 9, func(_ int, rows []result.Row) {
 		for i := range rows {
 			rows[i] = result.Row{Point: rows[i].Point, Trial: rows[i].Trial, Status: stored.Complete, Seconds: 60,
 				Audit: result.Audit{Done: true, OK: true}}
 		}
 	})
-	for says, run := range map[string]*result.Run{"embedded server": embedded, "": idle} {
-		for _, c := range Judge(run) {
-			if c.Verdict == result.Holds || !strings.Contains(c.Measured, says) {
-				t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
+	for _, c := range Judge(idle) {
+		if c.Verdict == result.Holds {
+			t.Errorf("claim %d: %s: %s", c.ID, c.Verdict, c.Measured)
+		}
+		if _, err := json.Marshal(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestJudgeEmbedded: what is about speed is not judged, and three rounds say of the rest whether it held in each.
+func TestJudgeEmbedded(t *testing.T) {
+	once := func(round int, rows []result.Row) {
+		rowOf(t, rows, "watch 5x5").Warn(result.Unsteady, 0.7, "") // which no interval suffers from
+		if round == 2 {
+			rowOf(t, rows, "fine 1x1").Bought = 1
+		}
+	}
+	for _, c := range []struct {
+		run      *result.Run
+		of, sent result.Judgment // of claim 6, and of the others about what is sent
+	}{
+		{rounds(t, 9, unchanged), result.Holds, result.Holds},
+		{rounds(t, 3, once), result.NotDecided, result.InEvery},
+		{rounds(t, 1, unchanged), result.NotDecided, result.NotDecided},
+	} {
+		c.run.Manifest.Backend = "embedded"
+		for _, got := range Judge(c.run) {
+			want, says := result.NotJudged, "not Redis's"
+			switch got.ID {
+			case 6:
+				want, says = c.of, "times)"
+			case 1, 2, 10:
+				want, says = c.sent, "at 5x5"
 			}
-			if _, err := json.Marshal(c); err != nil {
-				t.Error(err)
+			if got.Verdict != want || !strings.Contains(got.Measured, says) {
+				t.Errorf("claim %d in %d rounds: %s, want %s: %s", got.ID, c.run.Manifest.Config.Trials, got.Verdict, want,
+					got.Measured)
 			}
 		}
 	}
