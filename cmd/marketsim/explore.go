@@ -321,7 +321,7 @@ func (f *exploreFlags) inProcesses(ctx context.Context, p *program, all []explor
 			mu.Lock()
 			defer mu.Unlock()
 			found[i], errs = one, append(errs, err)
-			fmt.Fprintf(p.stderr, "%d/%d %s\n", len(errs), len(all), e.scheme.Name)
+			p.progress("%d/%d %s", len(errs), len(all), e.scheme.Name)
 			<-running
 		})
 	}

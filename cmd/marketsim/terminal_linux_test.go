@@ -59,6 +59,23 @@ func TestColorOnATerminal(t *testing.T) {
 	}
 }
 
+// TestProgressOnATerminal: the last line alone is seen, and with --quiet none.
+func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
+	args := short("run", "--strategy", "fine,lua", "--mix", "1x1", "--backend", "embedded")
+	shown := onTerminal(t, "NO_COLOR=1", args...)
+	for _, line := range []string{newLine + "1/2 (about ", newLine + "2/2 (about 0s left) lua", newLine + "Measured: fine and lua"} {
+		if !strings.Contains(shown, line) {
+			t.Errorf("%q is not in\n%q", line, shown)
+		}
+	}
+	quiet := onTerminal(t, "NO_COLOR=1", append(args, "--quiet")...)
+	piped := marketsim(t, append(args, "--quiet")...).exits(t, exitFine)
+	if text := quiet + piped.stderr; strings.Contains(text, "/2 ") || strings.Contains(text, "2 rows") {
+		t.Errorf("--quiet shows how far it is:\n%q", text)
+	}
+}
+
 // TestNowhereToWrite: help that cannot be printed is a failure.
 func TestNowhereToWrite(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
