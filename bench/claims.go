@@ -191,8 +191,8 @@ func percentOff(v, from float64) float64 { return 100 * math.Abs(v-from) / from 
 //
 // A claim is not judged (Measured says why) when a row it needs is missing, not complete, without an audit that found
 // the market right, or with operations that were not followed to their end, or when the rows were not measured on a
-// real server; nor is one that holds where nothing came near to what it excludes. On the embedded server the claims about
-// what is sent are judged. Rounds that are too few for an interval say whether a claim holds in every one.
+// real server; nor is one that holds where nothing came near to what it excludes. On the embedded server the claims
+// about what is sent are judged. Rounds that are too few for an interval say whether a claim holds in every one.
 func Judge(run *result.Run) []result.Claim {
 	var judged []result.Claim
 	for i, c := range claims {

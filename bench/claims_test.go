@@ -315,7 +315,6 @@ func TestJudgeEmbedded(t *testing.T) {
 	}{
 		{rounds(t, 9, unchanged), result.Holds, result.Holds},
 		{rounds(t, 3, once), result.NotDecided, result.InEvery},
-		{rounds(t, 1, unchanged), result.NotDecided, result.NotDecided},
 	} {
 		c.run.Manifest.Backend = "embedded"
 		for _, got := range Judge(c.run) {

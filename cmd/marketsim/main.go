@@ -19,7 +19,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -120,7 +119,8 @@ func newRoot(p *program) *cobra.Command {
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetUsageFunc(usage)
+	usage, _ := helpFiles.ReadFile("help/usage.tmpl")
+	root.SetUsageTemplate(string(usage))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	commands := []*cobra.Command{newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p),
 		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
@@ -145,7 +145,7 @@ func newRoot(p *program) *cobra.Command {
 	return root
 }
 
-const flagUsages = "marketsim_flags" // the annotation of a command with its flags, as help shows them
+const flagUsages = "flags" // the annotation of a command with its flags in groups, as help shows them
 
 const helpWidth = 100 // columns; a test holds the texts to it, too
 
@@ -156,25 +156,6 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsagesWrapped(helpWidth))
 	cmd.Annotations = map[string]string{flagUsages: shown}
 	cmd.Flags().AddFlagSet(flags)
-}
-
-// usage is cobra's, with flags in groups.
-func usage(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
-	if cmd.HasExample() {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprint(w, "\nCommands:\n")
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %-12s%s\n", sub.Name(), sub.Short)
-			}
-		}
-	}
-	_, err := fmt.Fprint(w, cmp.Or(cmd.Annotations[flagUsages], "\nFlags:\n"+cmd.Flags().FlagUsagesWrapped(helpWidth)))
-	return err
 }
 
 // emptyFlags refuses a flag that is given nothing, or a list with nothing between two commas.

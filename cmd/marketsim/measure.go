@@ -94,10 +94,9 @@ func missed(run *result.Run) (err error) {
 }
 
 type running struct {
-	locks   *servers.Locks
-	market  *backend.Server
-	sites   []bench.Site // of the row with the most markets
-	options bench.Options
+	locks  *servers.Locks
+	market *backend.Server
+	sites  []bench.Site // of the row with the most markets
 }
 
 // start starts the servers that locks need and the market's, or takes the user's. A server of a lock that cannot be
@@ -142,16 +141,15 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		fmt.Fprintf(p.stderr, "warning: the braces in --prefix %s put all %d markets on one master; without them they are "+
 			"spread\n", plan.config.Prefix, most)
 	}
-	on.options = plan.options
-	on.options.Dial = on.market.Dialer(plan.config.Prefix)
-	on.options.Servers = lock.Servers{
-		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
-	}
 	return err
 }
 
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
-	o := on.options
+	o := plan.options
+	o.Dial = on.market.Dialer(plan.config.Prefix)
+	o.Servers = lock.Servers{
+		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
+	}
 	o.Subject = plan.specs[point.Spec()]
 	o.Sites = on.sites[:max(1, point.Markets)]
 	return o

@@ -30,11 +30,10 @@ type rowFlags struct {
 	load                     result.Load
 	hold, rtt                time.Duration
 
-	options bench.Options
-	trials  int
-	margin  string // not empty: it compares
-
-	sloFails bool
+	options  bench.Options
+	trials   int
+	margin   string // not empty: it compares
+	sloFails bool   // an SLO that is missed is a failure
 
 	axes       []result.Axis // of a sweep
 	reproduces []string      // tables of the book
@@ -103,25 +102,19 @@ func (f *rowFlags) measures(
 		f.out.addFolder(flags, runFile)
 		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
 	})
-	for _, other := range []string{"rate", "stock"} {
-		if cmd.Flags().Lookup("hot") != nil && cmd.Flags().Lookup(other) != nil {
-			cmd.MarkFlagsMutuallyExclusive("hot", other)
-		}
-	}
 	return cmd
 }
 
 // A plan is what is to be measured, how and where, and what becomes of it. Nothing in it runs.
 type plan struct {
-	config  result.Config              // the points of a round, and how many rounds there are
-	specs   map[string]strategies.Spec // of the points, by result.Point.Spec
-	options bench.Options              // the same for all rows, but for what is started
-	server  serverPlan
-	out     output
-	drawn   bool                   // the prefix was drawn at random, so that nobody else uses it
-	asked   func(flag string) bool // whether a flag was given
-
-	sloFails bool // an SLO that is missed is a failure
+	config   result.Config              // the points of a round, and how many rounds there are
+	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
+	options  bench.Options              // the same for all rows, but for what is started
+	server   serverPlan
+	out      output
+	drawn    bool                   // the prefix was drawn at random, so that nobody else uses it
+	asked    func(flag string) bool // whether a flag was given
+	sloFails bool
 }
 
 // subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
@@ -193,11 +186,8 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 
 // parseRates reads --rate. Without it there is one, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
-	switch {
-	case f.sloFails && f.options.SLO == 0:
+	if f.sloFails && f.options.SLO == 0 {
 		return nil, usageError{errors.New("--slo-fails: after which time is an order late? give --slo and --rate, too")}
-	case len(f.rates) == 0 && f.options.SLO != 0:
-		return nil, usageError{errors.New("--slo is about orders at a rate: give --rate, too")}
 	}
 	if len(f.rates) == 0 {
 		return []float64{0}, nil

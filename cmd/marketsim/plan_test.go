@@ -103,13 +103,14 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 	if took > 100*time.Second {
 		t.Errorf("the load alone takes %s", took)
 	}
+	define := func(f *rowFlags, cmd *cobra.Command) {
+		f.addMeasuring(cmd.Flags(), reproduceDuration, reproduceWarmup, reproduceTrials)
+	}
 	for args, want := range map[string]string{
 		"":                          "3 rounds of 9 rows of 1s, at least 27s in all",
 		"--duration 1s --trials=12": "12 rounds of 9 rows of 1.2s, at least 2m9.6s in all",
 	} {
-		f, cmd := planOf(t, func(f *rowFlags, cmd *cobra.Command) {
-			f.addMeasuring(cmd.Flags(), reproduceDuration, reproduceWarmup, reproduceTrials)
-		}, strings.Fields(args)...)
+		f, cmd := planOf(t, define, strings.Fields(args)...)
 		p := must(f.plan(cmd, points))(t)
 		p.shorten()
 		if got := p.ahead(); got != want {

@@ -160,7 +160,8 @@ func TestRunAtRates(t *testing.T) {
 
 // TestMissed: an SLO is missed where more than 1% of the orders is late, in the median of the rounds.
 func TestMissed(t *testing.T) {
-	for late, want := range map[int64]string{20: "", 21: "violation: lua 1x1 at 1000/s misses its SLO: 1.05% of its orders are late"} {
+	const says = "violation: lua 1x1 at 1000/s misses its SLO: 1.05% of its orders are late"
+	for late, want := range map[int64]string{20: "", 21: says} {
 		run := &result.Run{}
 		for trial, late := range []int64{0, late, 2000} {
 			point := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000}}

@@ -64,8 +64,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	args := short("run", "--strategy", "fine,lua", "--mix", "1x1", "--backend", "embedded")
 	shown := onTerminal(t, "NO_COLOR=1", args...)
-	for _, line := range []string{newLine + "1/2 (about ", newLine + "2/2 (about 0s left) lua", newLine + "Measured: fine and lua"} {
-		if !strings.Contains(shown, line) {
+	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
+		if !strings.Contains(shown, newLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
 	}
