@@ -201,20 +201,10 @@ func TestHelp(t *testing.T) {
 	marketsim(t, "--version").exits(t, exitFine).says(t, "marketsim version ")
 }
 
-// interrupts calls stop when a text is written.
-type interrupts struct {
-	transcript
-	at   *regexp.Regexp
-	stop func()
-}
+// writing is an io.Writer that calls itself.
+type writing func(b []byte)
 
-func (w *interrupts) Write(b []byte) (int, error) {
-	_, _ = w.transcript.Write(b)
-	if w.at.MatchString(w.String()) {
-		w.stop()
-	}
-	return len(b), nil
-}
+func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
 
 // TestExamples: those of each page of help run in a fresh folder, in their order. What takes long is interrupted: a run
 // after its first row. What needs a server or a program of the user's is parsed.
@@ -240,10 +230,15 @@ func TestExamples(t *testing.T) {
 					args = append(args, "--duration", "300ms", "--warmup", "0s")
 				}
 				ctx, stop := context.WithCancel(t.Context())
-				said := &interrupts{at: begun, stop: stop}
-				code := exitCode(run(ctx, args, strings.NewReader(""), io.Discard, said))
-				if !slices.Contains([]int{exitFine, exitInterrupted, exitViolation}, code) {
-					t.Errorf("%s: exit code %d:\n%s", line, code, said)
+				var said transcript
+				err = run(ctx, args, strings.NewReader(""), io.Discard, writing(func(b []byte) {
+					_, _ = said.Write(b)
+					if begun.MatchString(said.String()) {
+						stop()
+					}
+				}))
+				if !slices.Contains([]int{exitFine, exitInterrupted, exitViolation}, exitCode(err)) {
+					t.Errorf("%s: %v", line, err)
 				}
 				stop()
 			}
