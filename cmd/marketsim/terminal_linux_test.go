@@ -62,7 +62,7 @@ func TestColorOnATerminal(t *testing.T) {
 // TestProgressOnATerminal: the last line alone is seen, and with --quiet none.
 func TestProgressOnATerminal(t *testing.T) {
 	t.Parallel()
-	args := short("run", "--strategy", "fine,lua", "--mix", "1x1", "--backend", "embedded")
+	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
 	shown := onTerminal(t, "NO_COLOR=1", args...)
 	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
 		if !strings.Contains(shown, newLine+line) {

@@ -201,7 +201,6 @@ func TestHelp(t *testing.T) {
 	marketsim(t, "--version").exits(t, exitFine).says(t, "marketsim version ")
 }
 
-// writing is an io.Writer that calls itself.
 type writing func(b []byte)
 
 func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
