@@ -54,8 +54,8 @@ func (k Keys) kind(key string) (kind string, ours bool) {
 // prefixes end in ':' and hold nothing by which they could match other people's keys. Every key repeats its prefix.
 var prefixes = regexp.MustCompile(`^[^*?\[\]\\\x00-\x20\x7f]{1,250}:$`)
 
-// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:", or ErrPrefix, wrapped. On Redis Cluster braces
-// keep the market and its locks on one slot.
+// NewKeys returns the keys under prefix, for example "marketsim:{7f3a}:", or ErrPrefix, wrapped. On Redis Cluster
+// braces keep the market and its locks on one slot.
 func NewKeys(prefix string) (Keys, error) {
 	if !prefixes.MatchString(prefix) {
 		return Keys{}, fmt.Errorf("%w %.50q: it must be a name of at most 250 characters that ends in ':', for example "+

@@ -227,7 +227,9 @@ func claimed(claims []result.Claim) string {
 		ids[c.Verdict] = append(ids[c.Verdict], fmt.Sprint(c.ID))
 	}
 	text := fmt.Sprintf("%d of %s of the book hold", len(ids[result.Holds]), count(len(claims), "claim"))
-	for _, verdict := range []result.Judgment{result.DoesNot, result.NotDecided, result.NotJudged} {
+	for _, verdict := range []result.Judgment{
+		result.InEvery, result.DoesNot, result.NotDecided, result.NotJudged,
+	} {
 		if len(ids[verdict]) > 0 {
 			text += fmt.Sprintf("; %s: %s", verdict, strings.Join(ids[verdict], ", "))
 		}

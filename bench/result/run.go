@@ -156,10 +156,11 @@ type Judgment string
 
 // The judgments of a claim.
 const (
-	Holds      Judgment = "holds"       // the interval lies inside the tolerance
-	DoesNot    Judgment = "does not"    // the interval lies outside
-	NotDecided Judgment = "not decided" // it lies on both sides, the rounds are too few for one, or they were cut short
-	NotJudged  Judgment = "not judged"  // nothing can be said: the claim's Measured says why
+	Holds      Judgment = "holds"          // the interval lies inside the tolerance
+	DoesNot    Judgment = "does not"       // the interval lies outside
+	InEvery    Judgment = "in every round" // so it was, in rounds that are too few for an interval
+	NotDecided Judgment = "not decided"    // it lies on both sides, the rounds are too few for one, or they were cut short
+	NotJudged  Judgment = "not judged"     // nothing can be said: the claim's Measured says why
 )
 
 // Write stores the result as JSON, in one line: indented it would be larger by a quarter.

@@ -13,7 +13,8 @@ func TestKeepAndClean(t *testing.T) {
 	neighbours := []string{"mine", "mine:note", "mine:users:99", "minefield:run", "other:run"}
 	kept := short("run", "--strategy", "fine", "--mix", "2x1", "--keep", "--prefix", "mine:", "--redis", s.url(""))
 	marketsim(t, kept...).exits(t, exitFine).
-		says(t, "the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n")
+		says(t, "the market is kept; remove it with: marketsim clean --redis "+s.url("")+" --prefix mine:\n",
+			"keys: under mine:, kept until: marketsim clean ").silent(t, "removed at the end")
 	some := []string{"mine:run", "mine:market:", "mine:users:1", "mine:users:3", "mine:inventory:3"}
 	if n := s.conn.Exists(t.Context(), some...).Val(); n != 5 {
 		t.Errorf("%d of 5 keys of the market are there", n)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -15,13 +14,8 @@ import (
 func newCompare(p *program) *cobra.Command {
 	var f rowFlags
 	cmd := &cobra.Command{
-		Use: "compare SPEC SPEC...",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return errors.New("compare what? give two or more strategies")
-			}
-			return nil
-		},
+		Use:  "compare SPEC SPEC...",
+		Args: cobra.MinimumNArgs(2),
 	}
 	group(cmd, "Load", f.addLoad)
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {

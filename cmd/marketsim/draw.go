@@ -91,6 +91,7 @@ func (o *output) save(d drawing) error {
 }
 
 func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
+	fmt.Fprint(stderr, "") // a line of progress ends here
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		fmt.Fprintf(stderr, "stored in %s\n", o.dir)

@@ -180,6 +180,7 @@ type patient struct {
 	hurried chan struct{} // closed at the first signal
 	once    sync.Once
 	unread  atomic.Bool // a write was given up: nothing is written after a gap
+	shown   atomic.Bool // the last line is one of show
 }
 
 func newPatient(to *os.File) *patient { return &patient{to: to, hurried: make(chan struct{})} }
@@ -187,8 +188,19 @@ func newPatient(to *os.File) *patient { return &patient{to: to, hurried: make(ch
 // Fd is what says whether it is a terminal, and how wide.
 func (p *patient) Fd() uintptr { return p.to.Fd() }
 
+const newLine = "\r\x1b[K" // has a terminal write the last line anew
+
+// show writes a line to a terminal that the next write replaces.
+func (p *patient) show(line string) {
+	p.shown.Store(true)
+	_, _ = p.write([]byte(newLine + line)) // nothing depends on it
+}
+
 // Write writes in pieces, so that a reader who is slow is told from one who has stopped.
 func (p *patient) Write(b []byte) (n int, err error) {
+	if p.shown.Swap(false) {
+		_, _ = p.write([]byte(newLine))
+	}
 	const piece = 4096
 	for part := range slices.Chunk(b, piece) {
 		one, err := p.write(bytes.Clone(part)) // which may be read after Write has returned

@@ -139,7 +139,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		stored.Version = version()
-		succeeds(t, store(path, stored.Write))
+		succeeds(t, store(path, true, stored.Write))
 		return
 	}
 	for _, e := range found {

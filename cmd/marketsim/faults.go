@@ -38,6 +38,7 @@ func newFaults(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
 		f.out.addFolder(flags, faultsFile)
+		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
 		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
 	})
 	cmd.MarkFlagsMutuallyExclusive("add", "out")
@@ -93,7 +94,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "%s with %s each\n", english.Plural(len(scenarios), "scenario", ""),
+	p.progress("%s with %s each", english.Plural(len(scenarios), "scenario", ""),
 		english.Plural(len(schemes), "lock or strategy", "locks and strategies"))
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
@@ -135,7 +136,7 @@ func (p *program) findFaults(
 		missing[f.Scenario]--
 		if missing[f.Scenario] == 0 {
 			done++
-			fmt.Fprintf(p.stderr, "%d/%d %s\n", done, all, f.Scenario)
+			p.progress("%d/%d %s", done, all, f.Scenario)
 		}
 	})
 }

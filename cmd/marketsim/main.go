@@ -10,7 +10,8 @@
 //	0    fine
 //	1    the environment failed: no server, a server that died, no time for a check; what was measured is kept
 //	2    the usage: an unknown strategy, a bad mix, a file that cannot be written
-//	3    the audit or the check of a history found a violation, or a lock broke a promise that it made
+//	3    the audit or the check of a history found a violation, a lock broke a promise that it made, or with --slo-fails
+//	     too many orders were late
 //	130  interrupted; a first Ctrl-C finishes the operations in flight and audits, a second leaves at once
 //
 // Where several hold, the first of 3, 2, 1 and 130 counts.
@@ -18,7 +19,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -56,6 +56,7 @@ type program struct {
 	args           []string // as they were typed
 	stdout, stderr io.Writer
 	passwords      []string // of the user's servers, to be kept out of errors
+	quiet          bool     // nobody wants to see how far it is
 
 	mu      sync.Mutex     // held while something is started
 	closers []func() error // of what is to be closed where a second signal ends the program
@@ -118,7 +119,8 @@ func newRoot(p *program) *cobra.Command {
 		Version:       fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetUsageFunc(usage)
+	usage, _ := helpFiles.ReadFile("help/usage.tmpl")
+	root.SetUsageTemplate(string(usage))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	commands := []*cobra.Command{newReproduce(p), newRun(p), newCompare(p), newSweep(p), newCheck(p), newFaults(p),
 		newExplore(p), newJudge(p), newAdapter(p), newList(p), newReport(p), newClean(p)}
@@ -144,34 +146,17 @@ func newRoot(p *program) *cobra.Command {
 	return root
 }
 
-const flagUsages = "marketsim_flags" // the annotation of a command with its flags, as help shows them
+const flagUsages = "flags" // the annotation of a command with its flags in groups, as help shows them
+
+const helpWidth = 100 // columns; a test holds the texts to it, too
 
 func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	flags := pflag.NewFlagSet(heading, pflag.ContinueOnError)
 	flags.SortFlags = false
 	define(flags)
-	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsages())
+	shown := fmt.Sprintf("%s\n%s:\n%s", cmd.Annotations[flagUsages], heading, flags.FlagUsagesWrapped(helpWidth))
 	cmd.Annotations = map[string]string{flagUsages: shown}
 	cmd.Flags().AddFlagSet(flags)
-}
-
-// usage is cobra's, with flags in groups.
-func usage(cmd *cobra.Command) error {
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
-	if cmd.HasExample() {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprint(w, "\nCommands:\n")
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(w, "  %-12s%s\n", sub.Name(), sub.Short)
-			}
-		}
-	}
-	_, err := fmt.Fprint(w, cmp.Or(cmd.Annotations[flagUsages], "\nFlags:\n"+cmd.Flags().FlagUsages()))
-	return err
 }
 
 // emptyFlags refuses a flag that is given nothing, or a list with nothing between two commas.
@@ -189,6 +174,7 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
+// version is the module's, or of a build in a repository that names the commit: 'go run' notes none.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -202,10 +188,17 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
-// commandLine is what was typed, without passwords, to be pasted into a shell.
+// commandLine is what was typed, to be pasted into a shell, without passwords and without folders of this machine.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
 	for _, arg := range p.args {
+		flag, value, _ := strings.Cut(arg, "=")
+		switch {
+		case filepath.IsAbs(arg):
+			arg = filepath.Base(arg)
+		case filepath.IsAbs(value):
+			arg = flag + "=" + filepath.Base(value)
+		}
 		words = append(words, quote(withoutPasswords(arg)))
 	}
 	return strings.Join(words, " ")

@@ -13,8 +13,10 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
+	"golang.org/x/term"
 
 	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/servers"
 	"github.com/marketsim/marketsim/market"
@@ -38,8 +40,8 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	fmt.Fprintln(p.stderr, plan.ahead())
-	on := &running{options: plan.options}
+	p.progress("getting its servers ready")
+	on := new(running)
 	defer func() { err = errors.Join(err, p.close()) }()
 	err = on.start(ctx, p, plan)
 	if err == nil {
@@ -66,15 +68,35 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	}
 	if failure == nil && run.Status == stored.Complete {
 		failure = bench.NothingBought(run.Rows, plan.options.Duration)
+		if plan.sloFails {
+			wrong = errors.Join(wrong, missed(run))
+		}
+	}
+	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
+		fmt.Fprintln(p.stderr, "for Redis's numbers and all claims install one, and run this again: "+
+			"apt-get install redis-server, or brew install redis")
 	}
 	return errors.Join(wrong, failure, finished)
 }
 
+const mostLate = 0.01 // of the orders of a rate: where more are, the SLO is missed
+
+// missed is an error for each point that misses the SLO.
+func missed(run *result.Run) (err error) {
+	late := result.MetricNamed("late_share")
+	for _, g := range run.Groups() {
+		if share := compare.Median(g.Values(late)).Center; share > mostLate {
+			err = errors.Join(err, fmt.Errorf("%w: %s misses its SLO: %s of its orders are late", errViolation, g.Name(),
+				view.Number(share, result.Share)))
+		}
+	}
+	return err
+}
+
 type running struct {
-	locks   *servers.Locks
-	market  *backend.Server
-	sites   []bench.Site // of the row with the most markets
-	options bench.Options
+	locks  *servers.Locks
+	market *backend.Server
+	sites  []bench.Site // of the row with the most markets
 }
 
 // start starts the servers that locks need and the market's, or takes the user's. A server of a lock that cannot be
@@ -107,6 +129,9 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 	if err != nil {
 		return err
 	}
+	if on.market.Name == backend.NameEmbedded && len(plan.config.Reproduces) > 0 {
+		plan.shorten()
+	}
 	most := 1
 	for _, point := range plan.config.Points {
 		most = max(most, point.Markets)
@@ -116,15 +141,15 @@ func (on *running) start(ctx context.Context, p *program, plan *plan) (err error
 		fmt.Fprintf(p.stderr, "warning: the braces in --prefix %s put all %d markets on one master; without them they are "+
 			"spread\n", plan.config.Prefix, most)
 	}
-	on.options.Dial = on.market.Dialer(plan.config.Prefix)
-	on.options.Servers = lock.Servers{
-		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
-	}
 	return err
 }
 
 func (on *running) optionsOf(plan *plan, point result.Point) bench.Options {
-	o := on.options
+	o := plan.options
+	o.Dial = on.market.Dialer(plan.config.Prefix)
+	o.Servers = lock.Servers{
+		Masters: servers.Dialers(on.locks.Masters), ZooKeeper: on.locks.ZooKeeper, Etcd: on.locks.Etcd,
+	}
 	o.Subject = plan.specs[point.Spec()]
 	o.Sites = on.sites[:max(1, point.Markets)]
 	return o
@@ -151,9 +176,13 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		}
 	}
 	if !plan.options.Private {
-		fmt.Fprintf(p.stderr, "keys: under %s, removed at the end; after a kill by: %s\n", plan.config.Prefix,
-			plan.server.clean(plan.config.Prefix))
+		how := "removed at the end; after a kill by"
+		if plan.options.Keep {
+			how = "kept until"
+		}
+		fmt.Fprintf(p.stderr, "keys: under %s, %s: %s\n", plan.config.Prefix, how, plan.server.clean(plan.config.Prefix))
 	}
+	p.progress("%s", plan.ahead())
 	rehearsed := map[string]bool{}
 	for _, point := range plan.config.Points {
 		if !rehearsed[point.Spec()] {
@@ -174,6 +203,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 // rounds measures until a row fails or the user stops it, and stores the result after each. Wrong is what audits found.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
+	began := time.Now()
 	ended := func(status stored.Status, err error) (error, error) {
 		run.Status = status
 		return wrong, p.incomplete(plan, run, err)
@@ -194,8 +224,9 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
-			left := time.Duration(all-len(run.Rows)) * (plan.options.Warmup + plan.options.Duration)
-			fmt.Fprintf(p.stderr, "%d/%d %s; %s left\n", len(run.Rows), all, view.Line(row), left)
+			done := len(run.Rows) // which took longer than their load: they were stocked, came to their end, and were audited
+			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
+			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
 			switch {
 			case err != nil:
@@ -210,6 +241,20 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	}
 	run.Status = stored.Complete
 	return wrong, nil
+}
+
+// progress says how far a command is: a terminal shows the last line alone.
+func (p *program) progress(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	w, isFile := p.stderr.(*patient)
+	switch {
+	case p.quiet:
+	case isFile && term.IsTerminal(int(w.Fd())):
+		width, _, _ := term.GetSize(int(w.Fd()))
+		w.show(fmt.Sprintf("%.*s", cmp.Or(width, 80)-1, line))
+	default:
+		fmt.Fprintln(p.stderr, line)
+	}
 }
 
 func violated(row result.Row, trials int) error {

@@ -30,9 +30,10 @@ type rowFlags struct {
 	load                     result.Load
 	hold, rtt                time.Duration
 
-	options bench.Options
-	trials  int
-	margin  string // not empty: it compares
+	options  bench.Options
+	trials   int
+	margin   string // not empty: it compares
+	sloFails bool   // an SLO that is missed is a failure
 
 	axes       []result.Axis // of a sweep
 	reproduces []string      // tables of the book
@@ -50,26 +51,23 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 // addLoad adds the flags of a Load. A closed loop has those alone.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
-	flags.IntVar(&f.load.Browsers, "browsers", 0,
-		"`workers` who look at listings beside the mix, under a lock that can be shared")
+	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
-	flags.Int64Var(&f.load.Funds, "funds", 0,
-		"each account's `coins` at the start (default so many that they never run out)")
-	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list again what they bought (mix 0x5)")
-	flags.IntVar(&f.load.Stock, "stock", 0, "so many `items` are listed before a row begins (default about 64 a buyer)")
-	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between an operation's reads and its write, locks held")
+	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
+	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list what they bought (mix 0x5)")
+	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 a buyer)")
+	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
-	flags.IntVar(&f.load.Markets, "markets", 0,
-		"divide the workers among so many `markets`, on a cluster over its masters")
+	flags.IntVar(&f.load.Markets, "markets", 0, "`markets` that share the workers, on a cluster over its masters")
 }
 
 // addMeasuring adds the flags of rounds and rows. 0 trials are as many as verdicts on all pairs take, with a margin.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
-	usage := "`rounds`, 1 or a multiple of 3 from 6: each has every row once, in a new order"
+	usage := "`rounds`, 1 or a multiple of 3 from 6, each in a new order"
 	if trials == 0 {
-		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as many as verdicts on all pairs take)"
+		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as verdicts take)"
 		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
@@ -97,29 +95,26 @@ func (f *rowFlags) measures(
 	}
 	group(cmd, "Server", func(flags *pflag.FlagSet) {
 		f.server.addPrivate(flags)
-		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" "+
-			"(default marketsim:{<random>}:; several markets: no braces)")
+		flags.StringVar(&f.prefix, "prefix", "", "`prefix` of every key, ending in \":\" (default a random one)")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
 		f.out.addFolder(flags, runFile)
+		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
 	})
-	for _, other := range []string{"rate", "stock"} {
-		if cmd.Flags().Lookup("hot") != nil && cmd.Flags().Lookup(other) != nil {
-			cmd.MarkFlagsMutuallyExclusive("hot", other)
-		}
-	}
 	return cmd
 }
 
 // A plan is what is to be measured, how and where, and what becomes of it. Nothing in it runs.
 type plan struct {
-	config  result.Config              // the points of a round, and how many rounds there are
-	specs   map[string]strategies.Spec // of the points, by result.Point.Spec
-	options bench.Options              // the same for all rows, but for what is started
-	server  serverPlan
-	out     output
-	drawn   bool // the prefix was drawn at random, so that nobody else uses it
+	config   result.Config              // the points of a round, and how many rounds there are
+	specs    map[string]strategies.Spec // of the points, by result.Point.Spec
+	options  bench.Options              // the same for all rows, but for what is started
+	server   serverPlan
+	out      output
+	drawn    bool                   // the prefix was drawn at random, so that nobody else uses it
+	asked    func(flag string) bool // whether a flag was given
+	sloFails bool
 }
 
 // subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
@@ -191,8 +186,8 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 
 // parseRates reads --rate. Without it there is one, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
-	if len(f.rates) == 0 && f.options.SLO != 0 {
-		return nil, usageError{errors.New("--slo is about orders at a rate: give --rate, too")}
+	if f.sloFails && f.options.SLO == 0 {
+		return nil, usageError{errors.New("--slo-fails: after which time is an order late? give --slo and --rate, too")}
 	}
 	if len(f.rates) == 0 {
 		return []float64{0}, nil
@@ -233,7 +228,8 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	config.WarmupSeconds = f.options.Warmup.Seconds()
 	config.SLOMS = inMS(f.options.SLO)
 	config.Prefix = keys.Prefix()
-	p := &plan{config: config, specs: specs, options: f.options, server: server, out: f.out, drawn: f.prefix == ""}
+	p := &plan{config: config, specs: specs, options: f.options, server: server, out: f.out, drawn: f.prefix == "",
+		asked: cmd.Flags().Changed, sloFails: f.sloFails}
 	p.options.Keys = keys
 	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
@@ -318,7 +314,7 @@ func (p *plan) ahead() string {
 	if p.config.Trials > 1 {
 		what = fmt.Sprintf("%d rounds of %s", p.config.Trials, what)
 	}
-	return fmt.Sprintf("%s of %s, %s in all", what, each, time.Duration(p.config.Trials*n)*each)
+	return fmt.Sprintf("%s of %s, at least %s in all", what, each, time.Duration(p.config.Trials*n)*each)
 }
 
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9.,=+_-]+`) // what is not wanted in the name of a folder

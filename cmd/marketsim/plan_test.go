@@ -85,8 +85,8 @@ func TestRounds(t *testing.T) {
 func TestAhead(t *testing.T) {
 	points := published()
 	for trials, want := range map[int]string{
-		1: "9 rows of 1.1s, 9.9s in all",
-		9: "9 rounds of 9 rows of 1.1s, 1m29.1s in all",
+		1: "9 rows of 1.1s, at least 9.9s in all",
+		9: "9 rounds of 9 rows of 1.1s, at least 1m29.1s in all",
 	} {
 		p := &plan{config: result.Config{Points: points, Trials: trials}}
 		p.options.Duration, p.options.Warmup = time.Second, 100*time.Millisecond
@@ -102,6 +102,20 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 	took := reproduceTrials * time.Duration(len(points)) * (reproduceDuration + reproduceWarmup)
 	if took > 100*time.Second {
 		t.Errorf("the load alone takes %s", took)
+	}
+	define := func(f *rowFlags, cmd *cobra.Command) {
+		f.addMeasuring(cmd.Flags(), reproduceDuration, reproduceWarmup, reproduceTrials)
+	}
+	for args, want := range map[string]string{
+		"":                          "3 rounds of 9 rows of 1s, at least 27s in all",
+		"--duration 1s --trials=12": "12 rounds of 9 rows of 1.2s, at least 2m9.6s in all",
+	} {
+		f, cmd := planOf(t, define, strings.Fields(args)...)
+		p := must(f.plan(cmd, points))(t)
+		p.shorten()
+		if got := p.ahead(); got != want {
+			t.Errorf("on the embedded server with %q: %s, want %s", args, got, want)
+		}
 	}
 	if slices.ContainsFunc(points, func(p result.Point) bool { return !p.Empty }) {
 		t.Errorf("%+v", points)

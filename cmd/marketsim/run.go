@@ -16,9 +16,9 @@ func newRun(p *program) *cobra.Command {
 	group(cmd, "Load", func(flags *pflag.FlagSet) {
 		f.addStrategy(flags)
 		f.addLoad(flags)
-		flags.StringSliceVar(&f.rates, "rate", nil,
-			"`orders` a second that fall due whether or not a buyer is free, as in 500,2.5k")
+		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
 		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
+		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 where more than 1% of the orders at a --rate are late")
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, bench.DefaultDuration, bench.DefaultWarmup, 1)

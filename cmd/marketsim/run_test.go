@@ -47,13 +47,14 @@ func TestRun(t *testing.T) {
 		dir := t.TempDir()
 		o := marketsim(t, short("run", "--strategy", "watch,coarse:setnx,fine:poll=2ms", "--mix", "1x1,2x1", "--seed", "7",
 			"--backend", string(s.Name), "--out", dir)...).exits(t, exitFine).
-			says(t, "backend: ", "\n1/6 watch 1x1", "\n6/6 fine:poll=2ms 2x1", "stored in "+dir)
+			says(t, "backend: ", "\n1/6 (about ", "\n6/6 (about 0s left) fine:poll=2ms 2x1", "stored in "+dir)
 		if strings.Contains(o.stdout, "backend: ") || strings.Contains(o.stderr, "Rows") {
 			t.Errorf("progress and report are not apart:\nstdout:\n%s\nstderr:\n%s", o.stdout, o.stderr)
 		}
 		res := parse(t, read(t, filepath.Join(dir, runFile)))
 		m := res.Manifest
-		asked := m.Backend == string(s.Name) && m.Seed == 7 && strings.Contains(m.Command, " run --strategy watch,")
+		asked := m.Backend == string(s.Name) && m.Seed == 7 && strings.Contains(m.Command, " run --strategy watch,") &&
+			strings.Contains(m.Command, " --out "+filepath.Base(dir))
 		machine := m.Go != "" && m.CPUs >= 1
 		if res.Status != stored.Complete || !asked || !machine {
 			t.Errorf("status %s, manifest %+v", res.Status, m)
@@ -152,15 +153,17 @@ func unbroken(o outcome) outcome {
 func TestReproduceEmbedded(t *testing.T) {
 	t.Parallel()
 	o := marketsim(t, short("reproduce", "--trials", "1", "--backend", "embedded")...).exits(t, exitFine)
-	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged")
+	unbroken(o).says(t, "\n9/9 ", "embedded miniredis", "not judged", "install redis-server")
 }
 
 // TestRunAtRates: each rate is a row, and one that cannot be reached is no failure: three buyers make at most 30
 // purchases a second.
 func TestRunAtRates(t *testing.T) {
 	t.Parallel()
-	res := measured(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms",
-		"--slo", "250ms", "--backend", "embedded", "--duration", "1s", "--warmup", "0s")
+	o := marketsim(t, "run", "--strategy", "lua", "--mix", "2x3", "--rate", "10,0.2k", "--hold", "100ms", "--slo", "250ms",
+		"--slo-fails", "--backend", "embedded", "--duration", "1s", "--warmup", "0s", "--format", "json").
+		exits(t, exitViolation).says(t, "lua 2x3 hold=100ms at 200/s misses its SLO: ")
+	res := parse(t, o.stdout)
 	var names []string
 	for _, r := range res.Rows {
 		names = append(names, r.Name())
@@ -182,6 +185,21 @@ func TestRunAtRates(t *testing.T) {
 	}
 }
 
+// TestMissed: an SLO is missed where more than 1% of the orders is late, in the median of the rounds.
+func TestMissed(t *testing.T) {
+	const says = "violation: lua 1x1 at 1000/s misses its SLO: 1.05% of its orders are late"
+	for late, want := range map[int64]string{20: "", 21: says} {
+		run := &result.Run{}
+		for trial, late := range []int64{0, late, 2000} {
+			point := result.Point{Strategy: "lua", Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{Rate: 1000}}
+			run.Rows = append(run.Rows, result.Row{Point: point, Trial: trial, Open: &result.Open{Due: 2000, Late: late}})
+		}
+		if err := missed(run); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%d of 2000 orders late: %v, want %s", late, err, want)
+		}
+	}
+}
+
 // TestSweep: a strategy at each point of two axes, and what is no axis is the same everywhere.
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -189,7 +207,7 @@ func TestSweep(t *testing.T) {
 	marketsim(t, "sweep", "--strategy", "lua", "--axis", "clients=1,2", "--axis", "hold=0,1ms", "--hot", "3",
 		"--trials", "6", "--duration", "30ms", "--warmup", "0s", "--backend", "embedded", "--out", dir).
 		exits(t, exitFine).
-		says(t, "6 rounds of 4 rows of 30ms, 720ms in all", "\n24/24 ", "hold")
+		says(t, "6 rounds of 4 rows of 30ms, at least 720ms in all", "\n24/24 ", "hold")
 	res := parse(t, read(t, filepath.Join(dir, runFile)))
 	var places []string
 	for _, p := range sweep.Points(res) {

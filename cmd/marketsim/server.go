@@ -49,15 +49,15 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for.
-func starters() []backend.Starter {
-	return []backend.Starter{
-		backend.Local{}, container.Starter{Image: os.Getenv("MARKETSIM_IMAGE")}, embedded.Starter{}, servers.ClusterStarter{},
-	}
+// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for,
+// and so is an image that is not here.
+func starters(choice backend.Name) []backend.Starter {
+	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
+	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
 }
 
 func private() (names []string) {
-	for _, s := range starters() {
+	for _, s := range starters("") {
 		names = append(names, string(s.Name()))
 	}
 	return names
@@ -153,7 +153,7 @@ func (f serverFlags) masters() (targets []backend.Target, err error) {
 }
 
 func (s serverPlan) start(ctx context.Context) (*backend.Server, error) {
-	server, err := backend.Start(ctx, s.choice, s.target, starters()...)
+	server, err := backend.Start(ctx, s.choice, s.target, starters(s.choice)...)
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,21 @@ func TestColorOnATerminal(t *testing.T) {
 	}
 }
 
+// TestProgressOnATerminal: the last line alone is seen, and with --quiet none.
+func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
+	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
+	shown := onTerminal(t, 100, "NO_COLOR=1", args...)
+	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
+		if !strings.Contains(shown, newLine+line) {
+			t.Errorf("%q is not in\n%q", line, shown)
+		}
+	}
+	if quiet := onTerminal(t, 100, "NO_COLOR=1", append(args, "--quiet")...); strings.Contains(quiet, "/2 ") {
+		t.Errorf("--quiet shows how far it is:\n%q", quiet)
+	}
+}
+
 // TestNowhereToWrite: help that cannot be printed is a failure.
 func TestNowhereToWrite(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,8 +63,8 @@ func TestUsageErrors(t *testing.T) {
 		{with("--browsers", "1"), "--browsers: "},
 		{with("--funds", "-1"), "--funds: "},
 		{with("--stock", "-1"), "--stock: "},
-		{with("--stock", "20", "--hot", "1"), "[hot stock]"},
-		{with("--hot", "1", "--rate", "1k"), "[hot rate]"},
+		{with("--stock", "20", "--hot", "1"), "--stock: beside hot items"},
+		{with("--hot", "1", "--rate", "1k"), "--rate: with hot items"},
 		{with("--hot", "1", "--mix", "5x5"), "--mix: "},
 		{with("--hold", "-1ms"), "--hold: "},
 		{with("--hold", "1"), "missing unit"},
@@ -78,7 +80,8 @@ func TestUsageErrors(t *testing.T) {
 		},
 		{with("--rate", "2M"), "--rate: 2,000,000 orders/s: want more than 0 and at most 1,000,000"},
 		{with("--rate", "1k,1000"), "fine 5x5 at 1000/s is asked for twice"},
-		{with("--slo", "10ms"), "--slo is about orders at a rate: give --rate, too"},
+		{with("--slo", "10ms"), "--slo: it must be a positive time, and is for orders at a rate"},
+		{with("--slo-fails", "--rate", "1k"), "--slo-fails: after which time is an order late?"},
 		{with("--duration", "0s"), "--duration: "},
 		{with("--warmup", "-1s"), "--warmup: "},
 		{with("--trials", "8"), "--trials 8: give 1 or a multiple of 3 from 6"},
@@ -104,7 +107,7 @@ func TestUsageErrors(t *testing.T) {
 		{with("--format", "pdf"), `--format: unknown format "pdf"; known: text, markdown, csv, json, gobench`},
 		{[]string{"reproduce", "--rate", "1k"}, "unknown flag: --rate"},
 		{[]string{"reproduce", "--trials", "3"}, "--trials 3"},
-		{[]string{"compare", "fine"}, "give two or more strategies"},
+		{[]string{"compare", "fine"}, "requires at least 2 arg(s)"},
 		{[]string{"compare", "fine", "fien"}, `did you mean "fine"?`},
 		{
 			[]string{"compare", "fine", "watch", "--trials", "6"},
@@ -177,7 +180,7 @@ func TestHelp(t *testing.T) {
 	const screen = 40
 	flag := regexp.MustCompile(`(?m)^ +(-\w, )?--\w`)
 	for _, command := range []string{
-		"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list",
+		"run", "compare", "sweep", "reproduce", "report", "check", "clean", "faults", "list", "explore", "adapter",
 	} {
 		o := marketsim(t, command, "--help").exits(t, exitFine)
 		if again := marketsim(t, "help", command).exits(t, exitFine); again.stdout != o.stdout {
@@ -187,8 +190,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s has %d flags and %d lines", command, n, lines)
 		}
 		for line := range strings.Lines(o.stdout) {
-			if utf8.RuneCountInString(line) > 131 {
-				t.Errorf("%s: a line is wider than 130 columns:\n%s", command, line)
+			if utf8.RuneCountInString(line) > helpWidth+1 {
+				t.Errorf("%s: a line is wider than %d columns:\n%s", command, helpWidth, line)
 			}
 		}
 	}
@@ -203,6 +206,50 @@ func TestHelp(t *testing.T) {
 		t.Errorf("marketsim alone does not print its help, which is\n%s", help)
 	}
 	marketsim(t, "--version").exits(t, exitFine).says(t, "marketsim version ")
+}
+
+type writing func(b []byte)
+
+func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
+
+// TestExamples: those of each page of help run in a fresh folder, in their order. What takes long is interrupted: a run
+// after its first row. What needs a server or a program of the user's is parsed.
+func TestExamples(t *testing.T) {
+	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`) // what another program reads, and what a line explains
+	begun := regexp.MustCompile(`(?m)^1/\d|scenarios? with .*\nbackend: |, in .* within `)
+	root := newRoot(new(program))
+	for _, page := range append(root.Commands(), root) {
+		t.Run(page.Name(), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for line := range strings.Lines(page.Example) {
+				args := strings.Fields(rest.ReplaceAllString(strings.TrimSpace(line), ""))[1:]
+				cmd, words, err := newRoot(new(program)).Find(args)
+				if err == nil {
+					err = cmd.ParseFlags(words)
+				}
+				succeeds(t, err)
+				theirs := cmd.Name() == "judge" && !cmd.Flags().Changed("adapter")
+				if theirs || strings.Contains(line, "--redis") {
+					continue
+				}
+				if cmd.Flags().Lookup("duration") != nil {
+					args = append(args, "--duration", "300ms", "--warmup", "0s")
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var said transcript
+				err = run(ctx, args, strings.NewReader(""), io.Discard, writing(func(b []byte) {
+					_, _ = said.Write(b)
+					if begun.MatchString(said.String()) {
+						stop()
+					}
+				}))
+				if !slices.Contains([]int{exitFine, exitInterrupted, exitViolation}, exitCode(err)) {
+					t.Errorf("%s: %v", line, err)
+				}
+				stop()
+			}
+		})
+	}
 }
 
 // TestListNamesEverything, and tells all of each name.

@@ -36,7 +36,8 @@ const config = "/etc/marketsim.conf" // in the container
 
 // Starter starts a container. The zero value is ready to use.
 type Starter struct {
-	Image string // empty means redis:7-alpine
+	Image  string // empty means redis:7-alpine
+	NoPull bool   // an image that is not here is not asked for
 }
 
 // Name returns [backend.NameContainer].
@@ -46,9 +47,13 @@ func (Starter) Name() backend.Name { return backend.NameContainer }
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
 // engine cannot run the image. It first removes those of processes of this machine that were killed.
 //
-// It turns testcontainers' log off, which reports every step on stderr, for the whole process.
+// It turns testcontainers' log off, which reports every step on stderr, for the whole process; with NoPull also its
+// reaper, which is an image of its own.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
+	if s.NoPull {
+		_ = os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // fails for no such name
+	}
 	engine, err := findEngine(ctx)
 	if err != nil {
 		return nil, err
@@ -61,6 +66,11 @@ func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	image := cmp.Or(s.Image, "redis:7-alpine")
 	limited, end := context.WithTimeout(ctx, startTimeout)
 	defer end()
+	if s.NoPull {
+		if _, err := engine.ImageInspect(limited, image); err != nil {
+			return nil, fmt.Errorf("%w: Docker has no image %s, and it is not pulled unasked", backend.ErrUnavailable, image)
+		}
+	}
 	starting, hooks := uncut(limited)
 	password := rand.Text()
 	c, err := redis.Run(starting, image,

@@ -96,4 +96,8 @@ func TestNoSuchImage(t *testing.T) {
 	if !errors.Is(err, backend.ErrUnavailable) || !strings.Contains(err.Error(), image) {
 		t.Errorf("got %v, want an error that says what is unavailable", err)
 	}
+	_, err = container.Starter{Image: image, NoPull: true}.Start(t.Context())
+	if !strings.Contains(fmt.Sprint(err), "not pulled") {
+		t.Errorf("got %v, want that it is not pulled", err)
+	}
 }
