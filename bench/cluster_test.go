@@ -31,7 +31,7 @@ type cluster struct{ *servers.Cluster }
 // clean fails if a node holds a key.
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
-	for _, master := range on.Server().Cluster().Masters() {
+	for _, master := range on.Server.Cluster().Masters() {
 		conn := must(backend.Dial(t.Context(), master))(t)
 		defer conn.Close()
 		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
@@ -44,19 +44,19 @@ func (on cluster) clean(t *testing.T) {
 func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 	t.Helper()
 	room := map[string]int{}
-	for i := 0; len(sites) < each*len(on.Server().Cluster().Masters()); i++ {
+	for i := 0; len(sites) < each*len(on.Server.Cluster().Masters()); i++ {
 		keys := must(market.NewKeys(fmt.Sprintf("test:{%d}:", i)))(t)
-		node := on.Server().Cluster().Master(keys.Prefix()).Addr
+		node := on.Server.Cluster().Master(keys.Prefix()).Addr
 		room[node]++
 		if room[node] <= each {
-			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.Server().Dialer(keys.Prefix())})
+			sites = append(sites, Site{Keys: keys, Node: node, Dial: on.Server.Dialer(keys.Prefix())})
 		}
 	}
 	return sites
 }
 
 func (on cluster) marketsOnEachMaster(t *testing.T) {
-	c := config(t, on.Server(), spec(t, "fine:set-px"))
+	c := config(t, on.Server, spec(t, "fine:set-px"))
 	c.Sites, c.Markets, c.Private = on.marketsOn(t, 2), 6, true
 	c.Mix = result.Mix{Sellers: 6, Buyers: 7}
 	c.buys(700)
@@ -73,7 +73,7 @@ func (on cluster) marketsOnEachMaster(t *testing.T) {
 // keysElsewhere: a key that a lock makes on another master of a private cluster is found.
 func (on cluster) keysElsewhere(t *testing.T) {
 	sites := on.marketsOn(t, 1)
-	c := config(t, on.Server(), spec(t, "watch"))
+	c := config(t, on.Server, spec(t, "watch"))
 	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
 	other := must(sites[1].Dial(t.Context()))(t)
 	defer other.Close()
@@ -94,9 +94,9 @@ func (on cluster) slotMoves(t *testing.T) {
 	for _, name := range []string{"watch", "coarse:set-px", "fine:set-px", "fine:set-px:write=fused", "lua"} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			c := config(t, on.Server(), spec(t, name))
+			c := config(t, on.Server, spec(t, name))
 			c.Keys = testkit.Keys(t)
-			c.Dial, c.Mix = on.Server().Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}
+			c.Dial, c.Mix = on.Server.Dialer(c.Keys.Prefix()), result.Mix{Sellers: 2, Buyers: 3}
 			c.buys(300)
 			gate := step.Hold(step.BeforeWrite)
 			c.steps = func(r role) step.Observer {
@@ -137,7 +137,7 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 	if err := move.Keys(ctx, keys.User(3)); err != nil { // of the first buyer
 		return err
 	}
-	conn, err := on.Server().Dialer(keys.Prefix())(ctx)
+	conn, err := on.Server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,8 @@ func (on cluster) moveHalfway(ctx context.Context, keys market.Keys, goOn func()
 
 // masterDies: a row whose market's master dies ends, says why and what to do, and blames no strategy.
 func (on cluster) masterDies(t *testing.T) {
-	c := config(t, on.Server(), spec(t, "fine:set-px:ttl=500ms"))
-	c.Dial, c.Mix, c.Keep = on.Server().Dialer(c.Keys.Prefix()), mix5x5, true
+	c := config(t, on.Server, spec(t, "fine:set-px:ttl=500ms"))
+	c.Dial, c.Mix, c.Keep = on.Server.Dialer(c.Keys.Prefix()), mix5x5, true
 	c.timed(time.Minute)
 	gate := step.Hold(step.Written)
 	c.steps = func(role) step.Observer { return gate.Observe }

@@ -3,12 +3,14 @@ package bench
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/alarm"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
@@ -144,4 +146,23 @@ type opens struct {
 func (o opens) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
 	o.see(env)
 	return o.Spec.Open(env)
+}
+
+// Workers have numbers of their own, also where they open a Purchaser of one's own.
+func TestWorkersHaveNumbers(t *testing.T) {
+	t.Parallel()
+	var numbers []int
+	lua := spec(t, "lua")
+	own := strategies.Own("own", func(ctx context.Context, w market.Worker) (market.Purchaser, io.Closer, error) {
+		numbers = append(numbers, w.Number)
+		return lua.OpenFor(ctx, w)
+	})
+	c := config(t, testkit.Local(t), own)
+	c.Mix = result.Mix{Sellers: 2, Buyers: 3}
+	if _, err := c.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last := numbers[max(0, len(numbers)-5):]; !slices.Equal(last, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("the workers of the row have the numbers %v", last)
+	}
 }

@@ -126,9 +126,10 @@ func newMeasurement(p result.Point, o Options) *measurement {
 	add := func(r role, workers *[]*worker, count int) {
 		for i := range count {
 			in := m.markets[i%len(m.markets)]
-			random := rand.New(rand.NewPCG(o.Seed, uint64(len(m.all()))))
+			place := len(m.all())
+			random := rand.New(rand.NewPCG(o.Seed, uint64(place)))
 			of := account(in.point, r, i/len(m.markets))
-			*workers = append(*workers, newWorker(in, m.window, r, i, of, random))
+			*workers = append(*workers, newWorker(in, m.window, r, i, place, of, random))
 		}
 	}
 	add(seller, &m.sellers, p.Mix.Sellers)

@@ -35,6 +35,7 @@ type worker struct {
 	market    *rowMarket
 	role      role
 	number    int           // among those of its role in the row, from 0
+	place     int           // among all of the row, from 0
 	account   market.UserID // for which it trades; 0 for a browser
 	purchaser market.Purchaser
 	opened    *strategies.Connection // nil: it is not connected
@@ -57,7 +58,7 @@ type worker struct {
 
 const idle = math.MaxInt64 // when the operation under way of a worker began that makes none
 
-func newWorker(m *rowMarket, w *window, r role, number int, account market.UserID, random *rand.Rand) *worker {
+func newWorker(m *rowMarket, w *window, r role, number, place int, account market.UserID, random *rand.Rand) *worker {
 	kinds := map[role][]kind{
 		seller: {listTime}, buyer: {purchaseTime, refusedTime, lockWaitTime}, browser: {browseTime},
 	}[r]
@@ -68,7 +69,7 @@ func newWorker(m *rowMarket, w *window, r role, number int, account market.UserI
 		kinds = append(kinds, serviceTime)
 	}
 	made := &worker{
-		market: m, role: r, number: number, account: account, random: random,
+		market: m, role: r, number: number, place: place, account: account, random: random,
 		tally: newTally(w, kinds...), ledger: new(market.Ledger),
 	}
 	made.underway.Store(idle)
@@ -77,7 +78,7 @@ func newWorker(m *rowMarket, w *window, r role, number int, account market.UserI
 
 func (w *worker) connect(ctx context.Context) (err error) {
 	env := strategies.Env{
-		Keys: w.market.Keys, Servers: w.market.lockServers(), Process: &w.market.process,
+		Number: w.place, Keys: w.market.Keys, Servers: w.market.lockServers(), Process: &w.market.process,
 		Traffic: lock.Traffic{Servers: &w.lockServers, Background: &w.background}, Steps: w.steps(),
 	}
 	if w.history != nil {

@@ -61,6 +61,7 @@ type Purchaser interface {
 
 // A Worker is what one Purchaser is made with.
 type Worker struct {
+	Number int // of the worker, from 0, among those that share its market
 	// Dial connects to the market's server, whatever network and address it is given, and has logged in there: client
 	// libraries take it as their dialer, with any other options, and need neither address nor password. Whoever tests the
 	// Purchaser holds these connections, and whoever measures it counts on them.

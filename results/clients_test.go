@@ -256,7 +256,7 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	const key = "{m}:n"
 	open := func(redirects int) *redis.ClusterClient {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: c.Addrs(), Password: c.Server().Target.Password, MaxRedirects: redirects,
+			Addrs: c.Addrs(), Password: c.Server.Target.Password, MaxRedirects: redirects,
 		})
 		t.Cleanup(func() { rdb.Close() })
 		if err := rdb.IncrBy(ctx, key, 1).Err(); err != nil { // it knows the slots from here on

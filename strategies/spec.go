@@ -288,7 +288,7 @@ func (s Spec) OpenLock(env Env) (lock.Locker, error) {
 		rdb, dial = env.lockRedis, env.client(env.Locks)
 	}
 	locker, err := s.lock.New(lock.Env{
-		Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
+		Number: env.Number, Redis: rdb, Dial: dial, Key: env.Keys.Lock, Params: s.params, Steps: env.Steps,
 		Now: env.Now, Servers: env.Servers, Traffic: env.Traffic, Process: env.Process,
 	})
 	if err != nil {

@@ -53,6 +53,7 @@ type Protection struct {
 
 // Env is what a Purchaser works with.
 type Env struct {
+	Number int                                          // of the worker, from 0, among those that share its market
 	Redis  *redis.Client                                // the worker's own connection
 	Dial   func(context.Context) (*redis.Client, error) // opens one more, for locks that need it
 	Keys   market.Keys
@@ -195,7 +196,9 @@ func Own(name string, open market.Open) Spec {
 			return nil, nil, errors.New("it is opened by strategies.Connect")
 		}
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return env.connect(ctx) }
-		return open.For(context.Background(), market.Worker{Dial: dial, Keys: env.Keys, Steps: env.Steps})
+		return open.For(context.Background(), market.Worker{
+			Number: env.Number, Dial: dial, Keys: env.Keys, Steps: env.Steps,
+		})
 	}}}
 }
 
@@ -208,7 +211,7 @@ func (s Spec) OpenFor(ctx context.Context, w market.Worker) (market.Purchaser, i
 			return backend.DialOver(backend.Inherit(asked, ctx), connect)
 		}
 	}
-	env := Env{Keys: w.Keys, Steps: w.Steps, Now: w.Now}
+	env := Env{Number: w.Number, Keys: w.Keys, Steps: w.Steps, Now: w.Now}
 	if len(w.LockServers) == 1 {
 		env.Locks = to(w.LockServers[0])
 	}

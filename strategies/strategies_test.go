@@ -40,7 +40,7 @@ func TestStrategiesConform(t *testing.T) {
 
 // TestStrategiesConformOnACluster: each market is on the master of its slot.
 func TestStrategiesConformOnACluster(t *testing.T) {
-	s := testkit.Cluster(t).Server()
+	s := testkit.Cluster(t).Server
 	for _, strategy := range strategies.All() {
 		t.Run(strategy.Name, func(t *testing.T) {
 			t.Parallel()

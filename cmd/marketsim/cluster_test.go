@@ -30,13 +30,13 @@ func TestOnYourCluster(t *testing.T) {
 type yourCluster struct{ *servers.Cluster }
 
 func (on yourCluster) url() string {
-	return "redis://:" + on.Server().Target.Password + "@" + on.Addrs()[0]
+	return "redis://:" + on.Server.Target.Password + "@" + on.Addrs()[0]
 }
 
 // each calls f with a connection to each master.
 func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
 	t.Helper()
-	for _, master := range on.Server().Cluster().Masters() {
+	for _, master := range on.Server.Cluster().Masters() {
 		conn := must(backend.Dial(t.Context(), master))(t)
 		f(conn)
 		conn.Close()
@@ -59,7 +59,7 @@ func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		conn := must(on.Server().Dialer(name)(t.Context()))(t)
+		conn := must(on.Server.Dialer(name)(t.Context()))(t)
 		t.Cleanup(func() {
 			conn.Unlink(context.WithoutCancel(t.Context()), name)
 			conn.Close()

@@ -15,9 +15,9 @@ import (
 // otherNodeDown: a row does not begin where the node that was named is up and another master is down, before the
 // others have noticed and afterwards.
 func (on yourCluster) otherNodeDown(t *testing.T) {
-	conn := testkit.Dial(t, on.Server())
+	conn := testkit.Dial(t, on.Server)
 	down := 1 + slices.IndexFunc(on.Addrs()[1:], func(addr string) bool {
-		return slices.ContainsFunc(on.Server().Cluster().Masters(), func(m backend.Target) bool { return m.Addr == addr })
+		return slices.ContainsFunc(on.Server.Cluster().Masters(), func(m backend.Target) bool { return m.Addr == addr })
 	})
 	replica, err := on.ReplicaOf(t.Context(), down)
 	if err == nil { // nobody takes its place

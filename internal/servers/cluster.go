@@ -26,7 +26,8 @@ const (
 // takes over within two seconds. Its methods are not safe for concurrent use, except for Master.
 type Cluster struct {
 	Redises
-	server *backend.Server
+	// Server is the cluster as a server of markets, which knows its slots and ends it.
+	Server *backend.Server
 }
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
@@ -46,18 +47,15 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 		err = c.join(ctx, cli)
 	}
 	if err == nil {
-		c.server = backend.NewServer(backend.NameCluster, c.Redises[0].Target,
+		c.Server = backend.NewServer(backend.NameCluster, c.Redises[0].Target,
 			"private cluster of three masters, each with a replica,", c.Close)
-		err = c.server.Discover(ctx)
+		err = c.Server.Discover(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a Redis Cluster: %w", backend.OfContext(ctx, err)), c.Close())
 	}
 	return c, nil
 }
-
-// Server is the cluster as a server of markets, which knows its slots and ends it.
-func (c *Cluster) Server() *backend.Server { return c.server }
 
 func (c *Cluster) join(ctx context.Context, cli string) error {
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
@@ -94,10 +92,10 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 
 // Master returns which node is the master of a key's slot now, as the first node says that answers.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
-	if err := c.server.Cluster().Refresh(ctx); err != nil {
+	if err := c.Server.Cluster().Refresh(ctx); err != nil {
 		return 0, err
 	}
-	if i := slices.Index(c.Addrs(), c.server.Cluster().Master(key).Addr); i >= 0 {
+	if i := slices.Index(c.Addrs(), c.Server.Cluster().Master(key).Addr); i >= 0 {
 		return i, nil
 	}
 	return 0, fmt.Errorf("no node is the master of key %q", key)
@@ -109,7 +107,7 @@ func (c *Cluster) OtherMaster(ctx context.Context, key string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, master := range c.server.Cluster().Masters() {
+	for _, master := range c.Server.Cluster().Masters() {
 		if i := slices.Index(c.Addrs(), master.Addr); i >= 0 && i != at {
 			return i, nil
 		}
@@ -154,7 +152,7 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Server(), nil
+	return c.Server, nil
 }
 
 // A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in

@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		used[i] = true
-		conn, err := c.Server().Dialer(key)(ctx)
+		conn, err := c.Server.Dialer(key)(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

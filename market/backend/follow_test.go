@@ -33,7 +33,7 @@ type clustered struct {
 func newClustered(t *testing.T) clustered {
 	t.Helper()
 	ctx, c := t.Context(), testkit.Cluster(t)
-	s := c.Server()
+	s := c.Server
 	if masters := s.Cluster().Masters(); len(masters) != 3 {
 		t.Fatalf("masters: %v, want three", masters)
 	}

@@ -105,6 +105,7 @@ func (n Need) InRedis() bool { return n == NeedsNothing || n == NeedsMasters }
 
 // Env is what a Locker works with.
 type Env struct {
+	Number  int                                          // of the worker, from 0, among those that share its market
 	Redis   *redis.Client                                // the worker's own connection
 	Dial    func(context.Context) (*redis.Client, error) // opens one more, for renewal and subscriptions
 	Key     func(name string) string                     // the key of the lock called name

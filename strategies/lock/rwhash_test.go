@@ -158,7 +158,7 @@ func sharesOneKey(t *testing.T, c *servers.Cluster, key string) {
 func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 	t.Helper()
 	dial := func(ctx context.Context) (*redis.Client, error) {
-		conn, err := c.Server().Dialer(key)(ctx)
+		conn, err := c.Server.Dialer(key)(ctx)
 		if err != nil {
 			return nil, err
 		}

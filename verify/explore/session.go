@@ -24,6 +24,9 @@ func (s *Session) Dial(ctx context.Context) (*backend.Conn, error) {
 	return backend.DialOver(s.Context(ctx), func(ctx context.Context) (net.Conn, error) { return s.Connect(ctx, "", "") })
 }
 
+// Number is that of the client among those of the program, from 0.
+func (s *Session) Number() int { return s.client }
+
 // Context returns ctx with what the program says of connections of marketsim's own client.
 func (s *Session) Context(ctx context.Context) context.Context {
 	ctx = backend.WaitingForReplies(ctx, s.world.program.Reply)

@@ -25,6 +25,7 @@ import (
 // The parent and a child talk in lines of JSON: one clientConfig, then commands down, and events up.
 
 type clientConfig struct {
+	Number    int    // of the client, from 0
 	Scheme    string // a spec
 	Prefix    string
 	Market    endpoint
@@ -207,6 +208,8 @@ func (c *served) work(cmd command) event {
 			return event{Error: "cannot browse"}
 		}
 		_, receipt, err = browser.Browse(ctx, cmd.Listing, accounts)
+	default:
+		return event{Error: fmt.Sprintf("unknown command %q", cmd.Do)}
 	}
 	o := &Outcome{Reason: market.Reason(err), LeaseLost: receipt.LeaseLost}
 	if err != nil {
@@ -227,7 +230,7 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	keys := must(market.NewKeys(config.Prefix))
 	to := func(e endpoint) strategies.Dialer { return must(dialer(ctx, e, keys, config)) }
 	env := strategies.Env{
-		Keys: keys, Process: &c.process, Steps: c.observe,
+		Number: config.Number, Keys: keys, Process: &c.process, Steps: c.observe,
 		Now: func() time.Time {
 			now := time.Now().Truncate(config.Tick)
 			if c.clock.Add(1) <= c.right {

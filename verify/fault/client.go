@@ -50,6 +50,7 @@ func (s *setup) client(name string) *client {
 	c := &client{setup: s, name: name, account: seller + 1 + market.UserID(len(s.clients)), events: make(chan event, 16)}
 	c.check(c.start(s.runner.folder))
 	go c.read()
+	s.config.Number = len(s.clients)
 	s.clients = append(s.clients, c)
 	c.check(c.send.Encode(s.config))
 	if e, ok := c.next(clientTimeout); !ok || !e.Ready {

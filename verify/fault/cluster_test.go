@@ -91,7 +91,7 @@ func TestFindingsOnCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := newRunner(testkit.Cluster(t).Server())
+	runner, err := newRunner(testkit.Cluster(t).Server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (s *setup) prepare(onCluster bool) {
 	s.server = s.runner.redis
 	if onCluster {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
-		s.server = s.cluster.Server()
+		s.server = s.cluster.Server
 	}
 	s.config = clientConfig{Scheme: s.scheme.String(), Market: endpointOf(s.server.Target)}
 	s.config.Prefix = fmt.Sprintf("marketsim:{faults-%d}:", s.runner.setups.Add(1))

@@ -68,7 +68,9 @@ func (factory *Factory) renews(t *testing.T) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	w := Worker{TTL: factory.TTL, Timeout: plainPatience}
-	holder, other, name := factory.Open(t, w), factory.Open(t, w).(*plain), newName()
+	holder, name := factory.Open(t, w), newName()
+	w.Number = 1
+	other := factory.Open(t, w).(*plain)
 	lease, err := holder.Acquire(ctx, name)
 	if err != nil {
 		return err

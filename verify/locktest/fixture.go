@@ -22,6 +22,7 @@ type fixture struct {
 	promises lock.Promises
 	name     string // of the lock
 	promise  bool   // the check belongs to a promise
+	opened   int    // workers
 	proxied  bool   // workers that are opened from now on connect through proxies, if they ask
 }
 
@@ -46,6 +47,8 @@ func (f *fixture) open(w Worker) *locker {
 	if f.proxied {
 		w.proxies = f.NewProxies()
 	}
+	w.Number = f.opened
+	f.opened++
 	l := f.factory.Open(f.TB, w)
 	if c, ok := l.(io.Closer); ok {
 		f.Cleanup(func() { _ = c.Close() }) // the check may have crashed it

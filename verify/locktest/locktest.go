@@ -70,9 +70,9 @@ type Worker struct {
 	Timeout time.Duration    // how long an acquisition may take
 	Steps   step.Observer    // may be nil
 	Now     func() time.Time // the worker's wall clock; nil means the true one
-	Name    string           // of the client, and its number among those of a test: under Explore
-	Number  int
-	Shared  bool // it is to take the lock as a reader: under ExploreShared
+	Name    string           // of the client: under Explore
+	Number  int              // of the client, from 0, among those of a test
+	Shared  bool             // it is to take the lock as a reader: under ExploreShared
 
 	proxies *suite.Proxies
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: to where Open says

@@ -107,7 +107,7 @@ func (m *redisMaker) open(t testing.TB, w Worker) lock.Locker {
 		more = Worker{}
 	}
 	l, err := m.Kind.New(lock.Env{
-		Redis: rdb, Dial: func(ctx context.Context) (*redis.Client, error) { return dial(ctx, more) },
+		Number: w.Number, Redis: rdb, Dial: func(ctx context.Context) (*redis.Client, error) { return dial(ctx, more) },
 		Key: m.key, Params: m.params(t, w), Steps: w.Steps, Now: w.Now, Process: m.Process,
 	})
 	if err != nil {

@@ -198,7 +198,9 @@ type trader struct {
 // do makes the client's purchaser, and trades for as long as it is told yes.
 func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, open market.Open) string {
 	ctx = s.Context(ctx)
-	w := market.Worker{Dial: s.Connect, LockServers: s.LockServers(), Keys: keys, Now: s.Now}
+	w := market.Worker{
+		Number: s.Number(), Dial: s.Connect, LockServers: s.LockServers(), Keys: keys, Now: s.Now,
+	}
 	purchaser, closer, err := open.For(ctx, w)
 	if closer != nil {
 		defer closer.Close()

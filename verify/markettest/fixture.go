@@ -31,6 +31,7 @@ type fixture struct {
 	conn    *backend.Conn
 	opening market.Opening
 	ledgers []*market.Ledger // the first is the suite's own
+	opened  int              // workers
 	seeded  bool
 	unknown atomic.Bool // an operation had an unknown outcome: its lock may be left to its lease
 }
@@ -184,8 +185,11 @@ func (f *fixture) worker(steps step.Observer) *worker { return f.open(steps, nil
 func (f *fixture) open(steps step.Observer, proxies *suite.Proxies) *worker {
 	f.Helper()
 	w := &worker{fixture: f, proxies: proxies, ledger: new(market.Ledger)}
+	purchaser, closer, err := f.factory.Open.For(f.Ctx, market.Worker{
+		Number: f.opened, Dial: w.dial, Keys: f.keys, Steps: steps,
+	})
+	f.opened++
 	f.ledgers = append(f.ledgers, w.ledger)
-	purchaser, closer, err := f.factory.Open.For(f.Ctx, market.Worker{Dial: w.dial, Keys: f.keys, Steps: steps})
 	if err != nil {
 		f.Fatalf("open the purchaser of a worker: %v", err)
 	}
