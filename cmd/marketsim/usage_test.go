@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 )
@@ -216,6 +217,9 @@ func (w writing) Write(b []byte) (int, error) { w(b); return len(b), nil }
 // after its first row, faults before their first finding where the page does not report it. What needs a server or a
 // program of the user's is parsed.
 func TestExamples(t *testing.T) {
+	if testkit.Raced {
+		t.Skip("each command that is run here has tests of its own, which look for races")
+	}
 	rest := regexp.MustCompile(`\s{2,}.*| [|>&].*`) // what another program reads, and what a line explains
 	begun := regexp.MustCompile(`(?m)^1/\d|, in .* within `)
 	early := regexp.MustCompile(begun.String() + `|scenarios? with .*\nbackend: `)

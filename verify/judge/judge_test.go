@@ -405,7 +405,9 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
+// What cannot be judged is told in a sentence.
 func TestBadAdapters(t *testing.T) {
+	alone(t)
 	for kind, says := range map[string]string{
 		"ends": "; its last lines are\n\tthis is why", "other words": `said "certainly", not "acquired"`,
 		"no lock":  "it has done all that it was told; it has sent nothing to 127.0.0.1:",
