@@ -221,8 +221,7 @@ func (w *worker) look(ctx context.Context, o market.Order) (market.Sighting, err
 
 // fatal reports whether an operation failed because of the environment. A row that went on would measure the failure.
 func fatal(err error) bool {
-	return err != nil &&
-		(!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
+	return err != nil && (!market.Refused(err) || errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent))
 }
 
 // steps makes the observer of the worker's steps; nil: nobody observes them.

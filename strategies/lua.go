@@ -148,9 +148,8 @@ func afterScript(err error) error {
 //
 // What breaks it is what breaks lua, and more. Whoever gives up waiting may have the order applied later: its outcome
 // is unknown. A broken connection leaves the orders of all workers unknown at once. All must be the same user of the
-// same server, and one slow reply keeps everybody waiting. What one purchase exchanges is not known.
-// Source: go-redis, AutoPipelineOptions.FullDuplex (9.23, experimental);
-// redis.io/docs/latest/develop/using-commands/pipelining.
+// same server, and one slow reply keeps everybody waiting. What one purchase exchanges is not known. Source: go-redis,
+// AutoPipelineOptions.FullDuplex (9.23, experimental); redis.io/docs/latest/develop/using-commands/pipelining.
 func luaShared() Strategy {
 	return Strategy{
 		Name:     "lua-shared",

@@ -156,8 +156,7 @@ func rwSafe() Kind {
 			return max(min(bar, life), 0)
 		}
 		h.take = func(ctx context.Context) (bool, error) {
-			return take.Run(ctx, h.rdb, h.keys, string(h.how), h.token, h.ttl().Milliseconds(),
-				place().Milliseconds()).Bool()
+			return take.Run(ctx, h.rdb, h.keys, string(h.how), h.token, h.ttl().Milliseconds(), place().Milliseconds()).Bool()
 		}
 		h.releasedBy(release, h.keys, string(h.how), h.token)
 		h.renewedBy(renew, h.keys, string(h.how), h.token, h.ttl().Milliseconds())

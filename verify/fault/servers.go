@@ -268,8 +268,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
 			}
 			in := b.comesBeside(s.item(0), start, a)
-			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time",
-				"one gets in at a time")
+			return s.sawBeside(in, s.newcomer(b, s.item(1)), "two held it at the same time", "one gets in at a time")
 		},
 	}
 }

@@ -251,8 +251,7 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 					e.client.life = nil
 				}
 			case len(said) == 0:
-				return "", fmt.Errorf("%w: it was told %q, and has ended%s",
-					ErrAdapter, strings.Join(words, " "), c.lastWords())
+				return "", fmt.Errorf("%w: it was told %q, and has ended%s", ErrAdapter, strings.Join(words, " "), c.lastWords())
 			case said[0] == "timeout":
 				c.say(words...)
 			default:

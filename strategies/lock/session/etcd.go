@@ -37,8 +37,7 @@ const unlock = "unlock"
 // What breaks it: what the package comment says. With release=unlock a lock is released by the library's Unlock, which
 // deletes the key by its name. All acquisitions of a session have the same key. Where the reply to an Unlock was lost
 // and it is sent again after the session has taken the lock again, it deletes the newer key, and the holder does not
-// notice (etcd-io/etcd#22082).
-// Source: etcd's client library, package concurrency.
+// notice (etcd-io/etcd#22082). Source: etcd's client library, package concurrency.
 func Etcd() lock.Kind {
 	return complete(lock.Kind{
 		Name:         "etcd",

@@ -79,8 +79,7 @@ type onlyServer struct {
 }
 
 func newOnlyServer(addr string) *onlyServer {
-	unheard := fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?",
-		ErrUnreachable, addr, silence)
+	unheard := fmt.Errorf("%w: the ZooKeeper at %s has said nothing for %s: is it stopped?", ErrUnreachable, addr, silence)
 	o := &onlyServer{patience: silence, unheard: unheard}
 	o.silent, o.mute = context.WithCancelCause(context.Background())
 	return o

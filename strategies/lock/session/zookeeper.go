@@ -30,8 +30,7 @@ var zooTTL = param.Duration("ttl", 10*time.Second, 100*time.Millisecond,
 // Where there is one address, nobody can take over: when its server has said nothing for three seconds, acquisitions
 // fail with [ErrUnreachable], and releases are not waited for.
 //
-// What breaks it: what the package comment says.
-// Source: ZooKeeper Recipes and Solutions, "Locks".
+// What breaks it: what the package comment says. Source: ZooKeeper Recipes and Solutions, "Locks".
 func ZooKeeper() lock.Kind {
 	return complete(lock.Kind{
 		Name:     "zookeeper",
