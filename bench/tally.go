@@ -280,10 +280,10 @@ func (w *window) end() {
 
 // stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
 func (w *window) stop(status stored.Status) {
-	w.end()
 	w.stopping.Do(func() {
+		w.status = status // before whoever waits for the end may stop it, too
+		w.end()
 		w.stopped.Store(true)
-		w.status = status
 		close(w.done)
 	})
 }
