@@ -45,10 +45,16 @@ func (c *conn) run() {
 	up.Wait()
 }
 
-// connect reports false without a server, or if cut meanwhile. It waits while what clients send is held back.
+// connect reports false without a server, or if cut meanwhile. It waits while what clients send is held back, and until
+// the server has what was held: a packet that is late was sent before this connection began.
 func (c *conn) connect() bool {
 	if !(&stream{conn: c}).await() {
 		return false
+	}
+	for _, older := range c.proxy.streams() {
+		if !older.replies {
+			older.finish()
+		}
 	}
 	server, err := c.proxy.dial()
 	if err != nil {
@@ -142,13 +148,16 @@ type stream struct {
 	to      net.Conn
 	replies bool // it is what the server says
 
-	writing sync.Mutex
+	passing sync.Mutex // held by pass
+	writing sync.Mutex // held by try
 }
 
 func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
 
 // pass does with b what the fault says. An error says that no more can pass, errEnd that this is because of the fault.
 func (s *stream) pass(b []byte) error {
+	s.passing.Lock()
+	defer s.passing.Unlock()
 	for len(b) > 0 {
 		if !s.await() {
 			return net.ErrClosed
@@ -188,6 +197,12 @@ func (s *stream) try(b []byte) (int, error) {
 		return 0, errEnd
 	}
 	return s.to.Write(b)
+}
+
+// finish returns when what is being passed has been.
+func (s *stream) finish() {
+	s.passing.Lock()
+	defer s.passing.Unlock()
 }
 
 // settle returns when a write that began is over: one that waits for its peer is interrupted and reads the fault again.

@@ -135,16 +135,22 @@ func (p *Proxy) setFault(f fault) {
 	p.fault = f
 	close(p.changed)
 	p.changed = make(chan struct{})
-	var streams []*stream
-	for c := range p.conns {
-		if c.server != nil {
-			streams = append(streams, c.up, c.down)
-		}
-	}
 	p.mu.Unlock()
-	for _, s := range streams {
+	for _, s := range p.streams() {
 		s.settle()
 	}
+}
+
+// streams are those of the connections that have reached the server.
+func (p *Proxy) streams() (all []*stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if c.server != nil {
+			all = append(all, c.up, c.down)
+		}
+	}
+	return all
 }
 
 // now is the fault, and what is closed when it changes.
