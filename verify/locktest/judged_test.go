@@ -1,0 +1,115 @@
+package locktest
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/strategies/lock"
+	"github.com/marketsim/marketsim/strategies/param"
+	"github.com/marketsim/marketsim/verify"
+	"github.com/marketsim/marketsim/verify/explore"
+	adapters "github.com/marketsim/marketsim/verify/judge"
+	"github.com/marketsim/marketsim/verify/markettest"
+)
+
+// What judge finds of a lock of ours, as a program in real time, is what the search finds of it in virtual time, with as
+// few preemptions and faults: the proof of both.
+func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
+	specs := []string{"set-ex-compare"}
+	switch os.Getenv("MARKETSIM_JUDGE") {
+	case "":
+		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=all, or =specs for ten locks")
+	case "specs":
+		specs = append(specs, "setnx-expire-naive", "setnx-expire", "set-ex-fixed", "set-px", "getset", "reentrant:owner=fixed",
+			"queue", "fenced", "redislock")
+	}
+	testkit.Local(t)
+	binary := filepath.Join(t.TempDir(), "marketsim")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/marketsim")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	bounds := explore.Bounds{Preemptions: 1, Faults: 1, Total: 1, Exhaustive: true, Kinds: adapters.Kinds()}
+	for _, spec := range specs {
+		t.Run(spec, func(t *testing.T) {
+			virtual, err := searched(t, ours(t, spec), bounds, works[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var real adapters.Searched
+			for lease := 500 * time.Millisecond; lease <= 2*time.Second; lease *= 2 { // where the machine stands still
+				real, err = adapters.Run(t.Context(), adapters.Options{
+					Command: []string{binary, "adapter", spec}, Lease: lease, Bounds: bounds,
+				})
+				if err == nil {
+					break
+				}
+				t.Logf("with leases of %s: %v", lease, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found, want := fewest(real.Report), fewest(virtual); !maps.Equal(found, want) {
+				t.Errorf("judge found %v in %d schedules, the search %v in %d", found, real.Schedules, want, virtual.Schedules)
+			}
+		})
+	}
+}
+
+// fewest are the preemptions and faults of each harm that both can see.
+func fewest(r *explore.Report) map[verify.Harm][2]int {
+	least := map[verify.Harm][2]int{}
+	for _, f := range r.Found {
+		if f.Harm != verify.NotTold && f.Harm != verify.ReleasedNothing {
+			least[f.Harm] = [2]int{f.Preemptions, f.Faults}
+		}
+	}
+	return least
+}
+
+// ours opens a lock of the catalogue as the program does that judge judges.
+func ours(t *testing.T, name string) Open {
+	t.Helper()
+	spec, err := catalogue.Full().Parse("fine:" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := market.NewKeys("judged:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
+		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
+			param.Lease: w.TTL, param.Poll: 2 * time.Millisecond, param.Timeout: 4 * w.TTL,
+		})
+		dial := func(asked context.Context) (*backend.Conn, error) {
+			return backend.DialOver(backend.Inherit(asked, ctx), func(ctx context.Context) (net.Conn, error) {
+				return w.Dial(ctx, "tcp", "")
+			})
+		}
+		c, err := strategies.Connect(ctx, spec, dial, strategies.Env{Number: w.Number, Keys: keys, Process: new(lock.Process)})
+		if err != nil {
+			return nil, nil, err
+		}
+		locker, err := spec.OpenLock(c.Env)
+		return func(ctx context.Context, name string) (func(context.Context) error, error) {
+			l, err := locker.Acquire(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return l.Release, nil
+		}, c, err
+	}
+}
