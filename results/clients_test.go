@@ -52,7 +52,7 @@ func clients() []client {
 		{"its ClusterClient", goCluster(redis.ClusterOptions{})},
 		{"its ClusterClient, MaxRetries -1", goCluster(redis.ClusterOptions{MaxRetries: -1})},
 		{"its ClusterClient, MaxRedirects -1", goCluster(redis.ClusterOptions{MaxRedirects: -1})},
-		{"a second one of the same options", goCluster(usedBefore(redis.ClusterOptions{MaxRedirects: -1}))},
+		{"a second one with the same options", goCluster(usedBefore(redis.ClusterOptions{MaxRedirects: -1}))},
 		{"redis-py", program(python, "redis_py.py")},
 		{"redis-py, careful", program(python, "redis_py.py", "careful")},
 		{"node-redis", program("node", "node_redis.js")},
@@ -74,7 +74,7 @@ func TestClients(t *testing.T) {
 	}
 	before := text(t, path)
 	stored := rowsByName(tried.FindString(before))
-	table := view.NewTable("client", "version", "INCRBY", "all lost", "EXEC", "is told")
+	table := view.NewTable("client", "version", "INCRBY", "all lost", "EXEC", "caller gets")
 	for _, c := range clients() {
 		row := stored[c.name]
 		t.Run(c.name, func(t *testing.T) {

@@ -41,7 +41,8 @@ var (
 	compared = regexp.MustCompile(`(?m)^(    marketsim compare (\S+) (\S+)((?: --\S+ \S+)*) +# )(.+)$`)
 	mixes    = regexp.MustCompile(`--mix (\S+)`)
 	loads    = regexp.MustCompile(`--(browsers|wallets|funds|hot|stock|hold|rtt|markets) (\S+)`)
-	link     = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`) // to a file of this module
+	link     = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)                         // to a file of this module
+	stop     = regexp.MustCompile("(?m)^\\| (\\S+\\.go): `(?:(\\w+)\\.)?(\\w+)` \\|") // in a debugger
 )
 
 // TestStored: every stored run is complete and small, and each result can be drawn.
@@ -408,6 +409,24 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 	if links < 10 {
 		t.Errorf("only %d links were found", links)
+	}
+}
+
+// TestStopsAreThere: the functions at which CONTRIBUTING.md says to stop in a debugger are in the files that it names.
+func TestStopsAreThere(t *testing.T) {
+	stops := stop.FindAllStringSubmatch(text(t, "../CONTRIBUTING.md"), -1)
+	for _, s := range stops {
+		receiver := ""
+		if s[2] != "" {
+			receiver = `\(\w+ \*?` + s[2] + `\) `
+		}
+		declared := regexp.MustCompile(`(?m)^func ` + receiver + s[3] + `\(`)
+		if !declared.MatchString(text(t, "../"+s[1])) {
+			t.Errorf("%s has no %s %s, at which CONTRIBUTING.md stops", s[1], s[2], s[3])
+		}
+	}
+	if len(stops) < 40 {
+		t.Errorf("only %d stops were found", len(stops))
 	}
 }
 
