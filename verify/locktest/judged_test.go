@@ -92,7 +92,7 @@ func ours(t *testing.T, name string) Open {
 	}
 	return func(ctx context.Context, w Worker) (Lock, io.Closer, error) {
 		spec := markettest.Shortened(catalogue.Full(), spec, map[param.Role]time.Duration{
-			param.Lease: w.TTL, param.Poll: 2 * time.Millisecond, param.Timeout: 4 * w.TTL,
+			param.Lease: w.TTL, param.Poll: 50 * time.Millisecond, param.Timeout: 4 * w.TTL,
 		})
 		dial := func(asked context.Context) (*backend.Conn, error) {
 			return backend.DialOver(backend.Inherit(asked, ctx), func(ctx context.Context) (net.Conn, error) {
