@@ -39,9 +39,8 @@ const (
 //
 // What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
 // lost their data, the market did not) has all its holders refused until they have counted past the last registered
-// fence. Each lock keeps one key at the market for the market's lifetime, because a former holder may come very late.
-// Source: M. Kleppmann, "How to do distributed locking", 2016, on fencing tokens; S. Sanfilippo, "Is Redlock safe?",
-// 2016, on random tokens that are compared and set.
+// fence. Each lock keeps one key at the market for the market's lifetime: a former holder may come very late. Source:
+// M. Kleppmann, "How to do distributed locking", 2016; S. Sanfilippo, "Is Redlock safe?", 2016, on random tokens.
 var fencingParam = param.Choice("fencing",
 	"refuse writes of former holders: on compares the lock's fence, token a random one, which is as safe; "+
 		"off runs the same scripts without comparing, none a MULTI/EXEC",

@@ -179,12 +179,10 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 	return backend.Explain(err)
 }
 
-// replicasParam is how many replicas of the market's server must have an operation before it counts as made: the client
-// asks by WAIT over the same connection, before a lock is released. An operation that too few have in time is of
-// unknown outcome: a failover may lose it.
+// replicasParam is how many replicas must have an operation before it counts as made: the client asks by WAIT over the
+// same connection, before it releases. If too few have it in time the outcome is unknown: a failover may lose it.
 //
-// What breaks it: the replica that is promoted may be another than those that have it.
-// Source: redis.io/docs/latest/commands/wait.
+// What breaks it: another replica than those that have it may be promoted. Source: redis.io/docs/latest/commands/wait.
 var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
 
 const replicasTimeout = time.Second

@@ -21,9 +21,8 @@ import (
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
-//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, the name of a thread for
-//     example, two processes of that name are one holder: a late release by one leaves the lock of the other
-//     (pause-release).
+//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, such as the name of a thread,
+//     two processes of that name are one holder: a late release by one leaves the other's lock (pause-release).
 //   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
 //     then frees it, while whoever entered last is still at work.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
@@ -85,7 +84,7 @@ func (h *hold) stayByScript(
 	s.again = func(ctx context.Context) (bool, error) {
 		in, err := enter(ctx)
 		if err != nil {
-			return false, h.undone(ctx, err, undo)
+			return false, h.undone(ctx, err, false, undo)
 		}
 		return in, nil
 	}
@@ -216,8 +215,8 @@ const (
 
 var (
 	renewalsParam   = param.Choice("renewals", "how often the lock is renewed before it runs out", "0", "1", "2", "3", "4")
-	localRenewParam = param.DurationOr("renew", "ttl", time.Millisecond,
-		"wait after each renewal; ttl: until the lock is about to expire")
+	localRenewParam = param.Duration("renew", 0, time.Millisecond,
+		"wait after each renewal; ttl: until the lock is about to expire").Or("ttl")
 	renewByParam = param.Choice("renew-by",
 		"what renews: a script that compares the token, or SET XX, which overwrites another holder's", "script", renewByXX)
 	reenterParam = param.Choice("reenter",
@@ -390,8 +389,8 @@ var redissonTTLParam = param.Duration("ttl", 30*time.Second, 10*time.Millisecond
 const noLease = "none"
 
 // leaseParam has no role: whoever gives it chooses another lock, without a watchdog.
-var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
-	"how long the lock is held at most; if given, there is no watchdog")
+var leaseParam = param.Duration("lease", 0, 10*time.Millisecond,
+	"how long the lock is held at most; if given, there is no watchdog").Or(noLease)
 
 // answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
 const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)

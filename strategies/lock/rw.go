@@ -37,8 +37,7 @@ func rwNaive() Kind {
 	})
 }
 
-// rwKeys is a read-write lock of two keys with an expiry (EX or PX, as in rw-naive): a counter of readers and the token
-// of the writer, taken and released by two scripts.
+// rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of readers and the writer's token.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another one when it
 // releases, and a writer enters while that one reads (scenario reader-late). Each reader who comes puts the expiry off,

@@ -42,17 +42,16 @@ func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) e
 }
 
 const (
-	// freed is the message that a lock is free: it wakes one waiter of each process. Any other message is the token
-	// of the one waiter that it is meant for.
+	// freed is the message that a lock is free: it wakes one waiter of each process. Any other is the token of a waiter.
 	freed = "free"
 
 	hubSilence = 3 * time.Second        // after so long without a message, the hub sends a PING
 	hubRetry   = 100 * time.Millisecond // between two attempts to connect
 )
 
-// hub is the one subscription of a process. It passes each message to the one waiter that it is meant for, and
-// subscribes to a channel only while somebody waits there. Whenever that begins, also after a broken connection, it
-// wakes everybody who waits there: messages are hints.
+// hub is the one subscription of a process. It passes each message to the waiter that it is meant for, and subscribes
+// to a channel while somebody waits there. Whenever it has subscribed, also anew, it wakes all waiters: messages are
+// hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
@@ -230,8 +229,7 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	return wanted, unwanted
 }
 
-// session passes the messages of one connection on until it breaks. One that is silent for hubSilence counts as broken
-// unless it answers a PING.
+// session passes on the messages of one connection until it breaks. After hubSilence it has to answer a PING.
 func (h *hub) session(rdb *redis.Client) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	subscription := rdb.Subscribe(ctx)
@@ -245,12 +243,12 @@ func (h *hub) session(rdb *redis.Client) {
 			h.refuse(err)
 			return
 		}
-		var network net.Error
+		late, is := errors.AsType[net.Error](err)
 		switch {
 		case err == nil:
 			asked = false
 			h.receive(message)
-		case ctx.Err() != nil || asked || !errors.As(err, &network) || !network.Timeout():
+		case ctx.Err() != nil || asked || !is || !late.Timeout():
 			return
 		default:
 			if subscription.Ping(ctx) != nil {
