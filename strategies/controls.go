@@ -106,12 +106,7 @@ func unsafe() Strategy {
 type unprotected struct{ Env }
 
 func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
-	op.read(ctx, u.Redis)
-	err = op.judge()
-	var writes []redis.Cmder
-	if err == nil {
-		writes, err = u.writes(ctx, op)
-	}
+	writes, err := u.decide(ctx, op)
 	if err != nil {
 		return r, beforeWrite(err)
 	}
@@ -127,8 +122,12 @@ func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, e
 	return r, nil
 }
 
-// writes are the commands that write. It reads the other balance of a purchase first.
-func (u unprotected) writes(ctx context.Context, op *operation) ([]redis.Cmder, error) {
+// decide reads, and returns the commands that write.
+func (u unprotected) decide(ctx context.Context, op *operation) ([]redis.Cmder, error) {
+	op.read(ctx, u.Redis)
+	if err := op.judge(); err != nil {
+		return nil, err
+	}
 	if op.lists {
 		return []redis.Cmder{
 			redis.NewIntCmd(ctx, "zadd", u.Keys.Market(), op.Price, op.member()),

@@ -52,8 +52,7 @@ var fencingParam = param.Choice("fencing",
 //
 // What breaks it: a copy that arrives after the worker's next operation runs again (scenario resent-late); only records
 // that are kept for as long as a copy may be late prevent that. A script that fails midway keeps no outcome. A server
-// that comes back without the market has lost the record too.
-// Source: IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a Medical Condition", 2012.
+// that comes back empty has lost it too.
 var idempotentParam = param.Choice("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")

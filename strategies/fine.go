@@ -21,8 +21,8 @@ func coarse() Strategy {
 // fine is coarse under a lock named after the item, so that operations on different items run in parallel.
 //
 // What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at once can
-// each find enough coins in it, and overdraw it (scenario overdraft); fine-wallet corrects that. Source: Redis in
-// Action, 6.2.4.
+// each find enough in it, and overdraw it (scenario overdraft); fine-wallet corrects that. Source: Redis in Action,
+// 6.2.4.
 func fine() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine",

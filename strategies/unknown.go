@@ -30,8 +30,8 @@ const (
 //   - release: the lock is given back, as in the "finally" of published code; the next holder has read what it changes.
 //   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
 //     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the
-//     release finds the lock still held, which a lock without an owner cannot tell, the outcome is known. Without an
-//     answer the lock is left.
+//     release finds it still held, which one without an owner cannot tell, the outcome is known. Without an answer the
+//     lock is left.
 //
 // What breaks it. lapse and leave: a write that is later than the lease ends, so a lease has to be longer than the wait
 // for a reply. kill: a proxy that sends the commands of several clients over one connection of its own, and a server

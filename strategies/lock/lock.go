@@ -2,8 +2,7 @@
 // on purpose: the doc comment of each says what breaks it, and a scenario, the search of schedules or a test shows it.
 //
 // A lock is a [Kind]: its name, its source, its promises, its parameters and a constructor of a [Locker] for one
-// worker. [All] lists those of this package. A lock with a dependency of its own has its own package (session,
-// library).
+// worker. [All] lists those of this package. One with a dependency of its own is in another (session, library).
 //
 // CONTRIBUTING.md says how a lock is added. The function of a Kind says how one acquisition takes the lock and what its
 // Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying

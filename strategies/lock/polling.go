@@ -20,15 +20,14 @@ import (
 // what its Lease can do. Once it is taken, its Lease is what the holder gets.
 type hold struct {
 	Lease
-	locker     *locker
-	env        Env
-	rdb        *redis.Client // the worker's own connection
-	background *background
-	key        string
-	keys       []string // Kind.Keys of that
-	token      string   // 128 random bits or more: no two holders have the same
-	how        mode
-	waits      bool // it is Acquire, and not Try
+	locker *locker
+	env    Env
+	rdb    *redis.Client // the worker's own connection
+	key    string
+	keys   []string // Kind.Keys of that
+	token  string   // 128 random bits or more: no two holders have the same
+	how    mode
+	waits  bool // it is Acquire, and not Try
 
 	// asked is when the request that took the lock was about to be sent: its TTL counts from then, however late the reply.
 	asked time.Time
@@ -91,7 +90,7 @@ func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
 // renewedOver completes a lock that is renewed over a connection beside the worker's own.
 func (h *hold) renewedOver(renew func(context.Context, *redis.Client) error) {
 	h.Renew = func(ctx context.Context) error {
-		rdb, err := h.background.connection(ctx)
+		rdb, err := h.locker.background.connection(ctx)
 		if err != nil {
 			return err
 		}
@@ -232,8 +231,7 @@ func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, er
 
 func (l *locker) hold(name string, how mode, waits bool) *hold {
 	h := &hold{
-		locker: l, env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text(),
-		how: how, waits: waits,
+		locker: l, env: l.env, rdb: l.env.Redis, key: l.env.Key(name), token: rand.Text(), how: how, waits: waits,
 	}
 	h.keys = l.keys(h.key)
 	l.fill(h)

@@ -23,8 +23,7 @@ import (
 //   - A holder that is paused for longer than the expiry, as with set-px.
 //   - If one worker does two things at a time, the lock lets both in. With owner=fixed, such as the name of a thread,
 //     two processes of that name are one holder: a late release by one leaves the other's lock (pause-release).
-//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
-//     then frees it, while whoever entered last is still at work.
+//   - Entering again after the expiry takes it afresh. The older entry's release then frees it during the newer one.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
@@ -177,8 +176,8 @@ func (s *stay) entry() Lease {
 //     before the renewer that sleeps looks at the flag again. Ten renewers that sleep renew no eleventh lock.
 //   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
 //     a crash the lock is held for good. reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
-//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
-//     holder then deletes the lock of that one (pause-release).
+//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then, whose lock the release of
+//     the former holder then deletes (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
 //     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
@@ -339,7 +338,7 @@ func (r *localRenewals) Close() error {
 //   - What is entered again after it has expired, as with reentrant.
 //   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that
 //     the holder had left, up to 30 s. After a broken subscription all waiters try again. Nobody stands in line: each
-//     process wakes one waiter, and all of these but one in vain.
+//     process wakes one waiter, all but one in vain.
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {

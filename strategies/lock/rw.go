@@ -75,10 +75,9 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // What breaks it: it has room for the time of one reader. A second one overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
 // (scenario reader-leaves). A client whose clock is ahead finds every time-out passed and takes what is held
-// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and by its clock the
-// lock of a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. The lock whose reply
-// was lost is kept (lost-acquire), unless lost-reply=released.
-// Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
+// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and to it the lock of
+// a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. A lock whose reply was lost is
+// kept (lost-acquire), unless lost-reply=released.
 func rwHash() Kind {
 	take, release := script("rw_hash_take"), script("rw_hash_release")
 	return polling(Kind{

@@ -124,11 +124,10 @@ func (h *hold) set(ctx context.Context) (bool, error) {
 	if !get {
 		return given(err)
 	}
-	var refused redis.Error
 	switch {
 	case errors.Is(err, redis.Nil):
 		return true, nil
-	case errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+	case redis.HasErrorPrefix(err, "syntax"):
 		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	}
 	return err == nil && cmd.Val() == h.token, err // its own token: it was sent twice

@@ -50,13 +50,12 @@ const (
 )
 
 // hub is the one subscription of a process. It passes each message to the waiter that it is meant for, and subscribes
-// to a channel while somebody waits there. Whenever it has subscribed, also anew, it wakes all waiters: messages are
-// hints.
+// to a channel while somebody waits there. Whenever it subscribes (again), it wakes all waiters: messages are hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
 	cancel context.CancelFunc
-	start  func() // has it run, the first time
+	start  sync.Once // of run
 	done   sync.WaitGroup
 
 	changed chan struct{} // holds one value when the set of wanted channels may have changed
@@ -67,9 +66,7 @@ type hub struct {
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
-	h.start = sync.OnceFunc(func() { h.done.Go(h.run) })
-	return h
+	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
 }
 
 // Close ends the subscription. No goroutine remains.
@@ -104,7 +101,7 @@ func (w *waiter) listen() {
 		return
 	}
 	w.listens = true
-	w.hub.start()
+	w.hub.start.Do(func() { w.hub.done.Go(w.hub.run) })
 	wire.Signal(w.hub.changed)
 }
 
@@ -171,22 +168,16 @@ func (h *hub) refuse(err error) {
 
 // run keeps a subscription until the hub is closed. Without messages, waiters try again by themselves.
 func (h *hub) run() {
-	var rdb *redis.Client
+	client := background{dial: h.dial}
+	defer client.Close()
 	for h.ctx.Err() == nil {
-		var err error
-		if rdb == nil {
-			rdb, err = h.dial(h.ctx)
-		}
-		if err == nil {
+		if rdb, err := client.connection(h.ctx); err == nil {
 			h.session(rdb)
 		}
 		select {
 		case <-time.After(hubRetry):
 		case <-h.ctx.Done():
 		}
-	}
-	if rdb != nil {
-		rdb.Close()
 	}
 }
 

@@ -127,8 +127,8 @@ func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, t
 	}
 }
 
-// background is a second connection of a Locker, for renewals while the worker works: on its own connection they would
-// wait for the work that they are needed for. It opens when it is first needed, and again after Close.
+// background is a connection beside the worker's own, for renewals and messages: on that one they would wait for the
+// work that they are needed for. It opens when it is first needed, and again after Close.
 type background struct {
 	dial func(context.Context) (*redis.Client, error)
 	mu   sync.Mutex
