@@ -13,10 +13,9 @@ import (
 	"github.com/marketsim/marketsim/market/step"
 )
 
-// claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves, and
-// if the buyer is short of it the listing is put back. A listing claims the item by SREM. As long as every client
-// finishes what it began, each item is sold once and no account is overdrawn for good. It is a control, which must be
-// caught.
+// claim lets one command decide who gets an item: the buyer whose ZREM removes the listing. Then the money moves; a
+// buyer who is short of it has the listing put back. A listing claims the item by SREM. If every client finishes what
+// it began, each item is sold once and no account stays overdrawn. It is a control.
 //
 // What breaks it: between the claim and the rest the item is nowhere. A client that dies or is cut off there loses the
 // item for good (scenario crash-holding), one that dies a step later the coins: nothing says what was under way. A
@@ -107,12 +106,7 @@ func unsafe() Strategy {
 type unprotected struct{ Env }
 
 func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, err error) {
-	op.read(ctx, u.Redis)
-	err = op.judge()
-	var writes []redis.Cmder
-	if err == nil {
-		writes, err = u.writes(ctx, op)
-	}
+	writes, err := u.decide(ctx, op)
 	if err != nil {
 		return r, beforeWrite(err)
 	}
@@ -128,8 +122,12 @@ func (u unprotected) do(ctx context.Context, op *operation) (r market.Receipt, e
 	return r, nil
 }
 
-// writes are the commands that write. It reads the other balance of a purchase first.
-func (u unprotected) writes(ctx context.Context, op *operation) ([]redis.Cmder, error) {
+// decide reads, and returns the commands that write.
+func (u unprotected) decide(ctx context.Context, op *operation) ([]redis.Cmder, error) {
+	op.read(ctx, u.Redis)
+	if err := op.judge(); err != nil {
+		return nil, err
+	}
 	if op.lists {
 		return []redis.Cmder{
 			redis.NewIntCmd(ctx, "zadd", u.Keys.Market(), op.Price, op.member()),

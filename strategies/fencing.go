@@ -39,9 +39,8 @@ const (
 //
 // What breaks it: fences are compared for as long as the market lives. A lock that starts to count again (its servers
 // lost their data, the market did not) has all its holders refused until they have counted past the last registered
-// fence. Each lock keeps one key at the market for the market's lifetime, because a former holder may come very late.
-// Source: M. Kleppmann, "How to do distributed locking", 2016, on fencing tokens; S. Sanfilippo, "Is Redlock safe?",
-// 2016, on random tokens that are compared and set.
+// fence. Each lock keeps one key at the market for the market's lifetime: a former holder may come very late. Source:
+// M. Kleppmann, "How to do distributed locking", 2016; S. Sanfilippo, "Is Redlock safe?", 2016, on random tokens.
 var fencingParam = param.Choice("fencing",
 	"refuse writes of former holders: on compares the lock's fence, token a random one, which is as safe; "+
 		"off runs the same scripts without comparing, none a MULTI/EXEC",
@@ -53,8 +52,7 @@ var fencingParam = param.Choice("fencing",
 //
 // What breaks it: a copy that arrives after the worker's next operation runs again (scenario resent-late); only records
 // that are kept for as long as a copy may be late prevent that. A script that fails midway keeps no outcome. A server
-// that comes back without the market has lost the record too.
-// Source: IETF draft httpapi-idempotency-key-header; P. Helland, "Idempotence Is Not a Medical Condition", 2012.
+// that comes back empty has lost it too.
 var idempotentParam = param.Choice("idempotent",
 	"where a script writes: it keeps each worker's last outcome, so that it may be sent twice, but not again after "+
 		"the worker's next operation", "off", "on")

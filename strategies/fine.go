@@ -20,9 +20,9 @@ func coarse() Strategy {
 
 // fine is coarse under a lock named after the item, so that operations on different items run in parallel.
 //
-// What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at the same
-// time can both find enough coins in it, and overdraw it (scenario overdraft). fine-wallet corrects that.
-// Source: Redis in Action, section 6.2.4.
+// What breaks it: the lock does not cover the buyer's account. Two programs that spend from one account at once can
+// each find enough in it, and overdraw it (scenario overdraft); fine-wallet corrects that. Source: Redis in Action,
+// 6.2.4.
 func fine() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine",
@@ -47,8 +47,7 @@ func fineWallet() Strategy {
 	}, itemAndAccount)
 }
 
-// walletUnordered is fine-wallet with a mistake: every second purchase of a worker takes the account first and the item
-// second. It is a control, which must be caught.
+// walletUnordered is a control: fine-wallet, but every second purchase of a worker takes the account first.
 //
 // What breaks it: two workers who want the same item for the same account can each hold what the other waits for, until
 // one of them gives up. Everybody who wants either waits with them (scenario crossed).

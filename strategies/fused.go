@@ -87,14 +87,10 @@ func (f *fused) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 		}
 		taken, err = f.take(ctx, false)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return &lock.Lease{Release: f.giveBack}, nil // only EXEC notices a loss
-	case taken:
-		err = lock.GiveBack(ctx, err, f.free)
-	default:
-		err = lock.Undo(ctx, err, f.free)
 	}
+	err = lock.Undo(ctx, err, taken, f.free)
 	return nil, errors.Join(err, f.end(ctx))
 }
 
@@ -147,7 +143,7 @@ func (f *fused) giveBack(ctx context.Context) error {
 	if errors.Is(err, redis.TxFailedErr) {
 		err = lock.ErrLost
 	} else if err != nil {
-		return lock.GiveBack(ctx, err, f.free)
+		return lock.Undo(ctx, err, true, f.free)
 	}
 	f.watched = false // EXEC ends it
 	return errors.Join(err, f.end(ctx))

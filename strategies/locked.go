@@ -42,8 +42,8 @@ func (l LockNames) all(m market.Made, add func(name string) bool) {
 
 const writePipeline = "pipeline"
 
-// writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as the book prints them, or in a
-// plain pipeline, or together with the release of the lock (see fused). The lock keeps others out in each.
+// writeParam chooses how a holder without fencing sends its writes: as one MULTI/EXEC, as the book prints them, in a
+// plain pipeline, or with the release of the lock (see fused). The lock keeps others out in each.
 //
 // What breaks a pipeline: a crash, a cut connection or a refused command midway leaves some of its writes (scenario
 // cut). A library that sends it again after a lost reply, unlike a MULTI/EXEC, pays the seller twice (resent).
@@ -241,15 +241,14 @@ func (k *locked) leaveOnce(ctx context.Context) error {
 	return nil
 }
 
-// release gives the held locks back, last first, even if the operation's context has ended, and reports whether one of
-// them had been lost. Other failures are only counted.
+// release gives the held locks back, last first, even if ctx has ended, and reports whether one had been lost.
 func (k *locked) release(ctx context.Context, r *market.Receipt) (lost bool) {
 	ctx = context.WithoutCancel(ctx) // the connection's own time-outs bound it
 	for len(k.held) > 0 {
 		if err := k.releaseLast(ctx); errors.Is(err, lock.ErrLost) {
 			lost = true
 		} else if err != nil {
-			r.ReleasesFailed++
+			r.ReleasesFailed++ // it is only counted
 		}
 	}
 	return lost

@@ -130,8 +130,7 @@ func (s *scripter) run(ctx context.Context, w writing, keys []string, args []any
 
 const nothingWritten = "(nothing was written)" // ends the error of a script whose first write the server refused
 
-// afterScript classifies the error of a script that writes: ErrRejected (refused before anything was written), or those
-// of afterWrite.
+// afterScript classifies the error of a script that writes: ErrRejected (nothing was written), or those of afterWrite.
 func afterScript(err error) error {
 	command, denied := backend.Denied(err)
 	noScripts := denied && (command == "evalsha" || command == "eval")
@@ -142,9 +141,8 @@ func afterScript(err error) error {
 	return afterWrite(err)
 }
 
-// luaShared runs the scripts of lua over one connection for all workers of a process, which go-redis's AutoPipeline
-// fills: it sends what came up meanwhile in one go, and does not wait for the replies to what it sent before. With many
-// workers that saves both sides most of their system calls.
+// luaShared runs the scripts of lua over one connection for all workers of a process, filled by go-redis's
+// AutoPipeline: it sends at once what has come up, without waiting for replies, which saves both sides system calls.
 //
 // What breaks it is what breaks lua, and more. Whoever gives up waiting may have the order applied later: its outcome
 // is unknown. A broken connection leaves the orders of all workers unknown at once. All must be the same user of the
@@ -220,8 +218,7 @@ func (p pipe) EvalSha(ctx context.Context, hash string, keys []string, args ...a
 }
 
 func (p pipe) run(ctx context.Context, name, script string, keys []string, args []any) *redis.Cmd {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, name, script, len(keys))
+	words := []any{name, script, len(keys)}
 	for _, key := range keys {
 		words = append(words, key)
 	}

@@ -125,8 +125,7 @@ func exec(ctx context.Context, send pipelined, alone bool, queue func(redis.Pipe
 	}
 	refused, cause := 0, err
 	for _, cmd := range cmds {
-		var answer redis.Error
-		if errors.As(cmd.Err(), &answer) {
+		if answer, is := errors.AsType[redis.Error](cmd.Err()); is {
 			refused++
 			if !redis.IsExecAbortError(answer) && cause == err {
 				cause = answer // made the server discard the transaction

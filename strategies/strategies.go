@@ -121,12 +121,12 @@ type Connection struct {
 	Locks     *backend.Conn // its own to where its locks live: Conn, unless Env.Locks says otherwise
 	Env       Env           // what the Purchaser was opened with
 
-	closers closers
+	closers // of all that was opened
 }
 
 // Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
-// worker's own connection counts where ctx says (backend.CountInto); what is dialled later counts into
-// env.Traffic.Background. On an error nothing stays open.
+// connection counts where ctx says (backend.CountInto); what is dialled later, into env.Traffic.Background. On an error
+// nothing stays open.
 func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
 	if err := c.open(ctx, o, dial, env); err != nil {
@@ -167,9 +167,6 @@ func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (
 	return nil
 }
 
-// Close closes the last opened first.
-func (c *Connection) Close() error { return c.closers.Close() }
-
 // client opens one more connection, which is counted as in the background.
 func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 	return func(ctx context.Context) (*redis.Client, error) {
@@ -179,6 +176,7 @@ func (e Env) client(dial Dialer) func(context.Context) (*redis.Client, error) {
 
 type closers []io.Closer
 
+// Close closes the last opened first.
 func (c closers) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(c) {

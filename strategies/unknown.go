@@ -30,8 +30,8 @@ const (
 //   - release: the lock is given back, as in the "finally" of published code; the next holder has read what it changes.
 //   - kill: from a new connection, the server is told to close the old one (CLIENT KILL ID), after which a late write
 //     on it is not executed. Then the holder reads what has become of the order, and gives the lock back. If the
-//     release finds the lock still held, which a lock without an owner cannot tell, the outcome is known. Without an
-//     answer the lock is left.
+//     release finds it still held, which one without an owner cannot tell, the outcome is known. Without an answer the
+//     lock is left.
 //
 // What breaks it. lapse and leave: a write that is later than the lease ends, so a lease has to be longer than the wait
 // for a reply. kill: a proxy that sends the commands of several clients over one connection of its own, and a server
@@ -179,12 +179,10 @@ func checkKill(ctx context.Context, rdb *redis.Client) error {
 	return backend.Explain(err)
 }
 
-// replicasParam is how many replicas of the market's server must have an operation before it counts as made: the client
-// asks by WAIT over the same connection, before a lock is released. An operation that too few have in time is of
-// unknown outcome: a failover may lose it.
+// replicasParam is how many replicas must have an operation before it counts as made: the client asks by WAIT over the
+// same connection, before it releases. If too few have it in time the outcome is unknown: a failover may lose it.
 //
-// What breaks it: the replica that is promoted may be another than those that have it.
-// Source: redis.io/docs/latest/commands/wait.
+// What breaks it: another replica than those that have it may be promoted. Source: redis.io/docs/latest/commands/wait.
 var replicasParam = param.Count("replicas", 0, 0, "how many replicas must have an operation before it counts as made")
 
 const replicasTimeout = time.Second

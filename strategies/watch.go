@@ -17,12 +17,11 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// watch is optimistic locking: WATCH what is read, and EXEC the writes only if nothing of it has changed; if something
-// has, start again. A purchase watches the whole market and the buyer, so every listing and every purchase by anyone
-// aborts it. A listing watches only the seller's inventory. The book starts again at once; backoff waits first.
-// gate=local lets the workers of one process through one at a time, as JuiceFS does.
-// Source: Redis in Action, sections 4.4.2 and 4.4.3, list_item and purchase_item. The back-offs are those of M.
-// Brooker, "Exponential Backoff And Jitter", 2015.
+// watch is optimistic locking: WATCH what is read, and EXEC the writes if nothing of it has changed; if something has,
+// start again. A purchase watches the whole market and the buyer, so every listing and purchase by anyone aborts it. A
+// listing watches only the seller's inventory. The book starts again at once; backoff waits first. gate=local lets
+// workers of one process through one at a time, as JuiceFS does. Source: Redis in Action, sections 4.4.2 and 4.4.3,
+// list_item and purchase_item; for back-offs, M. Brooker, "Exponential Backoff And Jitter", 2015.
 func watch() Strategy {
 	return optimistic(Strategy{
 		Name:    "watch",
@@ -79,7 +78,8 @@ func optimistic(s Strategy, versions bool) Strategy {
 	s.New = func(env Env) (market.Purchaser, io.Closer, error) {
 		w := &watcher{Env: env, versions: versions, waits: backoff.New(env.Params, env.Params.Duration(backoffBase))}
 		if env.Params.Text(gateParam) == gateLocal {
-			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), func() gate { return gate{semaphore.NewWeighted(1)} })
+			one := func() *semaphore.Weighted { return semaphore.NewWeighted(1) }
+			w.gate = lock.Share(env.Process, "gate "+env.Keys.Prefix(), one)
 		}
 		return purchaser{env.Keys, w.do}, nil, nil
 	}
@@ -89,7 +89,7 @@ func optimistic(s Strategy, versions bool) Strategy {
 type watcher struct {
 	Env
 	versions bool
-	gate     gate // of a nil Weighted: there is none
+	gate     *semaphore.Weighted // lets one worker of the process in at a time; nil: there is none
 	waits    *backoff.Waits
 }
 
@@ -98,7 +98,7 @@ func (w *watcher) do(ctx context.Context, op *operation) (r market.Receipt, err 
 	if op.lists {
 		timeout = w.Params.Duration(watchListTimeout)
 	}
-	if w.gate.Weighted != nil {
+	if w.gate != nil {
 		if !w.gate.TryAcquire(1) {
 			w.Steps.At(ctx, step.Waiting)
 			err = w.gate.Acquire(ctx, 1)
@@ -161,10 +161,3 @@ func (w *watcher) transaction(ctx context.Context, op *operation) error {
 	}
 	return err
 }
-
-// A gate lets one in at a time. It keeps workers of one process from conflicting with each other; those of other
-// processes it does not know.
-type gate struct{ *semaphore.Weighted }
-
-// Close implements io.Closer, which Process asks for.
-func (gate) Close() error { return nil }

@@ -31,7 +31,7 @@ var (
 		None, Exponential, Full, Decorrelated)
 	CapParam    = param.Duration("cap", 100*time.Millisecond, time.Microsecond, "longest wait of a back-off")
 	JitterParam = param.Fraction("jitter", "random part of the wait: 0.5 is from half of it to one and a half")
-	TriesParam  = param.CountOr("tries", "any", 1, "how often it is tried at most")
+	TriesParam  = param.Count("tries", 0, 1, "how often it is tried at most").Or("any")
 )
 
 // Check refuses parameters that are each valid but do not go together.

@@ -35,15 +35,14 @@ func existsSet() Kind {
 			h.env.Steps.At(ctx, step.Looked)
 			if err := h.rdb.Set(ctx, h.key, anybody, 0).Err(); err != nil {
 				// If someone else took the lock meanwhile, this frees theirs. Without it, our own stays for good.
-				return false, h.undone(ctx, err, h.del)
+				return false, h.undone(ctx, err, false, h.del)
 			}
 			return true, nil
 		}
 	})
 }
 
-// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles whoever does not win gives up at once,
-// as Try does here, and Acquire with timeout=0s.
+// setNXFixed is the shortest lock of all: SETNX key 1, and DEL. In the articles a loser gives up at once, as Try does.
 //
 // What breaks it: it never expires, so a holder that dies holds it for good (scenario crash-holding). The key does not
 // say whose it is: nobody can give back a lock whose reply was lost (lost-acquire), and whoever deletes the key of a
@@ -109,8 +108,7 @@ func setExCompare() Kind {
 //     earlier, because of a clock again, the holder loses the lock before its time.
 //   - A waiter that finds the time past just when the lock is released puts its time into a lock that nobody holds.
 //   - No owner. A late holder deletes the lock of the next one (pause-release), with release=in-time if it is paused
-//     between reading its clock and DEL (pause-in-release). A lock whose reply was lost is not given back
-//     (lost-acquire).
+//     between reading its clock and DEL (pause-in-release). A lost reply leaves the lock (lost-acquire).
 //
 // Source: articles after redis.io/commands/setnx, "Design pattern: locking with SETNX", which has release=in-time.
 func getSet() Kind {
@@ -130,13 +128,14 @@ const (
 	takeoverDel   = "del"
 )
 
-var getSetTakeoverParam = param.Choice("takeover",
-	"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)",
-	"getset", takeoverDel)
-
-var getSetReleaseParam = param.Choice("release",
-	"who deletes the key: a holder that is late too (always), or only one whose time is not past (in-time)",
-	"always", releaseInTime)
+var (
+	getSetTakeoverParam = param.Choice("takeover",
+		"how a waiter takes a lock whose time is past: getset, or DEL and SETNX, which several can do (del)",
+		"getset", takeoverDel)
+	getSetReleaseParam = param.Choice("release",
+		"who deletes the key: a holder that is late too (always), or only one whose time is not past (in-time)",
+		"always", releaseInTime)
+)
 
 func getSetHold(h *hold) {
 	var end int64 // in ms, by this client's clock

@@ -32,8 +32,7 @@ type Kind struct {
 	Keys         func(key string) []string // that it may leave in Redis, given the key of its name; nil: just that one
 	Needs        Need
 	Commands     []Command // those that it sends with some parameters and that not every server has
-	// Shares says that its Lockers are SharedLockers. Promises.Shared says in addition that readers and writers then
-	// exclude each other.
+	// Shares says that its Lockers are SharedLockers; Promises.Shared, that readers and writers exclude each other.
 	Shares   bool
 	OwnClock bool // it reads its process's clock and not Env.Now: tests cannot set it wrong
 	Renews   bool // its leases have Renew, so that a watchdog can renew them
@@ -78,8 +77,7 @@ func All() []Kind {
 	}
 }
 
-// Parameters that several locks have, those in packages of their own too. Equal names, defaults and limits make runs
-// comparable.
+// Parameters of several locks, also in other packages. Equal names, defaults and limits make runs comparable.
 var (
 	PollParam = param.Duration("poll", time.Millisecond, 10*time.Microsecond,
 		"wait between two attempts to take the lock").As(param.Poll)
@@ -134,15 +132,15 @@ type Traffic struct {
 // Process is what the Lockers of one process share, such as one subscription. It is safe for concurrent use.
 type Process struct {
 	mu     sync.Mutex
-	shared map[string]io.Closer
+	shared map[string]any
 }
 
 // Share returns the value that an earlier call made for key. The first call makes it with create.
-func Share[T io.Closer](p *Process, key string, create func() T) T {
+func Share[T any](p *Process, key string, create func() T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shared == nil {
-		p.shared = map[string]io.Closer{}
+		p.shared = map[string]any{}
 	}
 	if p.shared[key] == nil {
 		p.shared[key] = create()
@@ -150,13 +148,15 @@ func Share[T io.Closer](p *Process, key string, create func() T) T {
 	return p.shared[key].(T)
 }
 
-// Close closes everything that is shared. Call it after every Locker has been closed.
+// Close closes every io.Closer that is shared. Call it after every Locker has been closed.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for _, c := range p.shared {
-		errs = append(errs, c.Close())
+	for _, value := range p.shared {
+		if c, ok := value.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
 	}
 	p.shared = nil
 	return errors.Join(errs...)
@@ -205,15 +205,14 @@ func Lua(files embed.FS, names ...string) (text string) {
 type Mutex struct {
 	// Try makes one attempt. After another error than ErrHeld the lock may have been taken. It may be called again.
 	Try func(context.Context) error
-	// Unlock releases the lock, and Extend has the TTL begin again, over a connection beside the worker's own. They return
-	// ErrLost if it was not held.
+	// Unlock releases the lock, and Extend has the TTL begin again, over another connection than the worker's own. Both
+	// return ErrLost if the lock was not held.
 	Unlock func(context.Context) error
 	Extend func(context.Context, *redis.Client) error
 }
 
-// OfModule completes the kind of a lock that waits by trying again and is another module's code. begin begins an
-// acquisition of a key under a random token. A module that insists takes any error of an attempt for a lock that is
-// held, and tries again.
+// OfModule completes the kind of a polling lock that is another module's code. begin begins an acquisition of a key
+// under a random token. A module that insists takes any error of an attempt for a lock that is held, and tries again.
 func OfModule(k Kind, insists bool, begin func(env Env, key, token string) Mutex) Kind {
 	k.OwnClock, k.Renews = true, true
 	return polling(k, func(h *hold) {

@@ -2,8 +2,7 @@
 // on purpose: the doc comment of each says what breaks it, and a scenario, the search of schedules or a test shows it.
 //
 // A lock is a [Kind]: its name, its source, its promises, its parameters and a constructor of a [Locker] for one
-// worker. [All] lists the kinds of this package. A lock with a dependency of its own lives in a package of its own
-// (session, library).
+// worker. [All] lists those of this package. One with a dependency of its own is in another (session, library).
 //
 // CONTRIBUTING.md says how a lock is added. The function of a Kind says how one acquisition takes the lock and what its
 // Lease can do: it sets the fields of a [hold]. [polling] makes the Kind complete for a lock that waits by trying
@@ -11,6 +10,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,8 +27,7 @@ var (
 	ErrServers = errors.New("lock needs other servers")
 )
 
-// A Locker takes locks for one worker. It is not safe for concurrent use. If it also implements io.Closer, it must be
-// closed.
+// A Locker takes locks for one worker. It is not safe for concurrent use. If it is an io.Closer, it must be closed.
 //
 // A Locker reports its steps to Env.Steps, with the context of the call. Package step says which are required.
 type Locker interface {
@@ -66,12 +65,7 @@ type Lease struct {
 }
 
 // Context is cancelled, with cause ErrLost, when the lock is known to be lost: never, where a loss goes unnoticed.
-func (l *Lease) Context() context.Context {
-	if l.Noticed == nil {
-		return context.Background()
-	}
-	return l.Noticed
-}
+func (l *Lease) Context() context.Context { return cmp.Or(l.Noticed, context.Background()) }
 
 // Leave calls Abandon, if there is one.
 func (l *Lease) Leave() {
@@ -97,8 +91,7 @@ func PollsOf(l Locker) int64 {
 
 // Promises is what a lock claims. Package locktest checks each claim that is made.
 type Promises struct {
-	// No two workers hold it at the same time as long as holders finish within its TTL, without a crash, a pause or a
-	// wrong clock.
+	// No two workers hold it at once if holders finish within its TTL, without a crash, a pause or a wrong clock.
 	Exclusive        bool
 	OwnerRelease     bool // only its holder can release it
 	SurvivesCrash    bool // a crashed holder does not hold it for good
@@ -139,8 +132,7 @@ func (p Promises) List() []Promise {
 type Holding struct {
 	Name   string
 	Shared bool
-	// When the acquisition was called and had returned, and the same of the release. Between Acquired and Releasing the
-	// worker acted as the holder.
+	// The calls of the acquisition and of the release, and their returns. A holder acts from Acquired to Releasing.
 	Called, Acquired, Releasing, Released time.Time
 
 	Fence   int64 // the fencing token; 0: the lock has none

@@ -20,26 +20,23 @@ import (
 // what its Lease can do. Once it is taken, its Lease is what the holder gets.
 type hold struct {
 	Lease
-	locker     *locker
-	env        Env
-	rdb        *redis.Client // the worker's own connection
-	background *background
-	key        string
-	keys       []string // Kind.Keys of that
-	token      string   // 128 random bits or more: no two holders have the same
-	how        mode
-	waits      bool // it is Acquire, and not Try
+	locker *locker
+	env    Env
+	rdb    *redis.Client // the worker's own connection
+	key    string
+	keys   []string // Kind.Keys of that
+	token  string   // 128 random bits or more: no two holders have the same
+	how    mode
+	waits  bool // it is Acquire, and not Try
 
-	// asked is when the request that took the lock was about to be sent: it can expire as soon as its TTL has passed since
-	// then, however late the reply came.
+	// asked is when the request that took the lock was about to be sent: its TTL counts from then, however late the reply.
 	asked time.Time
 
 	// take makes one attempt: true means held, false means that someone else holds the lock. It may be called again
 	// after false. True with an error means that the lock is held, but a later command of taking it failed.
 	take func(context.Context) (bool, error)
 
-	// undo gives back what an attempt may have taken that failed, unless lost-reply=kept. It is nil if the key does not
-	// say whose it is.
+	// undo gives back what a failed attempt may have taken, unless lost-reply=kept; nil: the key has no owner.
 	undo func(context.Context) error
 
 	queues  bool          // who waits has a place, which undo gives up
@@ -93,7 +90,7 @@ func (h *hold) renewedBy(script *redis.Script, keys []string, args ...any) {
 // renewedOver completes a lock that is renewed over a connection beside the worker's own.
 func (h *hold) renewedOver(renew func(context.Context, *redis.Client) error) {
 	h.Renew = func(ctx context.Context) error {
-		rdb, err := h.background.connection(ctx)
+		rdb, err := h.locker.background.connection(ctx)
 		if err != nil {
 			return err
 		}
@@ -234,8 +231,7 @@ func (l *locker) acquire(ctx context.Context, name string, how mode) (*Lease, er
 
 func (l *locker) hold(name string, how mode, waits bool) *hold {
 	h := &hold{
-		locker: l, env: l.env, rdb: l.env.Redis, background: l.background, key: l.env.Key(name), token: rand.Text(),
-		how: how, waits: waits,
+		locker: l, env: l.env, rdb: l.env.Redis, key: l.env.Key(name), token: rand.Text(), how: how, waits: waits,
 	}
 	h.keys = l.keys(h.key)
 	l.fill(h)
@@ -246,24 +242,21 @@ func (l *locker) hold(name string, how mode, waits bool) *hold {
 func (l *locker) attempt(ctx context.Context, h *hold) (bool, error) {
 	h.asked = time.Now()
 	taken, err := h.take(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return taken, nil
-	case h.undo == nil || l.keeps:
-	case taken:
-		err = GiveBack(ctx, err, h.undo)
-	default:
-		err = Undo(ctx, err, h.undo)
+	}
+	if h.undo != nil {
+		err = h.undone(ctx, err, taken, h.undo)
 	}
 	return false, backend.OfContext(ctx, err)
 }
 
 // undone is Undo, unless lost-reply=kept.
-func (h *hold) undone(ctx context.Context, cause error, release func(context.Context) error) error {
+func (h *hold) undone(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
 	if h.locker.keeps {
 		return cause
 	}
-	return Undo(ctx, cause, release)
+	return Undo(ctx, cause, held, release)
 }
 
 // until makes attempts, at least one, until one takes the lock or fails, Retries give up, or ctx ends.
@@ -285,7 +278,7 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 			err = l.notified(ctx, w, h.again)
 		}
 		if err != nil && h.queues {
-			return GiveBack(ctx, err, h.undo)
+			return Undo(ctx, err, true, h.undo)
 		}
 		if err != nil {
 			return err
@@ -296,17 +289,12 @@ func (l *locker) until(ctx context.Context, h *hold) (err error) {
 // undoTimeout bounds the attempt to give back a lock that may have been taken.
 const undoTimeout = 2 * time.Second
 
-// Undo is for an acquisition that failed with cause and may have taken the lock nevertheless, because only the reply
-// was lost: unless the error is the server's answer. It returns the cause.
-func Undo(ctx context.Context, cause error, release func(context.Context) error) error {
-	if _, answered := errors.AsType[redis.Error](cause); answered {
+// Undo gives back the lock after an acquisition that failed with cause, and returns the cause. If it is not known that
+// the lock is held, it may be, because only the reply was lost: unless the cause is the server's answer.
+func Undo(ctx context.Context, cause error, held bool, release func(context.Context) error) error {
+	if _, answered := errors.AsType[redis.Error](cause); answered && !held {
 		return cause
 	}
-	return GiveBack(ctx, cause, release)
-}
-
-// GiveBack is Undo for a lock that is certainly held, whatever the server answered to a later command of taking it.
-func GiveBack(ctx context.Context, cause error, release func(context.Context) error) error {
 	cause = backend.OfContext(ctx, cause)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()

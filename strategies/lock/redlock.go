@@ -26,10 +26,9 @@ import (
 // write writes too late, and there is no fencing token to stop it. A command that timed out may run when its node wakes
 // up; the key then stays for a TTL. Two clients who come at once can split the nodes, and none gets the lock.
 //
-// With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code that follows the
-// published steps does. If the clock is set back while the masters are asked, the lock seems valid for that much
-// longer, and its holder works on beside the next one (scenario clock-set-back).
-// Source: redis.io, "Distributed Locks with Redis".
+// With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code by the published
+// steps does. If the clock is set back meanwhile, the lock seems valid for longer, and its holder works on beside the
+// next one (scenario clock-set-back). Source: redis.io, "Distributed Locks with Redis".
 func redlock() Kind {
 	return opening(Polls(Kind{
 		Name: "redlock", Renews: true,
@@ -105,7 +104,7 @@ func redlockHold(h *hold, nodes, background masters) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		return false, votes.quorumError("answered")
+		return false, votes.unanswered()
 	}
 	// The lock was lost if there was no majority, even with the nodes that did not answer.
 	h.Release = func(ctx context.Context) error {
@@ -179,10 +178,10 @@ func (v votes) quorum() int { return v.of/2 + 1 }
 
 func (v votes) majority() bool { return v.yes >= v.quorum() }
 
-// quorumError is nil when a majority answered, whatever the answers were.
-func (v votes) quorumError(what string) error {
+// unanswered is nil when a majority answered, whatever the answers were.
+func (v votes) unanswered() error {
 	if n := v.of - len(v.failures); n < v.quorum() {
-		return fmt.Errorf("only %d of %d masters %s: %w", n, v.of, what, errors.Join(v.failures...))
+		return fmt.Errorf("only %d of %d masters answered: %w", n, v.of, errors.Join(v.failures...))
 	}
 	return nil
 }

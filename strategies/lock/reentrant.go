@@ -21,11 +21,9 @@ import (
 //
 // What breaks it:
 //   - A holder that is paused for longer than the expiry, as with set-px.
-//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, the name of a thread for
-//     example, two processes of that name are one holder: a late release by one leaves the lock of the other
-//     (pause-release).
-//   - Entering again after the lock has expired takes it afresh, as its first entry. The release of the older entry
-//     then frees it, while whoever entered last is still at work.
+//   - If one worker does two things at a time, the lock lets both in. With owner=fixed, such as the name of a thread,
+//     two processes of that name are one holder: a late release by one leaves the other's lock (pause-release).
+//   - Entering again after the expiry takes it afresh. The older entry's release then frees it during the newer one.
 //   - An entry whose reply was lost is counted, and nobody leaves it (lost-acquire), unless lost-reply=released.
 //
 // Source: tutorials that rebuild the scripts of Redisson's RedissonLock; java.util.concurrent, ReentrantLock.
@@ -85,7 +83,7 @@ func (h *hold) stayByScript(
 	s.again = func(ctx context.Context) (bool, error) {
 		in, err := enter(ctx)
 		if err != nil {
-			return false, h.undone(ctx, err, undo)
+			return false, h.undone(ctx, err, false, undo)
 		}
 		return in, nil
 	}
@@ -178,8 +176,8 @@ func (s *stay) entry() Lease {
 //     before the renewer that sleeps looks at the flag again. Ten renewers that sleep renew no eleventh lock.
 //   - Entering again succeeds although someone else holds the lock by then. With reenter=set the expiry is gone: after
 //     a crash the lock is held for good. reenter=keepttl keeps it, and like reenter=set overwrites what another holds.
-//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then. The release of the former
-//     holder then deletes the lock of that one (pause-release).
+//   - With renew-by=xx a late renewal overwrites the token of whoever holds the lock by then, whose lock the release of
+//     the former holder then deletes (pause-release).
 //   - It takes an error of the connection for a lock that somebody else holds, and tries again until its time-out: also
 //     when the reply was lost and it waits for itself (lost-acquire), unless lost-reply=released.
 //
@@ -216,8 +214,8 @@ const (
 
 var (
 	renewalsParam   = param.Choice("renewals", "how often the lock is renewed before it runs out", "0", "1", "2", "3", "4")
-	localRenewParam = param.DurationOr("renew", "ttl", time.Millisecond,
-		"wait after each renewal; ttl: until the lock is about to expire")
+	localRenewParam = param.Duration("renew", 0, time.Millisecond,
+		"wait after each renewal; ttl: until the lock is about to expire").Or("ttl")
 	renewByParam = param.Choice("renew-by",
 		"what renews: a script that compares the token, or SET XX, which overwrites another holder's", "script", renewByXX)
 	reenterParam = param.Choice("reenter",
@@ -340,7 +338,7 @@ func (r *localRenewals) Close() error {
 //   - What is entered again after it has expired, as with reentrant.
 //   - A lock that becomes free without a message (a key deleted by hand, a message dropped) costs a waiter the TTL that
 //     the holder had left, up to 30 s. After a broken subscription all waiters try again. Nobody stands in line: each
-//     process wakes one waiter, and all of these but one in vain.
+//     process wakes one waiter, all but one in vain.
 //
 // Source: Redisson 3.45.1, RedissonLock, LockRenewalScheduler; its wiki page "Distributed locks and synchronizers".
 func redisson() Kind {
@@ -390,8 +388,8 @@ var redissonTTLParam = param.Duration("ttl", 30*time.Second, 10*time.Millisecond
 const noLease = "none"
 
 // leaseParam has no role: whoever gives it chooses another lock, without a watchdog.
-var leaseParam = param.DurationOr("lease", noLease, 10*time.Millisecond,
-	"how long the lock is held at most; if given, there is no watchdog")
+var leaseParam = param.Duration("lease", 0, 10*time.Millisecond,
+	"how long the lock is held at most; if given, there is no watchdog").Or(noLease)
 
 // answerLife is how long the answer to a release is kept: Redisson's time-out and wait, as often as it tries.
 const answerLife = 3 * (3*time.Second + 1500*time.Millisecond)

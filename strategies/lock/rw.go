@@ -37,8 +37,7 @@ func rwNaive() Kind {
 	})
 }
 
-// rwKeys is a read-write lock of two keys with an expiry (EX or PX, as in rw-naive): a counter of readers and the token
-// of the writer, taken and released by two scripts.
+// rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of readers and the writer's token.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another one when it
 // releases, and a writer enters while that one reads (scenario reader-late). Each reader who comes puts the expiry off,
@@ -76,10 +75,9 @@ func (h *hold) takeRWKeys(ctx context.Context, script *redis.Script) (bool, erro
 // What breaks it: it has room for the time of one reader. A second one overwrites the time of the first. When the
 // second leaves, nothing says that the first still reads, and a writer enters, without a crash or a wrong clock
 // (scenario reader-leaves). A client whose clock is ahead finds every time-out passed and takes what is held
-// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and by its clock the
-// lock of a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. The lock whose reply
-// was lost is kept (lost-acquire), unless lost-reply=released.
-// Source: the scheme of articles on read-write locks for Redis Cluster; no one publication is followed.
+// (clock-ahead). What a client whose clock is behind takes is not seen by others (clock-behind), and to it the lock of
+// a dead holder lasts longer, up to key-ttl. Writers wait for a moment without readers. A lock whose reply was lost is
+// kept (lost-acquire), unless lost-reply=released.
 func rwHash() Kind {
 	take, release := script("rw_hash_take"), script("rw_hash_release")
 	return polling(Kind{

@@ -38,8 +38,8 @@ func setNX() Kind {
 }
 
 // setNXExpireNaive is setnx with an expiry: SETNX, then EXPIRE as a second command (PEXPIRE where TTL is not whole
-// seconds), released as setnx is. With release=del it is as the articles have it: SETNX key 1, and DEL, so that a late
-// holder also deletes the lock of the next (pause-release).
+// seconds), released as setnx is. With release=del it is as in articles: SETNX key 1, and DEL, so that a late holder
+// also deletes the next one's lock (pause-release).
 //
 // What breaks it: a holder that dies between the two commands (scenario crash-half-taken), or whose reply to SETNX is
 // lost (lost-acquire). Nobody gives the key a TTL, and everybody else times out for good. setnx-expire repairs this.

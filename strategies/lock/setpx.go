@@ -21,12 +21,11 @@ import (
 // a script: see releaseParam and ifEqParam. In a failure all do the same. DELEX is tested on miniredis alone.
 //
 // What breaks it: a holder that is paused for longer than the expiry writes although someone else holds the lock by
-// then, and does not notice until it releases. +watchdog renews it while its holder works; against a paused holder only
-// a fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too long or
+// then, and notices only at its release. +watchdog renews it while its holder works; against a paused holder only a
+// fencing token helps (scenario pause). With pxat and exat, a client whose clock is wrong takes it for too long or
 // hardly at all (clock-behind). Without get=on a client whose library sends the command again after a lost reply takes
-// its own token for another's (resent-acquire). The published code does not give back the lock whose reply was lost
-// (lost-acquire with lost-reply=kept). Its master may die before a replica has it (failover).
-// Source: redis.io/commands/set, "Patterns".
+// its own token for another's (resent-acquire). The published code keeps a lock whose reply was lost (lost-acquire with
+// lost-reply=kept). Its master may die before a replica has it (failover). Source: redis.io/commands/set, "Patterns".
 func setPX() Kind {
 	return polling(Kind{
 		Name: "set-px", Renews: true,
@@ -74,12 +73,6 @@ func setPX() Kind {
 	})
 }
 
-var expiryParam = param.Choice("expiry",
-	"how the expiry is given: relative in ms or s, or as a time of the client's clock", "px", "ex", "pxat", "exat")
-
-var getParam = param.Choice("get",
-	"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
-
 const (
 	byScript  = "script"
 	byWatch   = "watch"
@@ -89,6 +82,10 @@ const (
 )
 
 var (
+	expiryParam = param.Choice("expiry",
+		"how the expiry is given: relative in ms or s, or as a time of the client's clock", "px", "ex", "pxat", "exat")
+	getParam = param.Choice("get",
+		"ask for the value that SET NX finds, to know one's own token: needs Redis 7.0", "off", "on")
 	releaseParam = param.Choice("release",
 		"what compares the token and deletes: a script, WATCH and MULTI, DELEX (Redis 8.4) or DELIFEQ (Valkey 9.0)",
 		byScript, byWatch, byDelEx, byDelIfEq)
@@ -127,11 +124,10 @@ func (h *hold) set(ctx context.Context) (bool, error) {
 	if !get {
 		return given(err)
 	}
-	var refused redis.Error
 	switch {
 	case errors.Is(err, redis.Nil):
 		return true, nil
-	case errors.As(err, &refused) && strings.Contains(err.Error(), "syntax"):
+	case redis.HasErrorPrefix(err, "syntax"):
 		return false, fmt.Errorf("get=on needs Redis 7.0 or newer, whose SET takes NX and GET together: %w", err)
 	}
 	return err == nil && cmd.Val() == h.token, err // its own token: it was sent twice

@@ -42,22 +42,20 @@ func (l *locker) notified(ctx context.Context, w *waiter, again time.Duration) e
 }
 
 const (
-	// freed is the message that a lock is free: it wakes one waiter of each process. Any other message is the token
-	// of the one waiter that it is meant for.
+	// freed is the message that a lock is free: it wakes one waiter of each process. Any other is the token of a waiter.
 	freed = "free"
 
 	hubSilence = 3 * time.Second        // after so long without a message, the hub sends a PING
 	hubRetry   = 100 * time.Millisecond // between two attempts to connect
 )
 
-// hub is the one subscription of a process. It passes each message to the one waiter that it is meant for, and
-// subscribes to a channel only while somebody waits there. Whenever that begins, also after a broken connection, it
-// wakes everybody who waits there: messages are hints.
+// hub is the one subscription of a process. It passes each message to the waiter that it is meant for, and subscribes
+// to a channel while somebody waits there. Whenever it subscribes (again), it wakes all waiters: messages are hints.
 type hub struct {
 	dial   func(context.Context) (*redis.Client, error)
 	ctx    context.Context // ends when the hub is closed
 	cancel context.CancelFunc
-	start  func() // has it run, the first time
+	start  sync.Once // of run
 	done   sync.WaitGroup
 
 	changed chan struct{} // holds one value when the set of wanted channels may have changed
@@ -68,9 +66,7 @@ type hub struct {
 
 func newHub(dial func(context.Context) (*redis.Client, error)) *hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
-	h.start = sync.OnceFunc(func() { h.done.Go(h.run) })
-	return h
+	return &hub{dial: dial, ctx: ctx, cancel: cancel, changed: make(chan struct{}, 1), waiters: map[string][]*waiter{}}
 }
 
 // Close ends the subscription. No goroutine remains.
@@ -105,7 +101,7 @@ func (w *waiter) listen() {
 		return
 	}
 	w.listens = true
-	w.hub.start()
+	w.hub.start.Do(func() { w.hub.done.Go(w.hub.run) })
 	wire.Signal(w.hub.changed)
 }
 
@@ -172,22 +168,16 @@ func (h *hub) refuse(err error) {
 
 // run keeps a subscription until the hub is closed. Without messages, waiters try again by themselves.
 func (h *hub) run() {
-	var rdb *redis.Client
+	client := background{dial: h.dial}
+	defer client.Close()
 	for h.ctx.Err() == nil {
-		var err error
-		if rdb == nil {
-			rdb, err = h.dial(h.ctx)
-		}
-		if err == nil {
+		if rdb, err := client.connection(h.ctx); err == nil {
 			h.session(rdb)
 		}
 		select {
 		case <-time.After(hubRetry):
 		case <-h.ctx.Done():
 		}
-	}
-	if rdb != nil {
-		rdb.Close()
 	}
 }
 
@@ -230,8 +220,7 @@ func (h *hub) difference(subscribed map[string]bool) (wanted, unwanted []string)
 	return wanted, unwanted
 }
 
-// session passes the messages of one connection on until it breaks. One that is silent for hubSilence counts as broken
-// unless it answers a PING.
+// session passes on the messages of one connection until it breaks. After hubSilence it has to answer a PING.
 func (h *hub) session(rdb *redis.Client) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	subscription := rdb.Subscribe(ctx)
@@ -245,12 +234,12 @@ func (h *hub) session(rdb *redis.Client) {
 			h.refuse(err)
 			return
 		}
-		var network net.Error
+		late, is := errors.AsType[net.Error](err)
 		switch {
 		case err == nil:
 			asked = false
 			h.receive(message)
-		case ctx.Err() != nil || asked || !errors.As(err, &network) || !network.Timeout():
+		case ctx.Err() != nil || asked || !is || !late.Timeout():
 			return
 		default:
 			if subscription.Ping(ctx) != nil {

@@ -17,7 +17,7 @@ import (
 // ErrNoRenewal is returned by WithWatchdog for a lock whose leases cannot be renewed.
 var ErrNoRenewal = errors.New("lock cannot be renewed")
 
-var renewParam = param.DurationOr("renew", "ttl/3", time.Millisecond, "how often the watchdog renews")
+var renewParam = param.Duration("renew", 0, time.Millisecond, "how often the watchdog renews").Or("ttl/3")
 
 // Watchdog is what follows a lock's name after a + for WithWatchdog.
 const Watchdog = "watchdog"
@@ -78,7 +78,10 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 		cancel(ErrLost)
 	}
 	var done sync.WaitGroup
-	done.Go(func() { renewUntil(noticed, cancel, lease, asked, every, ttl, steps) })
+	done.Go(func() {
+		renewUntil(noticed, lease, asked, every, ttl, steps)
+		cancel(ErrLost) // unless noticed has ended
+	})
 	kept := *lease
 	kept.Noticed = noticed
 	kept.Release = func(ctx context.Context) error {
@@ -94,10 +97,8 @@ func keepRenewing(lease *Lease, asked time.Time, every, ttl time.Duration, steps
 	return &kept
 }
 
-// renewUntil renews a lease until noticed ends, and cancels it when the lock is lost.
-func renewUntil(noticed context.Context, cancel context.CancelCauseFunc, lease *Lease, start time.Time,
-	every, ttl time.Duration, steps step.Observer,
-) {
+// renewUntil renews a lease until noticed ends or the lock is lost.
+func renewUntil(noticed context.Context, lease *Lease, start time.Time, every, ttl time.Duration, steps step.Observer) {
 	valid := start.Add(ttl) // until then the lock is certainly held
 	tick, end := time.NewTimer(time.Until(start.Add(every))), time.NewTimer(time.Until(valid))
 	defer tick.Stop()
@@ -107,7 +108,6 @@ func renewUntil(noticed context.Context, cancel context.CancelCauseFunc, lease *
 		case <-noticed.Done():
 			return
 		case <-end.C:
-			cancel(ErrLost)
 			return
 		case <-tick.C:
 		}
@@ -122,14 +122,13 @@ func renewUntil(noticed context.Context, cancel context.CancelCauseFunc, lease *
 			end.Reset(time.Until(valid))
 			steps.At(noticed, step.Renewed)
 		case errors.Is(err, ErrLost) || !time.Now().Before(valid):
-			cancel(ErrLost)
 			return
 		}
 	}
 }
 
-// background is a second connection of a Locker, for renewals while the worker works: on its own connection they would
-// wait for the work that they are needed for. It opens when it is first needed, and again after Close.
+// background is a connection beside the worker's own, for renewals and messages: on that one they would wait for the
+// work that they are needed for. It opens when it is first needed, and again after Close.
 type background struct {
 	dial func(context.Context) (*redis.Client, error)
 	mu   sync.Mutex

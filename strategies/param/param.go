@@ -2,6 +2,7 @@
 package param
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,22 +55,17 @@ func (p Param) As(role Role) Param {
 	return p
 }
 
-// DurationOr is a parameter that is a word, its default, or a time of at least min.
-func DurationOr(name, word string, min time.Duration, summary string) Param {
-	return Duration(name, 0, min, summary).or(word)
-}
-
-// or is the parameter with a word as its default, and as one more value.
-func (p Param) or(word string) Param {
-	return Param{
-		Name: p.Name, Default: word, Summary: p.Summary,
-		Normalize: func(value string) (string, error) {
-			if value == word {
-				return word, nil
-			}
-			return p.Normalize(value)
-		},
+// Or is the parameter with a word as its default, and as one more value.
+func (p Param) Or(word string) Param {
+	other := p.Normalize
+	p.Default = word
+	p.Normalize = func(value string) (string, error) {
+		if value == word {
+			return word, nil
+		}
+		return other(value)
 	}
+	return p
 }
 
 // Choice is a parameter that is one of some words; the first is the default.
@@ -97,11 +93,6 @@ func Count(name string, def, min int, summary string) Param {
 			return strconv.Itoa(n), nil
 		},
 	}
-}
-
-// CountOr is a parameter that is a word, its default, or a whole number of at least min.
-func CountOr(name, word string, min int, summary string) Param {
-	return Count(name, 0, min, summary).or(word)
 }
 
 // Fraction is a parameter that is a number from 0, its default, to 1.
@@ -133,8 +124,7 @@ func parsed[T any](v Values, p Param, what string, parse func(string) (T, error)
 // Duration returns the value of a parameter made by Duration. It panics if p is not such a parameter.
 func (v Values) Duration(p Param) time.Duration { return parsed(v, p, "duration", time.ParseDuration) }
 
-// Count returns the value of a parameter made by Count, or by CountOr where it is not the word. It panics if p is not
-// such a parameter.
+// Count returns the value of a parameter made by Count. It panics if p is not such a parameter, or is the word of Or.
 func (v Values) Count(p Param) int { return parsed(v, p, "number", strconv.Atoi) }
 
 // Fraction returns the value of a parameter made by Fraction. It panics if p is not such a parameter.
@@ -143,9 +133,4 @@ func (v Values) Fraction(p Param) float64 {
 }
 
 // Text returns the value of a parameter in normal form.
-func (v Values) Text(p Param) string {
-	if value, ok := v[p.Name]; ok {
-		return value
-	}
-	return p.Default
-}
+func (v Values) Text(p Param) string { return cmp.Or(v[p.Name], p.Default) }

@@ -32,9 +32,8 @@ var (
 // deletes it also runs after every attempt that failed. By default the library gives up after 32 tries, 50 to 250 ms
 // apart at random; here timeout says when, and tries=32:poll=150ms:jitter=0.67 waits as the library does.
 //
-// What breaks it: what the package comment says. The library waits 5 % of the TTL for the reply to a command and then
-// tries again, so it takes a server that does not answer for a lock that is held.
-// Source: github.com/go-redsync/redsync v4.18.0.
+// What breaks it: what the package comment says. The library waits 5 % of the TTL for a reply and then tries again: it
+// takes a silent server for a lock that is held. Source: github.com/go-redsync/redsync v4.18.0.
 func Redsync() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redsync",
@@ -85,9 +84,8 @@ func taken(err error) bool {
 // Redislock is the lock of github.com/bsm/redislock: a script sets the token with MSETNX and then PEXPIRE. By default
 // the library waits for as long as the TTL; here timeout and tries say how long.
 //
-// What breaks it: what the package comment says. And when the reply is lost to the script that takes the lock, the
-// library returns an error and leaves the lock to its TTL (lost-acquire); lost-reply=released gives it back.
-// Source: github.com/bsm/redislock v0.10.0.
+// What breaks it: what the package comment says. When the reply to the script that takes the lock is lost, the library
+// leaves the lock to its TTL (lost-acquire), unless lost-reply=released. Source: github.com/bsm/redislock v0.10.0.
 func Redislock() lock.Kind {
 	return lock.OfModule(lock.Kind{
 		Name:     "redislock",

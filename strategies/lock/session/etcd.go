@@ -70,8 +70,7 @@ type etcdClient struct {
 }
 
 func joinEtcd(l *locker, servers []string, patience time.Duration) (client, error) {
-	// After so long a silence the client library tests the connection, and closes it if there is no answer. gRPC raises
-	// any shorter silence to this one.
+	// After this long a silence the client tests the connection and, if nothing answers, closes it. gRPC allows no less.
 	const keepAlive, keepAliveAnswer = 10 * time.Second, 2 * time.Second
 	c := &etcdClient{locker: l, unlocks: l.env.Params.Text(releaseParam) == unlock}
 	var err error

@@ -2,9 +2,8 @@
 // [Etcd]. They are apart from package lock because of what they import.
 //
 // A worker has one session, which its client keeps alive in the background. To take a lock it takes a place in line,
-// which is bound to the session, and waits for the place before its own to go. When a worker dies, the servers end its
-// session after a time-out, the TTL, and with it all its places. A lease's context ends before the servers can give the
-// lock to someone else: see [term].
+// which is bound to the session, and waits until the place before its own is gone. When a worker dies, the servers end
+// its session after a time-out, the TTL, and with it all its places. A lease's context ends before that: see [term].
 //
 // What breaks them: a holder that is paused for longer than the TTL between a check of its context and its write. Only
 // a store that checks the fence can stop that write. A place that someone removes by hand is missed at the release
@@ -23,8 +22,8 @@ import (
 	"github.com/marketsim/marketsim/strategies/lock"
 )
 
-// ErrUnreachable is returned, wrapped, by Kind.New when none of the lock's servers answered in time, and by a lease's
-// functions when its only server has become silent.
+// ErrUnreachable is returned, wrapped, by Kind.New if no server answered in time, and by the functions of a lease whose
+// only server is silent.
 var ErrUnreachable = errors.New("no answer from the lock's servers")
 
 const (
@@ -98,7 +97,7 @@ type locker struct {
 	client   client                 // nil: the session was left, and another one has not begun
 	silent   func() context.Context // ends when the servers no longer answer
 
-	work    sync.WaitGroup // under way beside the worker
+	work    calls // beside the worker
 	closing context.Context
 	stop    context.CancelFunc
 	close   func() error
@@ -216,21 +215,13 @@ func (h *hold) abandon() {
 
 // leave gives the place up once no call about it is under way. When ctx ends first it goes on beside the worker.
 func (h *hold) leave(ctx context.Context) error {
-	done := make(chan error, 1)
-	h.locker.work.Go(func() {
+	return h.locker.work.await(ctx, func() error {
 		h.calls.Wait()
 		if h.left.Swap(true) {
-			done <- lock.ErrLost
-		} else {
-			done <- h.place.leave()
+			return lock.ErrLost
 		}
+		return h.place.leave()
 	})
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // repeat makes a call until it succeeds or fails for good, over ends, or the Locker is closed.
@@ -252,21 +243,18 @@ func (l *locker) repeat(over context.Context, call func(context.Context) error) 
 	}
 }
 
-// calls are those about one place that are under way: a client library does not return as soon as a context ends.
+// calls are under way: a client library does not return as soon as a context ends.
 type calls struct{ sync.WaitGroup }
 
-// await makes a call. When ctx ends first it returns at once, and the call ends by itself.
+// await makes a call. When ctx ends first it returns the cause at once, and the call ends by itself.
 func (c *calls) await(ctx context.Context, call func() error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	done := make(chan error, 1)
 	c.Go(func() { done <- call() })
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
