@@ -170,9 +170,6 @@ var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command
 // Explain adds the next step to a server's refusal that a user can do something about, and wraps it: a missing
 // permission, a replica, a full memory, a failing disk, a server that still loads. It returns other errors as they are.
 func Explain(err error) error {
-	if err == nil {
-		return nil
-	}
 	if command, ok := Denied(err); ok {
 		switch {
 		case command == "" && strings.Contains(err.Error(), "can't run this command"):

@@ -292,9 +292,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, b...)
-	if over := len(t.kept) - logBytes; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
-	}
+	t.kept = t.kept[max(0, len(t.kept)-logBytes):]
 	return len(b), nil
 }
 
@@ -359,13 +357,8 @@ func removeFolder(path string) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
 		}
 	}
-	for _, last := range []string{filepath.Join(path, inUse), path} {
-		if err == nil {
-			err = os.Remove(last)
-		}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return os.RemoveAll(path)
 }

@@ -51,7 +51,7 @@ func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	return log
 }
 
-// repeat executes a log from an empty start, each entry at its time, and returns what the server then holds, how long.
+// repeat executes a log from an empty start, each entry at its time. It returns what m then holds, and for how long.
 func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	m.FlushAll()
 	peers := map[any]*server.Peer{}
