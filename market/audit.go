@@ -12,9 +12,7 @@ import (
 
 const (
 	maxProblems = 10 // how many problems of items, and of accounts, are described; all are counted
-	// mostApplied bounds how many operations of unknown outcome on one item can turn out to be applied. There are few: a
-	// client ends with its first.
-	mostApplied = 3
+	mostApplied = 3  // operations of unknown outcome on one item, at most; a client ends with its first
 )
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept the
@@ -32,8 +30,7 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return a.result, nil
 }
 
-// AuditFunds audits accounts alone, whose funds were read before, and takes operations of unknown outcome as not
-// applied. It describes every problem.
+// AuditFunds audits accounts alone, and takes operations of unknown outcome as not applied. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)

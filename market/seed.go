@@ -40,9 +40,8 @@ type Opening struct {
 	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 }
 
-// Seed opens a market: it claims the prefix, notes what will be made there, and makes the accounts. It returns
-// ErrOccupied when another run has claimed the prefix, and ErrUnclaimed when the claim failed. After any other error
-// there may be half a market.
+// Seed opens a market: it claims the prefix, notes what it will make there, and makes the accounts. ErrOccupied means
+// that another run has claimed the prefix, ErrUnclaimed that the claim failed. Another error may leave half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 // askTimeout bounds one question to a node of a cluster about where a master is.
 const askTimeout = time.Second
 
-// A Cluster knows which master serves each slot of a Redis Cluster. It asks one node after the other until one answers.
-// Its methods are safe for concurrent use.
+// A Cluster knows which master serves each slot of a Redis Cluster. Its methods are safe for concurrent use.
 type Cluster struct {
 	entry Target // the node that was named; the others have its user, password and TLS
 
@@ -26,8 +25,7 @@ type Cluster struct {
 	serves [slots]string // the master of each slot; empty: none
 }
 
-// OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] if a slot has no
-// master, or a master cannot be reached.
+// OpenCluster asks any node for the slots. Its error wraps [ErrUnsuitable] if one has no master that can be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
@@ -196,8 +194,7 @@ const (
 	tryAgain = "TRYAGAIN" // it is this server, but not now: the keys are on their way
 )
 
-// redirectOf reads a server's refusal. One with another code than the three comes from a server that is no master, that
-// knows none, or that misses its replicas.
+// redirectOf reads a refusal. With another code the server is no master, knows of none, or misses its replicas.
 func redirectOf(err error) redirect {
 	if addr, ok := redis.IsMovedError(err); ok {
 		return redirect{moved, addr}
@@ -329,8 +326,8 @@ func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool
 	return true
 }
 
-// ask sends commands to the server at addr, which takes over their slot, as commands of a slot that is not its own yet.
-// Where it cannot be reached, they stay refused.
+// ask sends commands to the server at addr, which is about to take over their slot. If it is out of reach, they stay
+// refused.
 func (f follower) ask(ctx context.Context, addr string, cmds []redis.Cmder) {
 	target := f.dialer.tried()
 	target.Addr = nodeAddr(addr, target.Addr)

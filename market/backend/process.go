@@ -229,8 +229,7 @@ func Find(pack string, programs ...string) (string, error) {
 	return "", fmt.Errorf("no %s in PATH (apt-get install %s): %w", strings.Join(programs, " or "), pack, ErrUnavailable)
 }
 
-// Await calls check until it returns nil, and waits between two calls. When the context ends, the error wraps the
-// context's cause and what check returned last.
+// Await calls check until it returns nil. When the context ends, the error wraps its cause and what check said last.
 func Await(ctx context.Context, every time.Duration, check func() error) error {
 	for {
 		err := check()
