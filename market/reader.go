@@ -190,7 +190,7 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 	}
 }
 
-// showsRun reports whether a key of a kind shows that a run made it. Others are made by more than this program.
+// showsRun reports whether a key of a kind shows that a run made it. Other programs may have keys of the other kinds.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
 	if kind != usersKey {
 		return kind == runKey, nil

@@ -260,8 +260,8 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 	return count(delayed(conn, d.delay, alarm.New), d), nil
 }
 
-// endless matches a reply of 10 million parts or bytes, or more: go-redis allocates them when it has read how many
-// there are. Nothing that is read of a market is nearly as large.
+// endless matches a reply of 10 million parts or bytes, or more: go-redis allocates all of them as soon as it has read
+// how many there are. Nothing that is read of a market is nearly as large.
 var endless = regexp.MustCompile(`^[*%~>$]\d{8}`)
 
 type contextKey string

@@ -87,7 +87,7 @@ type Scripts struct {
 	at      string          // where that is, as in next; empty: it is not remembered
 	called  int             // how many commands Lua has called
 	chance  bool            // a script may do something else each time
-	asks    bool            // a command is no client's
+	asks    bool            // the command that is executed is no client's
 }
 
 // step is what a script does next: it calls a command, or answers.
