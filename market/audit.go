@@ -11,10 +11,8 @@ import (
 )
 
 const (
-	maxProblems = 10 // so many of items, and so many of accounts, are described; all are counted
-	// mostApplied bounds how many operations of unknown outcome on one item can be found to have been applied: a client
-	// ends with such an operation.
-	mostApplied = 3
+	maxProblems = 10 // how many problems of items, and of accounts, are described; all are counted
+	mostApplied = 3  // operations of unknown outcome on one item, at most; a client ends with its first
 )
 
 // Audit accounts for every coin and item of a market at rest, opened with o and traded on by the clients that kept the
@@ -32,18 +30,17 @@ func Audit(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening, ledgers
 	return a.result, nil
 }
 
-// AuditFunds is Audit of accounts alone, which were read before, without operations of unknown outcome. It describes
-// every problem.
+// AuditFunds audits accounts alone, and takes operations of unknown outcome as not applied. It describes every problem.
 func AuditFunds(funds map[UserID]int64, o Opening, ledgers ...*Ledger) AuditResult {
 	a := newAuditor(o, ledgers)
 	a.described = int64(o.Accounts)
 	for id := UserID(1); id <= UserID(o.Accounts); id++ {
+		var gone error
 		coins, there := funds[id]
-		if there {
-			a.judgeAccount(id, coins, nil)
-		} else {
-			a.judgeAccount(id, 0, redis.Nil)
+		if !there {
+			gone = redis.Nil
 		}
+		a.judgeAccount(id, coins, gone)
 	}
 	return a.result
 }
@@ -143,12 +140,12 @@ func (a *auditor) look(f found) {
 	}
 }
 
-// settleMints forgets the items of a batch that was not confirmed and of which nothing is there.
+// settleMints forgets the batches of unknown outcome of which no item was found.
 func (a *auditor) settleMints(ledgers []*Ledger) {
+	found := func(p place) bool { return p != 0 }
 	for _, l := range ledgers {
 		for _, m := range l.minted {
-			there := func(p place) bool { return p != 0 }
-			if m.unsure && !slices.ContainsFunc(a.found[m.first:m.first+BatchSize], there) {
+			if m.unsure && !slices.ContainsFunc(a.found[m.first:m.first+BatchSize], found) {
 				a.minters[batchOf(m.first)] = 0
 			}
 		}

@@ -40,8 +40,7 @@ var spelled = regexp.MustCompile(`^(?:` +
 	strings.TrimSuffix(lockKey, ":") + `(?::` + strings.TrimSuffix(usersKey, ":") + `)?` +
 	`)$`)
 
-// kind is what follows the prefix in a key, as keyTypes has it; of a lock's key it is empty. It reports whether the
-// key has the name of one of this market's.
+// kind is what follows the prefix in a key, as keyTypes has it, empty for a lock's; ours: the key is this market's.
 func (k Keys) kind(key string) (kind string, ours bool) {
 	name, under := strings.CutPrefix(key, k.prefix)
 	parts := spelled.FindStringSubmatch(name)

@@ -47,7 +47,7 @@ func (l *Ledger) Minted(first ItemID, owner UserID, err error) {
 	}
 }
 
-// LastMinted is the highest id of an item that the client may have minted.
+// LastMinted is the highest id that an item minted by the client may have.
 func (l *Ledger) LastMinted() (last ItemID) {
 	for _, m := range l.minted {
 		last = max(last, m.first+BatchSize-1)
@@ -117,7 +117,7 @@ const (
 	BoughtTwice ProblemKind = "one listing bought twice" // the same of one buyer's orders
 	Nowhere     ProblemKind = "item nowhere"
 	Elsewhere   ProblemKind = "item elsewhere"    // it lies in another place than its trades lead to
-	MovedUntold ProblemKind = "item moved untold" // it was listed or bought by a client who was not told so
+	MovedUntold ProblemKind = "item moved untold" // it was listed or bought by a client that was not told so
 	NoItem      ProblemKind = "no item"           // it was never minted, or belongs to nobody who has an account
 	NoFunds     ProblemKind = "no readable funds" // the account is gone, or holds no number
 	Overdrawn   ProblemKind = "account overdrawn"

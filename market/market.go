@@ -42,7 +42,7 @@ type Receipt struct {
 	Thrown   time.Duration // in tries that were thrown away, each followed by another or by giving up
 
 	LeaseLost      bool // a lock turned out to be lost after the write was made
-	ReleasesFailed int  // so many locks could not be given back, for another reason than that they were lost
+	ReleasesFailed int  // how many locks could not be released, for another reason than that they were lost
 }
 
 // A Purchaser moves items between inventories and the market. One Purchaser serves one worker and owns its
@@ -79,7 +79,7 @@ type Worker struct {
 // background ends with it. The closer, such as a client of the worker's, is closed after that; it may be nil.
 type Open func(ctx context.Context, w Worker) (Purchaser, io.Closer, error)
 
-// For makes the Purchaser of a worker who is done when the closer, which is never nil, is closed.
+// For makes the Purchaser of a worker that is done when the closer, which is never nil, is closed.
 func (open Open) For(ctx context.Context, w Worker) (Purchaser, io.Closer, error) {
 	ctx, end := context.WithCancel(ctx)
 	purchaser, closer, err := open(ctx, w)
@@ -106,7 +106,7 @@ type Sighting struct {
 	Torn   bool // the reads do not fit one state of the market: the item was not in exactly one place
 }
 
-// A Browser reads an item while nobody may change it; several may do so at the same time. Each serves one worker.
+// A Browser reads an item while nobody can change it; several can do so at the same time. Each serves one worker.
 type Browser interface {
 	// Browse reads a listing, the inventories of accounts 1 to accounts, and the listing again. Errors are those of a
 	// Purchaser that writes nothing.
@@ -124,7 +124,7 @@ var (
 	ErrContended = refusal("contended", "gave up under contention")
 	ErrLockLost  = refusal("lock_lost", "lock was lost before the write")
 	ErrStale     = refusal("stale", "a later holder of the lock has registered at the market")
-	// ErrRejected: before EXEC ran, as out of memory, by a read-only replica, or for want of an ACL permission.
+	// ErrRejected: before EXEC ran, such as out of memory, by a read-only replica, or for want of an ACL permission.
 	ErrRejected = refusal("rejected", "server rejected the operation")
 	// ErrWithdrawn is of a write of unknown outcome, whose connection was ended.
 	ErrWithdrawn = refusal("withdrawn", "write was withdrawn before the server executed it")

@@ -99,14 +99,6 @@ func (s Snapshot) put(user UserID, item ItemID) {
 	s.Inventory[user][item] = true
 }
 
-// take removes an item from an inventory; empty inventories do not exist, as in Redis.
-func (s Snapshot) take(user UserID, item ItemID) {
-	delete(s.Inventory[user], item)
-	if len(s.Inventory[user]) == 0 {
-		delete(s.Inventory, user)
-	}
-}
-
 // maxReads bounds how often a market is read until it does not change.
 const maxReads = 10
 
@@ -198,7 +190,7 @@ func Leftovers(ctx context.Context, rdb redis.Cmdable, keys Keys) (found []strin
 	}
 }
 
-// showsRun reports whether a key of a kind shows that a run made it. Others are made by more than this program.
+// showsRun reports whether a key of a kind shows that a run made it. Other programs may have keys of the other kinds.
 func showsRun(ctx context.Context, rdb redis.Cmdable, kind, key string) (bool, error) {
 	if kind != usersKey {
 		return kind == runKey, nil
@@ -244,10 +236,14 @@ func (r *Reference) Mint(owner UserID) (first ItemID) {
 func (r *Reference) List(_ context.Context, l Listing) (Receipt, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.state.Inventory[l.Seller][l.Item] {
+	owned := r.state.Inventory[l.Seller]
+	if !owned[l.Item] {
 		return Receipt{}, ErrNotOwned
 	}
-	r.state.take(l.Seller, l.Item)
+	delete(owned, l.Item)
+	if len(owned) == 0 { // then there is no inventory, as in Redis
+		delete(r.state.Inventory, l.Seller)
+	}
 	r.state.Listings[Member(l.Item, l.Seller)] = l.Price
 	return Receipt{}, nil
 }

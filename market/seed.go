@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -41,9 +40,8 @@ type Opening struct {
 	First    Keys   // of its other markets: the first, by which they are found if its note is gone; else the zero value
 }
 
-// Seed opens a market: it claims the prefix, notes what will be made there, and makes the accounts. It returns
-// ErrOccupied when another run has claimed the prefix, and ErrUnclaimed when the claim failed. After any other error
-// there may be half a market.
+// Seed opens a market: it claims the prefix, notes what it will make there, and makes the accounts. ErrOccupied means
+// that another run has claimed the prefix, ErrUnclaimed that the claim failed. Another error may leave half a market.
 func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	claimed, err := rdb.HSetNX(ctx, keys.Run(), "accounts", o.Accounts).Result()
 	if err != nil {
@@ -74,7 +72,7 @@ func Seed(ctx context.Context, rdb redis.Cmdable, keys Keys, o Opening) error {
 	return nil
 }
 
-// AccountCommand is the command that makes the account of a user with so many coins.
+// AccountCommand is the command that opens the account of a user with funds coins.
 func AccountCommand(keys Keys, id UserID, funds int64) []any {
 	return []any{"hset", keys.User(id), "name", accountName(decimal(id)), "funds", funds}
 }
@@ -187,7 +185,6 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err
 		}
 	}()
 	note, err := rdb.HGetAll(ctx, keys.Run()).Result()
-	torn := map[string]string{"items": note["items"]}
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return made, fmt.Errorf("%w: %w", ErrForeign, err)
@@ -195,7 +192,7 @@ func ReadMade(ctx context.Context, rdb redis.Cmdable, keys Keys) (made Made, err
 		return made, err
 	case len(note) == 0:
 		return made, redis.Nil
-	case maps.Equal(note, torn):
+	case len(note) == 1 && note["items"] != "": // a run has gone on minting when its note was lost
 		return made, ErrNote
 	}
 	accounts, err1 := strconv.Atoi(note["accounts"])
@@ -241,15 +238,8 @@ func Remove(ctx context.Context, rdb redis.Cmdable, keys Keys, m Made, locks ite
 func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (removed int64, err error) {
 	var batch []string
 	unlink := func() {
-		if len(batch) == 0 || err != nil {
-			return
-		}
-		var n int64
-		n, err = rdb.Unlink(ctx, batch...).Result()
-		if err != nil {
-			err = fmt.Errorf("remove keys: %w", err)
-		}
-		batch, removed = batch[:0], removed+n
+		n, failed := rdb.Unlink(ctx, batch...).Result()
+		batch, removed, err = batch[:0], removed+n, failed
 	}
 	for key := range keys {
 		batch = append(batch, key)
@@ -260,6 +250,11 @@ func RemoveKeys(ctx context.Context, rdb redis.Cmdable, keys iter.Seq[string]) (
 			break
 		}
 	}
-	unlink()
+	if len(batch) > 0 {
+		unlink()
+	}
+	if err != nil {
+		err = fmt.Errorf("remove keys: %w", err)
+	}
 	return removed, err
 }

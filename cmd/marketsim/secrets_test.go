@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market/backend"
 )
 
 // secret is the password of every test that has one. It needs no percent-encoding.
@@ -57,7 +60,8 @@ var passwordForms = map[string]func(t *testing.T, addr string) []string{
 }
 
 func TestPasswordIsHidden(t *testing.T) {
-	right, wrong := newExternal(t, "--requirepass", secret), newExternal(t, "--requirepass", "another")
+	right := testkit.Start(t, backend.Local{Password: secret})
+	wrong := testkit.Start(t, backend.Local{Password: "another"})
 	slip := marketsim(t, "run", "--strategy", "fine", "--redis", "redis://"+secret+"@"+right.Target.Addr)
 	hidden(t, secret, slip.exits(t, exitEnvironment).says(t, "as a user without a password"))
 	var masters []string

@@ -155,7 +155,7 @@ func TestKeysOfSeveralMarkets(t *testing.T) {
 	s.holds(t, "mine-2:run")
 }
 
-// external is a redis-server that stands for the user's own, and asks for no password unless it is started with one.
+// external is a redis-server that stands for the user's own, and asks for no password.
 type external struct {
 	*backend.Server
 	conn *backend.Conn // of somebody who may do everything
@@ -163,10 +163,11 @@ type external struct {
 
 func newExternal(t testing.TB, args ...string) external {
 	t.Helper()
-	if !slices.Contains(args, "--requirepass") {
-		args = append(args, "--requirepass", "")
-	}
 	s := testkit.Local(t, args...)
+	succeeds(t, backend.With(t.Context(), s.Target, func(conn *backend.Conn) error {
+		return conn.ConfigSet(t.Context(), "requirepass", "").Err()
+	}))
+	s.Target.Password = ""
 	return external{s, testkit.Dial(t, s)}
 }
 

@@ -16,8 +16,7 @@ import (
 // askTimeout bounds one question to a node of a cluster about where a master is.
 const askTimeout = time.Second
 
-// A Cluster knows which master serves each slot of a Redis Cluster: as its nodes say, of whom it asks the next where
-// one does not answer. Its methods are safe for concurrent use.
+// A Cluster knows which master serves each slot of a Redis Cluster. Its methods are safe for concurrent use.
 type Cluster struct {
 	entry Target // the node that was named; the others have its user, password and TLS
 
@@ -26,8 +25,7 @@ type Cluster struct {
 	serves [slots]string // the master of each slot; empty: none
 }
 
-// OpenCluster asks a node, which may be any, for the cluster's slots. The error wraps [ErrUnsuitable] where the cluster
-// is not complete: where a slot has no master, or one of the masters cannot be reached.
+// OpenCluster asks any node for the slots. Its error wraps [ErrUnsuitable] if one has no master that can be reached.
 func OpenCluster(ctx context.Context, entry Target) (*Cluster, error) {
 	c := &Cluster{entry: entry, nodes: []string{entry.Addr}}
 	if err := c.ask(ctx, entry.Addr); err != nil {
@@ -61,9 +59,9 @@ func (c *Cluster) Masters() []Target {
 }
 
 // Dialer returns what connects to the master of a key's slot, with the rules and errors of [Dial]. The connection
-// follows a slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and
-// is sent again to whoever serves the slot. Only a MULTI/EXEC that was discarded, and a command after a WATCH, are
-// not: [Redirected] tells the caller. A connection that breaks is made again to the master there is then.
+// follows a slot that moves: a command that was refused because of that (MOVED, ASK, TRYAGAIN) was not executed, and is
+// sent again to the server that has the slot. A MULTI/EXEC that was discarded is not, nor is a command after a WATCH:
+// [Redirected] tells the caller. A connection that breaks is made again to the master that the slot has then.
 func (c *Cluster) Dialer(key string) func(context.Context) (*Conn, error) {
 	return func(ctx context.Context) (*Conn, error) { return dial(ctx, &dialer{cluster: c, slot: Slot(key)}) }
 }
@@ -77,7 +75,7 @@ func (c *Cluster) master(slot int) Target {
 	return c.entry.Through(c.serves[slot])
 }
 
-// moved notes that a node says that the one at addr serves a slot from now on.
+// moved notes what a node says: that the one at addr serves a slot from now on.
 func (c *Cluster) moved(slot int, addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +137,7 @@ func (c *Cluster) learn(addr string, ranges []redis.ClusterSlot) {
 	}
 }
 
-// nodeAddr is the address of a node as another one tells it: without a host if it does not know one but its own.
+// nodeAddr is the address of a node as the one at by has told it: without a host if that is by's own, or not known.
 func nodeAddr(told, by string) string {
 	host, port, err := net.SplitHostPort(told)
 	if err != nil || host != "" && host != "?" {
@@ -181,13 +179,13 @@ const (
 )
 
 // Redirected reports whether a server refused a command, or discarded a transaction, because another server is
-// responsible for its keys, or none is at the moment. A connection of [Cluster.Dialer] then goes to whoever is.
+// responsible for its keys, or none is at the moment. A connection of [Cluster.Dialer] then goes to the one that is.
 func Redirected(err error) bool { return redirectOf(err) != (redirect{}) }
 
-// A redirect is what a refused command says about who would not refuse it.
+// A redirect is what a refusal says of the server that would not refuse the command.
 type redirect struct {
 	code string // of the refusal; empty: it is none
-	addr string // of who is responsible, host:port, with moved and ask
+	addr string // host:port of the server that is responsible, with moved and ask
 }
 
 const (
@@ -196,7 +194,7 @@ const (
 	tryAgain = "TRYAGAIN" // it is this server, but not now: the keys are on their way
 )
 
-// redirectOf reads a server's refusal. With other codes the server is no master, knows of none, or misses its replicas.
+// redirectOf reads a refusal. With another code the server is no master, knows of none, or misses its replicas.
 func redirectOf(err error) redirect {
 	if addr, ok := redis.IsMovedError(err); ok {
 		return redirect{moved, addr}
@@ -257,7 +255,7 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		if len(cmds) > 0 && cmds[0].Name() == "multi" { // begun anew by who knows what it has read
+		if len(cmds) > 0 && cmds[0].Name() == "multi" { // the caller, who knows what it has read, begins anew
 			f.again(ctx, firstRefused(cmds, err), time.Time{})
 			f.dialer.watching.Store(false)
 			tellWhyDiscarded(cmds)
@@ -304,7 +302,7 @@ func tellWhyDiscarded(cmds []redis.Cmder) {
 	}
 }
 
-// again reports whether a command that was refused is to be sent again, which then goes to whoever is responsible.
+// again reports whether a refused command is to be sent again, and sees to it that it goes to the server responsible.
 func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool {
 	d := f.dialer
 	switch to.code {
@@ -328,8 +326,8 @@ func (f follower) again(ctx context.Context, to redirect, giveUp time.Time) bool
 	return true
 }
 
-// ask sends commands to the server at addr, which takes over their slot, as commands of a slot that is not its own yet.
-// Where it cannot be reached, they stay refused.
+// ask sends commands to the server at addr, which is about to take over their slot. If it is out of reach, they stay
+// refused.
 func (f follower) ask(ctx context.Context, addr string, cmds []redis.Cmder) {
 	target := f.dialer.tried()
 	target.Addr = nodeAddr(addr, target.Addr)

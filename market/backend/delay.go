@@ -12,9 +12,8 @@ import (
 	"github.com/marketsim/marketsim/internal/alarm"
 )
 
-// Delaying returns a context under which [Dial] makes connections that hand over what they receive so much later, as if
-// the server were that much farther away. What comes in several pieces is late once. What is sent, and TLS's set-up, is
-// not late.
+// Delaying returns a context under which [Dial] makes connections that hand over what they receive later, as if the
+// server were farther away. What comes in several pieces is late once. What is sent is not late, nor is TLS's set-up.
 func Delaying(ctx context.Context, by time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("delay"), by)
 }
@@ -48,7 +47,7 @@ func delayed(conn net.Conn, by time.Duration, newAlarm func() alarm.Alarm) net.C
 	running.Go(func() { readAhead(open, conn, by, pieces) })
 	running.Go(func() { handOver(open, pieces, hand, newAlarm()) })
 	return &delayedConn{conn, heard, sync.OnceValue(func() error {
-		err := errors.Join(heard.Close(), conn.Close()) // who is in Read is told of the first
+		err := errors.Join(heard.Close(), conn.Close()) // in this order: a Read under way returns for the first
 		end()
 		running.Wait()
 		return err
@@ -101,5 +100,5 @@ func (c *delayedConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// Close implements net.Conn. Who is in Read returns, and nothing is handed over any more.
+// Close implements net.Conn. A Read under way returns, and nothing is handed over any more.
 func (c *delayedConn) Close() error { return c.close() }

@@ -25,10 +25,10 @@
 // [Connect] and [Conn.Connect] make connections for clients of other modules, whose rules are their own. On Redis
 // Cluster a connection follows its slot: see [Cluster.Dialer]. go-redis's ClusterClient would send commands again, too.
 //
-// The exception: under [Pipelining], Dial connects for all workers of a process, who send by the client's AutoPipeline.
-// Its pool for pipelines has one connection, because without one go-redis quietly turns FullDuplex off. What was handed
-// over is sent, though nobody may wait for it any more, and when the connection breaks, the outcome of all that was on
-// its way is unknown. Bytes and round trips are counted, but not commands: that takes a goroutine each.
+// The exception: under [Pipelining], Dial connects for all workers of a process. They send by the client's
+// AutoPipeline, whose pool has one connection: without one, go-redis quietly turns FullDuplex off. What was handed over
+// is sent even if nobody waits for it any more, and when the connection breaks, the outcome of all that was on its way
+// is unknown. Bytes and round trips are counted, but not commands: that takes a goroutine each.
 package backend
 
 import (
@@ -260,13 +260,13 @@ func (d *dialer) connect(ctx context.Context, t Target) (net.Conn, error) {
 	return count(delayed(conn, d.delay, alarm.New), d), nil
 }
 
-// endless matches a reply of 10 million parts or bytes, or more: go-redis allocates them when it has read how many
-// there are. Nothing that is read of a market is nearly as large.
+// endless matches a reply of 10 million parts or bytes, or more: go-redis allocates all of them as soon as it has read
+// how many there are. Nothing that is read of a market is nearly as large.
 var endless = regexp.MustCompile(`^[*%~>$]\d{8}`)
 
 type contextKey string
 
-// WaitingForReplies returns a context under which [Dial] makes connections that wait so long for a reply.
+// WaitingForReplies returns a context under which [Dial] makes connections that wait for a reply until the limit.
 func WaitingForReplies(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, contextKey("reply"), limit)
 }

@@ -113,7 +113,7 @@ func TestDialIsCancelled(t *testing.T) {
 }
 
 func TestDialPassword(t *testing.T) {
-	s := testkit.Local(t, "--requirepass", "SECRET")
+	s := testkit.Start(t, backend.Local{Password: "SECRET"})
 	testkit.Dial(t, s)
 	without, wrong, stranger := s.Target, s.Target, s.Target
 	without.Password, wrong.Password, stranger.Username = "", "incorrect", "nobody"

@@ -43,12 +43,10 @@ func explainDial(ctx context.Context, t Target, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("connecting to Redis at %s: %w", t.Addr, cause)
 	}
-	if t.TLS != nil {
-		if explained := explainTLS(t, err); explained != nil {
-			return explained
-		}
-	}
+	ofTLS := tlsHint(err)
 	switch {
+	case t.TLS != nil && ofTLS != "":
+		return fmt.Errorf("%w at %s: %w; %s", ErrTLS, t.Addr, err, ofTLS)
 	case redis.IsAuthError(err), redis.HasErrorPrefix(err, "AUTH "), redis.HasErrorPrefix(err, "invalid password"):
 		return explainAuth(t, err)
 	case redis.HasErrorPrefix(err, "SELECT is not allowed in cluster mode"):
@@ -80,28 +78,25 @@ func is[T error](err error) bool {
 	return ok
 }
 
-// explainTLS returns nil for an error that has nothing to do with TLS.
-func explainTLS(t Target, err error) error {
-	hint := ""
+// tlsHint says what to do about an error of a connection with TLS. It is empty if TLS has nothing to do with the error.
+func tlsHint(err error) string {
 	switch {
 	case is[tls.RecordHeaderError](err):
-		hint = "the server does not speak TLS on this port: use redis:// instead of rediss://"
+		return "the server does not speak TLS on this port: use redis:// instead of rediss://"
 	case is[x509.UnknownAuthorityError](err):
-		hint = "its certificate is signed by an authority this machine does not know: give the authority's file " +
+		return "its certificate is signed by an authority this machine does not know: give the authority's file " +
 			"with --cacert"
 	case is[x509.HostnameError](err):
-		hint = "its certificate is for another name: connect by that name or give it with --sni"
+		return "its certificate is for another name: connect by that name or give it with --sni"
 	case is[x509.CertificateInvalidError](err):
-		hint = "its certificate is not valid"
+		return "its certificate is not valid"
 	case is[handshakeError](err):
-		hint = "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
+		return "is this a TLS port? if not, use redis:// instead of rediss://; if it is, it may want a client " +
 			"certificate (--cert and --key)"
 	case hungUp(err): // after the handshake; whether its alert or the end of the connection is seen first is a race
-		hint = "it hung up after the handshake: it may want a client certificate (--cert and --key)"
-	default:
-		return nil
+		return "it hung up after the handshake: it may want a client certificate (--cert and --key)"
 	}
-	return fmt.Errorf("%w at %s: %w; %s", ErrTLS, t.Addr, err, hint)
+	return ""
 }
 
 // hungUp reports whether the server ended a connection it had accepted.
@@ -170,9 +165,6 @@ var deniedCommand = regexp.MustCompile(`permissions to run the '([^']+)' command
 // Explain adds the next step to a server's refusal that a user can do something about, and wraps it: a missing
 // permission, a replica, a full memory, a failing disk, a server that still loads. It returns other errors as they are.
 func Explain(err error) error {
-	if err == nil {
-		return nil
-	}
 	if command, ok := Denied(err); ok {
 		switch {
 		case command == "" && strings.Contains(err.Error(), "can't run this command"):

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 )
 
@@ -19,9 +17,7 @@ type Local struct {
 	// Password is what the server asks of clients, and gives to its master. Empty means a random one, which the
 	// Target has: other users of this machine can reach the port.
 	Password string
-	Args     []string // are added to the command line; --port and --requirepass show in the Target
-	// TLS, if not nil, is how to connect to a server whose Args name its certificates, and whose only port is for TLS.
-	TLS *tls.Config
+	Args     []string // are added to the command line, where the last wins; not --port and --requirepass
 }
 
 // Name returns [NameLocal].
@@ -38,42 +34,24 @@ func (l Local) Start(ctx context.Context) (s *Server, err error) {
 		return nil, err
 	}
 	err = OnFreePorts(ctx, 1, func(ports []string) (err error) {
-		s, err = l.startOn(ctx, program, cmp.Or(l.arg("--port"), ports[0]))
+		s, err = l.startOn(ctx, program, ports[0])
 		return err
 	})
 	return s, err
 }
 
-func (l Local) arg(name string) string {
-	if i := slices.Index(l.Args, name); i >= 0 && i+1 < len(l.Args) {
-		return l.Args[i+1]
-	}
-	return ""
-}
-
 func (l Local) startOn(ctx context.Context, program, port string) (*Server, error) {
 	password := cmp.Or(l.Password, rand.Text())
-	if slices.Contains(l.Args, "--requirepass") {
-		password = l.arg("--requirepass")
-	}
-	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password, TLS: l.TLS}
-	p := &Process{Name: "redis", Program: program, Args: l.commandLine(port)}
-	p.Input = fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)
+	p := &Process{Name: "redis", Program: program, Input: fmt.Sprintf("requirepass %q\nmasterauth %[1]q\n", password)}
+	p.Args = []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
+	p.Args = append(p.Args, l.Args...)
+	target := Target{Network: "tcp", Addr: net.JoinHostPort("127.0.0.1", port), Password: password}
 	s := NewServer(NameLocal, target, "private "+program, p.Close)
 	s.Process, p.Ready = p, s.ready
 	if err := p.Start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// commandLine puts the caller's arguments last, where they win.
-func (l Local) commandLine(port string) []string {
-	args := []string{"-", "--bind", "127.0.0.1", "--port", port, "--daemonize", "no", "--save", "", "--appendonly", "no"}
-	if l.TLS != nil {
-		args = append(args, "--port", "0", "--tls-port", port)
-	}
-	return append(args, l.Args...)
 }
 
 // ready reports whether our server, and not another one that took its port, answers.

@@ -3,6 +3,7 @@ package backend_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,15 +70,13 @@ func TestLocalFails(t *testing.T) {
 
 // Two servers are to use one port: the second must not be mistaken for the first.
 func TestLocalPortTaken(t *testing.T) {
-	first := testkit.Local(t)
-	_, port, _ := strings.Cut(first.Target.Addr, ":")
-	second, err := backend.Local{Args: []string{"--port", port}}.Start(t.Context())
-	if err == nil {
-		second.Close()
-		t.Fatal("a second server started on the first one's port")
-	}
-	if !strings.Contains(err.Error(), "taken by another process") {
-		t.Errorf("got %v", err)
+	first, second := testkit.Local(t), testkit.Local(t)
+	succeeds(t, second.Kill())
+	second.Target.Addr = first.Target.Addr
+	_, second.Args[slices.Index(second.Args, "--port")+1], _ = strings.Cut(first.Target.Addr, ":")
+	err := second.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "taken by another process") {
+		t.Errorf("a second server on the first one's port: %v", err)
 	}
 }
 

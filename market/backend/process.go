@@ -35,12 +35,12 @@ var errEnded = errors.New("the server ended as soon as it was started")
 // reach it. On Linux it dies with this process however that ends. It may be started again, but not after Close. The
 // methods are safe for concurrent use; those for a process that runs may be called once Start has returned nil.
 type Process struct {
-	Name          string // of what it is, for its folder
+	Name          string // what it is, in the name of its folder
 	Program       string
 	Args          []string
 	Env           []string // in place of this process's; nil: that
 	Input         string   // which it reads from its standard input each time it starts; nobody else sees it
-	Stdin, Stdout *os.File // nil: Input, and what Log keeps the end of
+	Stdin, Stdout *os.File // nil: Input, and the log
 	Folder        *Folder  // in which it runs, and whose mark it inherits; nil: one of its own, which Close removes
 
 	// Ready says why the process with this id does not serve yet. If it is nil, it serves at once.
@@ -229,8 +229,7 @@ func Find(pack string, programs ...string) (string, error) {
 	return "", fmt.Errorf("no %s in PATH (apt-get install %s): %w", strings.Join(programs, " or "), pack, ErrUnavailable)
 }
 
-// Await calls check until it returns nil, and waits between two calls. When the context ends, the error wraps the
-// context's cause and what check returned last.
+// Await calls check until it returns nil. When the context ends, the error wraps its cause and what check said last.
 func Await(ctx context.Context, every time.Duration, check func() error) error {
 	for {
 		err := check()
@@ -292,9 +291,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, b...)
-	if over := len(t.kept) - logBytes; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
-	}
+	t.kept = t.kept[max(0, len(t.kept)-logBytes):]
 	return len(b), nil
 }
 
@@ -316,8 +313,8 @@ type Folder struct {
 
 const inUse = "in-use" // the name of the mark
 
-// folderName matches the names of these folders, and none that a user would choose: an empty one is removed without a
-// mark, too, as it is left by a process that is killed before it marks it.
+// folderName matches the names of these folders, and none that a user would choose: an empty one is removed even if it
+// has no mark, because a process that is killed before it marks its folder leaves one.
 var folderName = regexp.MustCompile(`^marketsim-[a-z]+-[0-9]+\.tmp$`)
 
 // MakeFolder makes a folder. The name says what it is for, in lower case letters.
@@ -359,13 +356,8 @@ func removeFolder(path string) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
 		}
 	}
-	for _, last := range []string{filepath.Join(path, inUse), path} {
-		if err == nil {
-			err = os.Remove(last)
-		}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return os.RemoveAll(path)
 }

@@ -25,7 +25,7 @@ func markInUse(folder string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(mark.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		_, err = os.Lstat(mark.Name()) // who locked it before has removed it
+		_, err = os.Lstat(mark.Name()) // another process, which had locked it, may have removed it
 	}
 	return mark, err
 }

@@ -109,6 +109,8 @@ type Info struct {
 	Config  map[string]string // settings that matter to the numbers; empty where CONFIG GET is not allowed
 }
 
+var settings = []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"}
+
 // Info asks the server what it is. A server that refuses CONFIG GET is no error.
 func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	if s.Name == NameEmbedded {
@@ -116,9 +118,12 @@ func (s *Server) Info(ctx context.Context) (info Info, err error) {
 	}
 	err = With(ctx, s.Target, func(conn *Conn) error {
 		fields, err := conn.InfoFields(ctx, "server")
-		info = Info{Product: "redis", Version: fields["redis_version"], Config: conn.config(ctx)}
+		info = Info{Product: "redis", Version: fields["redis_version"], Config: map[string]string{}}
 		if v := fields["valkey_version"]; v != "" {
 			info.Product, info.Version = "valkey", v
+		}
+		for _, name := range settings { // one at a time, because Redis 6.2 takes no more
+			maps.Copy(info.Config, conn.ConfigGet(ctx, name).Val())
 		}
 		return err
 	})
@@ -136,15 +141,6 @@ func miniredisVersion() string {
 		return strings.TrimPrefix(info.Deps[i].Version, "v")
 	}
 	return ""
-}
-
-// config asks for one setting at a time, because Redis 6.2 takes no more. Where CONFIG is denied the result lacks it.
-func (c *Conn) config(ctx context.Context) map[string]string {
-	config := map[string]string{}
-	for _, name := range []string{"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "io-threads"} {
-		maps.Copy(config, c.ConfigGet(ctx, name).Val())
-	}
-	return config
 }
 
 // InfoFields returns the "name:value" lines of one section of INFO.

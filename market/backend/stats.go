@@ -70,7 +70,7 @@ type meter struct {
 	live    atomic.Bool  // false during a handshake
 	wrote   atomic.Bool  // whether the last transfer was a write
 	calls   atomic.Int32 // commands under way that counter sees
-	writes  atomic.Int64 // so many, without those of handshakes
+	writes  atomic.Int64 // how many, without those of handshakes
 }
 
 // newMeter counts where the context of Dial says.
@@ -106,7 +106,7 @@ func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// judged counts so many commands that one call sends, and returns its error.
+// judged counts the commands that one call sends, and returns its error, as [unsent] if nothing had left.
 func (m *meter) judged(commands int, call func() error) error {
 	m.calls.Add(1)
 	defer m.calls.Add(-1)

@@ -161,13 +161,19 @@ func write(t testing.TB, path string, data []byte) {
 	succeeds(t, os.WriteFile(path, data, 0o600))
 }
 
-// tlsServer starts a server whose only port speaks TLS, and wants client certificates only if authClients is yes.
-func tlsServer(t *testing.T, cert, key, authClients string) *backend.Server {
+// tlsServer starts a server with a port that speaks TLS, and wants client certificates only if authClients is yes. The
+// target is that port.
+func tlsServer(t *testing.T, cert, key, authClients string) backend.Target {
 	t.Helper()
 	target := parse(t, "rediss://127.0.0.1")
 	succeeds(t, (backend.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
-	return testkit.Start(t, backend.Local{TLS: target.TLS, Args: []string{"--tls-cert-file", cert,
-		"--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", authClients}})
+	succeeds(t, backend.OnFreePorts(t.Context(), 1, func(ports []string) error {
+		s := testkit.Local(t, "--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
+			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients)
+		target.Addr, target.Password = net.JoinHostPort("127.0.0.1", ports[0]), s.Target.Password
+		return nil
+	}))
+	return target
 }
 
 func parse(t testing.TB, url string) backend.Target {
@@ -177,7 +183,7 @@ func parse(t testing.TB, url string) backend.Target {
 
 func TestTLS(t *testing.T) {
 	cert, key := certificate(t)
-	server := tlsServer(t, cert, key, "no").Target
+	server := tlsServer(t, cert, key, "no")
 	addr, login := server.Addr, ":"+server.Password+"@"
 
 	trusting := parse(t, "rediss://"+login+addr)
@@ -213,9 +219,10 @@ func TestTLS(t *testing.T) {
 
 func TestTLSClientCertificate(t *testing.T) {
 	cert, key := certificate(t)
-	s := tlsServer(t, cert, key, "yes")
-	testkit.Dial(t, s)
-	without := parse(t, "rediss://"+s.Target.Addr)
+	target := tlsServer(t, cert, key, "yes")
+	conn := must(backend.Dial(t.Context(), target))(t)
+	succeeds(t, conn.Close())
+	without := parse(t, "rediss://"+target.Addr)
 	succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&without))
 	dialFails(t, without, backend.ErrTLS, "--cert")
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // The steps inside a lock. Waiting is required of every lock whose Acquire can wait: each time the lock was found held,
-// the worker calls it just before it sleeps, polls again or waits for a message. Tests and scenarios cannot tell a
+// the worker announces it just before it sleeps, polls again or waits for a message. Tests and scenarios cannot tell a
 // client that waits from a slow machine otherwise. The others are for locks that have such a point: Looked and Half
 // wherever a second command depends on the answer to a first, or completes it.
 const (
@@ -64,7 +64,7 @@ type Gate struct {
 	points []Point // where it has not held anybody yet
 	passed map[Name]bool
 	opened bool          // it holds nobody any more
-	next   chan struct{} // closed to let go who is held; nil: nobody is
+	next   chan struct{} // closed to let go the workers that are held; nil: none is
 }
 
 // Hold returns a gate with one point.
@@ -115,7 +115,7 @@ func (g *Gate) hold(at Name) <-chan struct{} {
 // Reached is closed when a worker has come to a point, for the first time.
 func (g *Gate) Reached() <-chan struct{} { return g.reached }
 
-// Next lets the worker go on to the next point. Where nobody is held it does nothing.
+// Next lets the worker go on to the next point. If none is held, it does nothing.
 func (g *Gate) Next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -168,7 +168,7 @@ func keep[T any](all []T, good func(T) bool) []T {
 }
 
 // locks checks that no two held a lock at a time, unless both shared it, and that fencing tokens grow. A worker surely
-// holds from acquisition returned to release called. One that knew its loss earlier is out: when it stopped is unknown.
+// holds from when acquiring has returned until it calls for the release, unless it has noticed that the lock was lost.
 func (c *checker) locks() (held, tokens *Part) {
 	held, tokens = newPart(LocksPart), newPart(TokensPart)
 	byName := map[string][]Hold{}
@@ -197,8 +197,8 @@ func (c *checker) locks() (held, tokens *Part) {
 
 func fenced(h Hold) bool { return h.Fence != 0 }
 
-// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap: then one overlaps the
-// longest exclusive or shared one before it. Holds that meet in one instant may have come in either order.
+// overlaps finds holds, sorted by acquisition and release, that exclude each other and overlap: each of these overlaps
+// the longest exclusive or the longest shared one before it. Holds that meet in one instant may be in either order.
 func overlaps(p *Part, holds []Hold) {
 	longest := map[bool]Hold{} // by whether it is shared
 	for _, h := range keep(holds, func(h Hold) bool { return !h.Noticed }) {

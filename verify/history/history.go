@@ -101,7 +101,7 @@ type Hold struct {
 const (
 	fileName = "history.jsonl"
 	format   = "marketsim history 3"
-	// What a history may say. No sum of so many coins, over the lines of a file of maxBytes, overflows.
+	// The most that a history may say. No sum of coins, over the lines of a file of maxBytes, then overflows.
 	maxAccounts = market.MaxAccounts
 	maxFunds    = 1_000_000_000_000_000
 	maxPrice    = 1_000_000_000_000
@@ -228,7 +228,7 @@ type Recorder struct {
 	output
 	worker int
 	began  time.Time
-	line   line // what is written at the moment; it would be allocated elsewhere
+	line   line // what is written at the moment; a variable would be allocated each time
 	op     Op
 	hold   Hold
 }

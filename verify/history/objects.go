@@ -170,8 +170,8 @@ func (c *checker) items() *Part {
 	return p
 }
 
-// settle finds out which orders of unknown outcome were applied, by where their items lie. Accounts are open where that
-// does not tell: of one buyer's orders at several prices, and beside another of its operations of unknown outcome.
+// settle finds out by where items lie which orders of unknown outcome were applied. An order's accounts stay open if
+// another operation of its buyer on the item is of unknown outcome, too, such as a resale or an order at another price.
 func (c *checker) settle() {
 	c.applied, c.open = map[*Op]bool{}, map[market.UserID]bool{}
 	for _, t := range c.traces {
@@ -195,7 +195,7 @@ func (c *checker) settle() {
 	}
 }
 
-// missing is how many operations more must have brought an item to a location than those that were applied for sure.
+// missing is how many operations must have brought an item to a location besides those that were applied for sure.
 func (t *trace) missing(at location, applied map[*Op]bool) (n int) {
 	n = len(keep(t.end, func(end location) bool { return end == at }))
 	for _, s := range t.steps {

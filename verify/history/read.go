@@ -112,7 +112,8 @@ func (h *History) add(number int, text []byte) (last bool, err error) {
 	return l.Final != nil, nil
 }
 
-// written reports whether a text is how the line is written: no UTF-8 as an escape sequence, or as it was read of that.
+// written reports whether text is the line to the byte, as a Recorder writes it. It writes what is not UTF-8 in an
+// error as the escape sequence \ufffd, which is read as a character, and that would be written as it is.
 func (l *line) written(text []byte) bool {
 	again, err := json.Marshal(l)
 	again = append(again, '\n')

@@ -42,15 +42,16 @@ type step struct {
 const (
 	never      = math.MaxInt64 // the return of a step of unknown outcome: it may take effect at any time
 	atEnd      = never - 1     // when the market's end is read: after all that returned
-	minPiece   = 256           // how many steps a piece has at least, where a history is cut because nothing is under way
-	maxSegment = 8192          // bounds what is put in order in one piece. Porcupine's memory grows with its square.
+	minPiece   = 256           // how many steps a piece has, at least: see cut
+	maxSegment = 8192          // how many steps are put in order in one piece, at most: memory grows with the square
 )
 
 func (o *Op) step(act action) step {
+	s := step{op: o, call: o.Start, ret: o.End, act: act}
 	if o.Outcome == Unknown {
-		return step{o, o.Start, never, act, true}
+		s.ret, s.may = never, true
 	}
-	return step{o, o.Start, o.End, act, false}
+	return s
 }
 
 func (s step) reads() bool { _, ok := s.act.(reading); return ok }
@@ -148,13 +149,13 @@ func prefix(steps []step, n int) []step {
 	return known
 }
 
-const maxLooks = 200 // bounds how many of the last steps are tried to be left out
+const maxLooks = 200 // bounds how many of the last steps it tries to leave out
 
-// shortest is the shortest beginning of steps, by the time of return, that has no order. Left out are steps that change
-// nothing while there is no order without them either.
+// shortest is the shortest beginning of steps, by the time of return, that has no order. It leaves out steps that
+// change nothing, if there is no order without them either.
 func (c *checker) shortest(from state, steps []step) []step {
 	all := byReturn(steps)
-	returned := len(keep(all, func(s step) bool { return s.ret != never })) // there is no order of so many
+	returned := len(keep(all, func(s step) bool { return s.ret != never })) // these together have no order
 	n := 1 + sort.Search(max(1, returned)-1, func(i int) bool { return c.legal(from, prefix(all, i+1)) == Violated })
 	steps = prefix(all, n)
 	for i, first := len(steps)-1, max(0, len(steps)-maxLooks); i >= first; i-- {

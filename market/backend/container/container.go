@@ -1,5 +1,4 @@
-// Package container runs a market on Redis in a Docker container, through testcontainers. It is apart from
-// package backend because of what it imports.
+// Package container runs a market on Redis in Docker. It is apart from package backend because of what it imports.
 package container
 
 import (
@@ -45,10 +44,9 @@ func (Starter) Name() backend.Name { return backend.NameContainer }
 
 // Start starts the container without persistence, pulling its image if it has to, within 30 seconds. The error
 // wraps [backend.ErrUnavailable] when no Docker engine answers, which takes no longer than 3 seconds, or when the
-// engine cannot run the image. It first removes those of processes of this machine that were killed.
+// engine cannot run the image. It first removes the containers that killed processes of this machine left.
 //
-// It turns testcontainers' log off, which reports every step on stderr, for the whole process; with NoPull also its
-// reaper, which is an image of its own.
+// For the whole process it turns testcontainers' log off, and with NoPull its reaper, which is an image of its own.
 func (s Starter) Start(ctx context.Context) (*backend.Server, error) {
 	log.SetDefault(log.NewNoopLogger())
 	if s.NoPull {

@@ -1,7 +1,6 @@
-// Package embedded runs a market on miniredis, inside this process: a last resort that needs nothing
-// installed. It shows that a strategy is right, not how fast it is; miniredis is not Redis, and shares the
-// CPU with the load. [Memory] is a miniredis for the search of schedules, [Scripts] executes its commands,
-// and [Lag] makes a replica of one.
+// Package embedded runs a market on miniredis, inside this process: a last resort that needs nothing installed. It
+// shows that a strategy is right, not how fast it is: miniredis is not Redis, and shares the CPU with the load.
+// [Memory] is one for the search of schedules, [Scripts] executes its commands, and [Lag] makes a replica of it.
 package embedded
 
 import (

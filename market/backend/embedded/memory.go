@@ -51,7 +51,7 @@ func Lag(m *miniredis.Miniredis, log []Executed, without int) []Executed {
 	return log
 }
 
-// repeat executes a log from an empty start, each entry at its time, and returns what the server then holds, how long.
+// repeat executes a log from an empty start, each entry at its time. It returns what m then holds, and for how long.
 func repeat(m *miniredis.Miniredis, log []Executed, now time.Time) string {
 	m.FlushAll()
 	peers := map[any]*server.Peer{}
@@ -87,7 +87,7 @@ type Scripts struct {
 	at      string          // where that is, as in next; empty: it is not remembered
 	called  int             // how many commands Lua has called
 	chance  bool            // a script may do something else each time
-	asks    bool            // a command is no client's
+	asks    bool            // the command that is executed is no client's
 }
 
 // step is what a script does next: it calls a command, or answers.
