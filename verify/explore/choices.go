@@ -242,7 +242,7 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf, r.answer = how != Deliver && how != Split, nil
 	w.mu.Unlock()
-	w.observe(r, func() { r.server.execute(r) })
+	w.observe(r)
 	w.uses = nil
 	if how == Deliver {
 		w.asks.heard(r)
@@ -265,7 +265,7 @@ func (s *search) askAgain(w *world, r *request) {
 	w.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
-	w.observe(r, func() { r.server.execute(r) })
+	w.observe(r)
 	w.asks.heard(r)
 	if s.again != nil {
 		s.again(w, r)

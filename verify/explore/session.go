@@ -134,16 +134,16 @@ func stockOf(m *miniredis.Miniredis) stock {
 	return all
 }
 
-// observe calls execute, which has a server execute a request, and notes what that does at a server of the locks.
-func (w *world) observe(r *request, execute func()) {
+// observe has a request's server execute it, and notes what that does at a server of the locks.
+func (w *world) observe(r *request) {
 	if !w.program.Observed || r.client == nobody || r.server.number == 0 && w.program.LockServers > 0 {
-		execute()
+		r.server.execute(r)
 		return
 	}
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
 	before := stockOf(r.server.redis)
-	execute()
+	r.server.execute(r)
 	after := stockOf(r.server.redis)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -31,7 +31,7 @@ func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 		if m.LockServers > 0 { // it is one-item with servers that such purchasers do not know of
 			continue
 		}
-		m.Resends = false // it would make no difference: it is about connections of Session.Dial
+		m.Resends = false // a Purchaser brings a client of its own, which decides that itself
 		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
 	}
 }
