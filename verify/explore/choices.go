@@ -9,7 +9,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// options are the choices at this point: first, to go on with the client that was chosen last. None: the clients wait.
+// options are the choices at this point, first that the client that was chosen last goes on. None: all clients wait.
 func (s *search) options(w *world) []Choice {
 	overslept := w.wakes(2)
 	if len(overslept) > 0 { // nobody sleeps for longer
@@ -89,8 +89,8 @@ func (s *search) happens(w *world, fault Fault) bool {
 	return w.faults < s.Bounds.Faults && slices.Contains(s.Bounds.Kinds, fault) && !again
 }
 
-// with appends a choice, and what else can happen to the request that it delivers, also where it is delivered at once:
-// time conflicts with every request. A pause that takes a preemption is left out: it could have begun before, without.
+// with appends a choice, and what else can happen to the request that it delivers, even one that is delivered at once:
+// time conflicts with every request. A pause that takes a preemption is left out: without one it could begin earlier.
 func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice {
 	options = append(options, c)
 	if r.rest {
@@ -113,7 +113,7 @@ func (s *search) with(w *world, options []Choice, r *request, c Choice) []Choice
 	return options
 }
 
-// wakes are the choices to wake those who have slept for so many leases.
+// wakes are the choices to wake a client that has been paused for this many leases.
 func (w *world) wakes(leases time.Duration) (options []Choice) {
 	since := time.Now().Add(-leases * w.program.Lease)
 	for i, c := range w.clients {
@@ -124,7 +124,7 @@ func (w *world) wakes(leases time.Duration) (options []Choice) {
 	return options
 }
 
-// arrivals are the choices to let a late request come: those of different connections in any order.
+// arrivals are the choices to let a late request arrive: those of different connections arrive in any order.
 func (w *world) arrivals() (options []Choice) {
 	for i := range w.clients {
 		for at := range w.delayed(i) {
@@ -134,7 +134,7 @@ func (w *world) arrivals() (options []Choice) {
 	return options
 }
 
-// stayLate are the choices that all who could go on wait for the client of a late request to give up and send more.
+// stayLate are the choices that all other clients wait until the client of a late request gives up and sends more.
 func (w *world) stayLate() (options []Choice) {
 	for i, c := range w.clients {
 		mine := func(r *request) bool { return r.client == i }
@@ -242,7 +242,7 @@ func (w *world) execute(r *request, how Fault) {
 	w.mu.Lock()
 	r.deaf, r.answer = how != Deliver && how != Split, nil
 	w.mu.Unlock()
-	w.observe(r, func() { r.server.execute(r) })
+	w.observe(r)
 	w.uses = nil
 	if how == Deliver {
 		w.asks.heard(r)
@@ -260,12 +260,12 @@ func (w *world) execute(r *request, how Fault) {
 	}
 }
 
-// askAgain has a server execute what a client asks again, which nobody chooses, and which few want to see.
+// askAgain has a server execute what a client asks again: it is no choice, and not in the diagram.
 func (s *search) askAgain(w *world, r *request) {
 	w.again++
 	r.waiting = r.waiting[1:]
 	r.answer = nil
-	w.observe(r, func() { r.server.execute(r) })
+	w.observe(r)
 	w.asks.heard(r)
 	if s.again != nil {
 		s.again(w, r)
@@ -273,11 +273,11 @@ func (s *search) askAgain(w *world, r *request) {
 	w.settle()
 }
 
-// kill ends a client: its connections break, and what it is told from now on nobody hears.
+// kill ends a client: its connections break, and nobody hears what it is told from now on.
 func (w *world) kill(i int) {
 	w.mu.Lock()
 	w.clients[i].died = true
-	conns := w.clients[i].conns // it may make another where one breaks
+	conns := w.clients[i].conns // it may open another when one breaks
 	w.mu.Unlock()
 	w.clients[i].cancel()
 	for _, c := range conns {
@@ -285,7 +285,7 @@ func (w *world) kill(i int) {
 	}
 }
 
-// know notes a script. Those that the first schedule sends every later one begins with.
+// know notes a script. Every later schedule begins with those that the first one has sent.
 func (w *world) know(script string) {
 	if !slices.Contains(w.scripts, script) {
 		w.scripts = append(w.scripts, script)
@@ -293,7 +293,8 @@ func (w *world) know(script string) {
 }
 
 // restart replaces a server of the locks by an empty one, or by a replica that lacks the last writes. Connections lead
-// there, as clients look whether idle ones are still open. Those with a WATCH or a subscription, which is gone, break.
+// to the new one, because client libraries replace idle ones that have broken before they use them. Those with a WATCH
+// or a subscription, which is gone, break.
 func (w *world) restart(old *Server, lacks int) {
 	fresh := newServer(w, embedded.Memory(w.scripts...), old.number)
 	if lacks == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// String is the report for a terminal: each harm with its schedule and its token, and always how far was looked.
+// String is the report for a terminal: each harm with its schedule and its token, and then the bounds of the search.
 func (r *Report) String() (text string) {
 	of := r.Program.Subject + ", " + r.Program.Name
 	for _, f := range r.Found {
@@ -25,7 +25,7 @@ func (r *Report) String() (text string) {
 	return text + of + ": " + r.Bound()
 }
 
-// Bound is the sentence that belongs to each "nothing was found": how far was looked, and what was taken for granted.
+// Bound is the sentence that belongs to each "nothing was found": the bounds, and what is taken for granted.
 func (r *Report) Bound() string {
 	found, of, lost, stopped := "nothing in", "", "", ""
 	switch {
@@ -55,7 +55,7 @@ type noted struct {
 	verify.Event
 	commands [][]string
 	answer   string
-	master   string // where it was sent to, of several
+	master   string // to which of several it was sent
 }
 
 // draw notes what happens, with a request, if there is one, and the last reply.

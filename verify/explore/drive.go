@@ -17,14 +17,14 @@ type World interface {
 	Play(choose Chooser) (Played, error)
 }
 
-// A Chooser says which option happens next. The point is known again by them, and by what each client wants to send.
+// A Chooser says which option happens next. Its options, and what each client wants to send, tell a point from others.
 type Chooser func(options []Choice, pending []string) (Choice, error)
 
 // A Played is a schedule that was played.
 type Played struct {
 	Steps []Choice
 	Harms []verify.Violation
-	// Stalled says that the machine stood still meanwhile: that it went another way is then no chance in the clients.
+	// Stalled says that the machine stood still meanwhile: if the schedule went another way, that was no client's chance.
 	Stalled bool
 	// Diagram draws it, with the harms that it is to show.
 	Diagram func(shown []verify.Violation) verify.Diagram
@@ -95,8 +95,8 @@ func (d *driver) run() error {
 	return nil
 }
 
-// pass goes through the schedules up to those of some cost. Where what worlds offer changes, all are played again:
-// after the last pass only if it was wrong.
+// pass goes through the schedules up to those of some cost. If what worlds offer has changed, the next pass plays all
+// again; if it was wrong, this one does.
 func (d *driver) pass(level cost) error {
 	d.Preemptions, d.Faults = level.preemptions, level.faults
 	for wrong := true; wrong && d.Stopped == ""; {
@@ -158,8 +158,8 @@ func (d *driver) work(w World, level cost) {
 	d.free.Broadcast()
 }
 
-// comesThere has a branch played, up to three times if it does not come to the point where it leaves the other
-// schedule: each is judged. The driver is locked, but while the world plays.
+// comesThere has a branch played, up to three times if it does not come to the point at which it leaves the other
+// schedule. Each of these is judged. The driver is locked, except while the world plays.
 func (d *driver) comesThere(w World, b branch) error {
 	r := &run{driver: d, branch: b, path: slices.Clone(b.nodes)}
 	if len(b.nodes) > 0 {
@@ -209,8 +209,8 @@ type run struct {
 	differs string // how the schedule differs from the path; empty: it does not
 }
 
-// choose is the next Choice: of the path, and then the first. Where the path has been before, the point must be the
-// same, whenever it came; from one that is not the schedule goes on with the first choices.
+// choose is the next Choice: that of the path, and after its end the first. At each point of the path the options and
+// the requests must be the same as before, at whatever time; if they are not, only first choices follow.
 func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +232,7 @@ func (r *run) choose(options []Choice, pending []string) (Choice, error) {
 	return n.options[n.at], nil
 }
 
-// Follows has a world play the steps of a token. Its harm is empty where they do none.
+// Follows has a world play the steps of a token. The harm that it returns is empty if they do none.
 func Follows(p Program, w World, steps []string) (f Found, err error) {
 	played, err := w.Play(Follow(steps))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package explore goes through every schedule of a few clients: whose request the server gets next, who pauses, dies,
-// or loses a reply, and where. It finds what a scheme loses without being told where to look, draws the shortest
-// schedule that loses it, and says otherwise how far nothing was found.
+// Package explore goes through every schedule of a few clients: whose request the server gets next, which client
+// pauses, dies or loses a reply, and when. It finds what a scheme loses without being told where to look, and draws the
+// shortest schedule that loses it. If it finds nothing, it says how far it has looked.
 //
 //	marketsim explore fine:redsync --faults 1 --preemptions 2
 //
@@ -24,12 +24,10 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Lease and Reply are those of a Program that does not say otherwise. lockServers begins the addresses of servers of
-// locks, which are of a network for documentation: nothing answers a client that connects by itself.
+// Lease and Reply are those of a Program that does not say otherwise.
 const (
-	Lease       = time.Second
-	Reply       = 5 * time.Second
-	lockServers = "192.0.2."
+	Lease = time.Second
+	Reply = 5 * time.Second
 )
 
 // A Program is what a few clients do at the same time, from a certain state of a server.
@@ -45,7 +43,7 @@ type Program struct {
 	Reply       time.Duration // how long clients wait for a reply, over connections of Session.Dial. 0: the constant
 	Resends     bool          // those connections send a command again whose reply did not come, as client libraries do
 	Observed    bool          // Session.Seen is asked for
-	// Begin fills the server, and returns what the clients of one schedule do. It is called for each.
+	// Begin fills the server, and returns what the clients of one schedule do. It is called once for each schedule.
 	Begin func(*Server) *Trial
 }
 
@@ -54,13 +52,13 @@ type Trial struct {
 	Clients []Client
 	// Judge says what is wrong when all have ended or died. Requests that it makes are not held.
 	Judge func(*Server) []verify.Violation
-	// Vacuous returns why a search that finds nothing would mean nothing, since the first schedule, in which nothing
-	// strikes, shows nothing of what clients are there for. Nil, or a nil error: it does.
+	// Vacuous returns an error if the clients do not do what they are there for in the first schedule, in which nothing
+	// strikes: a search that finds nothing would then mean nothing. It may be nil.
 	Vacuous func() error
 }
 
-// A Client is one of the clients. Do returns what it was told, for the diagram. Its context is the client's life, with
-// which its goroutines end: until the search kills it, or the schedule is over.
+// A Client is one of the clients. Do returns what it was told, for the diagram. Its context is the client's life, which
+// ends when the search kills it, or when the schedule is over: the client's goroutines end with it.
 type Client struct {
 	Name string
 	Do   func(ctx context.Context, s *Session) string
@@ -73,12 +71,12 @@ type Bounds struct {
 	Total       int     // of preemptions and faults together; 0: as many as there may be of each
 	Kinds       []Fault // which faults; nil: all that the program allows
 	Once        bool    // no kind of fault happens twice
-	Schedules   int     // the search stops after so many; 0: 1,000,000
+	Schedules   int     // how many are played at most; 0: 1,000,000
 	Exhaustive  bool    // the search goes on after a harm, to the last bound
-	Unreduced   bool    // requests that conflict with no other client's are chosen among, too
+	Unreduced   bool    // requests that conflict with no other client's are choices, too
 }
 
-// A Fault is what can happen to a client, its network or a server, besides that another client is faster.
+// A Fault is what can happen to a client, its network or a server, apart from another client being faster.
 type Fault string
 
 // The faults, and what else can be chosen: a letter each.

@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// withoutChance lets the process's sources of chance be seeded: not that of math/rand/v2, and not the order of maps.
+// withoutChance lets the process's sources of chance be seeded, except for math/rand/v2 and the order of maps.
 func withoutChance() (again func()) {
 	const name = "GODEBUG"
 	debug, reader := os.Getenv(name), cryptorand.Reader
@@ -57,13 +57,13 @@ func withoutNames() (again func()) {
 }
 
 // pools tells whether a client has waited for its turn at a pool of connections. go-redis keeps the timers of such
-// waits in a sync.Pool, and the Go runtime's block profile is where a wait is seen.
+// waits in a sync.Pool. The Go runtime's block profile shows whether there was one.
 type pools struct {
 	stacks int  // of the profile, so far
 	waited bool // or may have
 }
 
-// watch has waits noted until it is told to let them be, unless somebody else has asked for that profile.
+// watch has waits noted until end is called, unless somebody else has asked for that profile.
 func (p *pools) watch() (end func()) {
 	emptyPools() // of timers of real time, which a bubble would wait for without end
 	f := flag.Lookup("test.blockprofile")
@@ -81,7 +81,7 @@ func emptyPools() {
 	runtime.GC()
 }
 
-// keepNoWait empties them where one may have waited: a timer of its bubble would end the process in the next one.
+// keepNoWait empties them if a client may have waited: a timer of its bubble would end the process in the next one.
 func (p *pools) keepNoWait() {
 	if n, _ := runtime.BlockProfile(nil); n != p.stacks && !p.waited {
 		var profile bytes.Buffer

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// learned is what schedules so far have shown of the clients, by which later ones leave out choices that change
-// nothing: a request that conflicts with none that another client has been seen to make is delivered at once. That is
-// fixed during a pass, which is run again where what was seen meanwhile shows it to be wrong.
+// learned is what schedules so far have shown of the clients. It lets later ones leave out choices that change nothing:
+// a request that conflicts with none that another client has been seen to make is delivered at once. Which requests
+// these are is fixed during a pass, which is run again if what was seen meanwhile shows it to be wrong.
 type learned struct {
 	scripts []string       // that were sent whole in the first schedule
 	uses    map[asked]keys // the keys of each request as it was executed, inside scripts and transactions too
@@ -44,7 +44,8 @@ func (k keys) add(key string, writes bool) {
 	}
 }
 
-// sum finds out which requests are delivered at once from now on, whether others were before, and whether one wrongly.
+// sum finds out which requests are delivered at once from now on. Changed: others were before. Wrong: one of those
+// should not have been.
 func (l *learned) sum() (wrong, changed bool) {
 	before := l.alone
 	l.alone = map[asked]bool{}
@@ -72,7 +73,7 @@ func (k keys) conflict(other keys) bool {
 	return false
 }
 
-// String is the request as one line, with what is random in it replaced, by which it is known again in other schedules.
+// String is the request as one line, by which it is recognised in other schedules: what is random in it is replaced.
 func (r *request) String() string {
 	if r.line == "" {
 		var b strings.Builder
@@ -99,8 +100,8 @@ func Anonymous(text string) string {
 	return token.ReplaceAllLiteralString(text, "~")
 }
 
-// asks are what clients have asked since something changed. The waiters for a lock ask the same again and again: twice
-// by choice, and after that without, because nothing can come between that could not have come before.
+// asks are what clients have asked since something changed. Clients that wait for a lock ask the same again and again.
+// The first two times are choices. Later ones are not: nothing can come between that could not have come before.
 type asks struct {
 	replies map[asked]string
 	points  map[string]bool // at which a client was about to ask again
@@ -127,7 +128,7 @@ func (s *search) asksAgain(w *world, options []Choice) bool {
 	return false
 }
 
-// heard notes a reply, which may be the same as before, and forgets what was before where it is not.
+// heard notes a reply. If it differs from the last one, what was asked before is forgotten.
 func (a *asks) heard(r *request) {
 	is, reply := asked{r.client, r.String()}, string(r.answer)
 	before, known := a.replies[is]

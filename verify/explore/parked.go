@@ -44,7 +44,7 @@ func (s *Server) waits(command []string) (p *parked, limit time.Duration, waits 
 	return p, time.Duration(n * float64(unit)), err == nil && n >= 0
 }
 
-// reads notes after which entries of which streams an XREAD waits, and for how many milliseconds; empty: it does not.
+// reads notes after which entries of which streams an XREAD waits, and returns its time-out; empty: it does not wait.
 func (s *Server) reads(p *parked, args []string) (limit string) {
 	is := func(word string) int {
 		return slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, word) })
@@ -82,7 +82,7 @@ func (p *parked) holds(s *Server) bool {
 	return false
 }
 
-// parks lets a command wait that has to: not inside a transaction, and not where a key holds something.
+// parks lets a command wait that has to: not inside a transaction, and not if a key holds something.
 func (s *Server) parks(r *request, command []string) bool {
 	p, limit, waits := s.waits(command)
 	if !waits || r.queues || p.holds(s) {
@@ -97,7 +97,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	}
 	if limit > 0 {
 		p.until = time.Now().Add(limit)
-		if r.client == nobody { // for whom the world does not look
+		if r.client == nobody { // the world looks after clients only
 			time.AfterFunc(limit, s.expire)
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Server) parks(r *request, command []string) bool {
 	return true
 }
 
-// unpark answers those who have waited for what is there now, the first first.
+// unpark answers the requests that have waited for what is there now, the oldest first.
 func (s *Server) unpark() {
 	s.parking.Lock()
 	defer s.parking.Unlock()
@@ -126,7 +126,7 @@ func (s *Server) unpark() {
 	}
 }
 
-// expire answers those whose time-out has come.
+// expire answers the requests whose time-out has come.
 func (s *Server) expire() {
 	s.parking.Lock()
 	defer s.parking.Unlock()

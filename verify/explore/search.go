@@ -30,8 +30,8 @@ type Report struct {
 	Harmful             int     // of these
 	Found               []Found // the first of each harm
 	Stopped             string  // why it ended before its bounds; empty: it did not
-	// Points is at how many points there was a choice, and Lost at how many of these one was given up, because the choices
-	// before it did not lead there again: chance in the clients.
+	// Points counts the points at which there was a choice, and Lost those at which one was given up, because the choices
+	// before it did not lead there again: there is chance in the clients.
 	Points, Lost int
 }
 
@@ -51,7 +51,7 @@ type search struct {
 	addrs      []string               // of the servers of the locks
 	redis      []*miniredis.Miniredis // what schedules begin with; nil: the last one has taught them a script
 	remembered embedded.Scripts
-	again      func(*world, *request) // is told what is asked again, and not chosen; nil: nobody is
+	again      func(*world, *request) // is told of each request that is sent again without a choice; may be nil
 	progress   atomic.Int64
 	running    atomic.Pointer[world] // the schedule that is run
 	silence    time.Duration         // how long the search may stand still in real time
@@ -59,8 +59,8 @@ type search struct {
 }
 
 // Search goes through the schedules of a program until the context ends. What it finds is no failure: see Report. An
-// error says why nothing can be concluded. It works in any program, of tests or not, and nothing else may go on beside
-// it: what is random in the process is fixed meanwhile.
+// error says why nothing can be concluded. It works in any process, not only in tests, but nothing else may run at the
+// same time: sources of chance that the whole process shares are fixed meanwhile.
 func Search(ctx context.Context, p Program, b Bounds) (*Report, error) {
 	s := newSearch(ctx, p, b)
 	return &s.Report, s.guarded(s.run)
@@ -78,8 +78,8 @@ func newSearch(ctx context.Context, p Program, b Bounds) *search {
 		learned: learned{uses: map[asked]keys{}},
 		silence: 20 * time.Second,
 	}
-	for n := range p.LockServers {
-		s.addrs = append(s.addrs, fmt.Sprintf("%s%d:6379", lockServers, n+1))
+	for n := range p.LockServers { // in a network for documentation: nothing answers a client that connects by itself
+		s.addrs = append(s.addrs, fmt.Sprintf("192.0.2.%d:6379", n+1))
 	}
 	return s
 }
@@ -94,9 +94,9 @@ func (s *search) meets(w *world) {
 	})
 }
 
-// guarded runs the first schedule once, for the scripts that clients send, and to tell of a program that does
-// nothing, and then what runs more. It returns an error where that stands still: a bubble where somebody waits for a
-// real socket does not end.
+// guarded plays the first schedule, to learn which scripts clients send and whether the program does anything, and then
+// calls run. It returns an error if nothing happens any more: a bubble in which somebody waits for a real socket does
+// not end.
 func (s *search) guarded(run func() error) error {
 	backend.QuietLogs() // the search breaks connections all the time
 	defer withoutChance()()
@@ -107,7 +107,7 @@ func (s *search) guarded(run func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("a client has ended the goroutine that searches")
-		defer func() { done <- err }() // also where it ends this goroutine
+		defer func() { done <- err }() // even if a client ends this goroutine
 		w, _, failed := s.schedule(func(options []Choice, _ []string) (Choice, error) { return options[0], nil })
 		s.meets(w)
 		if failed == nil && w.trial.Vacuous != nil {
@@ -142,8 +142,8 @@ func (s *search) Play(choose Chooser) (Played, error) {
 	return Played{Steps: w.steps, Harms: harms, Diagram: w.diagram}, err
 }
 
-// Replay plays the schedule of a token that a report of the same program has printed. Its harm is empty where it does
-// none. An error says which step cannot be chosen.
+// Replay plays the schedule of a token that a report of the same program has printed. The harm that it returns is empty
+// if the schedule does none. An error says which step cannot be chosen.
 func Replay(ctx context.Context, p Program, text string) (f Found, err error) {
 	subject, name, steps, err := ParseToken(text)
 	if err == nil && (subject != p.Subject || name != p.Name) {

@@ -3,6 +3,7 @@ package explore
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ type Server struct {
 	own    *conn               // over which the search itself asks
 	log    []embedded.Executed // for a replica
 
-	parking sync.Mutex // guards parked, also from the timers of those who are not the world's clients
+	parking sync.Mutex // guards parked, also from the timers of the search's own requests
 	parked  []*parked  // in the order in which they came
 
 	execute func(*request) // by miniredis: see run
@@ -58,13 +59,17 @@ func (s *Server) serve(c *conn) {
 }
 
 // Do executes a command for the search itself, and returns the reply as it is sent.
-func (s *Server) Do(command ...string) string {
+func (s *Server) Do(command ...any) string {
+	words := make([]string, len(command))
+	for i, word := range command {
+		words[i] = fmt.Sprint(word)
+	}
 	s.own.answer = nil
-	s.execute(&request{conn: s.own, commands: [][]string{command}})
+	s.execute(&request{conn: s.own, commands: [][]string{words}})
 	return string(s.own.answer)
 }
 
-// Connect opens a connection of the search itself, as Session.Connect does for a client. Its requests do not wait.
+// Connect opens a connection of the search itself, as Session.Connect does for a client. Its requests are not held.
 func (s *Server) Connect(_ context.Context, _, addr string) (net.Conn, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -210,7 +215,7 @@ type conn struct {
 	selects    []string // the command that has selected a database; nil: none has
 }
 
-// sent is told what the client has written at once.
+// sent is called with what the client has written at once.
 func (c *conn) sent(commands [][]string) {
 	r := &request{conn: c, commands: commands}
 	c.world.mu.Lock()

@@ -82,7 +82,7 @@ func (s *Session) now() client {
 type Seen struct {
 	Changes int       // of its requests, those that changed what is stored, or when it expires
 	Expires time.Time // when what it has written expires, on most servers; zero: it has written nothing that does
-	Faults  int       // that have happened so far, to whomever
+	Faults  int       // how many have happened so far, to any client or server
 	Calm    time.Time // since when no fault is under way; zero: one is
 
 	// Since the last call of Waits:
@@ -101,7 +101,7 @@ func (s *Session) Seen() Seen {
 	return s.world.seen(s.client)
 }
 
-// Waits begins anew with what Seen tells since its last call.
+// Waits is called when the client begins to wait: Gap and what follows it in Seen begin anew.
 func (s *Session) Waits() {
 	s.world.seeing.Lock()
 	defer s.world.seeing.Unlock()
@@ -111,7 +111,7 @@ func (s *Session) Waits() {
 	o.last, o.Seen = time.Now(), Seen{Changes: o.Changes}
 }
 
-// An observation is what the servers of the locks have seen of a client.
+// An observation is what Seen is made of.
 type observation struct {
 	Seen                      // without what is not of this client alone
 	expires map[int]time.Time // by server: when what it has written there expires
@@ -134,16 +134,16 @@ func stockOf(m *miniredis.Miniredis) stock {
 	return all
 }
 
-// observe notes what a request of a client does at a server of the locks, which execute has execute it.
-func (w *world) observe(r *request, execute func()) {
+// observe has a request's server execute it, and notes what that does at a server of the locks.
+func (w *world) observe(r *request) {
 	if !w.program.Observed || r.client == nobody || r.server.number == 0 && w.program.LockServers > 0 {
-		execute()
+		r.server.execute(r)
 		return
 	}
 	w.seeing.Lock() // or its client could have the reply, and look, before what it did is noted
 	defer w.seeing.Unlock()
 	before := stockOf(r.server.redis)
-	execute()
+	r.server.execute(r)
 	after := stockOf(r.server.redis)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. A
-// client never ends where nothing happens for patience. mostSteps bounds choices, and mostAgain what is asked again.
+// tick is how long a request or a fault takes, so that no two timers of different clients end at the same instant. If
+// nothing happens for patience, a client will never end. mostSteps bounds choices, and mostAgain what is asked again.
 const tick, patience, mostSteps, mostAgain, nobody = time.Microsecond, time.Minute, 5000, 100_000, -1
 
 // A world is one schedule, in a bubble of package synctest. One goroutine chooses and does, while all others wait.
@@ -168,7 +168,7 @@ func (w *world) delayed(i int) (all []*request) {
 	return all
 }
 
-// ages notes who has given up waiting for a late request, and loses those that are too old to come.
+// ages notes which clients have given up waiting for a late request, and loses requests that are too old to arrive.
 func (w *world) ages() {
 	now := time.Now()
 	for _, s := range w.servers {
@@ -189,8 +189,8 @@ func (w *world) ages() {
 // staysLate is how long after its client has given up a late request is lost.
 func (w *world) staysLate() time.Duration { return 2 * max(w.program.Lease, w.program.Reply) }
 
-// wait lets time go on until a client sends something or ends, or until one has been paused for so many leases. It
-// reports false where nothing has happened for so long that nothing will.
+// wait lets time go on until a client sends something or ends, or until one has been paused for this many leases. It
+// reports false if nothing has happened for so long that nothing will.
 func (w *world) wait(leases time.Duration) bool {
 	until := w.due(leases)
 	select {

@@ -53,14 +53,7 @@ func (s *shop) open(ctx context.Context) error {
 	if err == nil && len(keys) > 0 {
 		err = s.conn.Del(ctx, keys...).Err()
 	}
-	s.Seed(func(words ...string) string {
-		all := make([]any, len(words))
-		for i, word := range words {
-			all[i] = word
-		}
-		err = errors.Join(err, s.conn.Do(ctx, all...).Err())
-		return ""
-	}, s.keys)
+	s.Seed(func(command ...any) { err = errors.Join(err, s.conn.Do(ctx, command...).Err()) }, s.keys)
 	return err
 }
 

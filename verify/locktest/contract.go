@@ -110,8 +110,8 @@ func (f *fixture) givesUp(with error, wait func(after time.Duration) *waiter) {
 	f.leftNothing(lease)
 }
 
-// leftNothing checks that a waiter who gave up has not freed the lock, does not take it later, and keeps no place in
-// line, but for the moment that a slow server needs.
+// leftNothing checks that a waiter that gave up has not freed the lock, does not take it later, and keeps no place in
+// line, except for the moment that a slow server needs.
 func (f *fixture) leftNothing(lease *lock.Lease) {
 	f.Helper()
 	l := f.worker()
@@ -190,7 +190,7 @@ func lookersExcludeEachOther(f *fixture) {
 		h.Open()
 		f.Ends(c, f.Patience, "a worker that was held")
 		if err == nil && c.Err == nil {
-			f.Errorf("a worker that was held %s and one who came meanwhile both have the lock", h)
+			f.Errorf("a worker that was held %s and one that came meanwhile both have the lock", h)
 		}
 		if err == nil {
 			_ = lease.Release(f.Ctx)
@@ -274,7 +274,7 @@ func renewalKeepsTheLock(f *fixture) {
 	f.outlives(func(lease *lock.Lease) error { return f.renewable(lease).Renew(f.Ctx) })
 }
 
-// renewable is a lease that can be renewed: where it cannot, that ends the check.
+// renewable returns a lease that can be renewed. If it cannot, the check ends.
 func (f *fixture) renewable(lease *lock.Lease) *lock.Lease {
 	f.Helper()
 	if lease.Renew == nil {
@@ -327,7 +327,7 @@ func renewalOfALostLockFails(f *fixture) {
 	f.release(next)
 }
 
-// renewalOfAnEndedLeaseFails renews a lease that has ended when nobody has the lock any more: another has had it.
+// renewalOfAnEndedLeaseFails renews a lease that has ended, when another worker has had the lock, and released it.
 func renewalOfAnEndedLeaseFails(f *fixture) {
 	lease := f.renewable(f.acquire(f.brief()))
 	f.release(f.takeAway())

@@ -14,11 +14,11 @@ import (
 	"github.com/marketsim/marketsim/verify/explore"
 )
 
-// lease is how long the locks last that are explored, and patient how long a client waits for one.
+// lease is how long locks last while they are explored, and patient how long a client waits for one.
 const lease, patient = explore.Lease, 10 * time.Second
 
-// A work is what a program has clients do inside: a lease that has to be renewed meanwhile, or that runs out before its
-// client releases it, needs no fault to show what is wrong with it.
+// A work is what a program has clients do inside. If it outlasts the lease, which then has to be renewed or runs out
+// before its release, no fault is needed to show what is wrong with the lock.
 type work struct {
 	program string
 	lasts   time.Duration
@@ -39,18 +39,18 @@ var sharedWorks = []work{
 	{program: "readers-work-of-1.5-leases", lasts: lease * 3 / 2, shared: true},
 }
 
-// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says: one
-// locks twice, the other once, and who is inside makes a request, and then works for nothing, for 1.5 leases and for 3.
-// It needs no server, and its test must not be parallel. The test fails, with the shortest schedule to it,
+// Explore goes through every schedule of two clients of a lock of one's own within bounds, as package explore says. One
+// locks twice, the other once. A client that is inside makes a request and leaves at once, or works for 1.5 leases, or
+// for 3. It needs no server, and its test must not be parallel. The test fails, with the shortest schedule, if
 //
-//   - where two are inside ([verify.TwoHolders]), also because a client renews its lease, and loses it all the same,
-//   - where a release frees another's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
-//   - where a client that waits is kept out ([verify.LockedOut]) although nobody is inside and nothing strikes: for two
-//     leases and its longest wait between two tries, or for half a lease if it waits for a message; and where a fresh
-//     client does not get in within two leases of the end.
+//   - two are inside ([verify.TwoHolders]), also when a client loses a lease although it renews it,
+//   - a release frees another client's lock ([verify.FreedAnothers]), or nothing ([verify.ReleasedNothing]),
+//   - a client that waits is kept out ([verify.LockedOut]) although nobody is inside and nothing strikes: for two
+//     leases and its longest wait between two tries, or for half a lease if it waits for a message; or a fresh client
+//     does not get in within two leases of the end.
 //
 // That a client outlives its lease ([verify.Outlived]), paused or at work while nobody renews it, is logged only: no
-// lock that expires prevents it. Servers forget locks only where b.Kinds names that fault.
+// lock that expires prevents it. Servers forget locks only if b.Kinds names that fault.
 func Explore(t *testing.T, open Open, b explore.Bounds) {
 	t.Helper()
 	report(t, explored(t, works, open, b))
@@ -64,7 +64,7 @@ func ExploreShared(t *testing.T, open Open, b explore.Bounds) {
 	report(t, explored(t, sharedWorks, open, b))
 }
 
-// report fails the test with what was found, but for what no lock that expires prevents.
+// report fails the test with what was found, except for what no lock that expires prevents.
 func report(t *testing.T, all []*explore.Report) {
 	t.Helper()
 	for _, r := range all {
@@ -129,7 +129,7 @@ type exploring struct {
 	inside   map[string]*stay
 	taking   map[string]*explore.Session // those that call the lock
 	free     time.Time                   // since when nobody is inside
-	released string                      // who has released since somebody entered last; empty: nobody
+	released string                      // the client that has released last since one entered; empty: none
 	entered  int
 	found    []verify.Violation
 	err      error       // why a client did not lock
@@ -143,7 +143,7 @@ type stay struct {
 	slept bool      // it has paused while it took the lock
 }
 
-// until is when its lease runs out, to a millisecond: as the servers say, or as it was told where they do not know.
+// until is when its lease runs out, to a millisecond: as the servers say, or if they do not know, as it has asked for.
 func (s *stay) until() time.Time {
 	at := s.Seen().Expires
 	if at.IsZero() {
@@ -195,7 +195,7 @@ func (e *exploring) client(ctx context.Context, s *explore.Session, w Worker, ti
 	return fmt.Sprintf("has locked %d times", times)
 }
 
-// works lets the time of the work pass, or where clients meet what is left of it.
+// works lets the time of the work pass, or if clients meet, what is left of it.
 func (e *exploring) works(ctx context.Context) {
 	left := e.work.lasts
 	if e.work.meet {
@@ -270,7 +270,7 @@ func (e *exploring) waited(s *explore.Session, name string, began time.Time, gap
 	}
 }
 
-// enter notes that a client is inside, and who alive is there, too.
+// enter notes that a client is inside, and judges whether others that live are inside, too.
 func (e *exploring) enter(name string, s *stay) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -339,7 +339,7 @@ func (e *exploring) judge(s *explore.Server) []verify.Violation {
 		var taken *lock.Lease
 		taken, err = (&plain{lock: l, rest: lease / 10}).within(life, 2*e.longest, "lock", lock.ErrTimeout)
 		if err == nil {
-			_ = taken.Release(life) // or what it has started goes on
+			_ = taken.Release(life) // this ends a renewal that it has started
 			return e.found
 		}
 	}

@@ -6,8 +6,8 @@
 //	}})
 //
 // Some checks hold for every lock; the others belong to what the Locker's Promises claim. A lock that breaks a promise
-// that it made fails the test. A promise is unchecked, never kept, where a check needs a hook that the Factory lacks,
-// or cannot hold a worker: before each request of an acquisition or a release, while another takes the lock. The suite
+// that it made fails the test. A promise is unchecked, never kept, if a check needs a hook that the Factory lacks, or
+// cannot hold a worker before each request of an acquisition or a release, while another takes the lock. The suite
 // takes about two seconds, most of it waiting, so tests of several locks may run in parallel.
 //
 // [Redis] makes the Factory, with all hooks, of a lock.Kind that needs nothing but the market's Redis. For a lock with
@@ -48,7 +48,7 @@ type Factory struct {
 	// Queued returns how many workers wait for the lock called name. By default the suite learns it from step.Waiting.
 	Queued func(t testing.TB, name string) int
 
-	// TTL is what the lock supports and the suite waits for, where it has to pass. The default is 200 ms.
+	// TTL is one that the lock supports, and short: checks wait until it has passed. The default is 200 ms.
 	TTL time.Duration
 
 	// Patience is the longest time that may pass until the lock is free after a crash, or until a waiter gets it after a
@@ -75,7 +75,7 @@ type Worker struct {
 	Shared  bool             // it is to take the lock as a reader: under ExploreShared
 
 	proxies *suite.Proxies
-	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: to where Open says
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil: by the proxies
 }
 
 // Through returns the address, host:port, at which the worker reaches the server at addr. Only a worker that connects

@@ -133,7 +133,7 @@ func leaseOfAReaderIsItsOwn(f *fixture) {
 	long, _ := f.read(f.worker()), f.read(f.brief())
 	writer := f.worker()
 	for end := time.Now().Add(3 * f.factory.TTL); time.Now().Before(end); time.Sleep(f.factory.TTL / 16) {
-		f.held(writer, "while a reader with a long lease holds it, and the lease of one who came later ends")
+		f.held(writer, "while a reader with a long lease holds it, and the lease of one that came later ends")
 	}
 	f.release(long)
 	f.free(writer, "when one reader has left, and the lease of the other has ended")
@@ -183,7 +183,7 @@ func abandonedLeaseExpires(f *fixture) {
 	f.release(f.expired(other, "a lease that was neither renewed nor released"))
 }
 
-// leftLeaseExpires leaves a lock whose holder lives on: what renews it ends, and then the lease.
+// leftLeaseExpires leaves a lock whose holder lives on: its renewal ends, and then the lease does.
 func leftLeaseExpires(f *fixture) {
 	holder, other := f.brief(), f.worker()
 	lease := f.acquire(holder)
@@ -255,7 +255,7 @@ func worksWhileAMinorityIsDown(f *fixture) {
 	f.release(f.acquire(holder))
 }
 
-// heldDespite is held for a worker whose own server may be stopped: Try may fail until the worker finds another server.
+// heldDespite is as held, for a worker whose server may be stopped: Try may fail until the worker finds another one.
 func (f *fixture) heldDespite(l lock.Locker, why string) {
 	f.Helper()
 	var err error

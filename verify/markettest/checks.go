@@ -27,7 +27,7 @@ func purchaseMovesItemAndCoins(f *fixture) {
 	want.Inventory[buyer] = map[market.ItemID]bool{order.Item: true}
 	maps.DeleteFunc(want.Listings, func(string, int64) bool { return true })
 
-	f.applied(w.purchase(f.Ctx, order))
+	f.applied(w.trade(f.Ctx, order))
 	f.matches(want)
 }
 
@@ -36,13 +36,13 @@ func operationsLeaveNothingBehind(f *fixture) {
 	w := f.worker(nil)
 	order := w.lists(item, 30)
 	w.leftNothing("a listing")
-	if err := w.list(f.Ctx, market.Listing{Item: item, Seller: seller, Price: 30}); market.Refused(err) {
+	if err := w.trade(f.Ctx, market.Order{Item: item, Seller: seller, Price: 30}); market.Refused(err) {
 		w.leftNothing("a refused listing")
 	}
 	cheaper, unlisted := order, order
 	cheaper.Price, unlisted.Item = 29, item+1
 	for _, o := range []market.Order{cheaper, unlisted, w.lists(item+2, opening.Funds+1), order} {
-		err := w.purchase(f.Ctx, o)
+		err := w.trade(f.Ctx, o)
 		w.leftNothing("an order (" + market.Reason(err) + ")")
 	}
 }
@@ -78,14 +78,21 @@ func (op operation) String() string {
 	return fmt.Sprintf("purchase item %d from user %d for user %d at %d", op.Item, op.Seller, op.Buyer, op.Price)
 }
 
-// deal makes an order, or without a buyer the listing.
-func deal(ctx context.Context, p market.Purchaser, o market.Order) (err error) {
+// deal makes an order, or without a buyer lists the item.
+func deal(ctx context.Context, p market.Purchaser, o market.Order) (market.Receipt, error) {
 	if o.Buyer == 0 {
-		_, err = p.List(ctx, listing(o))
-	} else {
-		_, err = p.Purchase(ctx, o)
+		return p.List(ctx, listing(o))
 	}
-	return err
+	return p.Purchase(ctx, o)
+}
+
+// note notes what became of that.
+func note(l *market.Ledger, o market.Order, err error) {
+	if o.Buyer == 0 {
+		l.Listed(listing(o), err)
+	} else {
+		l.Purchased(o, err)
+	}
 }
 
 func listing(o market.Order) market.Listing {
@@ -104,7 +111,8 @@ func sequenceMatchesReference(f *fixture) {
 		reference := market.NewReference(trio)
 		reference.Mint(seller)
 		for i, op := range ops {
-			got, want := deal(f.Ctx, workers[op.worker], op.Order), deal(f.Ctx, reference, op.Order)
+			_, got := deal(f.Ctx, workers[op.worker], op.Order)
+			_, want := deal(f.Ctx, reference, op.Order)
 			if market.Reason(got) != market.Reason(want) || (got == nil) != (want == nil) {
 				t.Fatalf("operation %d (%s) returned %v, the reference %v", i+1, op, got, want)
 			}
@@ -125,7 +133,7 @@ const (
 )
 
 // meet holds an order before each of its requests, while a worker makes another one, until that has ended or waits. It
-// calls judge with what became of both. What is given to spoil may then be cancelled, and the first order goes on.
+// calls spoil with the second one, lets the first one go on, and calls judge with what became of both.
 func (f *fixture) meet(
 	orders func() [2]market.Order,
 	spoil func(*suite.Call),
@@ -136,18 +144,18 @@ func (f *fixture) meet(
 		both, waiting := orders(), step.Hold(step.Waiting)
 		waiting.Open()
 		first, second := f.open(nil, f.NewProxies()), f.worker(waiting.Observe)
-		inVain := both[0] // only a worker who is connected can be held, and clients connect when they have to
+		inVain := both[0] // only a worker that is connected can be held, and clients connect when they have to
 		inVain.Item += market.BatchSize - 1
-		_ = first.purchase(f.Ctx, inVain)
+		_ = first.trade(f.Ctx, inVain)
 		if !h.Arm(first.proxies) {
 			return false
 		}
-		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, both[0]) })
+		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, both[0]) })
 		if !f.Comes(c, h) {
 			f.applied(c.Err)
 			return false
 		}
-		other := f.Start(func(ctx context.Context) error { return second.purchase(ctx, both[1]) })
+		other := f.Start(func(ctx context.Context) error { return second.trade(ctx, both[1]) })
 		select {
 		case <-waiting.Reached():
 		case <-other.Done:
@@ -214,7 +222,7 @@ const (
 	tradeItems   = 25 // of each seller
 )
 
-// manyTrade has every buyer try to buy every item while sellers list them, and once more then. All can pay for all.
+// manyTrade has every buyer try to buy every item while sellers list them, and again after that. All can pay for all.
 func manyTrade(f *fixture) {
 	var orders []market.Order
 	var sellers, buyers sync.WaitGroup
@@ -226,7 +234,7 @@ func manyTrade(f *fixture) {
 		mine := orders[len(orders)-tradeItems:]
 		sellers.Go(func() {
 			for _, o := range mine {
-				if err := w.list(f.Ctx, listing(o)); err != nil {
+				if err := w.trade(f.Ctx, o); err != nil {
 					f.Errorf("list item %d: %v", o.Item, err)
 				}
 			}
@@ -239,7 +247,7 @@ func manyTrade(f *fixture) {
 			for range 2 {
 				for _, o := range orders {
 					o.Buyer = b
-					err := w.purchase(f.Ctx, o)
+					err := w.trade(f.Ctx, o)
 					if err == nil {
 						sold.Add(1)
 					} else if !market.Refused(err) {
@@ -265,8 +273,8 @@ func endedContextAppliesNothing(f *fixture) {
 	cancel()
 
 	for _, err := range []error{
-		w.purchase(ended, order),
-		w.list(ended, market.Listing{Item: item + 1, Seller: seller, Price: 30}),
+		w.trade(ended, order),
+		w.trade(ended, market.Order{Item: item + 1, Seller: seller, Price: 30}),
 	} {
 		if err == nil {
 			f.Errorf("an operation reported success although its context had ended before")
@@ -274,13 +282,14 @@ func endedContextAppliesNothing(f *fixture) {
 	}
 	f.matches(before)
 	w.leftNothing("an operation whose context had ended")
-	f.applied(w.purchase(f.Ctx, order))
+	f.applied(w.trade(f.Ctx, order))
 	w.lists(item+1, 30)
 }
 
 var allSteps = []step.Name{step.Acquired, step.Read, step.BeforeWrite, step.Written, step.BeforeRelease}
 
-// cancellationAtAnyStep cancels an order at each step: another finds the item sold or buys it, and the first goes on.
+// cancellationAtAnyStep cancels an order at each step. The next worker finds the item sold, or buys it, and the first
+// worker can trade again.
 func cancellationAtAnyStep(f *fixture) {
 	item := f.mint(seller)
 	second := f.worker(nil)
@@ -289,7 +298,7 @@ func cancellationAtAnyStep(f *fixture) {
 		order := second.lists(item+market.ItemID(2*i), 1)
 		gate := step.Hold(at)
 		first := f.worker(gate.Observe)
-		c := f.Start(func(ctx context.Context) error { return first.purchase(ctx, order) })
+		c := f.Start(func(ctx context.Context) error { return first.trade(ctx, order) })
 		held = f.Reaches(c, gate.Reached()) || held // one without this step finishes its order
 		c.Cancel()
 		f.Ends(c, prompt, "an operation whose context had ended")
@@ -297,14 +306,14 @@ func cancellationAtAnyStep(f *fixture) {
 		gate.Open()
 		first.leftNothing("an order cancelled at the step " + string(at))
 
-		again := second.purchase(f.Ctx, order)
+		again := second.trade(f.Ctx, order)
 		switch {
 		case err == nil && !errors.Is(again, market.ErrNotListed):
 			f.Fatalf("an order cancelled at %s was applied, and the next one of the item returned %v", at, again)
 		case market.Refused(err) && again != nil:
 			f.Fatalf("an order cancelled at %s was refused (%v), and so was the next one: %v", at, err, again)
 		}
-		f.applied(first.purchase(f.Ctx, first.lists(order.Item+1, 1)))
+		f.applied(first.trade(f.Ctx, first.lists(order.Item+1, 1)))
 	}
 	if !held {
 		f.Unchecked("it reports no step")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,19 +24,19 @@ import (
 
 // Explore goes through every schedule of the Purchasers that open makes within bounds, as package explore says, in
 // each of Markets whose locks have no servers of their own. It needs no server, and its test must not be parallel. The
-// test fails where the audit finds something, with the shortest schedule to it.
+// test fails if the audit finds something, with the shortest schedule to it.
 func Explore(t *testing.T, open market.Open, b explore.Bounds) {
 	t.Helper()
 	for _, m := range Markets() {
-		if m.LockServers > 0 { // as one-item, for who knows of servers of the locks
+		if m.LockServers > 0 { // it is one-item with servers that such purchasers do not know of
 			continue
 		}
-		m.Resends = false // which is about connections of Session.Dial
+		m.Resends = false // a Purchaser brings a client of its own, which decides that itself
 		t.Run(m.Name, func(t *testing.T) { m.Explore(t, t.Name(), open, b) })
 	}
 }
 
-// Explore goes through every schedule of this market's program: of three clients with one preemption and one fault.
+// Explore goes through every schedule of this market's program. Three clients get one preemption and fault at most.
 func (m Market) Explore(t *testing.T, subject string, open market.Open, b explore.Bounds) {
 	t.Helper()
 	if len(m.Traders) > 2 {
@@ -129,7 +128,7 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 		Name: m.Name, Subject: subject, Prefix: keys.Prefix(),
 		LockServers: m.LockServers, Lease: m.Lease, Reply: m.Reply, Resends: m.Resends,
 		Begin: func(s *explore.Server) *explore.Trial {
-			m.Seed(s.Do, keys)
+			m.Seed(func(command ...any) { s.Do(command...) }, keys)
 			run := &trading{Market: m, keys: keys, judged: judged}
 			trial := &explore.Trial{Judge: run.judge, Vacuous: run.plain}
 			for _, t := range m.Traders {
@@ -143,30 +142,22 @@ func (m Market) Program(subject string, open market.Open) explore.Program {
 	}
 }
 
-// Seed opens the market by commands that do makes, but for the rest of the batch of items: see Audit.
-func (m Market) Seed(do func(words ...string) string, keys market.Keys) {
+// Seed opens the market by commands that do executes. Audit adds the rest of the batch of items.
+func (m Market) Seed(do func(command ...any), keys market.Keys) {
 	for id := range m.accounts() {
-		do(words(market.AccountCommand(keys, market.UserID(id+1), m.Funds))...)
+		do(market.AccountCommand(keys, market.UserID(id+1), m.Funds)...)
 	}
 	if listed := m.listed(); len(listed) > 0 {
 		_, enter := market.OfferCommands(keys, listed...)
-		do(words(enter)...)
+		do(enter...)
 	}
-	do("SADD", keys.Inventory(seller), strconv.Itoa(m.Listed+1))
+	do("SADD", keys.Inventory(seller), m.Listed+1)
 }
 
 func (m Market) listed() []market.Listing {
 	all := make([]market.Listing, m.Listed)
 	for i := range all {
 		all[i] = listing(trade(market.ItemID(i+1), seller, 0))
-	}
-	return all
-}
-
-func words(command []any) []string {
-	all := make([]string, len(command))
-	for i, word := range command {
-		all[i] = fmt.Sprint(word)
 	}
 	return all
 }
@@ -202,13 +193,11 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 		Number: s.Number(), Dial: s.Connect, LockServers: s.LockServers(), Keys: keys, Now: s.Now,
 	}
 	purchaser, closer, err := open.For(ctx, w)
-	if closer != nil {
-		defer closer.Close()
-	}
 	if err != nil {
 		c.failed = fmt.Errorf("open the purchaser: %w", err)
 		return c.failed.Error()
 	}
+	defer closer.Close()
 	var told []string
 	for i, t := range c.Trades {
 		told = append(told, c.trade(ctx, s, purchaser, t))
@@ -222,7 +211,11 @@ func (c *trader) do(ctx context.Context, s *explore.Session, keys market.Keys, o
 const yes = "yes" // what a client is told
 
 func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market.Purchaser, o market.Order) string {
-	err, told := deal(ctx, purchaser, o), yes
+	_, err := deal(ctx, purchaser, o)
+	told, what := yes, "bought"
+	if o.Buyer == 0 {
+		what = "listed"
+	}
 	switch {
 	case s.Died():
 		err, told = errors.New("the client died"), "it has died"
@@ -232,12 +225,8 @@ func (c *trader) trade(ctx context.Context, s *explore.Session, purchaser market
 		told = "it is not known"
 	}
 	c.told = append(c.told, told)
-	if o.Buyer == 0 {
-		c.ledger.Listed(listing(o), err)
-		return fmt.Sprintf("is item %d listed? %s", o.Item, told)
-	}
-	c.ledger.Purchased(o, err)
-	return fmt.Sprintf("is item %d bought? %s", o.Item, told)
+	note(&c.ledger, o, err)
+	return fmt.Sprintf("is item %d %s? %s", o.Item, what, told)
 }
 
 func (r *trading) plain() error {
@@ -288,7 +277,7 @@ func unaudited(err error) []verify.Violation {
 }
 
 // Audit is one violation of all that the market's own audit finds, under the name of the worst. Ledgers are those of
-// the clients. They know minted items by whole batches, so that the rest of one is made first.
+// the clients. A ledger notes minted items by whole batches, so the rest of the batch is made first.
 func (m Market) Audit(
 	ctx context.Context, rdb redis.Cmdable, keys market.Keys, ledgers ...*market.Ledger,
 ) []verify.Violation {
@@ -365,9 +354,9 @@ func Shortened(
 	return spec
 }
 
-// Broken is the promise that a harm in this market breaks; empty: none that was made. Without a fault, and where its
-// clients only pause or die and it takes no lock that could expire, a strategy promises that items or accounts stay
-// right, if its lock is exclusive. Where clocks alone step, a lock may promise that clients' clocks may be wrong.
+// Broken is the promise that a harm in this market breaks; empty: none that was made. If its lock is exclusive, a
+// strategy promises that items or accounts stay right without a fault; one without a lock, which could expire, also
+// when clients pause or die. A lock may promise that clients' clocks may be wrong.
 func (m Market) Broken(spec strategies.Spec, f explore.Found) string {
 	is, promise := spec.Strategy().Protects, "no item is sold twice, and no coin is lost"
 	protects := is.Items

@@ -51,7 +51,7 @@ func newFixture(s *suite.Fixture, server *backend.Server, factory Factory) *fixt
 	return f
 }
 
-// works ends the check where the suite itself cannot go on.
+// works ends the check if the suite itself cannot go on.
 func (f *fixture) works(err error) {
 	f.Helper()
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *fixture) remove() {
 	}
 }
 
-// marks reports whether a key is left on purpose: it expires, and is no lock's. Purchases mark so what they have done.
+// marks reports whether a key is left on purpose: it expires, and is no lock's. So purchases mark what they have done.
 func (f *fixture) marks(key string) bool {
 	return !strings.HasPrefix(key, f.keys.Lock("")) && f.conn.PTTL(f.Ctx, key).Val() > 0
 }
@@ -147,8 +147,8 @@ func (f *fixture) onlyTheMarket() {
 // longestLease is how long a lock may last that is left to its lease.
 const longestLease = time.Minute
 
-// expires waits for a key to expire that was left after an unknown outcome: a lock that keeps a late write alone. It
-// reports false for one that does not, or too late, and where every outcome was known.
+// expires waits for a key to expire that was left after an unknown outcome: a lock that keeps others away from a late
+// write. It reports false for a key that does not expire, or too late, and if every outcome was known.
 func (f *fixture) expires(key string) bool {
 	f.Helper()
 	left, err := f.conn.PTTL(f.Ctx, key).Result()
@@ -244,25 +244,14 @@ func (c *workerConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (w *worker) list(ctx context.Context, l market.Listing) error {
-	err := w.timed(ctx, func(ctx context.Context) (market.Receipt, error) { return w.purchaser.List(ctx, l) })
-	w.ledger.Listed(l, err)
-	return err
-}
-
-func (w *worker) purchase(ctx context.Context, o market.Order) error {
-	err := w.timed(ctx, func(ctx context.Context) (market.Receipt, error) { return w.purchaser.Purchase(ctx, o) })
-	w.ledger.Purchased(o, err)
-	return err
-}
-
-// timed checks that the parts of an operation's time are parts of the time it took.
-func (w *worker) timed(ctx context.Context, operation func(context.Context) (market.Receipt, error)) error {
+// trade makes an order, or without a buyer lists the item. It checks that the parts of its time are parts of the whole.
+func (w *worker) trade(ctx context.Context, o market.Order) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	start := time.Now()
-	r, err := operation(ctx)
+	r, err := deal(ctx, w.purchaser, o)
 	took := time.Since(start)
+	note(w.ledger, o, err)
 	if err != nil && !market.Refused(err) {
 		w.fixture.unknown.Store(true)
 	}
@@ -276,8 +265,10 @@ func (w *worker) timed(ctx context.Context, operation func(context.Context) (mar
 // lists lists an item of the seller's, which must succeed, and returns the buyer's order of it.
 func (w *worker) lists(item market.ItemID, price int64) market.Order {
 	w.fixture.Helper()
-	w.fixture.applied(w.list(w.fixture.Ctx, market.Listing{Item: item, Seller: seller, Price: price}))
-	return market.Order{Item: item, Seller: seller, Buyer: buyer, Price: price}
+	order := market.Order{Item: item, Seller: seller, Price: price}
+	w.fixture.applied(w.trade(w.fixture.Ctx, order))
+	order.Buyer = buyer
+	return order
 }
 
 // leftNothing checks that the worker holds no lock, and watches no key whose change would abort its next transaction.

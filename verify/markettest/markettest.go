@@ -32,18 +32,18 @@ type Factory struct {
 	// market. Nil means that none does. A key that expires, and is not below Keys.Lock, may stay: it marks what was done.
 	Lasting func(key string) bool
 
-	// Unprotected says that nothing is promised to workers who trade at the same time. By default everything is.
+	// Unprotected says that nothing is promised to workers that trade at the same time. By default everything is.
 	Unprotected bool
 
-	// SharedAccounts says that an account, too, is protected from several workers who spend from it at the same time.
+	// SharedAccounts says that an account, too, is protected from several workers that spend from it at the same time.
 	SharedAccounts bool
 }
 
 type check = suite.Check[*fixture]
 
-// Check is a first answer about a purchase of one's own, which it takes to be safe for workers at the same time who
-// spend from one account. It needs no server, because it starts one: a private redis-server where one is installed,
-// else miniredis. Purchasers with locks need [Run], and its Factory.
+// Check is a first answer about a purchase of one's own, which should be safe for workers that spend from one account
+// at the same time. It needs no server, because it starts one: a private redis-server if one is installed, else
+// miniredis. Purchasers with locks need [Run], and its Factory.
 func Check(t *testing.T, open market.Open) {
 	t.Helper()
 	Run(t, suite.Server(t), Factory{Open: open, SharedAccounts: true})

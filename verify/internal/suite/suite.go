@@ -88,7 +88,7 @@ func (s Suite[F]) On(t testing.TB, c Check[F], done func(Result)) {
 type Fixture struct {
 	testing.TB
 	Ctx      context.Context // lives until the check's cleanups are done, or until long after the check should have ended
-	Patience time.Duration   // for what should happen at once; it passes only where what is tested fails
+	Patience time.Duration   // for what should happen at once; it passes only if what is tested fails
 	missing  string          // what the check lacks
 	needless bool            // the check does not apply
 }
@@ -121,7 +121,7 @@ type Call struct {
 	Err    error // set before Done is closed
 }
 
-// Start starts a call. The check does not end before the call has, whose context is cancelled then.
+// Start starts a call. At the end of the check its context is cancelled, and the check waits for its end.
 func (f *Fixture) Start(do func(context.Context) error) *Call {
 	ctx, cancel := context.WithCancel(f.Ctx)
 	c := &Call{Cancel: cancel, Done: make(chan struct{})}
@@ -161,7 +161,7 @@ func (f *Fixture) Reaches(c *Call, point <-chan struct{}) bool {
 	return false
 }
 
-// Server starts a server for the length of the test: a private redis-server where one is installed, else miniredis.
+// Server starts a server for the length of the test: a private redis-server if one is installed, else miniredis.
 func Server(t testing.TB) *backend.Server {
 	t.Helper()
 	s, err := backend.Start(t.Context(), "", nil, backend.Local{}, embedded.Starter{})
@@ -176,7 +176,8 @@ func Server(t testing.TB) *backend.Server {
 	return s
 }
 
-// Repeat calls try until it returns true, and reports whether it did. One begins after limit: the machine may stop.
+// Repeat calls try until it returns true, and reports whether it did. The last call begins after limit, since the
+// machine may have stopped before.
 func Repeat(limit time.Duration, try func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		last := time.Now().After(deadline)
@@ -186,7 +187,7 @@ func Repeat(limit time.Duration, try func() bool) bool {
 	}
 }
 
-// Proxies are between a worker and its servers. Nil is of one that nobody holds or ends: it connects directly.
+// Proxies are between a worker and its servers. A worker with nil connects directly: it cannot be held, or crash.
 type Proxies struct {
 	mu    sync.Mutex
 	addrs []string // of the servers, in the order in which the worker asked for them
@@ -295,24 +296,22 @@ func (h *Hold) String() string {
 	return "between its " + name(h.nth-1) + " and its " + name(h.nth)
 }
 
-// AtEach holds an operation before each request to each server, with one try each. A try returns false when the
-// operation did not come to the request. The check is unchecked where no operation came to any, again and again: a
-// client of several servers, such as etcd's, may go to another one each time.
+// AtEach holds an operation before each request to each server, with one try each. A try returns false if the operation
+// did not come to the request. The check is unchecked if no operation came to any in several rounds: a client of
+// several servers, such as etcd's, may use another one each time.
 func (f *Fixture) AtEach(operation string, try func(h *Hold) bool) {
 	f.Helper()
 	held := false
 	for round := 0; round < mostRounds && !held; round++ {
-		for h, more := (&Hold{nth: 1}), true; more; {
-			if try(h) {
+		for server, more := 0, true; more; server++ {
+			h := &Hold{server: server, nth: 1}
+			for ; try(h); h = (&Hold{server: server, nth: h.nth + 1}) {
 				held = true
-				h = &Hold{server: h.server, nth: h.nth + 1}
-			} else {
-				more = h.before != nil // there is such a server, and there may be a next one
-				h = &Hold{server: h.server + 1, nth: 1}
+				if h.nth == mostRequests {
+					f.Unchecked(fmt.Sprintf("%s sends more than %d requests", operation, mostRequests))
+				}
 			}
-			if h.nth > mostRequests {
-				f.Unchecked(fmt.Sprintf("%s sends more than %d requests", operation, mostRequests))
-			}
+			more = h.before != nil // there is such a server, and there may be a next one
 		}
 	}
 	if !held {
