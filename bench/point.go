@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
@@ -44,25 +42,13 @@ const (
 	MaxRate = 1_000_000
 )
 
-// A Subject makes the Purchasers to be measured. A strategies.Spec is one, and so is what strategies.Own returns.
-type Subject interface {
-	strategies.Opener
-	// LockKeys enumerates the keys, besides the market's own, that a run may have left.
-	LockKeys(market.Keys, market.Made) iter.Seq[string]
-	Lock() (kind lock.Kind, takes bool)
-	SeveralLocks() bool
-	Params() []param.Param
-	Value(parameter string) (value string, has bool)
-	CheckServer(context.Context, *redis.Client, market.Keys) error
-}
-
 // Options are how rows are measured.
 type Options struct {
-	Subject  Subject       // what Point.Strategy names
-	Trial    int           // its number among the rows of its point, from 1; 0 is 1
-	Duration time.Duration // measured time
-	Warmup   time.Duration // before that, not counted
-	SLO      time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
+	Subject  strategies.Spec // what Point.Strategy names; of a strategy of one's own: strategies.Own
+	Trial    int             // its number among the rows of its point, from 1; 0 is 1
+	Duration time.Duration   // measured time
+	Warmup   time.Duration   // before that, not counted
+	SLO      time.Duration   // orders of an open loop done later than this are late; 0: only those that bought nothing are
 	Seed     uint64
 
 	Keys market.Keys
