@@ -93,60 +93,44 @@ func carried(c backend.Counts) *result.Traffic {
 }
 
 func (m *measurement) warn(r *result.Row, t *tally) {
-	switch n := int(t.count[broke]); {
-	case n == len(m.buyers):
-		r.Warn(result.AllBroke, 0, "")
-	case n > 0:
-		r.Warn(result.SomeBroke, float64(n), "")
+	warn := func(is bool, code result.Code, value float64) {
+		if is {
+			r.Warn(code, value, "")
+		}
 	}
+	buyers, penniless := int64(len(m.buyers)), t.count[broke]
+	warn(penniless == buyers, result.AllBroke, 0)
+	warn(penniless > 0 && penniless < buyers, result.SomeBroke, float64(penniless))
 	var clipped int64
 	for _, k := range t.took {
 		clipped += k.clipped
 	}
-	if clipped > 0 {
-		r.Warn(result.Clipped, float64(clipped), "")
-	}
-	if r.Cut > 0 {
-		r.Warn(result.WereCut, float64(r.Cut), "")
-	}
-	if n := t.count[fromWarmup]; n > 0 {
-		r.Warn(result.WarmupUnderway, float64(n), "")
-	}
+	warn(clipped > 0, result.Clipped, float64(clipped))
+	warn(r.Cut > 0, result.WereCut, float64(r.Cut))
+	warn(t.count[fromWarmup] > 0, result.WarmupUnderway, float64(t.count[fromWarmup]))
 	if o := r.Open; o != nil {
-		waited := o.LeftOver > int64(len(m.buyers)) // and were not only under way
-		if waited && float64(o.LeftOver) > leftOverShare*float64(o.Due) {
-			r.Warn(result.LeftOver, float64(o.LeftOver), "")
-		}
+		waited := o.LeftOver > buyers // and were not only under way
+		warn(waited && float64(o.LeftOver) > leftOverShare*float64(o.Due), result.LeftOver, float64(o.LeftOver))
 	}
-	if off := r.BusyBuyers/r.PresentBuyer - 1; math.Abs(off) > timesOff { // NaN where nobody was there
-		r.Warn(result.TimesOff, 1+off, "")
-	}
+	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
+	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
 	for _, in := range m.markets {
-		if in.silent > silence(time.Duration(r.Seconds*float64(time.Second))) {
-			r.Warn(result.NoReply, inMS(in.silent), "")
-		}
+		warn(in.silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(in.silent))
 	}
-	if withoutPurchase(r) {
-		r.Warn(result.NothingBought, 0, "")
-	}
-	if r.Status != stored.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
+	warn(withoutPurchase(r), result.NothingBought, 0)
+	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
 		return
 	}
 	if r.Bought < result.EnoughPurchases {
 		r.Warn(result.TooFew, float64(r.Bought), "")
 		return
 	}
-	if s := r.Steadiness(); s < steadyLow || s > steadyHigh {
-		r.Warn(result.Unsteady, s, "")
-	}
-	gone := r.Refused[market.Reason(market.ErrNotListed)]
-	if r.Steadiness() < steadyLow && gone > r.Bought && m.point.Hot == 0 {
-		r.Warn(result.OutOfStock, float64(gone)/float64(gone+r.Bought), "")
-	}
+	steadiness, gone := r.Steadiness(), r.Refused[market.Reason(market.ErrNotListed)]
+	warn(steadiness < steadyLow || steadiness > steadyHigh, result.Unsteady, steadiness)
+	warn(steadiness < steadyLow && gone > r.Bought && m.point.Hot == 0,
+		result.OutOfStock, float64(gone)/float64(gone+r.Bought))
 	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
-	if m.open == nil && math.Abs(whole-1) > tailOff {
-		r.Warn(result.ShortForTail, whole, "")
-	}
+	warn(m.open == nil && math.Abs(whole-1) > tailOff, result.ShortForTail, whole)
 }
 
 func latency(t *durations) result.Latency {

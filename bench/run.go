@@ -253,12 +253,10 @@ func (m *measurement) watch() {
 	if m.open != nil {
 		limit = limit.Add(patience)
 	}
-	for {
-		m.cut = m.underway()
-		if m.cut == 0 || m.window.stopped.Load() || time.Now().After(limit) {
-			break
-		}
+	m.cut = m.underway()
+	for m.cut > 0 && !m.window.stopped.Load() && time.Now().Before(limit) {
 		time.Sleep(endLooks)
+		m.cut = m.underway()
 	}
 	m.window.stop(stored.Complete)
 	for _, in := range m.markets {
