@@ -17,8 +17,8 @@ import (
 
 // Beyond these a row has a warning.
 const (
-	timesOff              = 0.02      // what buyers did from how long they were there: the rest lies between operations
-	tailOff               = 0.1       // waits that are followed to their end from their parts within the row
+	timesOff              = 0.02      // buyers' busy time over the time that they were there, from 1
+	tailOff               = 0.1       // waits followed to their end over their parts within the row, from 1
 	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
 	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
 )
@@ -53,7 +53,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if m.open != nil {
 		r.Bought -= n[leftOver]
 	}
-	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
+	if int(n[broke]) < len(m.buyers) { // otherwise the load ended with the last buyer
 		r.Cut = m.cut
 	}
 	r.WaitMS = latency(&t.took[purchaseTime])
@@ -76,7 +76,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
-	if t.traffic.lockServers != (backend.Counts{}) { // or the lock has no servers of its own
+	if t.traffic.lockServers != (backend.Counts{}) { // otherwise the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
 	if r.Seconds > 0 {
@@ -159,10 +159,10 @@ func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 
 var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is returned, wrapped, by NothingBought.
 
-const enough = time.Second // how long a row has to last before a purchase can be asked for
+const enough = time.Second // how long a row has to last before it should have a purchase
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase, and in one of a
-// second or more neither were buyers out of coins nor sellers faster than they, which in a hot market is no reason.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase and one of them, of
+// a second or more, has no excuse: buyers out of coins, or in a market that is not hot faster sellers.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
@@ -171,7 +171,7 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	for _, r := range rows {
 		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
-		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a row that took longer than planned stood still
+		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a shorter one that took longer stood still
 		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
 				"%d orders were given up under contention, and %d locks could not be released; "+
