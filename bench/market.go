@@ -28,7 +28,7 @@ const (
 // ErrKeysLost is returned, wrapped, for a row whose server has lost keys: then there is no verdict on the strategy.
 var ErrKeysLost = errors.New("the server lost keys of the run")
 
-// ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. They stay on a user's server.
+// ErrUndeclared is returned, wrapped, if a row leaves keys that its Subject does not list. A user's server keeps them.
 var ErrUndeclared = errors.New("keys that nobody declared")
 
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.

@@ -254,7 +254,7 @@ func (m *measurement) watch() {
 		limit = limit.Add(patience)
 	}
 	m.cut = m.underway()
-	for m.cut > 0 && !m.window.stopped.Load() && time.Now().Before(limit) {
+	for m.cut > 0 && !m.window.stopped.Load() && !time.Now().After(limit) {
 		time.Sleep(endLooks)
 		m.cut = m.underway()
 	}
