@@ -44,7 +44,7 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 	b.StopTimer()
 	b.ResetTimer()
 	p := result.Point{Strategy: spec.String(), Mix: mix}
-	ctx, subject := bench.Limited(b.Context(), &timed{Spec: spec, b: b, opening: mix.Sellers + mix.Buyers}, b.N)
+	ctx, subject := bench.Limited(b.Context(), timed(b, spec, mix.Sellers+mix.Buyers), b.N)
 	row, err := bench.Run(ctx, p, bench.Options{
 		Subject: subject, Duration: 24 * time.Hour, Seed: bench.DefaultSeed,
 		Keys: testkit.Keys(b), Dial: server.Dial, Private: server.Name != backend.NameURL,
@@ -71,20 +71,17 @@ func purchase(b *testing.B, server *backend.Server, spec strategies.Spec, mix re
 
 // timed runs a benchmark's clock while the workers of a row work: from the last Purchaser that is opened to the first
 // that is closed. So the clock decides how long the benchmark goes on, and the rest of bench.Run is not on it.
-type timed struct {
-	strategies.Spec
-	b       *testing.B
-	opening int // Purchasers still to be opened
-}
-
-// Open implements bench.Subject.
-func (t *timed) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
-	p, closer, err := t.Spec.Open(env)
-	t.opening--
-	if t.opening == 0 {
-		t.b.StartTimer()
-	}
-	return p, stopping{closer, t.b}, err
+func timed(b *testing.B, spec strategies.Spec, purchasers int) strategies.Spec {
+	return bench.Opening(spec, func(open bench.Opener) bench.Opener {
+		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			p, closer, err := open(env)
+			purchasers--
+			if purchasers == 0 {
+				b.StartTimer()
+			}
+			return p, stopping{closer, b}, err
+		}
+	})
 }
 
 // stopping is a Purchaser's closer that stops the clock.
@@ -95,7 +92,8 @@ type stopping struct {
 
 func (s stopping) Close() error {
 	s.b.StopTimer()
+	if s.Closer == nil {
+		return nil
+	}
 	return s.Closer.Close()
 }
-
-var _ bench.Subject = (*timed)(nil)

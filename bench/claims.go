@@ -13,19 +13,20 @@ import (
 )
 
 // claim is one statement of the book about what it measured. Its number is computed in each round from values, one
-// for each row that it speaks of; where it speaks of every mix, that is the number of the worst.
+// for each row that it speaks of; of a claim about every mix it is the number of the worst mix.
 type claim struct {
 	text, published, tolerance string
 	rows                       []string // the strategies whose rows it needs, under mixes
 	mixes                      []result.Mix
 	value                      func(*result.Row) float64
 	number                     func(values []float64) float64
-	holds                      func(number float64) bool // it has one limit, so that it holds for all numbers on one side
-	unit, say                  string                    // of the first value; of the number, as in "at most %s"
+	holds                      func(number float64) bool // for all numbers on one side of a limit
+	unit                       string                    // of the values, said once
+	say                        string                    // how to say the number: "at most %s"
 	anywhere                   bool                      // it is about what is sent, however fast the server is
 
-	// couldFail says of a row whether what the claim excludes could have happened in it; nil: always. Where it could
-	// in none, to hold says nothing, and the claim is not judged; void says why.
+	// couldFail reports whether what the claim excludes could have happened in a row; nil: always. If it could in none,
+	// the claim holds in vain and is not judged; void says why.
 	couldFail func(*result.Row) bool
 	void      string
 }
@@ -37,11 +38,11 @@ const (
 	retriesPer1000 = 1.0  // "no retries": at most this many per 1,000 purchases (the book has <10 in 13,000)
 	within         = 20.0 // "close to", "about the same", in percent
 	shortWaitMS    = 3.0  // "the wait stays low"
-	longWaitMS     = 5e3  // "no retries": a lock gives up after 10 s, and who waited for half of that could have
+	longWaitMS     = 5e3  // "no retries": a lock gives up after 10 s, and an order that waited half of that could have
 	busy           = 1e5  // commands a second: "100,000 to 225,000 operations a second"
 )
 
-const fromNothing = 1e6 // how many times as much as nothing anything is
+const fromNothing = 1e6 // the most that times returns, such as for anything over nothing
 
 // The mixes of the book.
 var (
@@ -171,7 +172,7 @@ func atLeast(limit float64) func(float64) bool { return func(n float64) bool { r
 
 func grown(v []float64) float64 { return times(v[1], v[0]) }
 
-// times is how many times b is a; NaN where both are nothing.
+// times is how many times b is in a; NaN if both are 0.
 func times(a, b float64) float64 { return min(a/b, fromNothing) }
 
 func quotients(a, b []float64) []float64 {
@@ -210,7 +211,7 @@ func Judge(run *result.Run) []result.Claim {
 
 func (c claim) judge(run *result.Run, out *result.Claim) {
 	rounds, planned := run.CompleteRounds(), run.Manifest.Config.Trials
-	few := planned > 1 && planned < compare.Fewest(1) // no interval is wanted
+	few := planned > 1 && planned < compare.Fewest(1) // too few for an interval
 	if len(rounds) == 0 {
 		out.Measured, out.Verdict = "not one round is complete", result.NotDecided
 		return
@@ -270,7 +271,7 @@ func (c claim) idle(rounds [][]result.Row) bool {
 	})
 }
 
-// values are those of the rows that the claim needs in a round, or why not to judge; unsteady names one.
+// values are those of the rows that the claim needs in a round, or why not to judge; unsteady names one such row.
 func (c claim) values(round []result.Row) (all []float64, unsteady string, err error) {
 	for _, strategy := range c.rows {
 		for _, mix := range c.mixes {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify/history"
@@ -22,7 +21,7 @@ type loop struct {
 
 func buyerLoop(testing.TB) *loop {
 	l := &loop{}
-	l.measurement = fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, nothing, l.stopping)
+	l.measurement = fakeMeasurement(on1x1(Options{Duration: time.Hour}), nothing, l.stopping)
 	l.worker, l.run = l.buyers[0], l.buy
 	l.window.begin(0, time.Hour)
 	return l
@@ -30,7 +29,7 @@ func buyerLoop(testing.TB) *loop {
 
 func sellerLoop(testing.TB) *loop {
 	l := &loop{}
-	l.measurement = fakeMeasurement(plan{result.Point{Mix: mix1x1}, Options{Duration: time.Hour}}, l.stopping, nothing)
+	l.measurement = fakeMeasurement(on1x1(Options{Duration: time.Hour}), l.stopping, nothing)
 	l.worker, l.run = l.sellers[0], l.sell
 	l.window.begin(0, time.Hour)
 	return l

@@ -13,6 +13,7 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/strategies"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -21,14 +22,17 @@ import (
 type plan struct {
 	result.Point
 	Options
+	purchases int // with so many the row ends; 0: it lasts for its time
 }
 
+// on1x1 is a row of one seller and one buyer.
+func on1x1(o Options) plan { return plan{Point: result.Point{Mix: mix1x1}, Options: o} }
+
 func (c plan) run(ctx context.Context) (result.Row, error) {
-	buying, is := c.Subject.(buying)
-	if !is {
+	if c.purchases == 0 {
 		return Run(ctx, c.Point, c.Options)
 	}
-	limited, subject := Limited(ctx, buying.Subject, buying.purchases)
+	limited, subject := Limited(ctx, c.Subject, c.purchases)
 	c.Subject = subject
 	row, err := Run(limited, c.Point, c.Options)
 	if row.Status == stored.Interrupted && ctx.Err() == nil {
@@ -37,44 +41,22 @@ func (c plan) run(ctx context.Context) (result.Row, error) {
 	return row, err
 }
 
-// buying is a subject whose row run ends with so many purchases.
-type buying struct {
-	Subject
-	purchases int
-}
-
 // config is a row of 1x1 on s, to be changed by a test.
-func config(t testing.TB, s *backend.Server, subject Subject) plan {
-	o := Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial}
-	c := plan{result.Point{Mix: mix1x1}, o}
+func config(t testing.TB, s *backend.Server, subject strategies.Spec) plan {
+	c := on1x1(Options{Duration: time.Minute, Seed: DefaultSeed, Keys: testkit.Keys(t), Dial: s.Dial})
 	c.of(subject)
 	c.buys(20)
 	return c
 }
 
-// of makes the row one of a subject, with as many purchases as before.
-func (c *plan) of(subject Subject) {
-	if buying, is := c.Subject.(buying); is {
-		defer c.buys(buying.purchases)
-	}
-	c.Subject = subject
-	if subject != nil {
-		c.Strategy = subject.String()
-	}
-}
+// of makes the row one of a subject.
+func (c *plan) of(subject strategies.Spec) { c.Subject, c.Strategy = subject, subject.String() }
 
 // timed makes the row last for a time.
-func (c *plan) timed(d time.Duration) { c.Subject, c.Duration = c.unlimited(), d }
+func (c *plan) timed(d time.Duration) { c.purchases, c.Duration = 0, d }
 
 // buys makes the row last for so many purchases.
-func (c *plan) buys(purchases int) { c.Subject = buying{c.unlimited(), purchases} }
-
-func (c *plan) unlimited() Subject {
-	if buying, is := c.Subject.(buying); is {
-		return buying.Subject
-	}
-	return c.Subject
-}
+func (c *plan) buys(purchases int) { c.purchases = purchases }
 
 // purchasing and listing are how a fake answers.
 type (
@@ -130,7 +112,7 @@ func (s *endless) funds(context.Context, market.UserID) (int64, error) { return 
 
 // fakeMeasurement measures workers without a server.
 func fakeMeasurement(c plan, seller, buyer func(*measurement) market.Purchaser) *measurement {
-	c.of(noSubject{})
+	c.of(shared)
 	m := newMeasurement(c.Point, c.Options)
 	for _, w := range m.sellers {
 		w.purchaser, w.supply = seller(m), &endless{}
@@ -172,38 +154,56 @@ func warned(r result.Row, code result.Code) (float64, bool) {
 	return 0, false
 }
 
-// noSubject is the subject of fake workers. Its lock can be shared.
-type noSubject struct{ strategies.Spec }
+// shared is the subject of fake workers, which have their own Purchasers. Its lock can be shared; that of elsewhere is
+// not kept in Redis.
+var shared, elsewhere = locking(lock.Kind{Shares: true}), locking(lock.Kind{Needs: lock.NeedsZooKeeper})
 
-func (noSubject) String() string              { return "none" }
-func (noSubject) Lock() (lock.Kind, bool)     { return lock.Kind{Shares: true}, true }
-func (noSubject) Params() []param.Param       { return []param.Param{lock.TimeoutParam} }
-func (noSubject) Value(string) (string, bool) { return "10s", true }
-func (noSubject) Open(strategies.Env) (market.Purchaser, io.Closer, error) {
-	panic("fake workers have their Purchasers")
+func locking(kind lock.Kind) strategies.Spec {
+	kind.Name, kind.Params = "none", []param.Param{lock.TimeoutParam}
+	s := strategies.Strategy{Name: "none", Lock: "none"}
+	return parsed("none", strategies.Catalogue{Strategies: []strategies.Strategy{s}, Locks: []lock.Kind{kind}})
 }
 
-// tampered is a strategy whose Purchasers a test watches or spoils.
-type tampered struct {
-	strategies.Spec
-	wrap func(market.Purchaser) market.Purchaser
+func parsed(text string, c strategies.Catalogue) strategies.Spec {
+	spec, err := c.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return spec
 }
 
-func (s tampered) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
-	p, closer, err := s.Spec.Open(env)
-	return s.wrap(p), closer, err
+// An Opener makes a Purchaser, as strategies.Strategy.New does.
+type Opener = func(strategies.Env) (market.Purchaser, io.Closer, error)
+
+// Opening is a spec whose Purchasers are made by what wrap makes of its Opener.
+func Opening(spec strategies.Spec, wrap func(Opener) Opener) strategies.Spec {
+	s := spec.Strategy()
+	s.New = wrap(s.New)
+	return parsed(spec.String(), strategies.Catalogue{
+		Strategies: []strategies.Strategy{s}, Locks: catalogue.Full().Locks,
+	})
+}
+
+// tampered is a spec whose Purchasers a test watches or spoils.
+func tampered(spec strategies.Spec, wrap func(market.Purchaser) market.Purchaser) strategies.Spec {
+	return Opening(spec, func(open Opener) Opener {
+		return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			p, closer, err := open(env)
+			return wrap(p), closer, err
+		}
+	})
 }
 
 // attempt makes a purchase as the strategy does.
 type attempt func() (market.Receipt, error)
 
 // onPurchase lets f stand before a strategy's purchases.
-func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt, error)) Subject {
-	return tampered{spec(t, name), func(p market.Purchaser) market.Purchaser {
+func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt, error)) strategies.Spec {
+	return tampered(spec(t, name), func(p market.Purchaser) market.Purchaser {
 		return fake{onList: p.List, onPurchase: func(ctx context.Context, o market.Order) (market.Receipt, error) {
 			return f(func() (market.Receipt, error) { return p.Purchase(ctx, o) })
 		}}
-	}}
+	})
 }
 
 func spec(t testing.TB, name string) strategies.Spec {

@@ -56,8 +56,8 @@ var sellerScript = []act{
 // scripted is a row of 1x2, of a second of warm-up and ten that are measured, whose workers play the scripts.
 func scripted(ctx context.Context) result.Row {
 	m := fakeMeasurement(plan{
-		result.Point{Mix: result.Mix{Sellers: 1, Buyers: 2}},
-		Options{Warmup: time.Second, Duration: 10 * time.Second, Seed: 1},
+		Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 2}},
+		Options: Options{Warmup: time.Second, Duration: 10 * time.Second, Seed: 1},
 	}, func(*measurement) market.Purchaser {
 		play := player(sellerScript)
 		return fake{onList: func(context.Context, market.Listing) (market.Receipt, error) { return play() }}

@@ -101,7 +101,12 @@ func TestRTT(t *testing.T) {
 			}
 		}
 		var envs []strategies.Env
-		c := config(t, s, opens{spec(t, "lua"), func(env strategies.Env) { envs = append(envs, env) }})
+		c := config(t, s, Opening(spec(t, "lua"), func(open Opener) Opener {
+			return func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+				envs = append(envs, env)
+				return open(env)
+			}
+		}))
 		c.RTTMS = rtt
 		c.buys(3)
 		c.Servers.Masters = []func(context.Context) (*redis.Client, error){func(ctx context.Context) (*redis.Client, error) {
@@ -135,17 +140,6 @@ func TestRTT(t *testing.T) {
 			conn.Close()
 		}
 	})
-}
-
-// opens is a strategy of which a test sees what it works with.
-type opens struct {
-	strategies.Spec
-	see func(strategies.Env)
-}
-
-func (o opens) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
-	o.see(env)
-	return o.Spec.Open(env)
 }
 
 // Workers have numbers of their own, also where they open a Purchaser of one's own.

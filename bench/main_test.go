@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -47,26 +46,22 @@ func StartServer(b *testing.B) *backend.Server {
 
 // Limited makes of a subject one whose row ends with so many purchases, as if its user had stopped it then. They are
 // counted when who made one wants another: a row that ended before a purchase has returned would be without it.
-func Limited(ctx context.Context, s Subject, purchases int) (context.Context, Subject) {
+func Limited(ctx context.Context, s strategies.Spec, purchases int) (context.Context, strategies.Spec) {
 	ctx, stop := context.WithCancel(ctx)
-	l := &limited{Subject: s, over: ctx.Done(), stop: stop, allowed: make(chan struct{}, purchases)}
+	l := &limited{over: ctx.Done(), stop: stop, allowed: make(chan struct{}, purchases)}
 	for range purchases {
 		l.allowed <- struct{}{}
 	}
-	return ctx, l
+	return ctx, tampered(s, func(p market.Purchaser) market.Purchaser {
+		return &limitedPurchaser{Purchaser: p, limited: l}
+	})
 }
 
 type limited struct {
-	Subject
 	over    <-chan struct{}
 	stop    func()
 	allowed chan struct{} // a purchase each
 	made    atomic.Int64  // by those who are back
-}
-
-func (l *limited) Open(env strategies.Env) (market.Purchaser, io.Closer, error) {
-	p, closer, err := l.Subject.Open(env)
-	return &limitedPurchaser{Purchaser: p, limited: l}, closer, err
 }
 
 type limitedPurchaser struct {

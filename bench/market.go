@@ -19,7 +19,7 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// auditTimeout and removeTimeout bound the work on a server that may be dying, of a market of millions of items.
+// auditTimeout and removeTimeout bound work on a market of millions of items, whose server may be dying.
 const (
 	auditTimeout  = 5 * time.Minute
 	removeTimeout = 2 * time.Minute
@@ -32,23 +32,23 @@ var ErrKeysLost = errors.New("the server lost keys of the run")
 var ErrUndeclared = errors.New("keys that nobody declared")
 
 // rowMarket is a market of a row: what its workers share, and what the driver does with it before and after the load.
-// Of several at [Options.Sites] seller i and buyer i work in market i modulo their number.
+// With several [Options.Sites], seller i and buyer i work in market i modulo the number of sites.
 type rowMarket struct {
 	Options                  // the row's, with this market's place
 	point   result.Point     // the row's, with this market's part of the workers and items
 	node    string           // as Site.Node
-	others  []market.Keys    // of the first of several: those of the others, which its note names
-	first   market.Keys      // of the others: those of the first
+	others  []market.Keys    // in the first market: the keys of the others, which its note names
+	first   market.Keys      // in the others: the keys of the first
 	process lock.Process     // what the locks of its workers share
 	cluster *backend.Cluster // that it lies on; nil: it lies on none, or was not seeded
-	home    backend.Target   // of a cluster: the master it lay on then
+	home    backend.Target   // the master of the cluster that it lay on when it was seeded
 	ours    bool             // keys under its prefix are the row's
 	kept    keeping          // when the market was seeded
 
-	shared   atomic.Bool   // workers share a connection, of which nobody can tell what it carries for whom
+	shared   atomic.Bool   // workers share a connection, and nobody can tell what it carries for whom
 	relisted *bell         // of a hot market
 	stock    int           // listings when a row begins, which sellers of an open loop keep up
-	missing  atomic.Int64  // of these; one too many while one is bought that its seller has not counted yet
+	missing  atomic.Int64  // of these; one too many while one is bought before its seller has counted it
 	silent   time.Duration // the longest time in which its server gave no reply, since the warm-up
 }
 
@@ -78,7 +78,7 @@ func (m *rowMarket) connect(ctx context.Context) (*backend.Conn, error) {
 	return conn, err
 }
 
-// keeping is how well a server has kept its keys. What it does not tell is empty.
+// keeping is how well a server has kept its keys. What the server does not tell is empty.
 type keeping struct {
 	process string // changes when the server is started again
 	evicted int64  // keys, since then
@@ -94,7 +94,7 @@ func readKeeping(ctx context.Context, conn *backend.Conn) keeping {
 	return keeping{process: fields["run_id"], evicted: evicted, policy: fields["maxmemory_policy"]}
 }
 
-// evictions is how many keys the server has evicted since the market was seeded; another's counter says nothing.
+// evictions is how many keys the server has evicted since the market was seeded; 0 if it was started again since.
 func (m *rowMarket) evictions(now keeping) int64 {
 	if now.process != m.kept.process {
 		return 0
@@ -106,7 +106,7 @@ func (m *rowMarket) evictions(now keeping) int64 {
 func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	now := readKeeping(ctx, conn)
 	if n := m.evictions(now); n > 0 {
-		return fmt.Errorf("%w: it evicted %d during the row, locks and accounts among them as it may be: "+
+		return fmt.Errorf("%w: it evicted %d during the row, possibly locks and accounts among them: "+
 			"its maxmemory-policy is %s; set noeviction, or raise maxmemory", ErrKeysLost, n, now.policy)
 	}
 	if now.process != m.kept.process && !m.moved(ctx, conn.Addr()) {
@@ -120,7 +120,7 @@ func (m *rowMarket) lost(ctx context.Context, conn *backend.Conn) error {
 	return m.without(missing)
 }
 
-// moved reports whether the market's slot, served at now, has left its master, which goes on: nothing is lost.
+// moved reports whether the market's slot, now served at an address, has left a master that goes on: nothing is lost.
 func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	if m.cluster == nil || now == m.home.Addr {
 		return false
@@ -134,7 +134,7 @@ func (m *rowMarket) moved(ctx context.Context, now string) bool {
 	return err == nil && fields["role"] == "master"
 }
 
-// unserved adds to an error which shows that a master of the market's cluster is gone what to do about it.
+// unserved says what to do about an error which shows that a master of the market's cluster is gone.
 func (m *rowMarket) unserved(err error) error {
 	if m.cluster == nil || !backend.Redirected(err) && !backend.Broken(err) {
 		return err
@@ -145,7 +145,7 @@ func (m *rowMarket) unserved(err error) error {
 		err, m.cluster.Masters()[max(other, 0)].Addr)
 }
 
-// seed opens the market. Half of one is ours, too, unless nobody was reached or the prefix may be somebody else's.
+// seed opens the market, and reports whether keys under its prefix are the row's, as they may be after a failure, too.
 func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	conn, err := m.Dial(ctx)
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *rowMarket) seed(ctx context.Context) (ours bool, err error) {
 	return !errors.Is(err, market.ErrOccupied) && !errors.Is(err, market.ErrUnclaimed), err
 }
 
-// audit judges the markets against what their workers know, who must not trade meanwhile. An error means that a market
+// audit judges the markets by what their workers know, which must not trade meanwhile. An error means that a market
 // could not be read, or, wrapping ErrKeysLost, that its server did not keep it: then there is no verdict.
 func (m *measurement) audit(ctx context.Context, row *result.Row) (result.Audit, error) {
 	all := result.Audit{Done: true, OK: true}
@@ -202,8 +202,8 @@ func (m *measurement) ledgers(of *rowMarket) (all []*market.Ledger, last market.
 	return all, last
 }
 
-// judge audits one market, and again where its slot moved meanwhile: a scan that goes on at another server may leave
-// items out. If it finds nothing wrong, evicted is how many keys the server evicted.
+// judge audits one market, and does it again if its slot moved meanwhile: a scan that continues on another server may
+// leave items out. If it finds nothing wrong, evicted is how many keys the server evicted.
 func (m *rowMarket) judge(
 	ctx context.Context, ledgers []*market.Ledger,
 ) (v market.AuditResult, evicted int64, err error) {
@@ -237,7 +237,7 @@ func (m *rowMarket) createHistory() (*history.Writer, error) {
 	})
 }
 
-// finishHistory closes the history with what the market holds in the end. Without that it gets no verdict.
+// finishHistory closes the history with what the market holds in the end. A history without it gets no verdict.
 func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error {
 	if h == nil {
 		return nil
@@ -256,8 +256,8 @@ func (m *rowMarket) finishHistory(ctx context.Context, h *history.Writer) error 
 	return errors.Join(fmt.Errorf("the history in %s has no end: %w", m.History, err), h.Abandon())
 }
 
-// remove deletes the markets that were seeded, the first one last: where another cannot be removed it stays, because
-// its note says where the others are. A failure names the command that repeats it.
+// remove deletes the markets that were seeded, the first one last: it stays if another cannot be removed, because its
+// note says where the others are. A failure names the command that tries again.
 func (m *measurement) remove(ctx context.Context) (err error) {
 	first := m.markets[0]
 	for _, in := range slices.Backward(m.markets) {
@@ -279,7 +279,7 @@ func (m *measurement) remove(ctx context.Context) (err error) {
 	return nil
 }
 
-// remove deletes the market: what its note says that the run made, and the workers, who know of items up to last.
+// remove deletes the market: what the run made according to its note, and items up to last, as its workers know.
 func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -289,7 +289,7 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	}
 	defer conn.Close()
 	made, err := market.ReadMade(ctx, conn.Client, m.Keys)
-	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost it
+	if err != nil && !errors.Is(err, redis.Nil) && !errors.Is(err, market.ErrNote) { // the server may have lost the note
 		return err
 	}
 	made.Accounts, made.Items = opening(m.point).Accounts, max(last, made.Items)
@@ -297,8 +297,8 @@ func (m *rowMarket) remove(ctx context.Context, last market.ItemID) error {
 	return err
 }
 
-// undeclared returns ErrUndeclared, wrapped, if a private server, which holds nothing but the row's markets, still has
-// keys when they are removed, or another master of its cluster has. Where that cannot be found out it says nothing.
+// undeclared returns ErrUndeclared, wrapped, if a private server, or a master of its cluster, still has keys after the
+// row's markets, all that it held, are removed. A master that cannot be asked is left out.
 func (m *rowMarket) undeclared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()

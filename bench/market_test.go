@@ -91,9 +91,9 @@ func TestKeep(t *testing.T) {
 // TestNothingStarted: a run that fails before it seeds has nothing to remove, and says so by not saying otherwise.
 func TestNothingStarted(t *testing.T) {
 	away := errors.New("server is away")
-	c := plan{result.Point{Mix: mix1x1}, Options{
+	c := on1x1(Options{
 		Duration: time.Second, Keys: testkit.Keys(t), Dial: func(context.Context) (*backend.Conn, error) { return nil, away },
-	}}
+	})
 	c.of(spec(t, "watch"))
 	row, err := c.run(t.Context())
 	if row.Status != stored.Incomplete || row.Strategy != "watch" || !errors.Is(err, away) ||
@@ -173,7 +173,7 @@ func TestHistory(t *testing.T) {
 
 // TestLiarIsCaught: the audit of a run finds that a strategy says that it did what it was asked for, and does nothing.
 func TestLiarIsCaught(t *testing.T) {
-	liar := tampered{spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} }}
+	liar := tampered(spec(t, "watch"), func(market.Purchaser) market.Purchaser { return fake{} })
 	c := config(t, testkit.Embedded(t), liar)
 	row, err := c.run(t.Context())
 	if err != nil || row.Audit.OK || row.Audit.ItemProblems == 0 || row.Audit.MoneyProblems != 2 {

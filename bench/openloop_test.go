@@ -20,8 +20,8 @@ import (
 // opened is a row of an open loop, to be changed by a test.
 func opened(mix result.Mix, rate float64, warmup, duration time.Duration) plan {
 	return plan{
-		result.Point{Mix: mix, Load: result.Load{Rate: rate}},
-		Options{Warmup: warmup, Duration: duration, Seed: 3},
+		Point:   result.Point{Mix: mix, Load: result.Load{Rate: rate}},
+		Options: Options{Warmup: warmup, Duration: duration, Seed: 3},
 	}
 }
 

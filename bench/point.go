@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
@@ -30,39 +28,27 @@ const (
 
 // Limits of a row.
 const (
-	MaxWorkers    = 1_000                  // beyond it one process does not measure Redis, but itself
+	MaxWorkers    = 1_000                  // beyond it one process measures itself, and not Redis
 	MaxFunds      = 1_000 * DefaultFunds   // exact in a script's numbers, too, and no sum of it overflows
 	MaxHot        = 1_000_000              // items that circulate
-	LeastHotFunds = maxPrice               // of each account where items circulate: so somebody can always pay
+	LeastHotFunds = maxPrice               // of each account if items circulate: somebody can then always pay
 	MaxStock      = 1_000_000              // items listed before a row: their ledgers and audit take 130 MB, as measured
 	MinWait       = 100 * time.Microsecond // package alarm is exact to about half of it
 	MinDuration   = time.Millisecond       // a shorter row ends before a worker has begun
-	MaxHold       = 10 * time.Second       // which leaves a purchase's round trips the time to end, as MaxRTT does
+	MaxHold       = 10 * time.Second       // like MaxRTT, it leaves a purchase's round trips time to end
 	MaxRTT        = time.Second
-	// MaxRate is the highest rate in orders a second: they are due at whole nanoseconds, no two at the same, which makes
-	// this rate wrong by less than a thousandth; and a worker takes about 0.1 us to take one from the schedule.
+	// MaxRate is the highest rate in orders a second. Orders are due at whole nanoseconds, no two at the same one, which
+	// makes this rate wrong by less than a thousandth. A worker needs about 0.1 us to take one from the schedule.
 	MaxRate = 1_000_000
 )
 
-// A Subject makes the Purchasers to be measured. A strategies.Spec is one, and so is what strategies.Own returns.
-type Subject interface {
-	strategies.Opener
-	// LockKeys enumerates the keys, besides the market's own, that a run may have left.
-	LockKeys(market.Keys, market.Made) iter.Seq[string]
-	Lock() (kind lock.Kind, takes bool)
-	SeveralLocks() bool
-	Params() []param.Param
-	Value(parameter string) (value string, has bool)
-	CheckServer(context.Context, *redis.Client, market.Keys) error
-}
-
 // Options are how rows are measured.
 type Options struct {
-	Subject  Subject       // what Point.Strategy names
-	Trial    int           // its number among the rows of its point, from 1; 0 is 1
-	Duration time.Duration // measured time
-	Warmup   time.Duration // before that, not counted
-	SLO      time.Duration // orders of an open loop done later than this are late; 0: only those that bought nothing are
+	Subject  strategies.Spec // what Point.Strategy names; of a strategy of one's own: strategies.Own
+	Trial    int             // its number among the rows of its point, from 1; 0 is 1
+	Duration time.Duration   // measured time
+	Warmup   time.Duration   // before that, not counted
+	SLO      time.Duration   // orders of an open loop that take longer are late; 0: only those that bought nothing are
 	Seed     uint64
 
 	Keys market.Keys
@@ -71,10 +57,10 @@ type Options struct {
 	Sites   []Site
 	Servers lock.Servers // that the subject's lock needs besides
 	Keep    bool         // leave the market in Redis
-	Private bool         // the server ends with the run: keys may stay, and those that nobody declared are looked for
+	Private bool         // the server ends with the run: keys may stay, and a row looks for those that nobody declared
 	History string       // a folder into which every operation is recorded, for package history to judge; empty: none
 
-	steps func(role) step.Observer // what observes the steps of a worker, and may hold it there; nil: nothing does
+	steps func(role) step.Observer // observes the steps of a worker, and may hold it there; nil: nothing does
 }
 
 // A Site is where one market of a row lies.
@@ -120,7 +106,7 @@ type rule struct {
 	field, why string
 }
 
-// rules are those of what is measured and how, then those of its load, and then those of several markets.
+// rules are about what is measured and how, then about its load, and then about several markets.
 func (o Options) rules(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	n := len(o.sites())
@@ -179,7 +165,7 @@ func (o Options) limit(p result.Point) time.Duration {
 			continue
 		}
 		text, _ := o.Subject.Value(declared.Name)
-		timeout, _ := time.ParseDuration(text) // which has been parsed before
+		timeout, _ := time.ParseDuration(text) // cannot fail: param has parsed it
 		longest = max(longest, timeout)
 	}
 	if o.Subject.SeveralLocks() {

@@ -9,19 +9,13 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/market"
-	"github.com/marketsim/marketsim/strategies/lock"
 )
-
-// elsewhere is a subject whose lock is not kept in Redis.
-type elsewhere struct{ noSubject }
-
-func (elsewhere) Lock() (lock.Kind, bool) { return lock.Kind{Needs: lock.NeedsZooKeeper}, true }
 
 // TestValidate: what cannot be measured is refused before anything is dialled (which would panic here), by the word
 // of its flag, and what can be measured is not.
 func TestValidate(t *testing.T) {
 	usual := plan{
-		result.Point{
+		Point: result.Point{
 			Mix: result.Mix{Sellers: 2, Buyers: 3},
 			Load: result.Load{
 				Wallets:  3,
@@ -33,12 +27,12 @@ func TestValidate(t *testing.T) {
 				Rate:     MaxRate,
 			},
 		},
-		Options{Subject: noSubject{}, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
+		Options: Options{Subject: shared, Duration: time.Second, Warmup: time.Second, SLO: time.Second},
 	}
-	hot := plan{result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
-		Options{Subject: elsewhere{}, Duration: time.Second}}
-	several := plan{result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
-		Options{Subject: noSubject{}, Duration: time.Second, Sites: make([]Site, 3)}}
+	hot := plan{Point: result.Point{Mix: result.Mix{Buyers: 3}, Load: result.Load{Hot: MaxHot, Funds: LeastHotFunds}},
+		Options: Options{Subject: elsewhere, Duration: time.Second}}
+	several := plan{Point: result.Point{Mix: mix5x5, Load: result.Load{Markets: 3, Wallets: 3}},
+		Options: Options{Subject: shared, Duration: time.Second, Sites: make([]Site, 3)}}
 	for name, good := range map[string]plan{"usual": usual, "hot": hot, "several": several} {
 		if err := good.Validate(good.Point); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -71,7 +65,7 @@ func TestValidate(t *testing.T) {
 		{usual, "hold", "1ns", func(c *plan) { c.HoldMS = 1e-6 }},
 		{usual, "hold", "want 0, or", func(c *plan) { c.HoldMS = math.NaN() }},
 		{usual, "rtt", "100µs to 1s", func(c *plan) { c.RTTMS++ }},
-		{usual, "rtt", "kept elsewhere", func(c *plan) { c.Subject = elsewhere{} }},
+		{usual, "rtt", "kept elsewhere", func(c *plan) { c.Subject = elsewhere }},
 		{usual, "rate", "want more than 0", func(c *plan) { c.Rate++ }},
 		{usual, "rate", "-1 orders/s", func(c *plan) { c.Rate = -1 }},
 		{usual, "rate", "NaN", func(c *plan) { c.Rate = math.NaN() }},

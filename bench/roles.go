@@ -15,9 +15,9 @@ import (
 	"github.com/marketsim/marketsim/market"
 )
 
-const pause = time.Millisecond // how long a buyer waits for listings where there are none
+const pause = time.Millisecond // how long a buyer waits when nothing is listed
 
-// sell lists items until the row stops; in an open loop, as long as there are too few.
+// sell lists items until the row stops. In an open loop it pauses while enough are listed.
 func (m *measurement) sell(ctx context.Context, w *worker) {
 	for !m.window.stopped.Load() {
 		if m.open != nil && w.market.missing.Load() <= 0 {
@@ -75,7 +75,7 @@ func (m *measurement) browse(ctx context.Context, w *worker) {
 	}
 }
 
-// listings are some of those on the market. Where there are none it waits a little, in a hot market until there are.
+// listings are some of those on the market. If there are none it waits a little, or in a hot market until there are.
 func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 	defer w.spends(time.Now())
 	heard := w.market.relisted.times.Load()
@@ -94,7 +94,7 @@ func (m *measurement) listings(ctx context.Context, w *worker) []market.Order {
 
 func (w *worker) spends(start time.Time) { w.tally.spent(w.since(start)) }
 
-// broke reports whether the account cannot pay the lowest price. It stays so, but in a hot market, where buyers earn.
+// broke reports whether the account cannot pay the lowest price. That changes only in a hot market, where buyers earn.
 func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	defer w.spends(time.Now())
 	funds, err := w.supply.funds(ctx, w.account)
@@ -108,7 +108,8 @@ func (m *measurement) broke(ctx context.Context, w *worker) bool {
 	return funds < minPrice
 }
 
-// relist lists again what a buyer of a hot market bought, until it is listed or not its own: else it is lost to trade.
+// relist lists an item that a buyer of a hot market bought. It tries until the item is listed or no longer the buyer's,
+// because an item that stays unlisted never circulates again.
 func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID) {
 	for !m.window.stopped.Load() {
 		err := w.list(ctx, item)
@@ -122,7 +123,7 @@ func (m *measurement) relist(ctx context.Context, w *worker, item market.ItemID)
 	}
 }
 
-// A bell wakes buyers of a hot market who found nothing listed. Looking again and again would keep the server busy.
+// A bell wakes buyers of a hot market that found nothing listed. Looking again and again would keep the server busy.
 type bell struct {
 	times atomic.Int64
 	*sync.Cond
@@ -154,10 +155,10 @@ const (
 type schedule struct {
 	rate  float64 // orders a second
 	seed  uint64
-	taken atomic.Int64 // when the order is due that was taken last, in ns
+	taken atomic.Int64 // when the order taken last is due, in ns
 }
 
-// take returns when the next order is due that nobody has taken. Any number of workers may call it at a time.
+// take returns when the next order that nobody has taken is due. Any number of workers may call it at the same time.
 func (s *schedule) take() time.Duration {
 	for {
 		last := s.taken.Load()
@@ -168,7 +169,7 @@ func (s *schedule) take() time.Duration {
 	}
 }
 
-// after returns when the order is due that follows the one due at the given time: later. It is a pure function.
+// after returns when the order after the one due at the given time is due: always later. It is a pure function.
 func (s *schedule) after(due time.Duration) time.Duration {
 	var draw rand.PCG
 	draw.Seed(s.seed, uint64(due))
@@ -177,7 +178,7 @@ func (s *schedule) after(due time.Duration) time.Duration {
 	return due + time.Duration(gap) + 1
 }
 
-// untaken counts the orders that nobody has taken, due from from and before to. No worker may take one meanwhile.
+// untaken counts the orders that nobody has taken and that are due in [from, to). No worker may take one meanwhile.
 func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	for due := s.after(time.Duration(s.taken.Load())); due < to; due = s.after(due) {
 		if due >= from {
@@ -187,8 +188,8 @@ func (s *schedule) untaken(from, to time.Duration) (n int64) {
 	return n
 }
 
-// An openLoop is what the workers have in common whose orders fall due at fixed times. To leave the wait for a buyer
-// out of an order's latency is what G. Tene calls coordinated omission ("How NOT to Measure Latency", 2013).
+// An openLoop is what the workers of an open loop share. An order's latency includes its wait for a free buyer. Leaving
+// that out is what G. Tene calls coordinated omission ("How NOT to Measure Latency", 2013).
 type openLoop struct {
 	schedule     schedule
 	slo          int64 // ns
@@ -202,7 +203,9 @@ func newOpenLoop(p result.Point, o Options) *openLoop {
 	}
 	sellersPause := min(longestPause, time.Duration(p.Mix.Sellers)*time.Second/stockLooks)
 	slo := int64(cmp.Or(o.SLO, math.MaxInt64))
-	return &openLoop{schedule{rate: p.Rate, seed: o.Seed}, slo, sellersPause, alarm.New}
+	return &openLoop{
+		schedule: schedule{rate: p.Rate, seed: o.Seed}, slo: slo, sellersPause: sellersPause, alarms: alarm.New,
+	}
 }
 
 type openBuyer struct {
@@ -213,7 +216,7 @@ type openBuyer struct {
 }
 
 func (m *measurement) serve(ctx context.Context, w *worker) {
-	b := openBuyer{m, w, m.open.alarms(), nil}
+	b := openBuyer{m: m, w: w, alarm: m.open.alarms()}
 	defer b.alarm.Close()
 	for !m.window.stopped.Load() && b.next(ctx) {
 		w.underway.Store(idle)
@@ -221,9 +224,9 @@ func (m *measurement) serve(ctx context.Context, w *worker) {
 	w.underway.Store(idle)
 }
 
-// next makes the next order of the schedule, and reports false if the row has stopped or the account is empty.
+// next makes the next order of the schedule. It reports false if the row has stopped or the account is empty.
 func (b *openBuyer) next(ctx context.Context) bool {
-	b.w.underway.Store(0) // in the window, as it may be, until it is known when the order is due
+	b.w.underway.Store(0) // perhaps in the window: when the order is due is not known yet
 	asked := b.m.window.from.Add(b.m.open.schedule.take() - b.m.Warmup)
 	at := b.w.at(asked)
 	b.w.underway.Store(at)
@@ -248,7 +251,7 @@ func (b *openBuyer) await(asked time.Time) bool {
 	return false
 }
 
-// fill tries listings until the order that was due has bought one or is out of patience. It reports what next does.
+// fill tries listings until the order has bought one or is out of patience. It reports the same as next.
 func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	taken, until := time.Now(), asked.Add(patience)
 	for !b.m.window.stopped.Load() {
@@ -282,7 +285,7 @@ func (b *openBuyer) fill(ctx context.Context, asked time.Time) bool {
 	return false
 }
 
-// ended counts an order that has ended now if it began in the window, and returns how long it took, in ns.
+// ended counts an order that ends now, if it began in the window, and returns how long it took, in ns.
 func (b *openBuyer) ended(asked time.Time, as, inTime counter) (took int64, counted bool) {
 	s := b.w.since(asked)
 	if !b.m.window.holds(s.start) {

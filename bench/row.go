@@ -17,8 +17,8 @@ import (
 
 // Beyond these a row has a warning.
 const (
-	timesOff              = 0.02      // what buyers did from how long they were there: the rest lies between operations
-	tailOff               = 0.1       // waits that are followed to their end from their parts within the row
+	timesOff              = 0.02      // buyers' busy time over the time that they were there, from 1
+	tailOff               = 0.1       // waits followed to their end over their parts within the row, from 1
 	steadyLow, steadyHigh = 0.8, 1.25 // purchases of the second half over those of the first
 	leftOverShare         = 0.01      // orders of the warm-up made in the measured time over those that fell due in it
 )
@@ -53,7 +53,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if m.open != nil {
 		r.Bought -= n[leftOver]
 	}
-	if int(n[broke]) < len(m.buyers) { // or the load ended with the last of them
+	if int(n[broke]) < len(m.buyers) { // otherwise the load ended with the last buyer
 		r.Cut = m.cut
 	}
 	r.WaitMS = latency(&t.took[purchaseTime])
@@ -76,7 +76,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
-	if t.traffic.lockServers != (backend.Counts{}) { // or the lock has no servers of its own
+	if t.traffic.lockServers != (backend.Counts{}) { // otherwise the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
 	if r.Seconds > 0 {
@@ -93,60 +93,44 @@ func carried(c backend.Counts) *result.Traffic {
 }
 
 func (m *measurement) warn(r *result.Row, t *tally) {
-	switch n := int(t.count[broke]); {
-	case n == len(m.buyers):
-		r.Warn(result.AllBroke, 0, "")
-	case n > 0:
-		r.Warn(result.SomeBroke, float64(n), "")
+	warn := func(is bool, code result.Code, value float64) {
+		if is {
+			r.Warn(code, value, "")
+		}
 	}
+	buyers, penniless := int64(len(m.buyers)), t.count[broke]
+	warn(penniless == buyers, result.AllBroke, 0)
+	warn(penniless > 0 && penniless < buyers, result.SomeBroke, float64(penniless))
 	var clipped int64
 	for _, k := range t.took {
 		clipped += k.clipped
 	}
-	if clipped > 0 {
-		r.Warn(result.Clipped, float64(clipped), "")
-	}
-	if r.Cut > 0 {
-		r.Warn(result.WereCut, float64(r.Cut), "")
-	}
-	if n := t.count[fromWarmup]; n > 0 {
-		r.Warn(result.WarmupUnderway, float64(n), "")
-	}
+	warn(clipped > 0, result.Clipped, float64(clipped))
+	warn(r.Cut > 0, result.WereCut, float64(r.Cut))
+	warn(t.count[fromWarmup] > 0, result.WarmupUnderway, float64(t.count[fromWarmup]))
 	if o := r.Open; o != nil {
-		waited := o.LeftOver > int64(len(m.buyers)) // and were not only under way
-		if waited && float64(o.LeftOver) > leftOverShare*float64(o.Due) {
-			r.Warn(result.LeftOver, float64(o.LeftOver), "")
-		}
+		waited := o.LeftOver > buyers // and were not only under way
+		warn(waited && float64(o.LeftOver) > leftOverShare*float64(o.Due), result.LeftOver, float64(o.LeftOver))
 	}
-	if off := r.BusyBuyers/r.PresentBuyer - 1; math.Abs(off) > timesOff { // NaN where nobody was there
-		r.Warn(result.TimesOff, 1+off, "")
-	}
+	off := r.BusyBuyers/r.PresentBuyer - 1 // NaN if nobody was there
+	warn(math.Abs(off) > timesOff, result.TimesOff, 1+off)
 	for _, in := range m.markets {
-		if in.silent > silence(time.Duration(r.Seconds*float64(time.Second))) {
-			r.Warn(result.NoReply, inMS(in.silent), "")
-		}
+		warn(in.silent > silence(time.Duration(r.Seconds*float64(time.Second))), result.NoReply, inMS(in.silent))
 	}
-	if withoutPurchase(r) {
-		r.Warn(result.NothingBought, 0, "")
-	}
-	if r.Status != stored.Complete || r.Bought == 0 { // of these, halves and tails are not asked for
+	warn(withoutPurchase(r), result.NothingBought, 0)
+	if r.Status != stored.Complete || r.Bought == 0 { // halves and tails of such a row say nothing
 		return
 	}
 	if r.Bought < result.EnoughPurchases {
 		r.Warn(result.TooFew, float64(r.Bought), "")
 		return
 	}
-	if s := r.Steadiness(); s < steadyLow || s > steadyHigh {
-		r.Warn(result.Unsteady, s, "")
-	}
-	gone := r.Refused[market.Reason(market.ErrNotListed)]
-	if r.Steadiness() < steadyLow && gone > r.Bought && m.point.Hot == 0 {
-		r.Warn(result.OutOfStock, float64(gone)/float64(gone+r.Bought), "")
-	}
+	steadiness, gone := r.Steadiness(), r.Refused[market.Reason(market.ErrNotListed)]
+	warn(steadiness < steadyLow || steadiness > steadyHigh, result.Unsteady, steadiness)
+	warn(steadiness < steadyLow && gone > r.Bought && m.point.Hot == 0,
+		result.OutOfStock, float64(gone)/float64(gone+r.Bought))
 	whole := t.ordersWhole.Seconds() / t.orders.Seconds()
-	if m.open == nil && math.Abs(whole-1) > tailOff {
-		r.Warn(result.ShortForTail, whole, "")
-	}
+	warn(m.open == nil && math.Abs(whole-1) > tailOff, result.ShortForTail, whole)
 }
 
 func latency(t *durations) result.Latency {
@@ -175,10 +159,10 @@ func nearestRank(h *hdrhistogram.Histogram, perMille int64) int64 {
 
 var ErrNothingBought = errors.New("nothing was bought") // ErrNothingBought is returned, wrapped, by NothingBought.
 
-const enough = time.Second // how long a row has to last before a purchase can be asked for
+const enough = time.Second // how long a row has to last before it should have a purchase
 
-// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase, and in one of a
-// second or more neither were buyers out of coins nor sellers faster than they, which in a hot market is no reason.
+// NothingBought returns ErrNothingBought, wrapped, if all rows of a strategy are without a purchase and one of them, of
+// a second or more, has no excuse: buyers out of coins, or in a market that is not hot faster sellers.
 func NothingBought(rows []result.Row, planned time.Duration) error {
 	bought := map[string]int64{}
 	for _, r := range rows {
@@ -187,7 +171,7 @@ func NothingBought(rows []result.Row, planned time.Duration) error {
 	for _, r := range rows {
 		contended := r.ContendedOrders()
 		starved := r.Hot == 0 && contended > 0 && r.Listed > 0 && r.FailedReleases == 0
-		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a row that took longer than planned stood still
+		lasted := planned >= enough && r.Seconds >= enough.Seconds() // a shorter one that took longer stood still
 		if bought[r.Strategy] == 0 && withoutPurchase(&r) && lasted && !starved {
 			return fmt.Errorf("%w with %s in any of its rows: in the %.1f s of %s, %d items were listed, "+
 				"%d orders were given up under contention, and %d locks could not be released; "+

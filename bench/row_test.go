@@ -119,8 +119,8 @@ func TestMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	m := fakeMeasurement(plan{result.Point{Mix: result.Mix{Sellers: 1, Buyers: 999}, Load: result.Load{Rate: 1}},
-		Options{Duration: time.Hour}}, nothing, nothing)
+	m := fakeMeasurement(plan{Point: result.Point{Mix: result.Mix{Sellers: 1, Buyers: 999}, Load: result.Load{Rate: 1}},
+		Options: Options{Duration: time.Hour}}, nothing, nothing)
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 120 || len(m.buyers) != 999 {
 		t.Errorf("they take %d MB", took)

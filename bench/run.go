@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// failedGrace is how long operations may go on after the environment failed: who waits for a lock may wait in vain.
+	// failedGrace is how long operations may go on after the environment failed: a wait for a lock may be in vain.
 	failedGrace = time.Second
 	endLooks    = time.Millisecond // how often a row looks whether its loaded end is over
 )
@@ -48,7 +48,7 @@ func Run(ctx context.Context, p result.Point, o Options) (result.Row, error) {
 	return row, err
 }
 
-// Measure is Run for a purchase of one's own. The Subject of o is what open makes, and what o lacks has its default.
+// Measure runs one row with the Purchasers that open makes, in place of o.Subject. What else o lacks has its default.
 // Without o.Dial it starts a private redis-server or else miniredis, whose numbers are not Redis's.
 func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (row result.Row, err error) {
 	o.Subject = strategies.Own("own", open)
@@ -73,7 +73,7 @@ func Measure(ctx context.Context, open market.Open, mix result.Mix, o Options) (
 func (m *measurement) drive(ctx context.Context, load func() error) (row result.Row, err error) {
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
-		if !m.Keep || errors.Is(err, ErrKeysLost) { // half a market, perhaps without its note, is of no use to anybody
+		if !m.Keep || errors.Is(err, ErrKeysLost) { // nobody can use half a market, perhaps without its note
 			if left := m.remove(lasting); left != nil {
 				row.Warn(result.KeysStay, 0, left.Error())
 				err = errors.Join(err, left)
@@ -104,7 +104,7 @@ func (m *measurement) drive(ctx context.Context, load func() error) (row result.
 	return row, errors.Join(err, m.markets[0].finishHistory(lasting, m.history))
 }
 
-// A measurement is one row while it is measured: its markets, its workers, and what they have in common.
+// A measurement is one row while it is measured: its markets, its workers, and what they share.
 type measurement struct {
 	Options
 	point                     result.Point
@@ -146,7 +146,7 @@ func (m *measurement) in(market *rowMarket) []*worker {
 
 // prepare seeds and stocks the markets, and connects the workers. On an error nothing stays open, but keys may stay.
 func (m *measurement) prepare(ctx context.Context) (err error) {
-	for _, in := range m.markets { // what the first holds says where the others are, so it is there before them
+	for _, in := range m.markets { // the first one first: its note says where the others are
 		in.ours, err = in.seed(ctx)
 		if err != nil {
 			return err
@@ -196,7 +196,7 @@ func (m *measurement) close() (err error) {
 
 // work loads the row: warm-up, measured time, loaded end, and an end without load, in which every worker ends.
 func (m *measurement) work(ctx context.Context) {
-	// Operations outlive the user's wish to stop, so that the one in flight can end well, but not their limit.
+	// Operations outlive an interrupt, so that those in flight can end well, but not their limit.
 	operations, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	m.openMeters(ctx)
@@ -224,7 +224,7 @@ func (m *measurement) work(ctx context.Context) {
 			everybody.Go(func() { m.guard(operations, in, m.meters[i].conn) })
 		}
 	}
-	everybody.Go(func() { // buyers end before their time when their coins are gone
+	everybody.Go(func() { // buyers end early when their coins are gone
 		buyers.Wait()
 		m.window.stop(stored.Complete)
 	})
@@ -240,7 +240,7 @@ func (m *measurement) work(ctx context.Context) {
 // watch reads what is used at the two ends of the measured time, and returns when the load has ended.
 func (m *measurement) watch() {
 	defer time.AfterFunc(time.Until(m.window.from)+m.Duration, m.window.end).Stop()
-	if m.Warmup > 0 { // else nothing is left out, and it was read before the workers began
+	if m.Warmup > 0 { // otherwise what work read before the workers began will do
 		select {
 		case <-time.After(m.Warmup):
 			m.first = m.read()
@@ -253,20 +253,18 @@ func (m *measurement) watch() {
 	if m.open != nil {
 		limit = limit.Add(patience)
 	}
-	for {
-		m.cut = m.underway()
-		if m.cut == 0 || m.window.stopped.Load() || time.Now().After(limit) {
-			break
-		}
+	m.cut = m.underway()
+	for m.cut > 0 && !m.window.stopped.Load() && !time.Now().After(limit) {
 		time.Sleep(endLooks)
+		m.cut = m.underway()
 	}
 	m.window.stop(stored.Complete)
 	for _, in := range m.markets {
-		in.relisted.ring() // nobody waits any more
+		in.relisted.ring() // so that nobody goes on waiting
 	}
 }
 
-// underway counts operations that began in the window and have not ended, and orders that were due in it and wait.
+// underway counts operations that began in the window and have not ended, and orders due in it that still wait.
 func (m *measurement) underway() (n int64) {
 	if m.open != nil {
 		n = m.open.schedule.untaken(m.Warmup, m.Warmup+time.Duration(m.window.until.Load()))

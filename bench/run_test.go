@@ -16,6 +16,7 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/strategies"
 )
 
 // TestRefused: orders that cannot be met are counted by name, and their time is kept apart.
@@ -27,7 +28,7 @@ func TestRefused(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		next := 0
-		_, row := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Duration: 11500 * time.Millisecond}},
+		_, row := worked(t.Context(), on1x1(Options{Duration: 11500 * time.Millisecond}),
 			func(context.Context, market.Order) (market.Receipt, error) {
 				time.Sleep(time.Second)
 				next++
@@ -80,7 +81,7 @@ func TestFatal(t *testing.T) {
 }
 
 // failAt purchases by watch, but fails the n-th time before it does anything.
-func failAt(t *testing.T, n int, cause error) Subject {
+func failAt(t *testing.T, n int, cause error) strategies.Spec {
 	return onPurchase(t, "watch", func(next attempt) (market.Receipt, error) {
 		n--
 		if n == 0 {

@@ -17,11 +17,12 @@ import (
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/results/stored"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
 // hotConfig is a row of so many buyers and items on s, to be changed by a test.
-func hotConfig(t testing.TB, s *backend.Server, subject Subject, items, buyers int) plan {
+func hotConfig(t testing.TB, s *backend.Server, subject strategies.Spec, items, buyers int) plan {
 	c := config(t, s, subject)
 	c.Mix, c.Hot = result.Mix{Buyers: buyers}, items
 	return c
@@ -192,8 +193,8 @@ func TestHotBuyersKeepOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poor := 2
 		p := plan{
-			result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}},
-			Options{Duration: time.Second},
+			Point:   result.Point{Mix: result.Mix{Buyers: 1}, Load: result.Load{Hot: 1}},
+			Options: Options{Duration: time.Second},
 		}
 		m := fakeMeasurement(p, nil, func(*measurement) market.Purchaser {
 			return fake{onPurchase: func(context.Context, market.Order) (market.Receipt, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // durations are some durations of one kind: their sum, the longest, and a histogram from 1 us to 60 s with two
-// significant digits, which takes 20 KB. One without a histogram is of no use to its worker's role, and keeps nothing.
+// significant digits, which takes 20 KB. Those that a worker's role has no use for have none, and keep nothing.
 type durations struct {
 	sum, longest time.Duration
 	clipped      int64 // durations above 60 s, which the histogram holds as 60 s
@@ -64,7 +64,7 @@ const (
 	// Of operations that ended in the window.
 	listed counter = iota
 	bought
-	leftOver // of those bought, what was asked for in the warm-up
+	leftOver // of those bought, the ones asked for in the warm-up
 
 	// Of operations that began in it.
 	retries // of orders
@@ -84,11 +84,11 @@ const (
 	givenUpInTime
 
 	fromWarmup // operations of the warm-up that ended in the second half of the window or later
-	broke      // workers who ended because their account was empty
+	broke      // workers that ended because their account was empty
 	counters   // how many there are
 )
 
-// A tally is what one worker counts, added once at the end. It takes no lock and, once it is made, no allocation.
+// A tally is what one worker counts, added once at the end. It takes no lock and, once made, allocates nothing.
 type tally struct {
 	window  *window
 	count   [counters]int64
@@ -99,13 +99,13 @@ type tally struct {
 	traffic  traffic       // of orders that began in it
 
 	// Clipped to the window: how long a buyer was there, how long a worker did anything or waited for something to buy,
-	// and how long it made orders. ordersWhole is how long those orders took that began in the window, not clipped.
+	// and how long it made orders. ordersWhole is how long orders that began in the window took, not clipped.
 	present, busy, orders, ordersWhole time.Duration
 
 	course [courseIntervals]int64 // purchases by the interval in which they ended
 }
 
-const courseIntervals = 20 // in how many intervals the course of a row is kept
+const courseIntervals = 20 // how many intervals the course of a row has
 
 func newTally(w *window, of ...kind) *tally {
 	t := &tally{window: w, refused: map[string]int64{}}
@@ -207,7 +207,7 @@ func (t *tally) ordered(s span, cost traffic, receipt market.Receipt, err error)
 		t.took[purchaseTime].note(time.Duration(s.end - s.asked))
 		t.took[lockWaitTime].note(receipt.LockWait)
 		t.lockHold += receipt.LockHold
-	case market.Refused(err): // what was tried before and after it counts by itself
+	case market.Refused(err): // an open loop's order may try several listings: each counts by itself
 		t.took[refusedTime].note(time.Duration(s.end - s.start))
 	}
 }
@@ -234,7 +234,7 @@ func (t *tally) beside(err error) {
 func (t *tally) spent(s span) { t.busy += t.window.clip(s.start, s.end) }
 
 // A window is when a row is measured, and when its load ends. Times are in ns after the warm-up. It is over after its
-// length, or earlier: at an interrupt, a failure, or when no buyer is left. After it see [measurement.work].
+// length, or earlier: at an interrupt, a failure, or when no buyer is left. [measurement.work] says what follows it.
 type window struct {
 	from   time.Time // the end of the warm-up
 	length time.Duration
@@ -281,7 +281,7 @@ func (w *window) end() {
 // stop asks the workers to stop, and ends the measured time if it is not over. The first call decides on the status.
 func (w *window) stop(status stored.Status) {
 	w.stopping.Do(func() {
-		w.status = status // before whoever waits for the end may stop it, too
+		w.status = status // before end wakes somebody who may stop it, too
 		w.end()
 		w.stopped.Store(true)
 		close(w.done)

@@ -52,7 +52,7 @@ func TestRoundTrips(t *testing.T) {
 			"fine":        {RoundTrips: 6, Commands: 16},
 			"fine-wallet": {RoundTrips: 10, Commands: 22},
 		} {
-			for _, subject := range []Subject{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
+			for _, subject := range []strategies.Spec{spec(t, name), strategies.Own("own "+name, spec(t, name).OpenFor)} {
 				c := config(t, s, subject)
 				row := inTurn(t, c)
 				if row.Bought != 30 || row.Polls != 0 || row.Retries != 0 || row.GivenUpMS.Count != 0 {

@@ -22,10 +22,10 @@ import (
 
 const usageTimeout = time.Second // bounds one look at what a server has used
 
-// A row's number should be Redis's, or that of the contention that the row is about. It is this process's where this
-// process has used fullCores of the cores it may use or, with servers on the same machine, both have of all; where
-// every server's main thread, which runs all commands, used less than fullCores of one; and where purchases did not
-// spend mostlyWaiting of their time waiting for locks, because faster clients would contend as much.
+// A row should measure Redis, or the contention that the row is about. It measures this process instead if all of this
+// holds: this process used fullCores of the cores that it may use, or together with servers on the same machine of all
+// cores; no server's main thread, which runs all commands, used fullCores of one core; and purchases spent less than
+// mostlyWaiting of their time waiting for locks. With more waiting, faster clients would contend as much.
 const (
 	fullCores     = 0.9
 	mostlyWaiting = 0.5
@@ -49,7 +49,7 @@ type reading struct {
 	background      backend.Counts
 }
 
-// openMeters connects to the servers of the markets, which are open. Where that fails the row goes without their usage.
+// openMeters connects to the servers of the seeded markets. If one cannot be reached, the row is without its usage.
 func (m *measurement) openMeters(ctx context.Context) {
 	for _, in := range m.markets {
 		if in.Dial == nil || slices.ContainsFunc(m.meters, func(of *meter) bool { return of.node == in.node }) {
@@ -79,7 +79,7 @@ func (m *measurement) closeMeters() {
 	}
 }
 
-// used is the processor time of the server's main thread, which miniredis does not tell, nor others to every user.
+// used is the processor time of the server's main thread; -1: it does not tell, as miniredis, or not this user.
 func (m *meter) used() float64 {
 	if m.conn == nil {
 		return -1
@@ -107,7 +107,7 @@ func (m *measurement) read() reading {
 	if own, err := self.Times(); err == nil {
 		r.client = own.User + own.System
 	}
-	// What interrupts take is nobody's, and belongs to no process.
+	// What interrupts take belongs to no process, and is left out.
 	if all, err := cpu.Times(false); err == nil && len(all) == 1 {
 		r.machine, r.stolen = all[0].User+all[0].Nice+all[0].System, all[0].Steal
 	}
@@ -148,7 +148,7 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		others -= servers
 	}
 	others = max(0, others)
-	// Replicas, and servers of locks, may work on this machine as well, and nobody asks them.
+	// Replicas and servers of locks may work on this machine as well, and nobody asks them how much they use.
 	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
 		others = 0
 	} else {
@@ -160,9 +160,9 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 }
 
-const keyLooks = time.Second // how often a row looks whether its server still has the keys that only the run removes
+const keyLooks = time.Second // how often a row checks that its server still has the keys that only the run removes
 
-// silence is for how long a server may give no reply in a row that lasts so long; this process may be 0.1 s late.
+// silence is how long a server may give no reply in a row of that length; this process itself may be 0.1 s late.
 func silence(row time.Duration) time.Duration {
 	return min(max(row/10, 100*time.Millisecond), time.Second)
 }
@@ -183,7 +183,7 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	for {
 		select {
 		case <-m.window.done:
-			<-replied // so that nobody uses conn any more
+			<-replied // after which nobody uses conn any more
 			return
 		case lost := <-replied:
 			time.AfterFunc(pause, ask)
@@ -205,7 +205,7 @@ func (m *measurement) guard(ctx context.Context, in *rowMarket, conn *backend.Co
 	}
 }
 
-// replies returns a function that waits for a reply of the server, and every keyLooks looks whether it has lost keys.
+// replies returns a function that waits for a reply of the server. Once a keyLooks it checks that no key is lost.
 func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() error {
 	looked := time.Now()
 	return func() error {
@@ -214,7 +214,7 @@ func (m *rowMarket) replies(ctx context.Context, conn *backend.Conn) func() erro
 			return nil
 		}
 		missing, err := market.MissingKey(ctx, conn.Client, m.Keys, opening(m.point))
-		if err == nil { // who cannot look knows nothing
+		if err == nil { // otherwise the next reply looks again
 			looked = time.Now()
 		}
 		if err != nil || missing == "" {

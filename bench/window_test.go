@@ -19,7 +19,7 @@ import (
 func TestCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, takes := 0, []time.Duration{9, 2, 1, 20, 12} // s: they begin at 0, 9, 11, 12 and 32
-		c := plan{result.Point{Mix: mix1x1}, Options{Warmup: 10 * time.Second, Duration: 10 * time.Second}}
+		c := on1x1(Options{Warmup: 10 * time.Second, Duration: 10 * time.Second})
 		start := time.Now()
 		_, r := worked(t.Context(), c, func(context.Context, market.Order) (market.Receipt, error) {
 			next++
@@ -65,8 +65,8 @@ func TestLoadedEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared processor
 		c := plan{
-			result.Point{Mix: result.Mix{Sellers: 1, Buyers: 25}},
-			Options{Warmup: time.Second, Duration: 2 * time.Second},
+			Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 25}},
+			Options: Options{Warmup: time.Second, Duration: 2 * time.Second},
 		}
 		began := time.Now()
 		var first atomic.Int64
@@ -92,7 +92,7 @@ func TestLoadedEnd(t *testing.T) {
 func TestEndsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		m, r := worked(t.Context(), plan{result.Point{Mix: mix1x1}, Options{Duration: time.Second}},
+		m, r := worked(t.Context(), on1x1(Options{Duration: time.Second}),
 			func(ctx context.Context, _ market.Order) (market.Receipt, error) {
 				<-ctx.Done()
 				return market.Receipt{}, ctx.Err()
@@ -128,7 +128,7 @@ func TestInterrupt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), at)
 			defer cancel()
 			start := time.Now()
-			c := plan{result.Point{Mix: mix1x1}, Options{Warmup: time.Second, Duration: 13 * time.Second}}
+			c := on1x1(Options{Warmup: time.Second, Duration: 13 * time.Second})
 			_, r := worked(ctx, c, func(ctx context.Context, _ market.Order) (market.Receipt, error) {
 				time.Sleep(3 * time.Second)
 				return market.Receipt{}, ctx.Err()
@@ -150,7 +150,10 @@ func TestFailureEndsTheRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var n atomic.Int64
-		m, r := worked(t.Context(), plan{result.Point{Mix: result.Mix{Sellers: 1, Buyers: 2}}, Options{Duration: time.Hour}},
+		m, r := worked(t.Context(), plan{
+			Point:   result.Point{Mix: result.Mix{Sellers: 1, Buyers: 2}},
+			Options: Options{Duration: time.Hour},
+		},
 			func(ctx context.Context, _ market.Order) (market.Receipt, error) {
 				if n.Add(1) == 1 {
 					<-ctx.Done()
@@ -172,7 +175,7 @@ func TestFailureEndsTheRow(t *testing.T) {
 
 // TestLimits: the ends of a row allow an operation what its strategy allows it, and what it does besides.
 func TestLimits(t *testing.T) {
-	usual := Options{Subject: noSubject{}}.limit(result.Point{})
+	usual := Options{Subject: shared}.limit(result.Point{})
 	for name, want := range map[string]time.Duration{
 		"watch": usual, "watch:timeout=1s": usual - 5*time.Second, "fine": usual, "fine:timeout=30s": usual + 20*time.Second,
 		"fine-wallet": usual + 10*time.Second, "lua": usual - 10*time.Second,
@@ -241,7 +244,10 @@ func TestShortRows(t *testing.T) {
 		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := plan{result.Point{Mix: result.Mix{Buyers: buyers}}, Options{Warmup: time.Second, Duration: 10 * time.Second}}
+			p := plan{
+				Point:   result.Point{Mix: result.Mix{Buyers: buyers}},
+				Options: Options{Warmup: time.Second, Duration: 10 * time.Second},
+			}
 			_, r := worked(t.Context(), p, c.purchase())
 			for _, code := range []result.Code{result.TooFew, result.Unsteady, result.ShortForTail, result.WarmupUnderway,
 				result.OutOfStock, result.TimesOff, result.NothingBought, result.WereCut} {
@@ -258,7 +264,7 @@ func TestShortRows(t *testing.T) {
 // TestTimesOff: a time in which a buyer was there and that nobody noted is a defect.
 func TestTimesOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := plan{result.Point{Mix: mix1x1}, Options{Duration: 10 * time.Second}}
+		c := on1x1(Options{Duration: 10 * time.Second})
 		m, r := worked(t.Context(), c, lasting(time.Second))
 		if _, is := warned(r, result.TimesOff); is || r.BusyBuyers != 1 || r.PresentBuyer != 1 {
 			t.Errorf("%v busy, %v there, %v", r.BusyBuyers, r.PresentBuyer, r.Warnings)
@@ -273,7 +279,7 @@ func TestTimesOff(t *testing.T) {
 // TestClipped: waits above a minute are kept as they are in the mean, and as a minute in the histogram.
 func TestClipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := plan{result.Point{Mix: mix1x1}, Options{Duration: 122 * time.Second}}
+		c := on1x1(Options{Duration: 122 * time.Second})
 		_, r := worked(t.Context(), c, lasting(61*time.Second))
 		n, _ := warned(r, result.Clipped)
 		w := r.WaitMS

@@ -34,8 +34,8 @@ const (
 type worker struct {
 	market    *rowMarket
 	role      role
-	number    int           // among those of its role in the row, from 0
-	place     int           // among all of the row, from 0
+	number    int           // among the workers of its role, from 0
+	place     int           // among all workers of the row, from 0
 	account   market.UserID // for which it trades; 0 for a browser
 	purchaser market.Purchaser
 	opened    *strategies.Connection // nil: it is not connected
@@ -46,7 +46,7 @@ type worker struct {
 	tally    *tally
 	ledger   *market.Ledger
 	history  *history.Recorder // nil: nothing is recorded
-	underway atomic.Int64      // when the operation under way began, as the window tells it; idle: there is none
+	underway atomic.Int64      // when the operation under way began, on the window's clock; idle: there is none
 
 	carried     backend.Stats // what its own connection has carried
 	lockServers backend.Stats // what its locks exchange with servers of their own
@@ -56,7 +56,7 @@ type worker struct {
 	orders     []market.Order // reused
 }
 
-const idle = math.MaxInt64 // when the operation under way of a worker began that makes none
+const idle = math.MaxInt64 // worker.underway of one that makes no operation
 
 func newWorker(m *rowMarket, w *window, r role, number, place int, account market.UserID, random *rand.Rand) *worker {
 	kinds := map[role][]kind{
@@ -144,9 +144,9 @@ func (w *worker) list(ctx context.Context, item market.ItemID) error {
 	return err
 }
 
-const movesFor = 5 * time.Second // for how long an operation is made again because its market's slot moves
+const movesFor = 5 * time.Second // how long an operation is repeated because its market's slot moves
 
-// moved reports whether an operation is to be made again: its slot moves, or its connection has been left for that.
+// moved reports whether to make an operation again: its slot moves, or its connection was given up for that reason.
 func moved(start time.Time, err error) bool {
 	notMade := errors.Is(err, market.ErrRejected) || errors.Is(err, market.ErrNotSent)
 	return notMade && (backend.Redirected(err) || errors.Is(err, net.ErrClosed)) && time.Since(start) < movesFor
@@ -256,13 +256,11 @@ func (o *otherWork) observe(ctx context.Context, at step.Name) {
 
 func (m *rowMarket) lockServers() lock.Servers {
 	servers := m.Servers
-	if m.point.RTTMS > 0 {
-		servers.Masters = nil
-		for _, dial := range m.Servers.Masters {
-			servers.Masters = append(servers.Masters, func(ctx context.Context) (*redis.Client, error) {
-				return dial(backend.Delaying(ctx, rtt(m.point)))
-			})
-		}
+	servers.Masters = nil
+	for _, dial := range m.Servers.Masters {
+		servers.Masters = append(servers.Masters, func(ctx context.Context) (*redis.Client, error) {
+			return dial(backend.Delaying(ctx, rtt(m.point)))
+		})
 	}
 	return servers
 }
@@ -271,12 +269,12 @@ const (
 	minPrice     = 1     // coins
 	maxPrice     = 100   // coins
 	glanceSize   = 64    // listings that a buyer of a closed loop looks at in one go
-	leastGlance  = 4     // the same where more would be gone before a buyer of an open loop comes to them
+	leastGlance  = 4     // the fewest that a buyer of an open loop looks at, however small the stock
 	listingsEach = 64    // up for each buyer when a row begins, unless the point says otherwise
 	openStock    = 1_000 // up at least when an open loop begins, in all markets together
 )
 
-// supply is where a worker gets what it trades in. Nothing of it is measured.
+// supply is where a worker gets what it trades in. None of its work is measured.
 type supply interface {
 	// mint makes market.BatchSize items for owner, as market.Mint does.
 	mint(ctx context.Context, owner market.UserID) (first market.ItemID, err error)
@@ -318,8 +316,8 @@ func (s redisSupply) funds(ctx context.Context, account market.UserID) (int64, e
 	return funds, nil
 }
 
-// glance is how many listings a worker looks at in one go: in an open loop so few that most are still there when a
-// buyer comes to the last, while the others buy as many each from the stock that sellers keep up.
+// glance is how many listings a worker looks at in one go. In an open loop they are so few that most are still there
+// when a buyer comes to the last one, although the other buyers buy as many meanwhile.
 func (m *rowMarket) glance() int {
 	if m.point.Rate == 0 {
 		return glanceSize
@@ -339,14 +337,14 @@ func listings(p result.Point, markets int) int {
 	return listingsEach * p.Mix.Buyers
 }
 
-// share is how many of so many items the i-th of so many owners has, from 0.
+// share is how many of the items belong to owner i, from 0, when owners share them evenly.
 func share(items, owners, i int) int { return (items + owners - 1 - i) / owners }
 
-// stockUp makes the items with which a market begins, and lists them, many at once, divided among the sellers or, where
+// stockUp makes and lists the items with which a market begins, many at once. They are divided among the sellers or, if
 // items circulate, among the buyers. The strategy has no part in it: a million items would take it longer than the row.
 func (m *rowMarket) stockUp(ctx context.Context, workers []*worker) error {
 	var owners []*worker
-	hot := min(m.point.Hot, wallets(m.point)) // items, each of another account as long as there are some
+	hot := min(m.point.Hot, wallets(m.point)) // owners: each has an account of its own
 	for _, w := range workers {
 		if w.role == seller || w.role == buyer && len(owners) < hot {
 			owners = append(owners, w)

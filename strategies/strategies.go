@@ -84,14 +84,6 @@ func All() []Strategy {
 	}
 }
 
-// An Opener makes Purchasers. A Spec is one, and so is whatever is measured or tried that is not of this module.
-type Opener interface {
-	// String names it: in results, and where another process looks it up.
-	String() string
-	// Open makes a Purchaser for one worker; the closer is never nil.
-	Open(Env) (market.Purchaser, io.Closer, error)
-}
-
 // resendParam has a worker's clients send a command again whose reply did not come: the wrapper that articles put
 // around each call of their client. go-redis does it by default, not with a transaction; others: docs/clients.md.
 //
@@ -125,18 +117,18 @@ type Connection struct {
 }
 
 // Connect opens a worker's connection to the market, and its Purchaser on it. Of env it fills in Redis and Dial. The
-// connection counts where ctx says (backend.CountInto); what is dialled later, into env.Traffic.Background. On an error
-// nothing stays open.
-func Connect(ctx context.Context, o Opener, dial Dialer, env Env) (*Connection, error) {
+// worker's own connection counts where ctx says (backend.CountInto); what is dialled later counts into
+// env.Traffic.Background. On an error nothing stays open.
+func Connect(ctx context.Context, s Spec, dial Dialer, env Env) (*Connection, error) {
 	c := &Connection{}
-	if err := c.open(ctx, o, dial, env); err != nil {
+	if err := c.open(ctx, s, dial, env); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (err error) {
-	if spec, ok := o.(Spec); ok && spec.params.Text(resendParam) == "on" {
+func (c *Connection) open(ctx context.Context, s Spec, dial Dialer, env Env) (err error) {
+	if s.params.Text(resendParam) == "on" {
 		dial, env.Locks = again(dial), again(env.Locks)
 		env.Servers.Masters = slices.Clone(env.Servers.Masters)
 		for i, master := range env.Servers.Masters {
@@ -159,7 +151,7 @@ func (c *Connection) open(ctx context.Context, o Opener, dial Dialer, env Env) (
 	env.Redis, env.lockRedis = c.Conn.Client, c.Locks.Client
 	env.Dial, env.connect = env.client(dial), c.Conn.Connect
 	c.Env = env
-	purchaser, closer, err := o.Open(env)
+	purchaser, closer, err := s.Open(env)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ func Several(runs []Named) *Doc {
 	metrics := metricsOf(result.Main)
 	t := NewTable(rowHeadings(result.Main, metrics, "row", "run")...)
 	t.names = 2
-	lines := map[string][][]Cell{}
-	var names, noted []string
+	first := map[string]int{} // the order in which names of rows first come
+	var noted []string
 	for _, n := range runs {
 		ofRun := func(texts []string) []string {
 			return mapped(texts, func(text string) string { return n.Name + ": " + text })
@@ -46,17 +46,13 @@ func Several(runs []Named) *Doc {
 		noted = append(noted, ofRun(append(rounds(n.Run), notes(n.Run)...))...)
 		for _, g := range measured(n.Run) {
 			name := again(g.Name())
-			if lines[name] == nil {
-				names = append(names, name)
+			if _, known := first[name]; !known {
+				first[name] = len(first)
 			}
-			lines[name] = append(lines[name], rowCells(result.Main, metrics, g, n.Run.Manifest.Config.Trials, name, n.Name))
+			t.add(rowCells(result.Main, metrics, g, n.Run.Manifest.Config.Trials, name, n.Name)...)
 		}
 	}
-	for _, name := range names {
-		for _, row := range lines[name] {
-			t.add(row...)
-		}
-	}
+	slices.SortStableFunc(t.Rows, func(a, b []Cell) int { return cmp.Compare(first[a[0].Text], first[b[0].Text]) })
 	d.Findings = atMost(append(d.Findings, "The runs share no rounds: between them the machine may have changed."))
 	d.Blocks = []Block{{Heading: "Rows", Table: t.without(none, ""), Note: noted}}
 	return d

@@ -11,8 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/olekukonko/tablewriter/pkg/twwarp"
-
 	"github.com/marketsim/marketsim/verify"
 )
 
@@ -116,10 +114,13 @@ func (r ruler) below(d *drawing, top, bottom float64) {
 	if r.Mark != 0 {
 		d.stroke("limit", r.at(r.Mark), top, r.at(r.Mark), bottom)
 	}
+}
+
+func (r ruler) label(d *drawing, bottom float64) {
 	d.write("label", "middle", r.Label, (r.from+r.to)/2, bottom+34)
 }
 
-// left draws the ticks of a ruler that lies at the left of a panel, and its label above it.
+// left draws the ticks of a ruler that lies at the left of a panel.
 func (r ruler) left(d *drawing, left, right float64) {
 	for _, v := range r.ticks(r.low, r.high) {
 		d.stroke("grid", left, r.at(v), right, r.at(v))
@@ -141,13 +142,14 @@ func (f Figure) drawDots(d *drawing) {
 	left := 24 + letter*float64(longest)
 	d.Width = max(figureWidth, left+figureWidth/2)
 	x := newRuler(f.X, values, left, d.Width-60)
-	for i, p := range f.Panels {
+	bottom := 0.0
+	for _, p := range f.Panels {
 		top := d.Height
 		if len(f.Panels) > 1 || p.Title != "" {
 			d.write("panel", "start", p.Title, 8, top+16)
 			top += panelHead
 		}
-		bottom := top + dotHeight*float64(len(p.Dots))
+		bottom = top + dotHeight*float64(len(p.Dots))
 		for j, dot := range p.Dots {
 			y := top + dotHeight*(float64(j)+0.5)
 			d.write("name", "end", dot.Label, left-10, y+4)
@@ -165,12 +167,9 @@ func (f Figure) drawDots(d *drawing) {
 		}
 		x.below(d, top, bottom)
 		d.Height = bottom + 22
-		if i == len(f.Panels)-1 {
-			d.Height = bottom + foot
-		} else { // the label stands below the last panel only
-			d.Texts = d.Texts[:len(d.Texts)-1]
-		}
 	}
+	x.label(d, bottom)
+	d.Height = bottom + foot
 }
 
 func (f Figure) drawLines(d *drawing) {
@@ -200,6 +199,7 @@ func (f Figure) drawLines(d *drawing) {
 		y := newRuler(f.Y, ys, bottom, top)
 		d.write("panel", "start", strings.TrimPrefix(p.Title+": "+f.Y.Label, ": "), 8, top-8)
 		x.below(d, top, bottom)
+		x.label(d, bottom)
 		y.left(d, left, right)
 		last := -math.MaxFloat64 // where the name above stands
 		ends := func(l Curve) float64 { return y.at(l.Y[len(l.Y)-1]) }
@@ -380,8 +380,7 @@ func (s *sequence) tells() {
 		if strings.HasPrefix(text, "Harm: ") {
 			class = "harm"
 		}
-		lines, _ := twwarp.WrapString(printable(text), int((s.Width-16)/letter))
-		for _, line := range lines {
+		for line := range strings.SplitSeq(wrapped(printable(text), int((s.Width-16)/letter)), "\n") {
 			s.write(class, "start", line, 8, s.y)
 			s.y += 18
 		}

@@ -100,10 +100,11 @@ func Metrics() []Metric {
 				func(r *Row, t *Traffic) float64 { return ratio(float64(t.Commands), r.Seconds) })},
 			{"server_us", "server", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ServerCPU })},
 			{"client_us", "client", Microseconds, Cost, perPurchase(func(r *Row) *float64 { return r.ClientCPU })},
-			{"server_cpu", "server of a core", Share, Machine, share(func(r *Row) *float64 { return r.ServerCPU }, false)},
-			{"client_cpu", "client", Share, Machine, share(func(r *Row) *float64 { return r.ClientCPU }, true)},
-			{"others_cpu", "others", Share, Machine, share(func(r *Row) *float64 { return r.OthersCPU }, true)},
-			{"stolen_cpu", "stolen", Share, Machine, share(func(r *Row) *float64 { return r.StolenCPU }, true)},
+			{"server_cpu", "server of a core", Share, Machine, where(func(r *Row) *float64 { return r.ServerCPU },
+				func(r *Row, used *float64) float64 { return ratio(*used, r.Seconds) })},
+			{"client_cpu", "client", Share, Machine, ofCores(func(r *Row) *float64 { return r.ClientCPU })},
+			{"others_cpu", "others", Share, Machine, ofCores(func(r *Row) *float64 { return r.OthersCPU })},
+			{"stolen_cpu", "stolen", Share, Machine, ofCores(func(r *Row) *float64 { return r.StolenCPU })},
 		},
 		open("offered_per_second", "offered/s", PerSecond, func(r *Row) float64 {
 			return ratio(float64(r.Open.Due), r.Seconds)
@@ -166,22 +167,17 @@ func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
 }
 
-// perPurchase makes of processor time, in seconds, that of each purchase in microseconds.
+// perPurchase turns processor time in seconds into that of each purchase in microseconds.
 func perPurchase(of func(*Row) *float64) func(*Row) float64 {
 	return where(of, func(r *Row, used *float64) float64 { return ratio(1e6**used, float64(r.Made())) })
 }
 
-// share makes of processor time, in seconds, the part of one core or of all cores.
-func share(of func(*Row) *float64, all bool) func(*Row) float64 {
-	return where(of, func(r *Row, used *float64) float64 {
-		if all {
-			return ratio(*used, r.Seconds*float64(r.Cores))
-		}
-		return ratio(*used, r.Seconds)
-	})
+// ofCores turns processor time in seconds into the share of all cores.
+func ofCores(of func(*Row) *float64) func(*Row) float64 {
+	return where(of, func(r *Row, used *float64) float64 { return ratio(*used, r.Seconds*float64(r.Cores)) })
 }
 
-// where makes a number of what some rows lack: of these it is NaN.
+// where makes a number from what some rows lack: for these it is NaN.
 func where[T any](of func(*Row) *T, number func(*Row, *T) float64) func(*Row) float64 {
 	return func(r *Row) float64 {
 		if t := of(r); t != nil {
@@ -191,7 +187,7 @@ func where[T any](of func(*Row) *T, number func(*Row, *T) float64) func(*Row) fl
 	}
 }
 
-// ratio is NaN where nothing is divided by nothing, or anything by nothing.
+// ratio is NaN if b is 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return nan
