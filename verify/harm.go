@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/marketsim/marketsim/market"
@@ -70,12 +71,9 @@ func Audited(a market.AuditResult) []Violation {
 	all := make([]Violation, len(a.Problems))
 	money := moneyHarm(a)
 	for i, p := range a.Problems {
-		harm, known := harmOfKind[p.Kind]
-		switch {
-		case p.Kind == market.TooFew || p.Kind == market.TooMany:
+		harm := cmp.Or(harmOfKind[p.Kind], Unexplained)
+		if p.Kind == market.TooFew || p.Kind == market.TooMany {
 			harm = money
-		case !known:
-			harm = Unexplained
 		}
 		all[i] = Violation{Harm: harm, Text: p.Text}
 	}
@@ -91,16 +89,13 @@ var harmOfKind = map[market.ProblemKind]Harm{
 // moneyHarm is the harm where accounts hold too much or too little: coins are missing, or there are too many, or they
 // are in the wrong accounts. A purchase of which its buyer was told no puts them into two of these.
 func moneyHarm(a market.AuditResult) Harm {
-	count := func(is func(market.Problem) bool) (n int64) {
-		for _, p := range a.Problems {
-			if is(p) {
-				n++
-			}
+	untold, charged := int64(0), false
+	for _, p := range a.Problems {
+		if p.Kind == market.MovedUntold {
+			untold++
 		}
-		return n
+		charged = charged || p.Buyer && p.Kind == market.TooFew
 	}
-	untold := count(func(p market.Problem) bool { return p.Kind == market.MovedUntold })
-	charged := count(func(p market.Problem) bool { return p.Buyer && p.Kind == market.TooFew })
 	switch {
 	case a.Funds < a.Opened:
 		return CoinsLost
@@ -108,7 +103,7 @@ func moneyHarm(a market.AuditResult) Harm {
 		return CoinsMade
 	case a.MoneyProblems <= 2*untold:
 		return ToldNo
-	case charged > 0:
+	case charged:
 		return ChargedTwice
 	}
 	return NotPaid

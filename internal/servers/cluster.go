@@ -32,13 +32,14 @@ type Cluster struct {
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
 // A node on a busy machine may miss that it is met, and redis-cli waits for it until the end: then it starts another.
-func StartCluster(ctx context.Context) (c *Cluster, err error) {
+func StartCluster(ctx context.Context) (*Cluster, error) {
 	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
-	for try := 0; try < 2 && err == nil && c == nil; try++ {
-		c, err = startCluster(ctx, cli)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && try == 0 {
-			err = nil
-		}
+	if err != nil {
+		return nil, err
+	}
+	c, err := startCluster(ctx, cli)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return startCluster(ctx, cli)
 	}
 	return c, err
 }

@@ -174,9 +174,8 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 	var said struct {
 		Header struct {
 			Member string `json:"member_id"`
-		} `json:"header"`
-		Leader  string `json:"leader"`
-		Version string `json:"version"`
+		}
+		Leader, Version string
 	}
 	if err := json.NewDecoder(io.LimitReader(reply.Body, maxAnswer)).Decode(&said); err != nil {
 		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)

@@ -130,11 +130,8 @@ func (l *Locks) start(ctx context.Context, own Addresses, need string) (err erro
 	case "":
 	case "redlock":
 		l.Masters = own.Masters
-		if len(own.Masters) > 0 {
-			return nil
-		}
-		l.PrivateMasters, err = StartMasters(ctx, privateMasters)
-		if err == nil {
+		if len(own.Masters) == 0 {
+			l.PrivateMasters, err = StartMasters(ctx, privateMasters)
 			l.Masters = l.PrivateMasters.Targets()
 		}
 	case "zookeeper":

@@ -33,7 +33,7 @@ func (h *Held) Reply() string { return strings.Join(h.values, " ") }
 func (p *Proxy) Gate(arrived func(*Held)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.gate = arrived
+	p.gate = arrived
 }
 
 var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
@@ -46,12 +46,13 @@ type gated struct {
 }
 
 // gated holds a command where there is a gate, and returns the trap for its reply: of a pipeline, the last's.
-func (r *redis) gated(c command) (*Trap, error) {
+func (r *redis) gated(command []string) (*Trap, error) {
+	name := command[0]
 	before := r.gate.queued
 	r.gate.queued = nil
-	queued := len(before) > 0 && c.name != "exec"
-	if c.name == "multi" || queued && c.name != "discard" {
-		r.gate.queued = append(before, c.words)
+	queued := len(before) > 0 && name != "exec"
+	if name == "multi" || queued && name != "discard" {
+		r.gate.queued = append(before, command)
 	}
 	if r.gate.left > 0 {
 		r.gate.left--
@@ -61,16 +62,16 @@ func (r *redis) gated(c command) (*Trap, error) {
 		return r.gate.held.Trap, nil
 	}
 	r.proxy.mu.Lock()
-	arrived := r.proxy.commands.gate
+	arrived := r.proxy.gate
 	r.proxy.mu.Unlock()
-	if arrived == nil || queued || slices.Contains(ungated, c.name) || subscription(c.name) {
+	if arrived == nil || queued || slices.Contains(ungated, name) || subscription(name) {
 		return nil, nil
 	}
 	said, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(said))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
 	h.gated = true
-	h.Commands = slices.Concat(before, [][]string{c.words}, rest)
+	h.Commands = slices.Concat(before, [][]string{command}, rest)
 	r.gate.held, r.gate.left = h, len(rest)
 	arrived(h)
 	select {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,12 +34,19 @@ type Proxy struct {
 	listener net.Listener
 	running  sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	conns    map[*conn]bool
-	fault    fault
-	changed  chan struct{} // closed when the fault changes
-	commands commands      // what a proxy of Redis knows
+	// What a proxy of Redis drops.
+	dropMessages atomic.Bool
+	dropped      atomic.Int64
+
+	mu      sync.Mutex
+	closed  bool
+	conns   map[*conn]bool
+	fault   fault
+	changed chan struct{} // closed when the fault changes
+	traps   []*Trap       // that have caught nothing yet
+	record  bool          // what commands come
+	names   []string      // of those that came since
+	gate    func(*Held)   // nil: there is none
 }
 
 // Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
@@ -80,8 +88,8 @@ func (p *Proxy) Close() error {
 	if !p.closed {
 		p.closed, err = true, p.listener.Close()
 	}
-	p.cut()
 	p.mu.Unlock()
+	p.Cut()
 	p.running.Wait()
 	return err
 }
@@ -94,18 +102,11 @@ func (p *Proxy) Cut() {
 		if c.server != nil { // else it may still wait for a server
 			ends = append(ends, c.ended)
 		}
+		c.cut()
 	}
-	p.cut()
 	p.mu.Unlock()
 	for _, ended := range ends {
 		<-ended
-	}
-}
-
-// cut needs mu.
-func (p *Proxy) cut() {
-	for c := range p.conns {
-		c.cut()
 	}
 }
 
@@ -123,9 +124,7 @@ func (p *Proxy) HoldReplies() { p.setFault(holdReplies) }
 
 // Heal ends every fault and what DropMessages began. All that was held back is delivered, in order.
 func (p *Proxy) Heal() {
-	p.mu.Lock()
-	p.commands.dropMessages = false
-	p.mu.Unlock()
+	p.dropMessages.Store(false)
 	p.setFault(none)
 }
 

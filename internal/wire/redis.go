@@ -48,7 +48,7 @@ func (t *Trap) Ended() <-chan struct{} { return t.ended }
 // Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
-	t.proxy.commands.traps = slices.DeleteFunc(t.proxy.commands.traps, func(other *Trap) bool { return other == t })
+	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool { return other == t })
 	t.proxy.mu.Unlock()
 	t.letGo()
 }
@@ -75,57 +75,38 @@ func (p *Proxy) set(m Match, does what) *Trap {
 	t := newTrap(p, m, does)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.traps = append(p.commands.traps, t)
+	p.traps = append(p.traps, t)
 	return t
 }
 
 // DropMessages drops the messages of subscriptions from now on, until Heal; all else passes.
-func (p *Proxy) DropMessages() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commands.dropMessages = true
-}
+func (p *Proxy) DropMessages() { p.dropMessages.Store(true) }
 
 // Dropped is how many messages DropMessages has dropped.
-func (p *Proxy) Dropped() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.commands.dropped
-}
+func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
 // Record begins to note commands, without those before: rehearse an operation, then repeat it with a trap at its n-th.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.record, p.commands.names = true, nil
+	p.record, p.names = true, nil
 }
 
 // Commands are the names, in lower case, of what came since Record on all connections, in order: commands, or "tls".
 func (p *Proxy) Commands() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.commands.names)
-}
-
-// commands is what a proxy knows of the commands that pass, and is to do with them.
-type commands struct {
-	traps        []*Trap
-	record       bool
-	names        []string
-	dropMessages bool
-	dropped      int
-	gate         func(*Held) // nil: there is none
+	return slices.Clone(p.names)
 }
 
 // meet notes a command and returns the traps that catch it, which are then no longer set.
 func (p *Proxy) meet(name string) (caught []*Trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := &p.commands
-	if known.record {
-		known.names = append(known.names, name)
+	if p.record {
+		p.names = append(p.names, name)
 	}
-	known.traps = slices.DeleteFunc(known.traps, func(t *Trap) bool {
+	p.traps = slices.DeleteFunc(p.traps, func(t *Trap) bool {
 		if t.command != "" && !strings.EqualFold(t.command, name) {
 			return false
 		}
@@ -160,15 +141,15 @@ func (r *redis) nextCommand() ([]byte, error) {
 		r.drop()
 		return nil, errEnd
 	}
-	c, err := readCommand(r.commands)
+	command, err := readCommand(r.commands)
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.gated(c)
+	held, err := r.gated(command.values)
 	if err != nil {
 		return nil, err
 	}
-	caught, err := r.trapped(c.name)
+	caught, err := r.trapped(command.values[0])
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +157,8 @@ func (r *redis) nextCommand() ([]byte, error) {
 		caught = held
 	}
 	r.last = caught != nil && caught.does == loseReply
-	r.expect(c, caught)
-	return c.raw, nil
+	r.expect(command.values, caught)
+	return command.raw, nil
 }
 
 // trapped returns when no trap holds a command, with the trap that is to lose its reply or the first that held it.
@@ -214,28 +195,24 @@ func (r *redis) nextReply() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		trap, message := r.take(reply)
+		trap, pushed := r.take(reply)
 		if trap != nil {
 			trap.values = reply.values
-			if trap.gated && trap.does != loseReply {
-				r.passing = trap
-			} else {
-				close(trap.answered)
-			}
-			if trap.does == loseReply {
-				trap.ended = r.whole.Done()
-				close(trap.reached)
-				return nil, errEnd
-			}
 		}
-		r.proxy.mu.Lock()
-		drops := message && r.proxy.commands.dropMessages
-		if drops {
-			r.proxy.commands.dropped++
+		switch {
+		case pushed && r.proxy.dropMessages.Load():
+			r.proxy.dropped.Add(1)
+			continue
+		case trap != nil && trap.does == loseReply:
+			close(trap.answered)
+			trap.ended = r.whole.Done()
+			close(trap.reached)
+			return nil, errEnd
+		case trap != nil && trap.gated:
+			r.passing = trap
+		case trap != nil:
+			close(trap.answered)
 		}
-		r.proxy.mu.Unlock()
-		if !drops {
-			return reply.raw, nil
-		}
+		return reply.raw, nil
 	}
 }

@@ -141,9 +141,9 @@ func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Poin
 }
 
 // lists is list of the i-th spare item, and returns when the client is held before it releases.
-func (c *client) lists(i int, hold ...step.Point) market.Listing {
+func (c *client) lists(i int) market.Listing {
 	l := c.setup.spare(i)
-	c.list(l, append(hold, at(step.BeforeRelease))...)
+	c.list(l, at(step.BeforeRelease))
 	c.reaches(step.BeforeRelease)
 	return l
 }

@@ -62,7 +62,7 @@ func crashHolding(s *setup) observed {
 	proxy := s.marketProxy()
 	writes := s.separateWrites(s.client("A"), proxy)
 	kept := verify.NotAsked
-	for nth := 1; nth <= max(writes, 1); nth++ {
+	for nth := 1; nth <= writes; nth++ {
 		a := s.client("A")
 		start := a.buyUntil(s.item(nth), step.BeforeWrite)
 		if nth > 1 {

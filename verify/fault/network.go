@@ -206,11 +206,8 @@ func lostLeave(s *setup) observed {
 	reply := proxy.LoseReply(wire.Match{})
 	a.goOn()
 	a.reaches(step.BeforeWrite)
-	in := b.buyBeside(s.item(1))
-	s.checkInTime(start)
 	s.spring(reply)
-	a.finish()
-	b.finish()
+	in := b.comesBeside(s.item(1), start, a)
 	how := "the inner release is counted twice, and frees the lock of the holder who works on"
 	return s.sawBeside(in, verify.NotAsked, how, "nobody gets in beside the holder who works on")
 }
@@ -233,13 +230,13 @@ func lostUnlockMessage(s *setup) observed {
 	return s.saw(kept, "without the message "+entry(kept))
 }
 
-// separateWrites is how many commands that are not one transaction write a client's purchase.
+// separateWrites is how many commands that are not one transaction write a client's purchase: at least one.
 func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	names := s.writesOf(c, proxy)
 	if len(names) > 0 && strings.EqualFold(names[0], "multi") {
 		return 1
 	}
-	return len(names)
+	return max(len(names), 1)
 }
 
 // lateWrite holds each command of a write, in a purchase of its own, until its client gave up and another got in.
@@ -250,14 +247,11 @@ func lateWrite(s *setup) observed {
 	a := s.client("A")
 	writes := s.separateWrites(a, proxy)
 	longest := verify.NotAsked
-	for nth := 1; nth <= max(writes, 1); nth++ {
+	for nth := 1; nth <= writes; nth++ {
 		lease := a.buyUntil(s.item(nth), step.BeforeWrite)
 		write := proxy.Hold(wire.Match{Nth: nth})
 		a.finish()
 		kept := b.keptFrom(s.item(nth), lease)
-		if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
-			b.finish()
-		}
 		s.spring(write)
 		if caught(write) {
 			s.await(write.Ended())

@@ -32,12 +32,10 @@ const (
 	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
-// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use, but for Close.
 type Runner struct {
 	redis  *backend.Server
 	folder *backend.Folder
-
-	playing sync.RWMutex // locked for reading while scenarios are played
 
 	mu    sync.Mutex
 	locks map[lock.Need]*servers.Locks // what locks need
@@ -81,12 +79,8 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	return err
 }
 
-// Close ends the servers. It waits for a Run that is under way, whose context has ended.
+// Close ends the servers, when every Run has returned.
 func (r *Runner) Close() error {
-	r.playing.Lock()
-	defer r.playing.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	errs := []error{r.redis.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
@@ -166,8 +160,6 @@ func (r *Runner) Run(
 func (r *Runner) run(
 	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
 ) ([]verify.Finding, error) {
-	r.playing.RLock()
-	defer r.playing.RUnlock()
 	findings := make([]verify.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)

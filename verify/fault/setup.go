@@ -233,8 +233,7 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 
 // keptOut watches a client's operation until it gets in, for as long as forGood, and is then what kept says of it.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
-	in := c.getsIn(s.forGood())
-	return s.kept(c, lease, in)
+	return s.kept(c, lease, c.getsIn(s.forGood()))
 }
 
 // checkInTime fails the setup as late if a lease that began at since may have ended by now, or soon will.
