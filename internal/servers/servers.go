@@ -34,7 +34,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Redises are several private redis-servers; nil: one that did not start. They are not safe for concurrent use.
+// Redises are several private redis-servers; one that is nil did not start. They are not safe for concurrent use.
 type Redises []*backend.Server
 
 // StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
@@ -47,10 +47,10 @@ func StartMasters(ctx context.Context, n int) (Redises, error) {
 	return started, nil
 }
 
-// startRedises starts n servers at the same time. They are returned also with an error, to be closed.
+// startRedises starts n servers at the same time. With an error it returns those that did start, to be closed.
 func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, err error) {
 	local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server")
-	if err != nil { // said once
+	if err != nil { // which each of them would say
 		return nil, err
 	}
 	started := make(Redises, n)
@@ -81,14 +81,14 @@ func (r Redises) Addrs() []string {
 }
 
 func of[T, V any](all []T, what func(T) V) []V {
-	each := make([]V, len(all))
+	of := make([]V, len(all))
 	for i, one := range all {
-		each[i] = what(one)
+		of[i] = what(one)
 	}
-	return each
+	return of
 }
 
-// Dialers connect to each of several masters, for lock.Servers: those of Targets, or a user's own.
+// Dialers connect to each of several masters, for lock.Servers.
 func Dialers(targets []backend.Target) []func(context.Context) (*redis.Client, error) {
 	return of(targets, func(t backend.Target) func(context.Context) (*redis.Client, error) {
 		return func(ctx context.Context) (*redis.Client, error) { return backend.Client(backend.Dial(ctx, t)) }
@@ -108,7 +108,7 @@ type Addresses struct {
 type Locks struct {
 	Addresses // of what the locks need, and nothing else
 
-	// What was started for the locks; nil where the user's own servers are used, or none are needed.
+	// What was started for the locks; nil if the user's own servers are used, or none are needed.
 	PrivateMasters   Redises
 	PrivateZooKeeper *Ensemble
 	PrivateEtcd      *Ensemble
@@ -157,7 +157,7 @@ func ensembleAt(ctx context.Context, own []string, start func(context.Context, i
 }
 
 // Preflight asks each of the user's servers whether a lock can be kept there. Locks do without a minority: missing says
-// which servers cannot be used, and why. An error says that too many cannot.
+// which servers cannot be used, and why. An error says that too many cannot be.
 func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 	member := func(addrs []string, ask func(context.Context, string) (status, error)) func(int) error {
 		return func(i int) error {

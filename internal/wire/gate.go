@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Held is a request at a gate: what its client sent at once, and before EXEC what MULTI has queued. Open lets it go;
-// its last reply answers it.
+// A Held is a request at a gate: what its client sent at once, and with EXEC what was queued since MULTI. Open lets it
+// go; its last reply answers it.
 type Held struct {
 	*Trap
 	Commands [][]string // with their names in lower case
@@ -22,14 +22,14 @@ func (h *Held) Lose() {
 // Drop ends its connection before anything of it reaches the server.
 func (h *Held) Drop() { h.conn.drop() }
 
-// Delay ends the connection for the client only: the request is on its way until Open.
+// Delay ends the connection for the client only: the request stays on its way until Open.
 func (h *Held) Delay() { h.conn.client.Close() }
 
-// Reply is what the server has said last, as its values: when Answered is closed.
+// Reply is the server's last reply, as its values. It is there once Answered is closed.
 func (h *Held) Reply() string { return strings.Join(h.values, " ") }
 
-// Gate holds every request of a proxy of Redis, and has arrived told of it in the goroutine of its connection; nil: all
-// pass again. What no other client can see passes: the start of a connection, what MULTI queues, and subscriptions.
+// Gate holds every request of a proxy of Redis, and calls arrived with it, in its connection's goroutine; nil: all pass
+// again. What no other client can see always passes: the start of a connection, what MULTI queues, and subscriptions.
 func (p *Proxy) Gate(arrived func(*Held)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,15 +38,15 @@ func (p *Proxy) Gate(arrived func(*Held)) {
 
 var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
 
-// A gated is what a gate knows of a connection.
-type gated struct {
+// gateState is what a gate knows of a connection.
+type gateState struct {
 	queued [][]string // since MULTI, with it
-	held   *Held      // whose commands come
-	left   int        // how many of them
+	held   *Held      // the request whose further commands come
+	left   int        // how many of them do
 }
 
-// gated holds a command where there is a gate, and returns the trap for its reply: of a pipeline, the last's.
-func (r *redis) gated(command []string) (*Trap, error) {
+// atGate holds a request if there is a gate. It returns the trap for a command's reply if that is a request's last.
+func (r *redisConn) atGate(command []string) (*Trap, error) {
 	name := command[0]
 	before := r.gate.queued
 	r.gate.queued = nil

@@ -1,10 +1,10 @@
-// Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
-// do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
+// Package wire is a proxy between clients and a server. At a moment that its user chooses, it does what networks do by
+// chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
 // [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and HoldReplies, concern all connections,
-// also later ones, and each replaces the one before, until Heal. [StartRedis] starts one that reads commands of Redis
-// too: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. A client
-// that hangs up while its command is held back has it executed all the same, as on a network whose packets are late.
+// later ones too. Each replaces the one before, and Heal ends it. [StartRedis] starts one that also reads commands of
+// Redis: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. When a
+// client hangs up while its command is held back, that is executed all the same, as if a network's packets were late.
 package wire
 
 import (
@@ -22,8 +22,8 @@ type fault int // A fault is what happens to the bytes of all connections.
 
 const (
 	none        fault = iota
-	partition         // nothing passes, and is delivered late
-	holdReplies       // so is what the server says
+	partition         // what either side says is delivered late
+	holdReplies       // what the server says is delivered late
 	disconnect        // a connection ends at its first byte
 )
 
@@ -173,13 +173,13 @@ func (p *Proxy) accept() {
 		c.whole, c.end = context.WithCancel(context.Background())
 		p.mu.Lock()
 		p.conns[c] = true
-		if p.closed { // since it came
+		if p.closed { // meanwhile
 			c.cut()
 		}
 		p.mu.Unlock()
 		p.running.Go(func() {
 			c.run()
-			close(c.ended) // nobody reads from it any more, so that it is closed where it was cut
+			close(c.ended) // nothing reads from it any more: if it was cut, it is closed on both sides
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c.cut()

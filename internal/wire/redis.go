@@ -16,7 +16,7 @@ type Match struct {
 // A Trap catches one command at most. To a proxy made by [Start] a piece is a command, and LoseReply does nothing.
 type Trap struct {
 	proxy    *Proxy
-	does     what
+	does     action
 	command  string // as in Match
 	left     int    // how many commands it lets pass, and one; guarded by proxy.mu
 	reached  chan struct{}
@@ -28,15 +28,15 @@ type Trap struct {
 	values   []string        // of the reply; set before answered is closed
 }
 
-type what int // what a trap does with what it catches.
+type action int // what a trap does with what it catches
 
 const (
-	hold what = iota
+	hold action = iota
 	loseCommand
 	loseReply
 )
 
-// Reached is closed when the trap has caught what it was set for. Where that is a reply, the command has been executed.
+// Reached is closed when the trap has caught what it was set for. If that is a reply, the command has been executed.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
 
 // Answered is closed when the server has answered the command that was held and let go.
@@ -45,7 +45,7 @@ func (t *Trap) Answered() <-chan struct{} { return t.answered }
 // Ended is closed when the caught connection has ended: what it sent was executed then, or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
-// Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.
+// Open lets go of what is held, and removes a trap that has caught nothing. It may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
 	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool { return other == t })
@@ -62,7 +62,7 @@ func (p *Proxy) LoseCommand(m Match) *Trap { return p.set(m, loseCommand) }
 // Hold holds the command, and those after it on the same connection, before it reaches the server.
 func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 
-func newTrap(p *Proxy, m Match, does what) *Trap {
+func newTrap(p *Proxy, m Match, does action) *Trap {
 	t := &Trap{
 		proxy: p, does: does, command: m.Command, left: max(m.Nth, 1),
 		reached: make(chan struct{}), answered: make(chan struct{}),
@@ -71,7 +71,7 @@ func newTrap(p *Proxy, m Match, does what) *Trap {
 	return t
 }
 
-func (p *Proxy) set(m Match, does what) *Trap {
+func (p *Proxy) set(m Match, does action) *Trap {
 	t := newTrap(p, m, does)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Proxy) DropMessages() { p.dropMessages.Store(true) }
 // Dropped is how many messages DropMessages has dropped.
 func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
-// Record begins to note commands, without those before: rehearse an operation, then repeat it with a trap at its n-th.
+// Record begins to note commands anew: rehearse an operation, then repeat it with a trap at its n-th command.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,17 +120,17 @@ func (p *Proxy) meet(name string) (caught []*Trap) {
 	return caught
 }
 
-// redis is what passes on a connection to Redis, one command and one reply at a time.
-type redis struct {
+// redisConn passes on one command and one reply at a time.
+type redisConn struct {
 	*conn
 	answers
 	commands, replies *bufio.Reader
 	last              bool // the reply to the last command is to be lost
-	gate              gated
+	gate              gateState
 	passing           *Trap // of a gate, whose reply is passed on now
 }
 
-func (r *redis) nextCommand() ([]byte, error) {
+func (r *redisConn) nextCommand() ([]byte, error) {
 	if r.last {
 		<-r.whole.Done()
 		return nil, errEnd
@@ -145,7 +145,7 @@ func (r *redis) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.gated(command.values)
+	held, err := r.atGate(command.values)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 	return caught, nil
 }
 
-func (r *redis) nextReply() ([]byte, error) {
+func (r *redisConn) nextReply() ([]byte, error) {
 	if r.passing != nil { // its client has it
 		close(r.passing.answered)
 		r.passing = nil
