@@ -34,8 +34,8 @@ const (
 
 // A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use, but for Close.
 type Runner struct {
-	redis  *backend.Server
-	folder *backend.Folder
+	Market *backend.Server // on which the markets are, but those on a cluster
+	folder *backend.Folder // in which clients run
 
 	mu    sync.Mutex
 	locks map[lock.Need]*servers.Locks // what locks need
@@ -57,16 +57,13 @@ func newRunner(server *backend.Server) (*Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	return &Runner{redis: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}, nil
+	return &Runner{Market: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}, nil
 }
-
-// Describe says in a line where the markets live.
-func (r *Runner) Describe() string { return r.redis.Describe() }
 
 // Identify says in a manifest what the scenarios run on: the server, and the modules whose code the schemes are.
 func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes []Scheme) error {
-	info, err := r.redis.Info(ctx)
-	m.Backend, m.Server, m.ServerVersion = string(r.redis.Name), info.Product, info.Version
+	info, err := r.Market.Info(ctx)
+	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
 	m.Libraries = map[string]string{}
 	if build, known := debug.ReadBuildInfo(); known {
 		for _, module := range build.Deps {
@@ -81,7 +78,7 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 
 // Close ends the servers, when every Run has returned.
 func (r *Runner) Close() error {
-	errs := []error{r.redis.Close()}
+	errs := []error{r.Market.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
 	}

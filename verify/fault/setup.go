@@ -123,7 +123,7 @@ func guard(run func()) (err error) {
 
 func (s *setup) prepare(onCluster bool) {
 	s.scheme = must(s.scheme.lasting(s.ttl))
-	s.server = s.runner.redis
+	s.server = s.runner.Market
 	if onCluster {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server

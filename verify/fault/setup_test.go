@@ -61,7 +61,7 @@ func TestNoServerCanBeStarted(t *testing.T) {
 // TestMarketsServerIsGone: no scenario finds anything on a market that is not there.
 func TestMarketsServerIsGone(t *testing.T) {
 	r := nothingLeft(t)
-	if err := r.redis.Close(); err != nil {
+	if err := r.Market.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, sc := range All() {

@@ -151,10 +151,10 @@ var readerFaults = []Scenario{{
 }}
 
 func readerLeaves(s *setup) observed {
-	first := besideReader(s, s.item(0), func(first, _ *client) *client { return first })
-	last := besideReader(s, s.item(1), func(_, last *client) *client { return last })
+	first := besideReader(s, s.item(0), 0)
+	last := besideReader(s, s.item(1), 1)
 	s.config.Tick = time.Hour // both come in the same millisecond
-	same := besideReader(s, s.item(2), func(first, _ *client) *client { return first })
+	same := besideReader(s, s.item(2), 0)
 	how := "a writer enters beside the reader who stays"
 	switch {
 	case !first && same:
@@ -169,15 +169,16 @@ func readerLeaves(s *setup) observed {
 	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
-// besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
-func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
-	one, two, writer := s.client("A"), s.client("B"), s.client("C")
-	start := one.browses(item)
+// besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports whether a writer gets in while
+// the other's lease lasts.
+func besideReader(s *setup, item market.ItemID, leaves int) bool {
+	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
+	start := readers[0].browses(item)
 	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
-	two.browses(item)
-	leaver(one, two).finish()
+	readers[1].browses(item)
+	readers[leaves].finish()
 	s.strikes(true, "")
-	return writer.comesBeside(item, start, one, two)
+	return writer.comesBeside(item, start, readers...)
 }
 
 func readerLate(s *setup) observed {
