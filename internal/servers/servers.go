@@ -34,7 +34,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Redises are several private redis-servers; one that is nil did not start. They are not safe for concurrent use.
+// Redises are several private redis-servers. They are not safe for concurrent use.
 type Redises []*backend.Server
 
 // StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
@@ -54,20 +54,16 @@ func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, e
 		return nil, err
 	}
 	started := make(Redises, n)
-	return started, each(n, func(i int) (err error) {
+	err = each(n, func(i int) (err error) {
 		started[i], err = local.Start(ctx)
 		return err
 	})
+	return slices.DeleteFunc(started, func(s *backend.Server) bool { return s == nil }), err
 }
 
 // Close ends all servers.
 func (r Redises) Close() error {
-	return each(len(r), func(i int) error {
-		if r[i] == nil {
-			return nil
-		}
-		return r[i].Close()
-	})
+	return each(len(r), func(i int) error { return r[i].Close() })
 }
 
 // Targets says how to reach each, also those that were killed.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -153,9 +154,7 @@ func (r *redisConn) nextCommand() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if caught == nil {
-		caught = held
-	}
+	caught = cmp.Or(caught, held)
 	r.last = caught != nil && caught.does == loseReply
 	r.expect(command.values, caught)
 	return command.raw, nil
@@ -168,9 +167,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 			caught = t
 			continue
 		}
-		if caught == nil {
-			caught = t
-		}
+		caught = cmp.Or(caught, t)
 		t.ended = c.whole.Done()
 		close(t.reached)
 		if t.does == loseCommand {

@@ -245,9 +245,7 @@ func (s *setup) checkInTime(since time.Time) {
 
 // marketProxy puts a proxy between the clients to come and the market. Their locks do not use it.
 func (s *setup) marketProxy() *wire.Proxy {
-	if s.config.Locks == nil {
-		s.config.Locks = new(s.config.Market)
-	}
+	s.config.Locks = cmp.Or(s.config.Locks, new(s.config.Market))
 	return s.proxy(&s.config.Market)
 }
 
