@@ -185,7 +185,9 @@ func (r *Faults) Missing() map[string]int {
 }
 
 // Found is how many findings were made, and not prevented by the end of the run.
-func (r *Faults) Found() int { return len(r.that(func(f Finding) bool { return f.Verdict != Stopped })) }
+func (r *Faults) Found() int {
+	return len(r.that(func(f Finding) bool { return f.Verdict != Stopped }))
+}
 
 // Broken returns the findings in which a lock broke a promise of its own.
 func (r *Faults) Broken() []Finding { return r.that(func(f Finding) bool { return f.Broken != "" }) }

@@ -222,7 +222,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	case step.Waiting:
 		c.goOn()
 	default:
-		if c.op.done || c.setup.scheme.need() == lock.NeedsEtcd {
+		if c.op.done || c.setup.scheme.Lock.Needs == lock.NeedsEtcd {
 			break
 		}
 		if c.held(c.setup.ttl) == step.Waiting {

@@ -85,7 +85,7 @@ func resentAcquire(s *setup) observed {
 func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
-	if !s.scheme.need().InRedis() {
+	if !s.scheme.Lock.Needs.InRedis() {
 		unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
 	}
 	b := s.client("B") // does not use the proxies, and sends nothing again

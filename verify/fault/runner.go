@@ -67,7 +67,7 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	m.Libraries = map[string]string{}
 	if build, known := debug.ReadBuildInfo(); known {
 		for _, module := range build.Deps {
-			isLock := func(s Scheme) bool { return s.Lock != nil && strings.HasPrefix(s.Lock.Source, module.Path) }
+			isLock := func(s Scheme) bool { return s.TakesLock() && strings.HasPrefix(s.Lock.Source, module.Path) }
 			if module.Path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
 				m.Libraries[module.Path] = module.Version
 			}

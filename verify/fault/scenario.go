@@ -12,6 +12,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -126,16 +127,11 @@ func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
 	}
 }
 
-var needsLock = only(func(s Scheme) bool { return s.Lock != nil }, "it takes no lock of marketsim's")
+var needsLock = only(Scheme.TakesLock, "it takes no lock of marketsim's")
 
-// lockThat is only for schemes with a lock, so that is may look at that.
+// lockThat is only for schemes with a lock, too.
 func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {
-	return func(s Scheme) string {
-		if why := needsLock(s); why != "" || is(s) {
-			return why
-		}
-		return otherwise
-	}
+	return func(s Scheme) string { return cmp.Or(needsLock(s), only(is, otherwise)(s)) }
 }
 
 // TTL is how long leases last in scenarios, which often wait for one to end: long beside the delays of a busy machine.
@@ -144,8 +140,8 @@ const TTL = time.Second
 // A Scheme is what a scenario is run with: a strategy with its lock.
 type Scheme struct {
 	strategies.Spec
-	Name string     // as shown
-	Lock *lock.Kind // nil for one that takes none
+	Name string    // as shown
+	Lock lock.Kind // the zero value for one that takes none
 
 	catalogue strategies.Catalogue
 }
@@ -161,9 +157,7 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 		return Scheme{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, err)
 	}
 	s := Scheme{Spec: spec, Name: name, catalogue: c}
-	if kind, ok := spec.Lock(); ok {
-		s.Lock = &kind
-	}
+	s.Lock, _ = spec.Lock()
 	_, err = s.lasting(TTL)
 	return s, err
 }
@@ -239,7 +233,7 @@ const pollEvery = 5 * time.Millisecond
 
 // lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
-	if s.Lock == nil {
+	if !s.TakesLock() {
 		return s, nil
 	}
 	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
@@ -261,16 +255,11 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	return s, err
 }
 
-func (s Scheme) expires() bool {
-	isLease := func(p param.Param) bool { return p.Role == param.Lease }
-	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, isLease)
-}
+// TakesLock reports whether the scheme has a lock.
+func (s Scheme) TakesLock() bool { return s.Lock.Name != "" }
 
-func (s Scheme) need() lock.Need {
-	if s.Lock == nil {
-		return lock.NeedsNothing
-	}
-	return s.Lock.Needs
+func (s Scheme) expires() bool {
+	return slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return p.Role == param.Lease })
 }
 
 // fences reports whether the market refuses the writes of the scheme's former holders.
@@ -288,13 +277,13 @@ func (s Scheme) value(name string) string {
 // book's lock without an expiry) meets setnx-expire (its lock with one), and all others meet setnx.
 func (s Scheme) neighbour() (Scheme, error) {
 	name, under := "setnx", ""
-	if outer := s.Strategy().Name; s.Lock != nil && outer != locksUnder {
+	if outer := s.Strategy().Name; s.TakesLock() && outer != locksUnder {
 		under = outer + ":"
 	}
 	switch {
-	case s.Lock != nil && s.fences():
+	case s.TakesLock() && s.fences():
 		name = s.Lock.Name
-	case s.Lock != nil && s.Lock.Name == name:
+	case s.Lock.Name == name:
 		name = "setnx-expire"
 	}
 	return Of(s.catalogue, under+name)

@@ -62,22 +62,23 @@ var serverFaults = []Scenario{{
 	}, {
 		Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
 		Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-		Applies: lockThat(func(s Scheme) bool { return s.need() != "" && !s.need().InRedis() }, "no session holds its lock"),
+		Applies: lockThat(func(s Scheme) bool { return !s.Lock.Needs.InRedis() }, "no session holds its lock"),
 		run:     leaderKilled,
 	}}
 
-var inRedis = lockThat(func(s Scheme) bool { return s.need().InRedis() },
+var inRedis = lockThat(func(s Scheme) bool { return s.Lock.Needs.InRedis() },
 	"its lock is not in Redis, and its servers keep what they know on disk")
 
 // onOneRedis is inRedis without locks on several masters.
 func onOneRedis(s Scheme) string {
-	if s.need() == lock.NeedsMasters {
+	if s.Lock.Needs == lock.NeedsMasters {
 		return "its lock is on several masters: see the redlock scenarios"
 	}
 	return inRedis(s)
 }
 
-var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
+var onMasters = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsMasters },
+	"its lock is not on several masters")
 
 // besideHolder holds a buyer just before it writes, strikes the servers, and has another buy the same item before the
 // first goes on, and then one whose lock is free and was used. before is called before the first begins.
@@ -304,7 +305,7 @@ func redlockExpiry(s *setup) observed {
 
 func leaderKilled(s *setup) observed {
 	start, addrs := servers.StartEtcd, &s.config.Etcd
-	if s.scheme.need() == lock.NeedsZooKeeper {
+	if s.scheme.Lock.Needs == lock.NeedsZooKeeper {
 		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
 	}
 	three := own(s, must(start(s.ctx, 3)))

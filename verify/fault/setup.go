@@ -142,8 +142,8 @@ func (s *setup) prepare(onCluster bool) {
 		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
 	}
 	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
-	if s.scheme.need() != lock.NeedsMasters {
-		locks := must(s.runner.servers(s.ctx, s.scheme.need()))
+	if s.scheme.Lock.Needs != lock.NeedsMasters {
+		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
 		return
 	}
@@ -220,12 +220,12 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn
-	case atOnce == ranOut || ranOut && s.scheme.Lock == nil:
+	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
 		return verify.LeaseRanOut
-	case s.scheme.Lock == nil: // a dead client leaves nothing behind that keeps others out
+	case !s.scheme.TakesLock(): // a dead client leaves nothing behind that keeps others out
 		return verify.NoLease
 	}
 	return verify.AtOnce

@@ -23,7 +23,7 @@ var severalClients = []Scenario{{
 	Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
 }}
 
-var sharesKeys = only(func(s Scheme) bool { return s.need() == lock.NeedsNothing || s.fences() },
+var sharesKeys = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsNothing || s.fences() },
 	"its lock is no key of the market's Redis: nobody else uses it")
 
 func mixed(s *setup) observed {
