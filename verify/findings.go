@@ -19,18 +19,18 @@ type Finding struct {
 	Harm     Harm    `json:"harm,omitempty"` // this and KeptOut: empty where nothing was observed, and in older files
 	KeptOut  KeptOut `json:"kept_out,omitempty"`
 	Why      string  `json:"why"` // one line
-	// Leases is how many leases others were kept out for, to half a one, and counted from when the lease began. It is
-	// not the same each time: 0.5 more or less is as good. 0 where KeptOut is not Measured, and in older files.
+	// Leases is for how many leases others were kept out, to half a lease, from when the lease began. It is not the same
+	// each time: 0.5 more or less is as good. It is 0 where KeptOut is not Measured, and in older files.
 	Leases float64 `json:"leases,omitempty"`
 	Broken string  `json:"broken_promise,omitempty"` // of the lock, that the verdict breaks; empty: none
 	// Gone is how many purchases were acknowledged and then lost by the server, and SecondsWithoutService how long none
 	// was acknowledged around a failure, which is not the same each time. Both are 0 where the scenario does not ask.
 	Gone                  int     `json:"gone,omitempty"`
 	SecondsWithoutService float64 `json:"seconds_without_service,omitempty"`
-	Kept                  string  `json:"kept,omitempty"` // why it is of an earlier run; empty: it is not
+	Kept                  string  `json:"kept,omitempty"` // why this is of an earlier run; empty: it is not
 }
 
-// Outcome is the two observations in short: "no harm, 1 lease". Where nothing was observed it says why.
+// Outcome is both observations in short: "no harm, 1 lease". If nothing was observed it says why.
 func (f Finding) Outcome() string {
 	kept := f.KeptOut.String()
 	switch {
@@ -61,7 +61,7 @@ func Leases(n float64) string {
 // observed reports whether the scenario was played, or cannot happen.
 func (f Finding) observed() bool { return f.Verdict != Stopped && f.Verdict != Unavailable }
 
-// consistent reports whether what was observed is known and goes with the verdict, or is not there.
+// consistent reports whether what was observed is known and agrees with the verdict, or is absent.
 func (f Finding) consistent() bool {
 	if f.Harm == "" && f.KeptOut == "" {
 		return true
@@ -111,14 +111,14 @@ func (r *Faults) Of(scenario string) []Finding {
 	return r.that(func(f Finding) bool { return f.Scenario == scenario })
 }
 
-// Against returns the findings that speak against a subject, and of how many that could.
+// Against returns the findings that speak against a subject, and how many could have.
 func (r *Faults) Against(subject string) (against []Finding, of int) {
 	played := r.that(func(f Finding) bool { return f.Subject == subject && (f.Harm != "" || f.Verdict.Harm()) })
 	bad := func(f Finding) bool { return f.Verdict.Harm() || f.KeptOut == NeverIn || f.Broken != "" }
 	return slices.DeleteFunc(slices.Clone(played), func(f Finding) bool { return !bad(f) }), len(played)
 }
 
-// finding is that of a scenario with a subject; an empty one where there is none.
+// finding is that of a scenario with a subject; a stopped one if there is none.
 func (r *Faults) finding(scenario, subject string) Finding {
 	for _, f := range r.Findings {
 		if f.Scenario == scenario && f.Subject == subject {
@@ -128,8 +128,8 @@ func (r *Faults) finding(scenario, subject string) Finding {
 	return Finding{Verdict: Stopped}
 }
 
-// Keep takes over into a new result what was observed before, so that only the rest is played: what was not observed or
-// is marked as kept, and the cells of the scenarios and subjects that are named. It refuses unknown names.
+// Keep copies what was observed before into a new result, so that only the rest is played: what was not observed, is
+// marked as kept or breaks a promise, and the cells of the named scenarios and subjects. It refuses unknown names.
 func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	for _, name := range scenarios {
 		if !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { return s.Name == name }) {
@@ -151,8 +151,8 @@ func (r *Faults) Keep(before *Faults, scenarios, subjects []string) error {
 	return nil
 }
 
-// Restore puts back what was observed before where this machine has now observed nothing, and marks it as kept. It
-// returns how many findings these are. The manifest stays that of the table, and gets the other versions of libraries.
+// Restore puts back what was observed before where nothing was observed now, marks it as kept, and returns how many
+// findings that are. The manifest stays that of the table; versions of libraries that are new are added to it.
 func (r *Faults) Restore(before *Faults) (kept int) {
 	played := r.Manifest.Libraries
 	r.Manifest = before.Manifest
@@ -173,7 +173,7 @@ func (r *Faults) Restore(before *Faults) (kept int) {
 // Kept is how many findings are of an earlier run, because they could not be made again.
 func (r *Faults) Kept() int { return len(r.that(func(f Finding) bool { return f.Kept != "" })) }
 
-// Missing is how many findings of each scenario the end of a run prevented, or its beginning has to wait for.
+// Missing is how many findings of each scenario are not made: the run ended before that, or has not begun.
 func (r *Faults) Missing() map[string]int {
 	missing := map[string]int{}
 	for _, f := range r.Findings {
@@ -184,7 +184,7 @@ func (r *Faults) Missing() map[string]int {
 	return missing
 }
 
-// Found is how many findings there are that no end of the run prevented.
+// Found is how many findings were made, and not prevented by the end of the run.
 func (r *Faults) Found() int {
 	return len(r.that(func(f Finding) bool { return f.Verdict != Stopped }))
 }
@@ -210,7 +210,7 @@ func ReadFaults(r io.Reader) (*Faults, error) {
 	return &res, read(r, "faults", "faults", &res, &res.Schema, FaultsSchema)
 }
 
-// read reads what write stored, and refuses what a later marketsim stored, whose fields may be others.
+// read reads what write stored, and refuses what a later marketsim stored, which may have other fields.
 func read(r io.Reader, what, command string, into interface{ check() error }, schema *int, known int) error {
 	err := stored.Decode(r, into, "marketsim "+command+" --out")
 	switch {

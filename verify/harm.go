@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/marketsim/marketsim/market"
@@ -13,7 +14,7 @@ type Harm string
 const (
 	NoHarm          Harm = "none"
 	Outlived        Harm = "outlived its lease" // every lock that expires lets another in while its holder is paused
-	NotTold         Harm = "not told of a loss" // who released a lock that somebody else had had meanwhile
+	NotTold         Harm = "not told of a loss" // of a lock that somebody else had had before it was released
 	TwoHolders      Harm = "two holders"        // two clients held what only one may; the money is right this time
 	FreedAnothers   Harm = "freed another's"    // two holders after a release by somebody who did not hold the lock
 	FenceRepeats    Harm = "fence did not grow" // a later holder got no larger fencing token
@@ -58,7 +59,7 @@ type Violation struct {
 
 func (v Violation) String() string { return v.Harm.String() + ": " + v.Text }
 
-// Worst is the one with the worst harm, the first of several; without any it is [NoHarm].
+// Worst is the violation with the worst harm, the first of equals; of none, it is [NoHarm].
 func Worst(all []Violation) Violation {
 	rank := func(v Violation) int { return slices.Index(Harms(), v.Harm) }
 	least := Violation{Harm: NoHarm}
@@ -70,12 +71,9 @@ func Audited(a market.AuditResult) []Violation {
 	all := make([]Violation, len(a.Problems))
 	money := moneyHarm(a)
 	for i, p := range a.Problems {
-		harm, known := harmOfKind[p.Kind]
-		switch {
-		case p.Kind == market.TooFew || p.Kind == market.TooMany:
+		harm := cmp.Or(harmOfKind[p.Kind], Unexplained)
+		if p.Kind == market.TooFew || p.Kind == market.TooMany {
 			harm = money
-		case !known:
-			harm = Unexplained
 		}
 		all[i] = Violation{Harm: harm, Text: p.Text}
 	}
@@ -88,19 +86,16 @@ var harmOfKind = map[market.ProblemKind]Harm{
 	market.NoFunds: CoinsLost, market.Overdrawn: Overdrawn,
 }
 
-// moneyHarm is the harm where accounts hold too much or too little: coins are missing, or there are too many, or they
-// are in the wrong accounts. A purchase of which its buyer was told no puts them into two of these.
+// moneyHarm is the harm if accounts hold too much or too little: coins are missing, there are too many, or they are in
+// the wrong accounts, two of which each purchase explains that was made though its buyer was told no.
 func moneyHarm(a market.AuditResult) Harm {
-	count := func(is func(market.Problem) bool) (n int64) {
-		for _, p := range a.Problems {
-			if is(p) {
-				n++
-			}
+	untold, charged := int64(0), false
+	for _, p := range a.Problems {
+		if p.Kind == market.MovedUntold {
+			untold++
 		}
-		return n
+		charged = charged || p.Buyer && p.Kind == market.TooFew
 	}
-	untold := count(func(p market.Problem) bool { return p.Kind == market.MovedUntold })
-	charged := count(func(p market.Problem) bool { return p.Buyer && p.Kind == market.TooFew })
 	switch {
 	case a.Funds < a.Opened:
 		return CoinsLost
@@ -108,7 +103,7 @@ func moneyHarm(a market.AuditResult) Harm {
 		return CoinsMade
 	case a.MoneyProblems <= 2*untold:
 		return ToldNo
-	case charged > 0:
+	case charged:
 		return ChargedTwice
 	}
 	return NotPaid

@@ -10,14 +10,14 @@ const (
 	NotAsked        KeptOut = "not asked"                   // the scenario does not measure it
 	NoLease         KeptOut = "no lease"                    // the scheme holds nothing, and nobody waited
 	AtOnce          KeptOut = "at once"                     // nobody waited
-	LeaseRanOut     KeptOut = "until the lease ran out"     // of the holder, or of a lock that nobody knows to be theirs
+	LeaseRanOut     KeptOut = "until the lease ran out"     // the holder's, or that of a lock whose holder does not know
 	CounterCaughtUp KeptOut = "until the counter caught up" // that numbers the holders of a lock, and had begun anew
-	GaveUp          KeptOut = "until a waiter gave up"      // who held what others waited for
-	HolderBack      KeptOut = "until the holder came back"  // who was paused, stuck or cut off for several leases
+	GaveUp          KeptOut = "until a waiter gave up"      // which held what others waited for
+	HolderBack      KeptOut = "until the holder came back"  // after it was paused, stuck or cut off for several leases
 	OrdersFail      KeptOut = "their orders fail"           // at once, instead of waiting
 	NeverIn         KeptOut = "never while observed"        // an order gave up, and the next was kept out too
 
-	// PassedOver is about a waiter who was first in line, while nobody held the lock.
+	// PassedOver is about a waiter that was first in line, while nobody held the lock.
 	PassedOver KeptOut = "until the dead waiter was passed over"
 )
 
@@ -33,7 +33,7 @@ var fewWords = map[KeptOut]string{
 	HolderBack: "holder", OrdersFail: "orders fail", NeverIn: "never",
 }
 
-// String is that in the few words of a table's cell.
+// String is how long that is, in the few words of a table's cell.
 func (k KeptOut) String() string {
 	if words, ok := fewWords[k]; ok {
 		return words

@@ -144,7 +144,7 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	e := exploration{scheme: scheme, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range markettest.Markets() {
-		idle := m.LockServers == 1 && (scheme.Lock == nil || scheme.FusesLock()) ||
+		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
 			continue

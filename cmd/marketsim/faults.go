@@ -130,7 +130,7 @@ func (p *program) findFaults(
 	if err := runner.Identify(ctx, &res.Manifest, schemes); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Describe())
+	fmt.Fprintf(p.stderr, "backend: %s\n", runner.Market.Describe())
 	done := 0
 	return runner.Run(ctx, res, scenarios, schemes, func(f verify.Finding) {
 		missing[f.Scenario]--

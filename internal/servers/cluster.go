@@ -31,14 +31,15 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster and returns when every node says that it serves and every replica follows its master.
-// A node on a busy machine may miss that it is met, and redis-cli waits for it until the end: then it starts another.
-func StartCluster(ctx context.Context) (c *Cluster, err error) {
+// On a busy machine the nodes may miss each other, and redis-cli waits in vain: then it starts another cluster.
+func StartCluster(ctx context.Context) (*Cluster, error) {
 	cli, err := backend.Find("redis-tools", "redis-cli", "valkey-cli")
-	for try := 0; try < 2 && err == nil && c == nil; try++ {
-		c, err = startCluster(ctx, cli)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && try == 0 {
-			err = nil
-		}
+	if err != nil {
+		return nil, err
+	}
+	c, err := startCluster(ctx, cli)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return startCluster(ctx, cli)
 	}
 	return c, err
 }
@@ -46,7 +47,7 @@ func StartCluster(ctx context.Context) (c *Cluster, err error) {
 func startCluster(ctx context.Context, cli string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout/2)
 	defer cancel()
-	password := rand.Text() // one for all: the slots say who serves a key, and not what it asks for
+	password := rand.Text() // one for all: slots say which node serves a key, and not with which password
 	nodes, err := startRedises(ctx, clusterNodes, backend.Local{Password: password, Args: []string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", clusterNodeTimeout, "--repl-diskless-sync-delay", "0",
 	}})
@@ -98,7 +99,7 @@ func clusterReady(ctx context.Context, conn *backend.Conn) error {
 	return nil
 }
 
-// Master returns which node is the master of a key's slot now, as the first node says that answers.
+// Master returns which node is the master of a key's slot now, as the first node that answers says.
 func (c *Cluster) Master(ctx context.Context, key string) (int, error) {
 	if err := c.Server.Cluster().Refresh(ctx); err != nil {
 		return 0, err
@@ -164,7 +165,7 @@ func (ClusterStarter) Start(ctx context.Context) (*backend.Server, error) {
 }
 
 // A Move is a slot on its way from one master of a cluster to another, as redis-cli --cluster reshard moves it: in
-// steps, between which a client meets ASK (the key has gone already) and TRYAGAIN (some of its keys have).
+// steps, between which a client meets ASK (the key has moved) and TRYAGAIN (some of its keys have).
 //
 // Source: redis.io, cluster specification, "Live reconfiguration".
 type Move struct {

@@ -33,7 +33,7 @@ type Ensemble struct {
 type product struct {
 	name  string
 	find  func() (program string, err error)
-	ports int // of each server; the first is for clients
+	ports int // how many each server needs; the first is for clients
 
 	// configure gives server i its arguments, and writes what it needs into its folder.
 	configure func(m *Member, i int, ports []string) error
@@ -110,7 +110,7 @@ func (e *Ensemble) Leader(ctx context.Context) (leader int, err error) {
 	return leader, err
 }
 
-// Close ends all servers and removes their folders. Of a nil Ensemble there are none.
+// Close ends all servers and removes their folders. A nil Ensemble has none.
 func (e *Ensemble) Close() error {
 	if e == nil {
 		return nil
@@ -165,7 +165,7 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 	if err != nil {
 		return status{}, err
 	}
-	request.Close = true // or the connection would outlive this
+	request.Close = true // or the connection would outlive this function
 	reply, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return status{}, err
@@ -174,9 +174,8 @@ func askEtcd(ctx context.Context, addr string) (status, error) {
 	var said struct {
 		Header struct {
 			Member string `json:"member_id"`
-		} `json:"header"`
-		Leader  string `json:"leader"`
-		Version string `json:"version"`
+		}
+		Leader, Version string
 	}
 	if err := json.NewDecoder(io.LimitReader(reply.Body, maxAnswer)).Decode(&said); err != nil {
 		return status{}, fmt.Errorf("the status of the etcd at %s: %w", addr, err)
@@ -244,7 +243,7 @@ func configureZooKeeper(m *Member, i int, ports []string) error {
 	return os.WriteFile(file, []byte(text.String()), 0o600)
 }
 
-// zooKeeperServes is the answer of a server that serves: one that does not yet has no mode.
+// zooKeeperServes is the answer of a server that serves. One that does not yet names no mode.
 var zooKeeperServes = regexp.MustCompile(`(?s)Zookeeper version: ([^-\n]*).*Mode: (\w+)`)
 
 func askZooKeeper(ctx context.Context, addr string) (status, error) {
@@ -257,7 +256,7 @@ func askZooKeeper(ctx context.Context, addr string) (status, error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
 	_, err = io.WriteString(conn, "srvr")
-	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // what there is of it tells
+	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // cut short, it does not match
 	said := zooKeeperServes.FindStringSubmatch(string(answer))
 	switch {
 	case strings.Contains(string(answer), "not in the whitelist"): // a user's server: it does not say more

@@ -34,7 +34,7 @@ func each(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Redises are several private redis-servers; nil: one that did not start. They are not safe for concurrent use.
+// Redises are several private redis-servers. They are not safe for concurrent use.
 type Redises []*backend.Server
 
 // StartMasters starts n independent Redis masters, on which Redlock runs: none is a replica of another and none knows
@@ -47,27 +47,23 @@ func StartMasters(ctx context.Context, n int) (Redises, error) {
 	return started, nil
 }
 
-// startRedises starts n servers at the same time. They are returned also with an error, to be closed.
+// startRedises starts n servers at the same time. With an error it returns those that did start, to be closed.
 func startRedises(ctx context.Context, n int, local backend.Local) (_ Redises, err error) {
 	local.Program, err = backend.Find("redis-server", "redis-server", "valkey-server")
-	if err != nil { // said once
+	if err != nil { // which each of them would say
 		return nil, err
 	}
 	started := make(Redises, n)
-	return started, each(n, func(i int) (err error) {
+	err = each(n, func(i int) (err error) {
 		started[i], err = local.Start(ctx)
 		return err
 	})
+	return slices.DeleteFunc(started, func(s *backend.Server) bool { return s == nil }), err
 }
 
 // Close ends all servers.
 func (r Redises) Close() error {
-	return each(len(r), func(i int) error {
-		if r[i] == nil {
-			return nil
-		}
-		return r[i].Close()
-	})
+	return each(len(r), func(i int) error { return r[i].Close() })
 }
 
 // Targets says how to reach each, also those that were killed.
@@ -81,14 +77,14 @@ func (r Redises) Addrs() []string {
 }
 
 func of[T, V any](all []T, what func(T) V) []V {
-	each := make([]V, len(all))
+	of := make([]V, len(all))
 	for i, one := range all {
-		each[i] = what(one)
+		of[i] = what(one)
 	}
-	return each
+	return of
 }
 
-// Dialers connect to each of several masters, for lock.Servers: those of Targets, or a user's own.
+// Dialers connect to each of several masters, for lock.Servers.
 func Dialers(targets []backend.Target) []func(context.Context) (*redis.Client, error) {
 	return of(targets, func(t backend.Target) func(context.Context) (*redis.Client, error) {
 		return func(ctx context.Context) (*redis.Client, error) { return backend.Client(backend.Dial(ctx, t)) }
@@ -108,7 +104,7 @@ type Addresses struct {
 type Locks struct {
 	Addresses // of what the locks need, and nothing else
 
-	// What was started for the locks; nil where the user's own servers are used, or none are needed.
+	// What was started for the locks; nil if the user's own servers are used, or none are needed.
 	PrivateMasters   Redises
 	PrivateZooKeeper *Ensemble
 	PrivateEtcd      *Ensemble
@@ -130,11 +126,8 @@ func (l *Locks) start(ctx context.Context, own Addresses, need string) (err erro
 	case "":
 	case "redlock":
 		l.Masters = own.Masters
-		if len(own.Masters) > 0 {
-			return nil
-		}
-		l.PrivateMasters, err = StartMasters(ctx, privateMasters)
-		if err == nil {
+		if len(own.Masters) == 0 {
+			l.PrivateMasters, err = StartMasters(ctx, privateMasters)
 			l.Masters = l.PrivateMasters.Targets()
 		}
 	case "zookeeper":
@@ -160,7 +153,7 @@ func ensembleAt(ctx context.Context, own []string, start func(context.Context, i
 }
 
 // Preflight asks each of the user's servers whether a lock can be kept there. Locks do without a minority: missing says
-// which servers cannot be used, and why. An error says that too many cannot.
+// which servers cannot be used, and why. An error says that too many cannot be.
 func (l *Locks) Preflight(ctx context.Context) (missing []string, err error) {
 	member := func(addrs []string, ask func(context.Context, string) (status, error)) func(int) error {
 		return func(i int) error {

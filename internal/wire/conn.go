@@ -18,7 +18,7 @@ var errEnd = errors.New("the connection has passed all that it may")
 type conn struct {
 	proxy  *Proxy
 	client net.Conn
-	whole  context.Context // ends when it is cut
+	whole  context.Context // ends when the connection is cut
 	end    func()          // ends whole
 	ended  chan struct{}   // closed when nothing of it runs any more
 
@@ -35,7 +35,7 @@ func (c *conn) run() {
 	nextUp, nextDown := c.nextPiece(), pieces(c.server)
 	if c.proxy.redis {
 		commands, replies := bufio.NewReaderSize(c.client, bufferSize), bufio.NewReaderSize(c.server, bufferSize)
-		r := &redis{conn: c, commands: commands, replies: replies}
+		r := &redisConn{conn: c, commands: commands, replies: replies}
 		nextUp, nextDown = r.nextCommand, r.nextReply
 	}
 	var up sync.WaitGroup
@@ -100,7 +100,7 @@ func pieces(from net.Conn) func() ([]byte, error) {
 	}
 }
 
-// nextPiece reads what the client says at once, which may be several commands, and holds it where a trap says so.
+// nextPiece reads what the client says at once, which may be several commands, and holds it if a trap says so.
 func (c *conn) nextPiece() func() ([]byte, error) {
 	next := pieces(c.client)
 	return func() ([]byte, error) {
@@ -114,7 +114,7 @@ func (c *conn) nextPiece() func() ([]byte, error) {
 	}
 }
 
-// passUp passes on what the client says. At its end the server is told so: it executes what it got, and hangs up.
+// passUp passes on what the client says. When that ends, the server is told: it executes what it got, and hangs up.
 func (c *conn) passUp(next func() ([]byte, error)) {
 	for {
 		said, err := next()
@@ -154,7 +154,7 @@ type stream struct {
 
 func (s *stream) holds(f fault) bool { return f == partition || f == holdReplies && s.replies }
 
-// pass does with b what the fault says. An error says that no more can pass, errEnd that this is because of the fault.
+// pass does with b what the fault says. After an error no more can pass: because of the fault, if it is errEnd.
 func (s *stream) pass(b []byte) error {
 	s.passing.Lock()
 	defer s.passing.Unlock()
@@ -207,7 +207,7 @@ func (s *stream) finish() {
 
 // settle returns when a write that began is over: one that waits for its peer is interrupted and reads the fault again.
 func (s *stream) settle() {
-	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, which nothing passes
+	_ = s.to.SetWriteDeadline(time.Unix(1, 0)) // it fails on a closed connection, to which nothing is written
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	_ = s.to.SetWriteDeadline(time.Time{})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Held is a request at a gate: what its client sent at once, and before EXEC what MULTI has queued. Open lets it go;
-// its last reply answers it.
+// A Held is a request at a gate: what its client sent at once, and with EXEC what was queued since MULTI. Open lets it
+// go; its last reply answers it.
 type Held struct {
 	*Trap
 	Commands [][]string // with their names in lower case
@@ -22,36 +22,37 @@ func (h *Held) Lose() {
 // Drop ends its connection before anything of it reaches the server.
 func (h *Held) Drop() { h.conn.drop() }
 
-// Delay ends the connection for the client only: the request is on its way until Open.
+// Delay ends the connection for the client only: the request stays on its way until Open.
 func (h *Held) Delay() { h.conn.client.Close() }
 
-// Reply is what the server has said last, as its values: when Answered is closed.
+// Reply is the server's last reply, as its values. It is there once Answered is closed.
 func (h *Held) Reply() string { return strings.Join(h.values, " ") }
 
-// Gate holds every request of a proxy of Redis, and has arrived told of it in the goroutine of its connection; nil: all
-// pass again. What no other client can see passes: the start of a connection, what MULTI queues, and subscriptions.
+// Gate holds every request of a proxy of Redis, and calls arrived with it, in its connection's goroutine; nil: all pass
+// again. What no other client can see always passes: the start of a connection, what MULTI queues, and subscriptions.
 func (p *Proxy) Gate(arrived func(*Held)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.gate = arrived
+	p.gate = arrived
 }
 
 var ungated = strings.Fields("hello ping client select auth info command script multi reset quit")
 
-// A gated is what a gate knows of a connection.
-type gated struct {
+// gateState is what a gate knows of a connection.
+type gateState struct {
 	queued [][]string // since MULTI, with it
-	held   *Held      // whose commands come
-	left   int        // how many of them
+	held   *Held      // the request whose further commands come
+	left   int        // how many of them do
 }
 
-// gated holds a command where there is a gate, and returns the trap for its reply: of a pipeline, the last's.
-func (r *redis) gated(c command) (*Trap, error) {
+// atGate holds a request if there is a gate. It returns the trap for a command's reply if that is a request's last.
+func (r *redisConn) atGate(command []string) (*Trap, error) {
+	name := command[0]
 	before := r.gate.queued
 	r.gate.queued = nil
-	queued := len(before) > 0 && c.name != "exec"
-	if c.name == "multi" || queued && c.name != "discard" {
-		r.gate.queued = append(before, c.words)
+	queued := len(before) > 0 && name != "exec"
+	if name == "multi" || queued && name != "discard" {
+		r.gate.queued = append(before, command)
 	}
 	if r.gate.left > 0 {
 		r.gate.left--
@@ -61,16 +62,16 @@ func (r *redis) gated(c command) (*Trap, error) {
 		return r.gate.held.Trap, nil
 	}
 	r.proxy.mu.Lock()
-	arrived := r.proxy.commands.gate
+	arrived := r.proxy.gate
 	r.proxy.mu.Unlock()
-	if arrived == nil || queued || slices.Contains(ungated, c.name) || subscription(c.name) {
+	if arrived == nil || queued || slices.Contains(ungated, name) || subscription(name) {
 		return nil, nil
 	}
 	said, _ := r.commands.Peek(r.commands.Buffered())
 	rest, _ := Commands(string(said))
 	h := &Held{Trap: newTrap(r.proxy, Match{}, hold), conn: r.conn}
 	h.gated = true
-	h.Commands = slices.Concat(before, [][]string{c.words}, rest)
+	h.Commands = slices.Concat(before, [][]string{command}, rest)
 	r.gate.held, r.gate.left = h, len(rest)
 	arrived(h)
 	select {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A Local is a client's connection to somebody in the same process, who is told what it sends. A Write never waits for
-// a reader, and deadlines hold, also in the time of a bubble of package synctest. One that is cut looks as a connection
-// of TCP does: a Read meets its end, and a Write that it was reset, after which client libraries may send again.
+// A Local is a client's connection to a peer in the same process, which is told what the client sends. A Write never
+// waits for a reader, and deadlines hold, in the time of package synctest, too. When it is cut it looks like a TCP
+// connection: a Read meets its end, and a Write finds it reset, after which client libraries may send again.
 type Local struct {
 	net.Conn // answers what does not matter here, such as addresses
 
-	Sent   func(commands [][]string) // is told what was written at once: a command, a pipeline, or MULTI to EXEC
-	Closed func()                    // is told that the client has closed it
+	Sent   func(commands [][]string) // is called with what was written at once: a command, a pipeline, or MULTI to EXEC
+	Closed func()                    // is called when the client has closed it
 
 	mu       sync.Mutex
 	written  string // less than a command
@@ -88,7 +88,7 @@ func (c *Local) Close() error {
 	return nil
 }
 
-// Cut breaks the connection: replies that were not read are gone.
+// Cut breaks the connection: replies that were not read are lost.
 func (c *Local) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

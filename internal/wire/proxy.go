@@ -1,10 +1,10 @@
-// Package wire is a proxy between clients and a server. It does there, at a moment that its user chooses, what networks
-// do by chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
+// Package wire is a proxy between clients and a server. At a moment that its user chooses, it does what networks do by
+// chance. [Local] is a connection without a network; [Commands], [Keys] and [Values] read the Redis protocol.
 //
 // [Start] starts a [Proxy] of any protocol. Its faults, Disconnect, Partition and HoldReplies, concern all connections,
-// also later ones, and each replaces the one before, until Heal. [StartRedis] starts one that reads commands of Redis
-// too: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. A client
-// that hangs up while its command is held back has it executed all the same, as on a network whose packets are late.
+// later ones too. Each replaces the one before, and Heal ends it. [StartRedis] starts one that also reads commands of
+// Redis: a [Trap] holds or loses one command or its reply, and DropMessages drops the messages of subscriptions. When a
+// client hangs up while its command is held back, that is executed all the same, as if a network's packets were late.
 package wire
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,8 +22,8 @@ type fault int // A fault is what happens to the bytes of all connections.
 
 const (
 	none        fault = iota
-	partition         // nothing passes, and is delivered late
-	holdReplies       // so is what the server says
+	partition         // what either side says is delivered late
+	holdReplies       // what the server says is delivered late
 	disconnect        // a connection ends at its first byte
 )
 
@@ -33,12 +34,19 @@ type Proxy struct {
 	listener net.Listener
 	running  sync.WaitGroup
 
-	mu       sync.Mutex
-	closed   bool
-	conns    map[*conn]bool
-	fault    fault
-	changed  chan struct{} // closed when the fault changes
-	commands commands      // what a proxy of Redis knows
+	// What a proxy of Redis drops.
+	dropMessages atomic.Bool
+	dropped      atomic.Int64
+
+	mu      sync.Mutex
+	closed  bool
+	conns   map[*conn]bool
+	fault   fault
+	changed chan struct{} // closed when the fault changes
+	traps   []*Trap       // that have caught nothing yet
+	record  bool          // what commands come
+	names   []string      // of those that came since
+	gate    func(*Held)   // nil: there is none
 }
 
 // Start starts a proxy before the server at addr, host:port. If that cannot be reached, connections are closed at once.
@@ -80,8 +88,8 @@ func (p *Proxy) Close() error {
 	if !p.closed {
 		p.closed, err = true, p.listener.Close()
 	}
-	p.cut()
 	p.mu.Unlock()
+	p.Cut()
 	p.running.Wait()
 	return err
 }
@@ -94,18 +102,11 @@ func (p *Proxy) Cut() {
 		if c.server != nil { // else it may still wait for a server
 			ends = append(ends, c.ended)
 		}
+		c.cut()
 	}
-	p.cut()
 	p.mu.Unlock()
 	for _, ended := range ends {
 		<-ended
-	}
-}
-
-// cut needs mu.
-func (p *Proxy) cut() {
-	for c := range p.conns {
-		c.cut()
 	}
 }
 
@@ -123,9 +124,7 @@ func (p *Proxy) HoldReplies() { p.setFault(holdReplies) }
 
 // Heal ends every fault and what DropMessages began. All that was held back is delivered, in order.
 func (p *Proxy) Heal() {
-	p.mu.Lock()
-	p.commands.dropMessages = false
-	p.mu.Unlock()
+	p.dropMessages.Store(false)
 	p.setFault(none)
 }
 
@@ -174,13 +173,13 @@ func (p *Proxy) accept() {
 		c.whole, c.end = context.WithCancel(context.Background())
 		p.mu.Lock()
 		p.conns[c] = true
-		if p.closed { // since it came
+		if p.closed { // meanwhile
 			c.cut()
 		}
 		p.mu.Unlock()
 		p.running.Go(func() {
 			c.run()
-			close(c.ended) // nobody reads from it any more, so that it is closed where it was cut
+			close(c.ended) // nothing reads from it any more: if it was cut, it is closed on both sides
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c.cut()

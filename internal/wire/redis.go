@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ type Match struct {
 // A Trap catches one command at most. To a proxy made by [Start] a piece is a command, and LoseReply does nothing.
 type Trap struct {
 	proxy    *Proxy
-	does     what
+	does     action
 	command  string // as in Match
 	left     int    // how many commands it lets pass, and one; guarded by proxy.mu
 	reached  chan struct{}
@@ -28,15 +29,15 @@ type Trap struct {
 	values   []string        // of the reply; set before answered is closed
 }
 
-type what int // what a trap does with what it catches.
+type action int // what a trap does with what it catches
 
 const (
-	hold what = iota
+	hold action = iota
 	loseCommand
 	loseReply
 )
 
-// Reached is closed when the trap has caught what it was set for. Where that is a reply, the command has been executed.
+// Reached is closed when the trap has caught what it was set for. If that is a reply, the command has been executed.
 func (t *Trap) Reached() <-chan struct{} { return t.reached }
 
 // Answered is closed when the server has answered the command that was held and let go.
@@ -45,10 +46,10 @@ func (t *Trap) Answered() <-chan struct{} { return t.answered }
 // Ended is closed when the caught connection has ended: what it sent was executed then, or never. Nil before Reached.
 func (t *Trap) Ended() <-chan struct{} { return t.ended }
 
-// Open lets go what is held, and removes a trap that has caught nothing. It may be called more than once.
+// Open lets go of what is held, and removes a trap that has caught nothing. It may be called more than once.
 func (t *Trap) Open() {
 	t.proxy.mu.Lock()
-	t.proxy.commands.traps = slices.DeleteFunc(t.proxy.commands.traps, func(other *Trap) bool { return other == t })
+	t.proxy.traps = slices.DeleteFunc(t.proxy.traps, func(other *Trap) bool { return other == t })
 	t.proxy.mu.Unlock()
 	t.letGo()
 }
@@ -62,7 +63,7 @@ func (p *Proxy) LoseCommand(m Match) *Trap { return p.set(m, loseCommand) }
 // Hold holds the command, and those after it on the same connection, before it reaches the server.
 func (p *Proxy) Hold(m Match) *Trap { return p.set(m, hold) }
 
-func newTrap(p *Proxy, m Match, does what) *Trap {
+func newTrap(p *Proxy, m Match, does action) *Trap {
 	t := &Trap{
 		proxy: p, does: does, command: m.Command, left: max(m.Nth, 1),
 		reached: make(chan struct{}), answered: make(chan struct{}),
@@ -71,61 +72,42 @@ func newTrap(p *Proxy, m Match, does what) *Trap {
 	return t
 }
 
-func (p *Proxy) set(m Match, does what) *Trap {
+func (p *Proxy) set(m Match, does action) *Trap {
 	t := newTrap(p, m, does)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.traps = append(p.commands.traps, t)
+	p.traps = append(p.traps, t)
 	return t
 }
 
 // DropMessages drops the messages of subscriptions from now on, until Heal; all else passes.
-func (p *Proxy) DropMessages() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commands.dropMessages = true
-}
+func (p *Proxy) DropMessages() { p.dropMessages.Store(true) }
 
 // Dropped is how many messages DropMessages has dropped.
-func (p *Proxy) Dropped() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.commands.dropped
-}
+func (p *Proxy) Dropped() int { return int(p.dropped.Load()) }
 
-// Record begins to note commands, without those before: rehearse an operation, then repeat it with a trap at its n-th.
+// Record begins to note commands anew: rehearse an operation, then repeat it with a trap at its n-th command.
 func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.commands.record, p.commands.names = true, nil
+	p.record, p.names = true, nil
 }
 
 // Commands are the names, in lower case, of what came since Record on all connections, in order: commands, or "tls".
 func (p *Proxy) Commands() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.commands.names)
-}
-
-// commands is what a proxy knows of the commands that pass, and is to do with them.
-type commands struct {
-	traps        []*Trap
-	record       bool
-	names        []string
-	dropMessages bool
-	dropped      int
-	gate         func(*Held) // nil: there is none
+	return slices.Clone(p.names)
 }
 
 // meet notes a command and returns the traps that catch it, which are then no longer set.
 func (p *Proxy) meet(name string) (caught []*Trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	known := &p.commands
-	if known.record {
-		known.names = append(known.names, name)
+	if p.record {
+		p.names = append(p.names, name)
 	}
-	known.traps = slices.DeleteFunc(known.traps, func(t *Trap) bool {
+	p.traps = slices.DeleteFunc(p.traps, func(t *Trap) bool {
 		if t.command != "" && !strings.EqualFold(t.command, name) {
 			return false
 		}
@@ -139,17 +121,17 @@ func (p *Proxy) meet(name string) (caught []*Trap) {
 	return caught
 }
 
-// redis is what passes on a connection to Redis, one command and one reply at a time.
-type redis struct {
+// redisConn passes on one command and one reply at a time.
+type redisConn struct {
 	*conn
 	answers
 	commands, replies *bufio.Reader
 	last              bool // the reply to the last command is to be lost
-	gate              gated
+	gate              gateState
 	passing           *Trap // of a gate, whose reply is passed on now
 }
 
-func (r *redis) nextCommand() ([]byte, error) {
+func (r *redisConn) nextCommand() ([]byte, error) {
 	if r.last {
 		<-r.whole.Done()
 		return nil, errEnd
@@ -160,24 +142,22 @@ func (r *redis) nextCommand() ([]byte, error) {
 		r.drop()
 		return nil, errEnd
 	}
-	c, err := readCommand(r.commands)
+	command, err := readCommand(r.commands)
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.gated(c)
+	held, err := r.atGate(command.values)
 	if err != nil {
 		return nil, err
 	}
-	caught, err := r.trapped(c.name)
+	caught, err := r.trapped(command.values[0])
 	if err != nil {
 		return nil, err
 	}
-	if caught == nil {
-		caught = held
-	}
+	caught = cmp.Or(caught, held)
 	r.last = caught != nil && caught.does == loseReply
-	r.expect(c, caught)
-	return c.raw, nil
+	r.expect(command.values, caught)
+	return command.raw, nil
 }
 
 // trapped returns when no trap holds a command, with the trap that is to lose its reply or the first that held it.
@@ -187,9 +167,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 			caught = t
 			continue
 		}
-		if caught == nil {
-			caught = t
-		}
+		caught = cmp.Or(caught, t)
 		t.ended = c.whole.Done()
 		close(t.reached)
 		if t.does == loseCommand {
@@ -204,7 +182,7 @@ func (c *conn) trapped(name string) (caught *Trap, err error) {
 	return caught, nil
 }
 
-func (r *redis) nextReply() ([]byte, error) {
+func (r *redisConn) nextReply() ([]byte, error) {
 	if r.passing != nil { // its client has it
 		close(r.passing.answered)
 		r.passing = nil
@@ -214,28 +192,24 @@ func (r *redis) nextReply() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		trap, message := r.take(reply)
+		trap, pushed := r.take(reply)
 		if trap != nil {
 			trap.values = reply.values
-			if trap.gated && trap.does != loseReply {
-				r.passing = trap
-			} else {
-				close(trap.answered)
-			}
-			if trap.does == loseReply {
-				trap.ended = r.whole.Done()
-				close(trap.reached)
-				return nil, errEnd
-			}
 		}
-		r.proxy.mu.Lock()
-		drops := message && r.proxy.commands.dropMessages
-		if drops {
-			r.proxy.commands.dropped++
+		switch {
+		case pushed && r.proxy.dropMessages.Load():
+			r.proxy.dropped.Add(1)
+			continue
+		case trap != nil && trap.does == loseReply:
+			close(trap.answered)
+			trap.ended = r.whole.Done()
+			close(trap.reached)
+			return nil, errEnd
+		case trap != nil && trap.gated:
+			r.passing = trap
+		case trap != nil:
+			close(trap.answered)
 		}
-		r.proxy.mu.Unlock()
-		if !drops {
-			return reply.raw, nil
-		}
+		return reply.raw, nil
 	}
 }

@@ -15,23 +15,23 @@ const maxLength = 512 << 20
 
 var errProtocol = errors.New("not the Redis protocol")
 
-type command struct {
-	name  string   // in lower case
-	words []string // with it
-	raw   []byte
+// message is what one side says at once: a command, the answer to one, or something that nobody asked for.
+type message struct {
+	values []string // see Values; those of a command are its words
+	raw    []byte   // its first byte is its kind: '*' an array, '>' a push, ...
 }
 
-// readCommand reads an array of bulk strings, as clients send it.
-func readCommand(in *bufio.Reader) (command, error) {
-	r, err := readKinds(in, "*$")
+// readCommand reads an array of bulk strings, as clients send it. Its name is then in lower case.
+func readCommand(in *bufio.Reader) (message, error) {
+	m, err := readKinds(in, "*$")
 	if err != nil {
-		return command{}, err
+		return message{}, err
 	}
-	if len(r.values) == 0 || r.raw[0] != '*' {
-		return command{}, errProtocol
+	if len(m.values) == 0 || m.raw[0] != '*' {
+		return message{}, errProtocol
 	}
-	r.values[0] = strings.ToLower(r.values[0])
-	return command{r.values[0], r.values, r.raw}, nil
+	m.values[0] = strings.ToLower(m.values[0])
+	return m, nil
 }
 
 // Commands reads the whole commands at the beginning of what a client said, and returns what follows them.
@@ -41,7 +41,7 @@ func Commands(said string) (commands [][]string, rest string) {
 		if err != nil {
 			return commands, said
 		}
-		commands, said = append(commands, c.words), said[len(c.raw):]
+		commands, said = append(commands, c.values), said[len(c.raw):]
 	}
 }
 
@@ -66,29 +66,23 @@ func namesOf(said []byte) string {
 	return strings.Join(names, " ")
 }
 
-// reply is what a server says at once: the answer to a command, or a message that nobody asked for.
-type reply struct {
-	values []string // see Values
-	raw    []byte   // its first byte is its kind: '*' an array, '>' a push, ...
-}
-
 // readReply reads one reply in version 2 or 3 of the protocol.
-func readReply(in *bufio.Reader) (reply, error) { return readKinds(in, "+-:,#($=!*~>%|_") }
+func readReply(in *bufio.Reader) (message, error) { return readKinds(in, "+-:,#($=!*~>%|_") }
 
 // readKinds reads what consists of values of some kinds.
-func readKinds(in *bufio.Reader, kinds string) (reply, error) {
-	var r reply
+func readKinds(in *bufio.Reader, kinds string) (message, error) {
+	var m message
 	for left := 1; left > 0; left-- {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			return reply{}, err
+			return message{}, err
 		}
-		r.raw = append(r.raw, line...)
+		m.raw = append(m.raw, line...)
 		kind, n := line[0], 0
 		if strings.IndexByte("$=!*~>%|", kind) >= 0 {
-			n, err = length(line)
-			if err != nil {
-				return reply{}, err
+			n, err = strconv.Atoi(strings.TrimSpace(line[1:]))
+			if err != nil || n > maxLength {
+				return message{}, errProtocol
 			}
 		}
 		if n < 0 { // as version 2 says it
@@ -96,22 +90,22 @@ func readKinds(in *bufio.Reader, kinds string) (reply, error) {
 		}
 		switch {
 		case strings.IndexByte(kinds, kind) < 0:
-			return reply{}, errProtocol
+			return message{}, errProtocol
 		case kind == '_':
-			r.values = append(r.values, "nil")
+			m.values = append(m.values, "nil")
 		case strings.IndexByte("+-:,#(", kind) >= 0:
-			r.values = append(r.values, strings.TrimSuffix(line[1:], "\r\n"))
+			m.values = append(m.values, strings.TrimSuffix(line[1:], "\r\n"))
 		case strings.IndexByte("$=!", kind) >= 0:
 			body := make([]byte, n+2)
 			if _, err := io.ReadFull(in, body); err != nil {
-				return reply{}, err
+				return message{}, err
 			}
-			r.raw = append(r.raw, body...)
+			m.raw = append(m.raw, body...)
 			value := string(body[:n])
 			if kind == '=' { // the kind of text comes first: "txt:"
 				_, value, _ = strings.Cut(value, ":")
 			}
-			r.values = append(r.values, value)
+			m.values = append(m.values, value)
 		case strings.IndexByte("*~>", kind) >= 0:
 			left += n
 		case kind == '%':
@@ -120,16 +114,7 @@ func readKinds(in *bufio.Reader, kinds string) (reply, error) {
 			left += 2*n + 1
 		}
 	}
-	return r, nil
-}
-
-// length reads the number in a line such as "*3".
-func length(line string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
-	if err != nil || n > maxLength {
-		return 0, errProtocol
-	}
-	return n, nil
+	return m, nil
 }
 
 // answers knows which reply of a connection belongs to which command.
@@ -147,25 +132,25 @@ type awaited struct {
 }
 
 // expect is called before the command is sent.
-func (a *answers) expect(c command, trap *Trap) {
+func (a *answers) expect(words []string, trap *Trap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := &awaited{name: c.name, replies: 1, trap: trap}
-	a.resp3 = a.resp3 || c.name == "hello" && len(c.words) > 1 && c.words[1] == "3"
-	if subscription(c.name) {
+	w := &awaited{name: words[0], replies: 1, trap: trap}
+	a.resp3 = a.resp3 || w.name == "hello" && len(words) > 1 && words[1] == "3"
+	if subscription(w.name) {
 		a.subscribed = true
-		w.replies = max(len(c.words)-1, 1) // one for each channel
+		w.replies = max(len(words)-1, 1) // one for each channel
 	}
 	a.queue = append(a.queue, w)
 }
 
 // take returns the trap that has caught the reply's command, if any, and whether it is a message of a subscription.
-func (a *answers) take(r reply) (trap *Trap, message bool) {
+func (a *answers) take(m message) (trap *Trap, pushed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	kind, first := r.raw[0], ""
+	kind, first := m.raw[0], ""
 	if kind == '>' || kind == '*' && a.subscribed && !a.resp3 {
-		first = strings.Join(r.values[:min(1, len(r.values))], "")
+		first = strings.Join(m.values[:min(1, len(m.values))], "")
 	}
 	if strings.HasSuffix(first, "message") { // of a channel, a pattern or a shard's channel
 		return nil, true

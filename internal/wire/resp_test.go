@@ -10,24 +10,24 @@ import (
 
 func TestReadCommand(t *testing.T) {
 	for _, tc := range []struct {
-		in, name string
-		words    []string
-		err      error
+		in    string
+		words []string
+		err   error
 	}{
-		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", "get", []string{"get", "a\r\n"}, nil},
-		{"PING  hello\r\n", "", nil, errProtocol},
-		{"\r\n", "", nil, errProtocol},
-		{"*0\r\n", "", nil, errProtocol},
-		{"*1\r\n$-1\r\n", "", nil, errProtocol},
-		{"*1\r\n:1\r\n", "", nil, errProtocol},
-		{"*x\r\n", "", nil, errProtocol},
-		{"*1\r\n$536870913\r\n", "", nil, errProtocol},
-		{"*2\r\n$3\r\nGET\r\n", "", nil, io.EOF},
-		{"*1\r\n$3\r\nGE", "", nil, io.ErrUnexpectedEOF},
+		{"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n", []string{"get", "a\r\n"}, nil},
+		{"PING  hello\r\n", nil, errProtocol},
+		{"\r\n", nil, errProtocol},
+		{"*0\r\n", nil, errProtocol},
+		{"*1\r\n$-1\r\n", nil, errProtocol},
+		{"*1\r\n:1\r\n", nil, errProtocol},
+		{"*x\r\n", nil, errProtocol},
+		{"*1\r\n$536870913\r\n", nil, errProtocol},
+		{"*2\r\n$3\r\nGET\r\n", nil, io.EOF},
+		{"*1\r\n$3\r\nGE", nil, io.ErrUnexpectedEOF},
 	} {
 		c, err := readCommand(bufio.NewReader(strings.NewReader(tc.in)))
-		if err != tc.err || c.name != tc.name || !slices.Equal(c.words, tc.words) || err == nil && string(c.raw) != tc.in {
-			t.Errorf("%q is %q %q %q, %v", tc.in, c.name, c.words, c.raw, err)
+		if err != tc.err || !slices.Equal(c.values, tc.words) || err == nil && string(c.raw) != tc.in {
+			t.Errorf("%q is %q %q, %v", tc.in, c.values, c.raw, err)
 		}
 	}
 }
@@ -62,21 +62,21 @@ func TestReadReply(t *testing.T) {
 func TestRepliesOfPipelinedSubscriptions(t *testing.T) {
 	var a answers
 	last := &Trap{}
-	a.expect(command{name: "subscribe", words: []string{"subscribe", "a", "b"}}, nil)
-	a.expect(command{name: "subscribe", words: []string{"subscribe", "c"}}, nil)
-	a.expect(command{name: "subscribe", words: []string{"subscribe", "refused", "once"}}, nil)
-	a.expect(command{name: "ping"}, last)
-	confirmation := reply{raw: []byte(">"), values: []string{"subscribe"}}
-	said := reply{raw: []byte(">"), values: []string{"message"}}
-	for i, r := range []reply{confirmation, confirmation, said, confirmation, {raw: []byte("-")}} {
-		if lost, message := a.take(r); lost != nil || message != slices.Contains(r.values, "message") {
-			t.Errorf("reply %d: trap %v, message %v", i, lost, message)
+	a.expect([]string{"subscribe", "a", "b"}, nil)
+	a.expect([]string{"subscribe", "c"}, nil)
+	a.expect([]string{"subscribe", "refused", "once"}, nil)
+	a.expect([]string{"ping"}, last)
+	confirmation := message{raw: []byte(">"), values: []string{"subscribe"}}
+	said := message{raw: []byte(">"), values: []string{"message"}}
+	for i, r := range []message{confirmation, confirmation, said, confirmation, {raw: []byte("-")}} {
+		if lost, pushed := a.take(r); lost != nil || pushed != slices.Contains(r.values, "message") {
+			t.Errorf("reply %d: trap %v, pushed %v", i, lost, pushed)
 		}
 		if want := []int{4, 3, 3, 2, 1}[i]; len(a.queue) != want {
 			t.Errorf("after reply %d, %d commands wait, want %d", i, len(a.queue), want)
 		}
 	}
-	if lost, _ := a.take(reply{raw: []byte("*"), values: []string{"pong"}}); lost != last {
+	if lost, _ := a.take(message{raw: []byte("*"), values: []string{"pong"}}); lost != last {
 		t.Errorf("the reply to PING belongs to %v", lost)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// saw ends all clients and counts the market. Where coins or items are wrong that is the reason, else the one given.
+// saw ends all clients and counts the market. If coins or items are wrong, that is the reason, and not the one given.
 func (s *setup) saw(kept verify.KeptOut, why string) observed {
 	return s.sawBeside(false, kept, "", why)
 }
 
-// sawBeside is saw where a client may have come in beside a holder: how says why it could, otherwise why nobody did.
+// sawBeside is saw when a client may have got in beside a holder: how says why it could, otherwise why nobody did.
 func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) observed {
 	harm, why := s.audit()
 	switch {
@@ -27,7 +27,7 @@ func (s *setup) sawBeside(in bool, kept verify.KeptOut, how, otherwise string) o
 	return observed{Harm: harm, KeptOut: kept, Why: why, Leases: s.leases}
 }
 
-// reason says what an audit found in a cell of the table, whose item and accounts nobody needs to know.
+// reason says what an audit found, for a cell of the table: nobody needs to know which item and which accounts.
 func reason(p market.Problem, harm verify.Harm) string {
 	switch p.Kind {
 	case market.TwoOwners:
@@ -45,7 +45,7 @@ func reason(p market.Problem, harm verify.Harm) string {
 	}[harm], p.Text)
 }
 
-// audit ends all clients, and says what is worst of what is wrong with coins and items, or with what clients were told.
+// audit ends all clients, and says the worst that is wrong with coins and items, or with what clients were told.
 func (s *setup) audit() (verify.Harm, string) {
 	check(s.endClients())
 	after := s.snapshot()
@@ -60,7 +60,7 @@ func (s *setup) audit() (verify.Harm, string) {
 
 var errTold = errors.New("what the client was told is judged apart")
 
-// ledger has each operation as one of unknown outcome, errTold, so that the audit goes by where items lie.
+// ledger says of each operation that its outcome is unknown, by errTold, so that the audit goes by where items lie.
 func (s *setup) ledger() *market.Ledger {
 	var l market.Ledger
 	l.Minted(s.first, seller, nil)
@@ -81,7 +81,7 @@ func (s *setup) ledger() *market.Ledger {
 	return &l
 }
 
-// told finds orders said to be applied of which nothing was, refused though applied, or applied twice to an item.
+// told finds orders that were reported as applied and were not, as refused and were applied, or as applied twice.
 func (s *setup) told(after market.Snapshot) (wrong []verify.Violation) {
 	find := func(harm verify.Harm, text string) { wrong = append(wrong, verify.Violation{Harm: harm, Text: text}) }
 	bought, explained := map[market.ItemID]market.UserID{}, map[market.Order]bool{}

@@ -36,9 +36,9 @@ type clientConfig struct {
 	Clock     time.Duration // how far its wall clock is ahead
 	Right     int64         // readings of that clock before it is set wrong
 	Tick      time.Duration // between two readings of it that differ; 0: they always may
-	Resend    bool          // its client sends a command again by itself, as go-redis does by default
+	Resend    bool          // it sends commands again by itself, as go-redis does by default
 	Once      bool          // it tries for a lock once, and does not wait
-	Patience  time.Duration // how long it waits for a reply; 0: as every client of marketsim
+	Patience  time.Duration // how long it waits for a reply; 0: as long as every client of marketsim
 }
 
 // endpoint is a private server, which has no TLS. The password goes from parent to child by a pipe.
@@ -60,8 +60,8 @@ const (
 	doList   = "list"
 	doBuy    = "buy"
 	doBrowse = "browse" // under a shared lock
-	doGo     = "go"     // from where it is held
-	doFree   = "free"   // from where it is held, and be held nowhere else
+	doGo     = "go"     // on, from where it is held
+	doFree   = "free"   // from where it is held, to be held nowhere else
 )
 
 type command struct {
@@ -71,12 +71,12 @@ type command struct {
 	Hold    []step.Point // where it is held, once each
 }
 
-// event is what a child reports: one of the first fields is set, and Lacks beside Error.
+// event is what a child reports: Ready, At, Done or Error, and the other fields with it.
 type event struct {
 	Ready bool      // its Purchaser is open
 	At    step.Name // it is held there
 	Done  *Outcome
-	Clock bool   // it has read its wall clock when that was wrong
+	Clock bool   // it has read its wall clock while that was wrong
 	Error string // it cannot go on
 	Lacks bool   // Error is that the lock does not work on these servers
 
@@ -96,7 +96,7 @@ func (o Outcome) Applied() bool { return o.Error == "" }
 // Unknown reports whether the client does not know if the operation was applied.
 func (o Outcome) Unknown() bool { return o.Error != "" && o.Reason == "" }
 
-// entered reports whether the market itself answered: whoever gets an answer of something else has got in nowhere.
+// entered reports whether the market itself answered: a client that something else answers has got in nowhere.
 func (o Outcome) entered() bool {
 	answers := []string{"not_listed", "price_changed", "insufficient_funds", "not_owned", "stale"}
 	return o.Applied() || slices.Contains(answers, o.Reason)
@@ -131,7 +131,7 @@ type served struct {
 	*strategies.Connection
 	process lock.Process
 	right   int64                     // readings of its wall clock before that is set wrong
-	gate    atomic.Pointer[step.Gate] // of the operation under way; nil: none was begun
+	gate    atomic.Pointer[step.Gate] // of the operation under way; at first, one that holds nothing
 	clock   atomic.Int64              // readings of its wall clock
 
 	still *stillness
@@ -218,7 +218,7 @@ func (c *served) work(cmd command) event {
 	return event{Done: o}
 }
 
-// open connects and opens the Purchaser. It ends as a scenario does where something fails: see guard.
+// open connects and opens the Purchaser. Where something fails it ends as a scenario does: see guard.
 func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.right = config.Right
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout*2/3)
@@ -252,7 +252,7 @@ func (c *served) open(config clientConfig, catalogue strategies.Catalogue) {
 	c.Connection = must(strategies.Connect(ctx, spec, to(config.Market), env))
 }
 
-// tried are locks that whoever acquires them only tries to take.
+// tried are locks whose Acquire tries once, and does not wait.
 func tried(kinds []lock.Kind) []lock.Kind {
 	kinds = slices.Clone(kinds)
 	for i, kind := range kinds {
@@ -273,7 +273,7 @@ type trying struct {
 	io.Closer
 }
 
-// Acquire implements lock.Locker: where the lock is held, the time-out is over at once.
+// Acquire implements lock.Locker: if the lock is held, the time-out is over at once.
 func (t trying) Acquire(ctx context.Context, name string) (*lock.Lease, error) {
 	lease, err := t.Try(ctx, name)
 	if errors.Is(err, lock.ErrHeld) {

@@ -31,16 +31,16 @@ type client struct {
 	op      *operation // under way, or the last one
 	at      step.Name  // where it is held; empty: nowhere, as far as is known
 	dead    bool
-	paused  bool          // it was, by its scenario
+	paused  bool          // its scenario has paused it
 	stood   time.Duration // the longest time for which its process stood still before that
 
-	readsClock bool // it has, when that was wrong
+	readsClock bool // it has read its clock while that was wrong
 }
 
 type operation struct {
 	command
 	began   time.Time
-	gaveUp  int // how often it was made again
+	gaveUp  int // how often it gave up and was made again
 	done    bool
 	outcome Outcome
 }
@@ -61,34 +61,29 @@ func (s *setup) client(name string) *client {
 
 const childEnv = "MARKETSIM_CHILD" // marks a process that is this program once more, as a client in a scenario
 
-// start starts its process, which on Linux dies with this one however that ends; elsewhere its input ends, and so it.
+// start starts its process. On Linux it dies with this one, however that ends; elsewhere it ends when its input does.
 func (c *client) start(folder *backend.Folder) error {
-	program, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	childIn, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	out, childOut, err := os.Pipe()
-	if err != nil {
-		return errors.Join(err, childIn.Close(), in.Close())
-	}
+	program, errProgram := os.Executable()
+	childIn, in, errIn := os.Pipe()
+	out, childOut, errOut := os.Pipe()
+	c.in, c.out, c.send = in, out, json.NewEncoder(in)
 	c.process = &backend.Process{
 		Program: program, Folder: folder, Env: append(os.Environ(), childEnv+"=1"), Stdin: childIn, Stdout: childOut,
 	}
-	err = c.process.Start(context.Background())
+	err := errors.Join(errProgram, errIn, errOut)
+	if err == nil {
+		err = c.process.Start(context.Background())
+	}
 	childIn.Close()
 	childOut.Close()
 	if err != nil {
-		return errors.Join(err, in.Close(), out.Close())
+		in.Close()
+		out.Close()
 	}
-	c.in, c.out, c.send = in, out, json.NewEncoder(in)
-	return nil
+	return err
 }
 
-// check is check with the client's name in the error.
+// check is the function check, with the client's name in the error.
 func (c *client) check(err error) {
 	if err != nil {
 		fail(fmt.Errorf("client %s: %w", c.name, err))
@@ -118,6 +113,7 @@ func (c *client) buy(item market.ItemID, hold ...step.Point) time.Time {
 	return c.buyAt(price, item, hold...)
 }
 
+// buys is buy to its end.
 func (c *client) buys(item market.ItemID) Outcome {
 	c.buy(item)
 	return c.ends()
@@ -141,9 +137,9 @@ func (c *client) keptFrom(item market.ItemID, lease time.Time, hold ...step.Poin
 }
 
 // lists is list of the i-th spare item, and returns when the client is held before it releases.
-func (c *client) lists(i int, hold ...step.Point) market.Listing {
+func (c *client) lists(i int) market.Listing {
 	l := c.setup.spare(i)
-	c.list(l, append(hold, at(step.BeforeRelease))...)
+	c.list(l, at(step.BeforeRelease))
 	c.reaches(step.BeforeRelease)
 	return l
 }
@@ -180,7 +176,7 @@ func (c *client) finish() Outcome {
 	return c.ends()
 }
 
-// held waits until it is held somewhere, and says where; empty when the operation ended first, or was not held in time.
+// held waits until it is held, and says where; empty: its operation ended before that, or it was not held in time.
 func (c *client) held(within time.Duration) step.Name {
 	e, _ := c.next(within)
 	return e.At
@@ -207,7 +203,7 @@ func (c *client) mustBe(name step.Name) {
 	if c.op.done {
 		err = fmt.Errorf("%w (%s)", err, c.op.outcome)
 	}
-	// For such reasons an operation is refused that a faster machine makes in time.
+	// On a faster machine, an operation that is refused for one of these reasons would have been in time.
 	late := []string{"", contended, "lock_lost", "not_sent"}
 	failed := c.op.done && !c.op.outcome.Applied()
 	if failed && slices.Contains(late, c.op.outcome.Reason) {
@@ -216,8 +212,8 @@ func (c *client) mustBe(name step.Name) {
 	c.check(err)
 }
 
-// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in: it is held where it
-// begins to wait and before it writes. Where it begins to wait late, the machine was too slow.
+// buyBeside tries to buy an item whose lock another client may hold, and reports whether it got in: it is held when it
+// begins to wait, and before it writes. If it begins to wait late, the machine was too slow.
 func (c *client) buyBeside(item market.ItemID) bool {
 	c.buy(item, at(step.Waiting), at(step.BeforeWrite))
 	switch c.held(c.setup.ttl / 2) {
@@ -226,7 +222,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	case step.Waiting:
 		c.goOn()
 	default:
-		if c.op.done || c.setup.scheme.need() == lock.NeedsEtcd {
+		if c.op.done || c.setup.scheme.Lock.Needs == lock.NeedsEtcd {
 			break
 		}
 		if c.held(c.setup.ttl) == step.Waiting {
@@ -237,7 +233,7 @@ func (c *client) buyBeside(item market.ItemID) bool {
 	return false
 }
 
-// comesBeside is buyBeside where others hold the lock, by leases that began at since or later, and ends what all do.
+// comesBeside is buyBeside while others hold the lock, with leases that began at since or later. It ends what all do.
 func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*client) bool {
 	in := c.buyBeside(item)
 	c.setup.checkInTime(since)
@@ -247,7 +243,7 @@ func (c *client) comesBeside(item market.ItemID, since time.Time, holders ...*cl
 	return in
 }
 
-// ends waits for the end of its operation and returns the outcome. Where it is held on its way, it goes on.
+// ends waits for the end of its operation and returns the outcome. Whenever it is held before that, it goes on.
 func (c *client) ends() Outcome {
 	o, ok := c.endsWithin(clientTimeout)
 	if !ok {
@@ -272,8 +268,8 @@ func (c *client) endsWithin(d time.Duration) (Outcome, bool) {
 
 const contended = "contended" // market.Reason of an operation that gave up waiting for a lock
 
-// getsIn waits until its operation ends or is held on its way, and reports whether that was in time. An operation that
-// gives up waiting for a lock, or gets it so late that its lease is over, is made again, as if it had gone on.
+// getsIn waits until its operation ends or is held, and reports whether that was in time. An operation that gives up
+// waiting for a lock, or gets it so late that its lease is over, is made again, and counts as one that went on.
 func (c *client) getsIn(within time.Duration) bool {
 	for limit := time.Now().Add(within); c.at == ""; {
 		switch e, ok := c.next(time.Until(limit)); {
@@ -291,7 +287,7 @@ func (c *client) getsIn(within time.Duration) bool {
 	return true
 }
 
-// next waits for what it reports next; false when it reported nothing in time.
+// next waits for its next report; false if none came in time.
 func (c *client) next(within time.Duration) (event, bool) {
 	c.at = ""
 	select {
@@ -314,7 +310,7 @@ func (c *client) next(within time.Duration) (event, bool) {
 	return event{}, false
 }
 
-// note keeps what counts whenever it was said: the outcome, and for how long the process stood still by itself.
+// note keeps what counts of every report: the outcome, and for how long the process stood still by itself.
 func (c *client) note(e event) {
 	if !c.paused {
 		c.stood = max(c.stood, e.Stood)
@@ -350,7 +346,7 @@ func (c *client) end() (err error) {
 	if err != nil {
 		err = fmt.Errorf("kill client %s: %w", c.name, err)
 	}
-	for e := range c.events { // what it said before it died counts
+	for e := range c.events { // what it reported before it died counts
 		c.note(e)
 	}
 	if c.op != nil && !c.op.done {

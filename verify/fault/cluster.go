@@ -103,7 +103,7 @@ func masterPromoted(s *setup) observed {
 }
 
 // fallBehind stops a replica that has all that was written, and fills its connection: what is written after that stays
-// in the master's memory, and dies with it. Neither of the two notices at once, as where packets are lost.
+// in the master's memory, and dies with it. Neither of the two notices at once, just as when packets are lost.
 func (s *setup) fallBehind(master *backend.Conn, replica *backend.Server) {
 	flood := s.keys.Market() + "flood" // in the same slot, by its braces
 	s.replicates(master, flood)
@@ -131,7 +131,7 @@ func (s *setup) unsent(master *backend.Conn) (bytes int) {
 }
 
 // sawGone counts the market, and the purchases that were acknowledged and are gone, which is no mistake of the scheme.
-// Other harm is: a purchase is one write, so that a server has what it had at one time, and what was done since.
+// Other harm is one: a purchase is one write, so the new master has what it had at some time, and what was done since.
 func (s *setup) sawGone(replica int) observed {
 	check(s.endClients())
 	check(backend.Await(s.ctx, pollEvery, func() error {

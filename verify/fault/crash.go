@@ -12,24 +12,22 @@ import (
 )
 
 // crashes are scenarios in which the holder of a lock dies.
-func crashes() []Scenario {
-	return []Scenario{{
-		Name: "crash-half-taken", Title: "the holder dies between SETNX and EXPIRE",
-		Promise: "survives a crash", Applies: needsLock, run: crashHalfTaken,
-	}, {
-		Name: "crash-holding", Title: "the holder dies in the critical section",
-		Promise: "survives a crash", run: crashHolding,
-	}, {
-		Name: "crash-waiting", Title: "two wait for the lock, and the first in line dies; then the holder releases",
-		Promise: "survives a crash", Applies: needsLock, run: crashWaiting,
-	}, {
-		Name:  "lottery",
-		Title: "instances try once each for the lock of the day's draw, the winner dies in the draw, and one comes late",
-		Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() },
-			"it takes its lock and reads in one request, and does not just try"),
-		run: lottery,
-	}}
-}
+var crashes = []Scenario{{
+	Name: "crash-half-taken", Title: "the holder dies between SETNX and EXPIRE",
+	Promise: "survives a crash", Applies: needsLock, run: crashHalfTaken,
+}, {
+	Name: "crash-holding", Title: "the holder dies in the critical section",
+	Promise: "survives a crash", run: crashHolding,
+}, {
+	Name: "crash-waiting", Title: "two wait for the lock, and the first in line dies; then the holder releases",
+	Promise: "survives a crash", Applies: needsLock, run: crashWaiting,
+}, {
+	Name:  "lottery",
+	Title: "instances try once each for the lock of the day's draw, the winner dies in the draw, and one comes late",
+	Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() },
+		"it takes its lock and reads in one request, and does not just try"),
+	run: lottery,
+}}
 
 func crashHalfTaken(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
@@ -56,13 +54,13 @@ func (c *client) takeHalf(item market.ItemID) {
 	}
 }
 
-// crashHolding kills a buyer before it writes, and where several commands write its purchase, one before each of them.
+// crashHolding kills a buyer before it writes, and if several commands write a purchase, one buyer before each of them.
 func crashHolding(s *setup) observed {
 	b := s.client("B")
 	proxy := s.marketProxy()
 	writes := s.separateWrites(s.client("A"), proxy)
 	kept := verify.NotAsked
-	for nth := 1; nth <= max(writes, 1); nth++ {
+	for nth := 1; nth <= writes; nth++ {
 		a := s.client("A")
 		start := a.buyUntil(s.item(nth), step.BeforeWrite)
 		if nth > 1 {
@@ -71,7 +69,7 @@ func crashHolding(s *setup) observed {
 			s.await(write.Reached())
 		}
 		a.kill()
-		if kept != verify.NeverIn { // which would be so again
+		if kept != verify.NeverIn { // or it would be so again
 			kept = longer(kept, b.keptFrom(s.item(nth), start))
 		}
 	}
@@ -102,12 +100,12 @@ func crashWaiting(s *setup) observed {
 
 // lottery is a draw (a purchase) a day by any instance of a service. Its winner dies before it has written, then after.
 func lottery(s *setup) observed {
-	if s.scheme.Strategy().Name == locksUnder { // whose locks are of one prize each
+	if s.scheme.Strategy().Name == locksUnder { // which has a lock for each prize
 		s.config.Scheme = strings.Replace(s.config.Scheme, locksUnder, "coarse", 1)
 	}
 	s.config.Once = true
 	kept, draws := s.draw(0, step.BeforeWrite)
-	if kept == verify.NeverIn { // and so it would be on the next day
+	if kept == verify.NeverIn { // as it would be on the next day
 		return s.saw(kept, "the winner died before it had drawn, and nobody draws any more")
 	}
 	again, twice := s.draw(1, step.Written)
@@ -123,7 +121,7 @@ func lottery(s *setup) observed {
 	return o
 }
 
-// draw is one day: how long is an instance kept out that comes when the winner is dead, and how many draws are there?
+// draw is one day: how long is an instance that comes when the winner is dead kept out, and how many draws are there?
 func (s *setup) draw(day int, dies step.Name) (kept verify.KeptOut, draws int) {
 	winner, loser, late := s.client("A"), s.client("B"), s.client("C")
 	loser.account, late.account = winner.account, winner.account

@@ -9,59 +9,57 @@ import (
 )
 
 // expiries are scenarios in which a lease ends before its holder is done.
-func expiries() []Scenario {
-	return []Scenario{{
-		Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
-		Needs: "Unix signals", run: func(s *setup) observed { return paused(s, s.client("A"), s.client("B")) },
-	}, {
-		Name:    "pause-before-read",
-		Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
-		Promise: "notices loss", Needs: "Unix signals", Applies: needsLock,
-		run: func(s *setup) observed {
-			return overtaken(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
-		},
-	}, {
-		Name:  "pause-half-taken",
-		Title: "the holder pauses between SETNX and EXPIRE for longer than the TTL that a waiter sets for it; then it wakes",
-		Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtaken(s, (*client).takeHalf) },
-	}, {
-		Name:    "pause-release",
-		Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
-		Promise: "owner-only release", Needs: "Unix signals",
-		Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() }, "the transaction that writes releases its lock"),
-		run: func(s *setup) observed {
-			return releasedLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
-		},
-	}, {
-		Name:    "pause-in-release",
-		Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
-		Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
-		run: func(s *setup) observed {
-			where := step.Point{At: step.Looked, After: step.BeforeRelease}
-			return releasedLate(s, where, s.client("A"), s.client("B"), s.client("C"))
-		},
-	}, {
-		Name:  "stuck-goroutine",
-		Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
-		run: func(s *setup) observed {
-			watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
-			return takenOver(s, s.client("A"), s.client("B"), watched, func() { s.strikes(true, "") }, func() {})
-		},
-	}, {
-		Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
-		run: slowWork,
-	}, {
-		Name: "expired-race", Promise: "exclusive", Applies: needsLock, run: raceForIt,
-		Title: "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
-	}}
-}
+var expiries = []Scenario{{
+	Name: "pause", Title: "the holder pauses past its TTL, another takes over, the holder wakes and writes",
+	Needs: "Unix signals", run: func(s *setup) observed { return paused(s, s.client("A"), s.client("B")) },
+}, {
+	Name:    "pause-before-read",
+	Title:   "the holder pauses past its TTL before it reads; it wakes while another has read and not yet written",
+	Promise: "notices loss", Needs: "Unix signals", Applies: needsLock,
+	run: func(s *setup) observed {
+		return overtaken(s, func(c *client, item market.ItemID) { c.buyUntil(item, step.Acquired) })
+	},
+}, {
+	Name:  "pause-half-taken",
+	Title: "the holder pauses between SETNX and EXPIRE for longer than the TTL that a waiter sets for it; then it wakes",
+	Needs: "Unix signals", Applies: needsLock, run: func(s *setup) observed { return overtaken(s, (*client).takeHalf) },
+}, {
+	Name:    "pause-release",
+	Title:   "the holder pauses past its TTL, another takes over, the holder wakes and releases: whose lock goes?",
+	Promise: "owner-only release", Needs: "Unix signals",
+	Applies: lockThat(func(s Scheme) bool { return !s.FusesLock() }, "the transaction that writes releases its lock"),
+	run: func(s *setup) observed {
+		return releasedLate(s, at(step.BeforeRelease), s.client("A"), s.client("B"), s.client("C"))
+	},
+}, {
+	Name:    "pause-in-release",
+	Title:   "the same, but the holder pauses inside its release, after it looked whose the lock is",
+	Promise: "owner-only release", Needs: "Unix signals", Applies: needsLock,
+	run: func(s *setup) observed {
+		where := step.Point{At: step.Looked, After: step.BeforeRelease}
+		return releasedLate(s, where, s.client("A"), s.client("B"), s.client("C"))
+	},
+}, {
+	Name:  "stuck-goroutine",
+	Title: "the holder's work is stuck while its process, and its watchdog, run on; then it writes",
+	run: func(s *setup) observed {
+		watched := s.forGood() + 3*s.ttl // a lock that counts its renewals may go on for a few TTLs more
+		return takenOver(s, s.client("A"), s.client("B"), watched, func() { s.strikes(true, "") }, func() {})
+	},
+}, {
+	Name: "slow-work", Title: "the holder is alive and works for three TTLs; then it checks its lease and writes",
+	run: slowWork,
+}, {
+	Name: "expired-race", Promise: "exclusive", Applies: needsLock, run: raceForIt,
+	Title: "several waiters race for a lock whose holder died (or, if it never expires, has released it)",
+}}
 
 // paused is takenOver where the holder's process pauses.
 func paused(s *setup, holder, other *client) observed {
 	return takenOver(s, holder, other, s.forGood(), holder.pause, holder.resume)
 }
 
-// takenOver suspends a buyer just before it writes, until another has got in who wants the item, or for some time.
+// takenOver suspends a buyer just before it writes, until another that wants the item has got in, or for some time.
 func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, resume func()) observed {
 	start := holder.buyUntil(s.item(0), step.BeforeWrite)
 	suspend()
@@ -72,7 +70,7 @@ func takenOver(s *setup, holder, other *client, watched time.Duration, suspend, 
 	return s.tookOver(holder.finish(), other, kept)
 }
 
-// tookOver says what came of two buyers: the first was not running or cut off, and the second kept out for so long.
+// tookOver says what came of two buyers: the first did not run or was cut off, and kept is how long the second waited.
 func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) observed {
 	if kept == verify.NeverIn {
 		if second.getsIn(s.forGood()) {
@@ -94,12 +92,12 @@ func (s *setup) tookOver(first Outcome, second *client, kept verify.KeptOut) obs
 }
 
 // slowWork holds a buyer between its read and the last check of its lease, as long as its work takes or until another
-// has bought the item. Whoever waits meanwhile is not kept out by anything that failed.
+// has bought the item. A client that waits meanwhile is not kept out by anything that failed.
 func slowWork(s *setup) observed {
 	a, b := s.client("A"), s.client("B")
 	times := 1
 	if _, renews := s.scheme.Value("renewals"); renews {
-		times = 4 // it is renewed just when it expires, and sometimes that is in time
+		times = 4 // it may be renewed just when it expires, which is sometimes in time
 	}
 	var kept verify.KeptOut
 	for nth := range times {
@@ -118,7 +116,7 @@ func slowWork(s *setup) observed {
 }
 
 // overtaken pauses a buyer that has the lock, or half of it, and has not read yet. Another takes the lock over and is
-// held just before it writes: what the first one reads when it wakes is no longer its own to decide about.
+// held just before it writes. What the first one reads when it wakes, the other is about to change.
 func overtaken(s *setup, take func(*client, market.ItemID)) observed {
 	a, b := s.client("A"), s.client("B")
 	start := time.Now()
@@ -169,7 +167,7 @@ func releasedLate(s *setup, where step.Point, a, b, c *client) observed {
 	return s.sawBeside(two, kept, "its late release freed the next holder's lock", otherwise)
 }
 
-// letRenew waits for a renewal that is under way or due: else one that does not compare tokens is now safe, now not.
+// letRenew waits for a renewal that is under way or due, or a lock that compares no tokens would be safe now and then.
 func (s *setup) letRenew() { s.wait(s.ttl / 10) }
 
 func raceForIt(s *setup) observed {
@@ -186,7 +184,7 @@ func raceForIt(s *setup) observed {
 	}
 	inside := enter(s, waiting)
 	s.strikes(true, "")
-	for _, w := range waiting { // whoever is inside writes, and the rest come after
+	for _, w := range waiting { // those inside write, and the rest come after
 		w.free()
 	}
 	in := inside > 0
@@ -199,7 +197,7 @@ func raceForIt(s *setup) observed {
 	return s.sawBeside(inside > 1, verify.NotAsked, "two who look at the same time both take it", "one of them gets it")
 }
 
-// enter lets those who look act on it only when all have looked who would, and says how many are then inside at a time.
+// enter lets clients act on what they looked at when all that would look have, and says how many are inside at once.
 func enter(s *setup, waiting []*client) (inside int) {
 	where := make([]step.Name, len(waiting))
 	for limit := time.Now().Add(s.forGood()); time.Now().Before(limit); {
@@ -227,23 +225,22 @@ func enter(s *setup, waiting []*client) (inside int) {
 	return inside
 }
 
-// clocks are scenarios in which one client's clock is wrong.
-func clocks() []Scenario {
-	const clockError = 30 * time.Second
-	return []Scenario{{
-		Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
-		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, clockError) },
-	}, {
-		Name: "clock-behind", Title: "one client's clock is 30 s behind",
-		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, -clockError) },
-	}, {
-		Name:    "clock-set-back",
-		Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
-		Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setBack(s, clockError) },
-	}}
-}
+const clockError = 30 * time.Second
 
-// skewed lets the client with the wrong clock try the lock that another holds, and the other way round.
+// clocks are scenarios in which one client's clock is wrong.
+var clocks = []Scenario{{
+	Name: "clock-ahead", Title: "one client's clock is 30 s ahead",
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, clockError) },
+}, {
+	Name: "clock-behind", Title: "one client's clock is 30 s behind",
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return skewed(s, -clockError) },
+}, {
+	Name:    "clock-set-back",
+	Title:   "a client's clock is set back by 30 s while it takes its lock; it works for three TTLs, and writes",
+	Promise: "clock-independent", Applies: needsLock, run: func(s *setup) observed { return setBack(s, clockError) },
+}}
+
+// skewed has the client with the wrong clock try the lock that another holds, and the other way round.
 func skewed(s *setup, by time.Duration) observed {
 	right := s.client("A")
 	s.config.Clock = by
@@ -264,7 +261,7 @@ func skewed(s *setup, by time.Duration) observed {
 	return s.sawBeside(enters || entered, verify.NotAsked, how, "nobody gets in beside a holder")
 }
 
-// entersBeside reports whether a client gets in beside a holder, just before that writes.
+// entersBeside reports whether a client gets in beside a holder that is about to write.
 func (c *client) entersBeside(holder *client, item market.ItemID) bool {
 	start := holder.buyUntil(item, step.BeforeWrite)
 	return c.comesBeside(item, start, holder)

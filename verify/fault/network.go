@@ -11,46 +11,44 @@ import (
 )
 
 // networkFaults are scenarios in which commands, replies or messages are lost or late.
-func networkFaults() []Scenario {
-	return []Scenario{{
-		Name: "lost-acquire", Title: "the reply to the command that takes the lock is lost",
-		Applies: needsLock, run: lostAcquireReply,
-	}, {
-		Name: "resent-acquire", Applies: needsLock, run: resentAcquire,
-		Title: "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
-	}, {
-		Name: "lost-release", Applies: needsLock, run: lostRelease,
-		Title: "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
-	}, {
-		Name:    "lost-leave",
-		Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
-		Applies: only(func(s Scheme) bool { return s.value("entries") == "2" }, "it enters its lock once"), run: lostLeave,
-	}, {
-		Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
-		run: lostWriteReply,
-	}, {
-		Name: "resent", run: resentWrite,
-		Title: "the same with go-redis's default MaxRetries: the client sends the write again by itself",
-	}, {
-		Name: "resent-late", run: resentLate,
-		Title: "the write is delayed and sent again; the first copy arrives after the client's next purchase",
-	}, {
-		Name: "cut", Title: "the connection is cut in the middle of the purchase, before each of its writes",
-		run: cutMidPurchase,
-	}, {
-		Name: "lost-message", Title: "the message that tells of the release is lost",
-		Applies: lockThat(func(s Scheme) bool { return strings.Contains(s.Lock.Wakes, "pub/sub") },
-			"no message tells its waiters"),
-		run: lostUnlockMessage,
-	}, {
-		Name: "partition", run: partitionHeals,
-		Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
-	}, {
-		Name: "late-write", run: lateWrite,
-		Title: "the write is on its way for longer than its client waits for the reply: another comes in, " +
-			"and then the write arrives",
-	}}
-}
+var networkFaults = []Scenario{{
+	Name: "lost-acquire", Title: "the reply to the command that takes the lock is lost",
+	Applies: needsLock, run: lostAcquireReply,
+}, {
+	Name: "resent-acquire", Applies: needsLock, run: resentAcquire,
+	Title: "the same with go-redis's default MaxRetries: the client asks for the lock again by itself",
+}, {
+	Name: "lost-release", Applies: needsLock, run: lostRelease,
+	Title: "the reply to a command of the release is lost; the next one gets in, and the command is sent again",
+}, {
+	Name:    "lost-leave",
+	Title:   "a holder that has entered twice leaves once; the reply is lost, it is sent again, and another tries",
+	Applies: only(func(s Scheme) bool { return s.value("entries") == "2" }, "it enters its lock once"), run: lostLeave,
+}, {
+	Name: "lost-reply", Title: "the reply to the write (EXEC) is lost, and the caller tries again",
+	run: lostWriteReply,
+}, {
+	Name: "resent", run: resentWrite,
+	Title: "the same with go-redis's default MaxRetries: the client sends the write again by itself",
+}, {
+	Name: "resent-late", run: resentLate,
+	Title: "the write is delayed and sent again; the first copy arrives after the client's next purchase",
+}, {
+	Name: "cut", Title: "the connection is cut in the middle of the purchase, before each of its writes",
+	run: cutMidPurchase,
+}, {
+	Name: "lost-message", Title: "the message that tells of the release is lost",
+	Applies: lockThat(func(s Scheme) bool { return strings.Contains(s.Lock.Wakes, "pub/sub") },
+		"no message tells its waiters"),
+	run: lostUnlockMessage,
+}, {
+	Name: "partition", run: partitionHeals,
+	Title: "a partition cuts the holder off as it writes, another takes over, the partition heals and the write arrives",
+}, {
+	Name: "late-write", run: lateWrite,
+	Title: "the write is on its way for longer than its client waits for the reply: another comes in, " +
+		"and then the write arrives",
+}}
 
 func lostAcquireReply(s *setup) observed {
 	return atEachAcquisition(s, false, "others get in at once",
@@ -82,15 +80,15 @@ func resentAcquire(s *setup) observed {
 		})
 }
 
-// atEachAcquisition loses the reply to each command of an acquisition in turn, until heal is called, and does something
-// with the client whose acquisition it is and with another. safe is the reason where nobody is kept out.
+// atEachAcquisition loses the reply to each command of an acquisition in turn. then sees what becomes of a, which takes
+// the lock, and of another, b; it calls heal when no more is to be lost. safe is the reason if nobody is kept out.
 func atEachAcquisition(s *setup, resend bool, safe string,
 	then func(nth int, a, b *client, lease time.Time, heal func()) (verify.KeptOut, string),
 ) observed {
-	if !s.scheme.need().InRedis() {
+	if !s.scheme.Lock.Needs.InRedis() {
 		unplayable("no proxy reads the protocol of its servers, to tell the command that takes the lock")
 	}
-	b := s.client("B") // goes past the proxies, and asks once
+	b := s.client("B") // does not use the proxies, and sends nothing again
 	s.config.Resend = resend
 	proxies := s.lockProxies()
 	a := s.client("A")
@@ -100,13 +98,13 @@ func atEachAcquisition(s *setup, resend bool, safe string,
 	kept, why := verify.AtOnce, safe
 	for nth := 1; nth <= len(names) && kept != verify.NeverIn; nth++ {
 		var traps []*wire.Trap
-		match := wire.Match{Command: names[nth-1]} // not the nth of all: a client may connect again meanwhile
+		match := wire.Match{Command: names[nth-1]} // not the nth of all commands: a client may connect again meanwhile
 		for _, name := range names[:nth] {
 			if name == match.Command {
 				match.Nth++
 			}
 		}
-		a := s.client("A") // it has no earlier lock that might be renewed
+		a := s.client("A") // which holds no earlier lock that might be renewed
 		for _, p := range proxies {
 			traps = append(traps, p.LoseReply(match))
 		}
@@ -161,7 +159,7 @@ func cutMidPurchase(s *setup) observed {
 	})
 }
 
-// atEachWrite makes a purchase for each command that writes one: that or its reply is lost. then says what it saw.
+// atEachWrite makes a purchase for each command that writes one, and loses that or its reply. then says what it saw.
 func atEachWrite(s *setup,
 	lose func(*wire.Proxy, wire.Match) *wire.Trap,
 	then func(a *client, nth int, proxy *wire.Proxy) string,
@@ -181,7 +179,7 @@ func atEachWrite(s *setup,
 	return s.saw(verify.NotAsked, why)
 }
 
-// writesOf names the commands that write a purchase, its scripts being loaded. It takes item 0 and the last one.
+// writesOf names the commands that write a purchase once its scripts are loaded. It buys item 0 and the last one.
 func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	a.buys(s.item(offered - 1)) // loads the scripts
 	a.buy(s.item(0), at(step.BeforeWrite), at(step.Written))
@@ -194,7 +192,7 @@ func (s *setup) writesOf(a *client, proxy *wire.Proxy) []string {
 	return names
 }
 
-// lostLeave loses the reply to the release of the inner of two entries, whose holder works on, and lets another come.
+// lostLeave loses the reply to the release of the inner of two entries. The holder works on, and another comes.
 func lostLeave(s *setup) observed {
 	b := s.client("B")
 	s.config.Resend = true
@@ -206,11 +204,8 @@ func lostLeave(s *setup) observed {
 	reply := proxy.LoseReply(wire.Match{})
 	a.goOn()
 	a.reaches(step.BeforeWrite)
-	in := b.buyBeside(s.item(1))
-	s.checkInTime(start)
 	s.spring(reply)
-	a.finish()
-	b.finish()
+	in := b.comesBeside(s.item(1), start, a)
 	how := "the inner release is counted twice, and frees the lock of the holder who works on"
 	return s.sawBeside(in, verify.NotAsked, how, "nobody gets in beside the holder who works on")
 }
@@ -233,16 +228,16 @@ func lostUnlockMessage(s *setup) observed {
 	return s.saw(kept, "without the message "+entry(kept))
 }
 
-// separateWrites is how many commands that are not one transaction write a client's purchase.
+// separateWrites is how many commands that are not one transaction write a client's purchase: at least one.
 func (s *setup) separateWrites(c *client, proxy *wire.Proxy) int {
 	names := s.writesOf(c, proxy)
 	if len(names) > 0 && strings.EqualFold(names[0], "multi") {
 		return 1
 	}
-	return len(names)
+	return max(len(names), 1)
 }
 
-// lateWrite holds each command of a write, in a purchase of its own, until its client gave up and another got in.
+// lateWrite holds each command of a write, in a purchase of its own, until its client has given up and another got in.
 func lateWrite(s *setup) observed {
 	b := s.client("B")
 	s.config.Patience = s.ttl / 3
@@ -250,14 +245,11 @@ func lateWrite(s *setup) observed {
 	a := s.client("A")
 	writes := s.separateWrites(a, proxy)
 	longest := verify.NotAsked
-	for nth := 1; nth <= max(writes, 1); nth++ {
+	for nth := 1; nth <= writes; nth++ {
 		lease := a.buyUntil(s.item(nth), step.BeforeWrite)
 		write := proxy.Hold(wire.Match{Nth: nth})
 		a.finish()
 		kept := b.keptFrom(s.item(nth), lease)
-		if kept == verify.AtOnce || kept == verify.LeaseRanOut || kept == verify.NoLease {
-			b.finish()
-		}
 		s.spring(write)
 		if caught(write) {
 			s.await(write.Ended())
@@ -285,19 +277,19 @@ func partitionHeals(s *setup) observed {
 		p.Heal()
 	}
 	first := a.ends()
-	if first.Unknown() { // it gave up; what it sent arrives all the same
+	if first.Unknown() { // it has given up; what it sent arrives all the same
 		s.wait(s.ttl / 2)
 	}
 	return s.tookOver(first, b, kept)
 }
 
-// lostRelease loses the reply to each command of a release in turn. What the client sends after that is held until
-// another has got in, or has been kept out for a while: whose lock does it free?
+// lostRelease loses the reply to each command of a release in turn. What its client sends after that is held until
+// another has got in, or has been kept out for a while. Whose lock does it free?
 func lostRelease(s *setup) observed {
 	b, c := s.client("B"), s.client("C")
 	s.config.Resend = true
 	proxies, commands, beside := s.ensembleProxies(), 1, false
-	lose := loseMessages // of ZooKeeper or etcd, whose commands no proxy can read
+	lose := loseMessages // for ZooKeeper and etcd, whose commands no proxy can read
 	ensemble := len(proxies) > 0
 	if !ensemble {
 		proxies, lose = s.lockProxies(), loseReplyAndHold
@@ -323,7 +315,7 @@ func lostRelease(s *setup) observed {
 	return s.sawBeside(beside, kept, how, otherwise)
 }
 
-// releaseLost loses a reply to the nth release. It reports whether two get in, and how long one is kept out.
+// releaseLost loses a reply in the nth release. It reports whether two get in, and how long one is kept out.
 func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside bool, kept verify.KeptOut) {
 	l := a.lists(nth)
 	sendAgain := lose()
@@ -344,7 +336,7 @@ func releaseLost(s *setup, nth int, lose func() func(), a, b, c *client) (beside
 	return false, kept
 }
 
-// takenAgain loses the reply to a release of a client that takes the lock again. Does another get in beside it?
+// takenAgain loses the reply to a release; its client then takes the lock again. Does another get in beside it?
 func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	l := a.lists(offered - 1)
 	sendAgain := loseMessages(s, proxies, 1)
@@ -356,7 +348,7 @@ func takenAgain(s *setup, proxies []*wire.Proxy, a, c *client) bool {
 	return c.entersBeside(a, l.Item)
 }
 
-// listed waits until a listing has ended. One that was refused lost its lock before it wrote: the machine held it up.
+// listed waits until a listing has ended. If it is refused, the machine was so slow that it lost its lock.
 func (c *client) listed() {
 	c.ends()
 	if c.op.outcome.Reason != "" {
@@ -373,7 +365,7 @@ func loseReplyAndHold(s *setup, proxies []*wire.Proxy, nth int) (sendAgain func(
 	return func() { s.spring(traps...) }
 }
 
-// loseMessages holds what servers answer, until sendAgain cuts the connections.
+// loseMessages holds what servers answer until sendAgain, which cuts the connections, so that it is lost.
 func loseMessages(s *setup, proxies []*wire.Proxy, _ int) (sendAgain func()) {
 	for _, p := range proxies {
 		p.HoldReplies()

@@ -32,12 +32,10 @@ const (
 	silentAttempts = 3  // because the lock may not say that it waits, which takes longer to find out
 )
 
-// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use.
+// A Runner runs scenarios, and holds the servers that none of them harms. It is safe for concurrent use, but for Close.
 type Runner struct {
-	redis  *backend.Server
-	folder *backend.Folder
-
-	playing sync.RWMutex // locked for reading while scenarios are played
+	Market *backend.Server // on which the markets are, but those on a cluster
+	folder *backend.Folder // in which clients run
 
 	mu    sync.Mutex
 	locks map[lock.Need]*servers.Locks // what locks need
@@ -59,20 +57,17 @@ func newRunner(server *backend.Server) (*Runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	return &Runner{redis: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}, nil
+	return &Runner{Market: server, folder: folder, locks: map[lock.Need]*servers.Locks{}}, nil
 }
 
-// Describe says in a line where the markets live.
-func (r *Runner) Describe() string { return r.redis.Describe() }
-
-// Identify says in a manifest what the scenarios run on: the server, and the modules that schemes are the code of.
+// Identify says in a manifest what the scenarios run on: the server, and the modules whose code the schemes are.
 func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes []Scheme) error {
-	info, err := r.redis.Info(ctx)
-	m.Backend, m.Server, m.ServerVersion = string(r.redis.Name), info.Product, info.Version
+	info, err := r.Market.Info(ctx)
+	m.Backend, m.Server, m.ServerVersion = string(r.Market.Name), info.Product, info.Version
 	m.Libraries = map[string]string{}
 	if build, known := debug.ReadBuildInfo(); known {
 		for _, module := range build.Deps {
-			isLock := func(s Scheme) bool { return s.Lock != nil && strings.HasPrefix(s.Lock.Source, module.Path) }
+			isLock := func(s Scheme) bool { return s.TakesLock() && strings.HasPrefix(s.Lock.Source, module.Path) }
 			if module.Path == "github.com/redis/go-redis/v9" || slices.ContainsFunc(schemes, isLock) {
 				m.Libraries[module.Path] = module.Version
 			}
@@ -81,13 +76,9 @@ func (r *Runner) Identify(ctx context.Context, m *verify.FaultsManifest, schemes
 	return err
 }
 
-// Close ends the servers. It waits for a Run that is under way, whose context has ended.
+// Close ends the servers, when every Run has returned.
 func (r *Runner) Close() error {
-	r.playing.Lock()
-	defer r.playing.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := []error{r.redis.Close()}
+	errs := []error{r.Market.Close()}
 	for _, locks := range r.locks {
 		errs = append(errs, locks.Close())
 	}
@@ -142,9 +133,9 @@ func NewResult(version string, scenarios []Scenario, schemes []Scheme) *verify.F
 	return res
 }
 
-// Run runs each scenario with each scheme of which a result, made by NewResult of the same, says that it was stopped.
-// It calls found, which may be nil, with each finding, one at a time. When the environment fails or the context ends,
-// Run returns why, and the findings that are missing stay stopped.
+// Run plays what a result, made by NewResult of the same scenarios and schemes, marks as stopped. It calls found, which
+// may be nil, with each finding, one at a time. When the environment fails or the context ends, Run returns why, and
+// the findings that are missing stay stopped.
 func (r *Runner) Run(
 	ctx context.Context, res *verify.Faults, scenarios []Scenario, schemes []Scheme, found func(verify.Finding),
 ) error {
@@ -162,12 +153,10 @@ func (r *Runner) Run(
 	return err
 }
 
-// run is Run for some cells, so many at the same time. It returns their findings, in the order of the cells.
+// run plays cells, as many at a time as parallel says, and returns their findings in the same order. See Run.
 func (r *Runner) run(
 	asked context.Context, cells []cell, parallel int, found func(verify.Finding),
 ) ([]verify.Finding, error) {
-	r.playing.RLock()
-	defer r.playing.RUnlock()
 	findings := make([]verify.Finding, len(cells))
 	running, ctx := errgroup.WithContext(asked)
 	running.SetLimit(parallel)
@@ -188,7 +177,7 @@ func (r *Runner) run(
 		})
 	}
 	if running.Wait() == nil {
-		return findings, nil // also where the context ended too late to stop anything
+		return findings, nil // even if the context has ended, too late to stop anything
 	}
 	return findings, context.Cause(ctx) // the first failure: those after it come from being cancelled
 }
@@ -231,7 +220,7 @@ func (c cell) failed(err error) error {
 	return fmt.Errorf("scenario %s with %s: %w", c.scenario.Name, c.scheme.Name, err)
 }
 
-// observe runs a scenario, again if the machine may have been late: that nobody ever gets in must be seen twice.
+// observe runs a scenario, and again if the machine may have been late. That nobody ever gets in must be seen twice.
 func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 	var before observed
 	for n := range attempts {
@@ -247,7 +236,7 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 		for _, client := range s.clients { // one of them may have been stopped alone
 			stood = max(stood, client.stood)
 		}
-		if stood > s.ttl/4 { // whatever was seen, and whatever failed
+		if stood > s.ttl/4 { // which spoils whatever was seen or failed
 			why := fmt.Sprintf("the machine stood still for %s", stood.Round(100*time.Millisecond))
 			err = errors.Join(errLate, notPlayed{verify.Unavailable, why})
 		}
@@ -265,8 +254,8 @@ func (r *Runner) observe(ctx context.Context, c cell) (o observed, err error) {
 
 const lookEvery = 5 * time.Millisecond // how often a stillness looks at the clock
 
-// A stillness measures for how long the machine stood still while a scenario was played: a virtual machine that is
-// paused, or a program that is stopped with its clients, lets leases run out that a scenario counts on.
+// A stillness measures for how long the machine stood still while a scenario was played: when a virtual machine is
+// paused, or this program with its clients is stopped, leases that a scenario counts on run out.
 type stillness struct {
 	every time.Duration
 	over  chan struct{}

@@ -4,13 +4,15 @@
 // how long others were kept out. Both are observed: what a lock declares decides only which scenarios apply to it and
 // whether it broke a promise.
 //
-// A client is a child process, because only that can be paused or killed with everything in it. (A goroutine that is
-// held leaves its lock's watchdog renewing: a scenario of its own.) It is this same program, so its main function, or
-// TestMain in tests, must first call [ServeChild]. It is held at the steps that its strategy and lock tell of: see
-// package step. Only step.Waiting tells that a lock keeps it out. What strikes at a step that is absent does not apply.
+// A client is a child process, because only a process can be paused or killed with everything in it. (While a goroutine
+// is held, its lock's watchdog goes on renewing: a scenario of its own.) It is this program once more, whose main
+// function, or TestMain in tests, first calls [ServeChild]. It is held at the steps that its strategy and lock report:
+// see package step. Only step.Waiting tells that a lock keeps it out. A scenario that strikes at a step does not apply
+// to a scheme that does not report that step.
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -28,22 +30,20 @@ import (
 type Scenario struct {
 	Name  string // as on the command line
 	Title string // one line
-	// Applies says why it cannot happen to a scheme; empty if it can, as far as is known beforehand. Nil: to all.
+	// Applies says why it cannot happen to a scheme; empty: it can, as far as is known beforehand. Nil admits all.
 	Applies func(Scheme) string
 	Needs   string        // what the scenario starts besides a Redis: shown to users
 	Lease   time.Duration // how long locks last in it; 0 means TTL
-	// Promise names the promise of a lock, as in lock.Promises.List, that says that it survives this; empty: none does.
+	// Promise is that of a lock that survives this, by its name in lock.Promises.List; empty: no promise is about it.
 	Promise   string
 	OnCluster bool // the market is on a Redis Cluster of the scenario's own
 
-	run func(*setup) observed // tells the clients what to do, and says what came of it: where that fails, fail ends it
+	run func(*setup) observed // tells the clients what to do, and says what came of it; an error ends it, see fail
 }
 
-// An observed is what a scenario saw happen to a scheme: what became of money and items, how long others were kept out,
-// and why. Nothing in it may follow from what a lock declares. See setup.saw and setup.sawBeside.
+// observed is what a scenario saw. Nothing in it may follow from what a lock declares. See setup.saw, setup.sawBeside.
 type observed = verify.Finding
 
-// longer is the longer of two times for which others were kept out.
 func longer(a, b verify.KeptOut) verify.KeptOut {
 	all := verify.KeptOuts()
 	return all[max(slices.Index(all, a), slices.Index(all, b))]
@@ -51,8 +51,7 @@ func longer(a, b verify.KeptOut) verify.KeptOut {
 
 // All lists the scenarios in the order in which they are shown.
 func All() []Scenario {
-	return slices.Concat(crashes(), expiries(), clocks(), networkFaults(), serverFaults(), readerFaults(),
-		severalClients())
+	return slices.Concat(crashes, expiries, clocks, networkFaults, serverFaults, readerFaults, severalClients)
 }
 
 // ErrScenario is returned, wrapped, for a name that no scenario has. The message names the known ones.
@@ -93,7 +92,7 @@ func each[T any](names []string, of func(name string) (T, error)) ([]T, error) {
 func (sc Scenario) broken(promises lock.Promises, v verify.Verdict) string {
 	stuck := v == verify.StuckForGood || v == verify.Failing
 	if sc.Promise == "exclusive" || sc.Promise == "owner-only release" {
-		stuck = false // who gets in nowhere is in nobody's way
+		stuck = false // a client that gets in nowhere is in nobody's way
 	}
 	made := slices.Contains(promises.List(), lock.Promise{Name: sc.Promise, Made: true})
 	if made && (v.Harm() || stuck) {
@@ -110,7 +109,7 @@ func (c cell) cannotHappen() string {
 	return c.scenario.Applies(c.scheme)
 }
 
-// A notPlayed ends a run in which it is found out that nothing can be observed: which verdict that is, and why.
+// A notPlayed ends a run that turns out to observe nothing: the verdict on that, and why.
 type notPlayed struct {
 	verdict verify.Verdict
 	why     string
@@ -118,7 +117,7 @@ type notPlayed struct {
 
 func (n notPlayed) Error() string { return n.why }
 
-// only keeps out schemes that are not such, for the reason given.
+// only lets a scenario apply to schemes for which is holds, and gives the others a reason.
 func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
 	return func(s Scheme) string {
 		if is(s) {
@@ -128,26 +127,21 @@ func only(is func(Scheme) bool, otherwise string) func(Scheme) string {
 	}
 }
 
-var needsLock = only(func(s Scheme) bool { return s.Lock != nil }, "it takes no lock of marketsim's")
+var needsLock = only(Scheme.TakesLock, "it takes no lock of marketsim's")
 
-// lockThat keeps out schemes without a lock, and those whose lock is not such a one, for the reason given.
+// lockThat is only for schemes with a lock, too.
 func lockThat(is func(Scheme) bool, otherwise string) func(Scheme) string {
-	return func(s Scheme) string {
-		if why := needsLock(s); why != "" || is(s) {
-			return why
-		}
-		return otherwise
-	}
+	return func(s Scheme) string { return cmp.Or(needsLock(s), only(is, otherwise)(s)) }
 }
 
-// TTL is how long leases last in scenarios, which often wait for one: long only beside the delays of a busy machine.
+// TTL is how long leases last in scenarios, which often wait for one to end: long beside the delays of a busy machine.
 const TTL = time.Second
 
 // A Scheme is what a scenario is run with: a strategy with its lock.
 type Scheme struct {
 	strategies.Spec
-	Name string     // as shown
-	Lock *lock.Kind // nil for one that takes none
+	Name string    // as shown
+	Lock lock.Kind // the zero value for one that takes none
 
 	catalogue strategies.Catalogue
 }
@@ -163,9 +157,7 @@ func Of(c strategies.Catalogue, name string) (Scheme, error) {
 		return Scheme{}, fmt.Errorf("%w %q: %w", strategies.ErrSpec, name, err)
 	}
 	s := Scheme{Spec: spec, Name: name, catalogue: c}
-	if kind, ok := spec.Lock(); ok {
-		s.Lock = &kind
-	}
+	s.Lock, _ = spec.Lock()
 	_, err = s.lasting(TTL)
 	return s, err
 }
@@ -175,7 +167,7 @@ func Schemes(c strategies.Catalogue, names ...string) ([]Scheme, error) {
 	return each(names, func(name string) (Scheme, error) { return Of(c, name) })
 }
 
-const locksUnder = "fine" // the strategy under which a lock is run that is named without one
+const locksUnder = "fine" // the strategy of a lock that is named without one
 
 // Names are the schemes that scenarios are run with when nobody chooses, in the order in which they are shown: every
 // other strategy, every lock that needs no newer server than marketsim, and the variants that they declare.
@@ -221,7 +213,7 @@ func parse(c strategies.Catalogue, name string) (strategies.Spec, error) {
 	return c.Parse(name)
 }
 
-// checkFree returns an error for a lease or a time-out, by whose lengths scenarios tell what they see, other than TTL.
+// checkFree refuses leases and time-outs of a user's own: scenarios tell what they see by the lengths of theirs.
 func checkFree(spec strategies.Spec) error {
 	for _, p := range spec.Params() {
 		value, _ := spec.Value(p.Name)
@@ -236,12 +228,12 @@ func checkFree(spec strategies.Spec) error {
 	return nil
 }
 
-// pollEvery is how often clients look for a lock: at once compared with a lease, and many can wait at the same time.
+// pollEvery is how often clients look for a lock: a small part of a lease, and not too often for many that wait.
 const pollEvery = 5 * time.Millisecond
 
 // lasting is the scheme with leases of d, time-outs of two, and polls each pollEvery unless its name says otherwise.
 func (s Scheme) lasting(d time.Duration) (Scheme, error) {
-	if s.Lock == nil {
+	if !s.TakesLock() {
 		return s, nil
 	}
 	text := strings.Replace(s.String(), ":lease="+TTL.String(), ":lease="+d.String(), 1)
@@ -263,16 +255,11 @@ func (s Scheme) lasting(d time.Duration) (Scheme, error) {
 	return s, err
 }
 
-func (s Scheme) expires() bool {
-	isLease := func(p param.Param) bool { return p.Role == param.Lease }
-	return s.Lock != nil && slices.ContainsFunc(s.Lock.Params, isLease)
-}
+// TakesLock reports whether the scheme has a lock.
+func (s Scheme) TakesLock() bool { return s.Lock.Name != "" }
 
-func (s Scheme) need() lock.Need {
-	if s.Lock == nil {
-		return lock.NeedsNothing
-	}
-	return s.Lock.Needs
+func (s Scheme) expires() bool {
+	return slices.ContainsFunc(s.Lock.Params, func(p param.Param) bool { return p.Role == param.Lease })
 }
 
 // fences reports whether the market refuses the writes of the scheme's former holders.
@@ -286,17 +273,17 @@ func (s Scheme) value(name string) string {
 	return value
 }
 
-// neighbour is the scheme that this one is mixed with. One that fences meets the same without fences; a lock meets the
-// book's lock without an expiry, and that one the book's with an expiry; what takes no lock meets the book's lock too.
+// neighbour is the scheme that this one is mixed with: a scheme that fences meets the same without fences, setnx (the
+// book's lock without an expiry) meets setnx-expire (its lock with one), and all others meet setnx.
 func (s Scheme) neighbour() (Scheme, error) {
 	name, under := "setnx", ""
-	if outer := s.Strategy().Name; s.Lock != nil && outer != locksUnder {
+	if outer := s.Strategy().Name; s.TakesLock() && outer != locksUnder {
 		under = outer + ":"
 	}
 	switch {
-	case s.Lock != nil && s.fences():
+	case s.TakesLock() && s.fences():
 		name = s.Lock.Name
-	case s.Lock != nil && s.Lock.Name == name:
+	case s.Lock.Name == name:
 		name = "setnx-expire"
 	}
 	return Of(s.catalogue, under+name)

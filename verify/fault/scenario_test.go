@@ -327,7 +327,7 @@ func (c cell) of(f verify.Finding) bool {
 // lacks skips what this machine cannot run, unless it is required.
 func lacks(t *testing.T, c cell, why string) {
 	need := "redis"
-	if c.scheme.Lock != nil && (c.scheme.Lock.Needs == "zookeeper" || c.scheme.Lock.Needs == "etcd") {
+	if c.scheme.Lock.Needs == "zookeeper" || c.scheme.Lock.Needs == "etcd" {
 		need = string(c.scheme.Lock.Needs)
 	}
 	testkit.Require(t, need, why)

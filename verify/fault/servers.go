@@ -19,78 +19,76 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// Leases that outlast what happens to a server.
+// Leases that last longer than what happens to a server.
 const (
 	restartLease  = 6 * time.Second
 	electionLease = 10 * time.Second
 )
 
 // serverFaults are scenarios in which the servers of the locks die.
-func serverFaults() []Scenario {
-	return []Scenario{{
-		Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
-		Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
+var serverFaults = []Scenario{{
+	Name: "restart-empty", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: restartedEmpty,
+	Title: "the Redis of the locks, apart from the market's, is killed and restarted empty while the lock is held",
+}, {
+	Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
+	Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
+}, {
+	Name:    "server-stalls",
+	Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
+	Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
+	run: func(s *setup) observed { return serverStalls(s, step.Read) },
+}, {
+	Name:  "server-stalls-late",
+	Title: "the same, but the holder has checked its lease before the server stands still",
+	Needs: "redis-server, Unix signals", Applies: inRedis,
+	run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
+}, {
+	Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
+	Title: "the Redis of the locks evicts by volatile-ttl: " +
+		"its memory is full of keys without an expiry while the lock is held",
+}, {
+	Name: "oom", Needs: "redis-server", Applies: inRedis, run: outOfMemory,
+	Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
+},
+	redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
+	redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
+	redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
+	{
+		Name: "redlock-restart", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
+		Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
 	}, {
-		Name: "failover", Needs: "redis-server", Lease: restartLease, Applies: onOneRedis, run: failover,
-		Title: "the master of the locks dies, and a replica that had not received the lock is promoted",
+		Name: "redlock-expiry", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
+		Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
 	}, {
-		Name:    "server-stalls",
-		Title:   "the Redis of the locks stands still for 1.5 leases; then the holder checks its lease and writes",
-		Promise: "notices loss", Needs: "redis-server, Unix signals", Applies: inRedis,
-		run: func(s *setup) observed { return serverStalls(s, step.Read) },
-	}, {
-		Name:  "server-stalls-late",
-		Title: "the same, but the holder has checked its lease before the server stands still",
-		Needs: "redis-server, Unix signals", Applies: inRedis,
-		run: func(s *setup) observed { return serverStalls(s, step.BeforeWrite) },
-	}, {
-		Name: "evicted", Needs: "redis-server", Lease: restartLease, Applies: inRedis, run: evicted,
-		Title: "the Redis of the locks evicts by volatile-ttl: " +
-			"its memory is full of keys without an expiry while the lock is held",
-	}, {
-		Name: "oom", Needs: "redis-server", Applies: inRedis, run: outOfMemory,
-		Title: "the memory of the Redis of the locks is full and nothing is evicted: the holder releases, and another tries",
-	},
-		redlockDown("redlock-1-down", "one of Redlock's five masters down", 1, "survives node loss"),
-		redlockDown("redlock-2-down", "two of Redlock's five masters down", 2, "survives node loss"),
-		redlockDown("redlock-3-down", "three of Redlock's five masters down", 3, ""),
-		{
-			Name: "redlock-restart", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockRestart,
-			Title: "a Redlock master on which the lock was taken restarts empty, two that were down return",
-		}, {
-			Name: "redlock-expiry", Needs: "redis-server", Lease: restartLease, Applies: onMasters, run: redlockExpiry,
-			Title: "the lock expires early on one Redlock master, two masters that the holder could not reach are back",
-		}, {
-			Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
-			Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
-			Applies: lockThat(func(s Scheme) bool { return s.need() != "" && !s.need().InRedis() }, "no session holds its lock"),
-			run:     leaderKilled,
-		}}
-}
+		Name: "leader-killed", Title: "the leader of three lock servers is killed while the lock is held",
+		Promise: "survives node loss", Needs: "ZooKeeper or etcd", Lease: electionLease,
+		Applies: lockThat(func(s Scheme) bool { return !s.Lock.Needs.InRedis() }, "no session holds its lock"),
+		run:     leaderKilled,
+	}}
 
-// inRedis keeps out schemes without a lock, and locks that are not in Redis.
-var inRedis = lockThat(func(s Scheme) bool { return s.need().InRedis() },
+var inRedis = lockThat(func(s Scheme) bool { return s.Lock.Needs.InRedis() },
 	"its lock is not in Redis, and its servers keep what they know on disk")
 
-// onOneRedis keeps out those on several masters, too.
+// onOneRedis is inRedis without locks on several masters.
 func onOneRedis(s Scheme) string {
-	if s.need() == lock.NeedsMasters {
+	if s.Lock.Needs == lock.NeedsMasters {
 		return "its lock is on several masters: see the redlock scenarios"
 	}
 	return inRedis(s)
 }
 
-var onMasters = only(func(s Scheme) bool { return s.need() == lock.NeedsMasters }, "its lock is not on several masters")
+var onMasters = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsMasters },
+	"its lock is not on several masters")
 
-// besideHolder holds a buyer just before it writes, strikes the servers, and lets another buy the same item before and
-// after the first goes on, and then one whose lock is free and was used. before is called before the first begins.
+// besideHolder holds a buyer just before it writes, strikes the servers, and has another buy the same item before the
+// first goes on, and then one whose lock is free and was used. before is called before the first begins.
 func besideHolder(s *setup, before, strike func(), how string) observed {
 	lister, a := s.client("S"), s.client("A")
-	lister.list(s.spare(0)) // under the same lock, as every item was: a fence has begun to count
+	lister.list(s.spare(0)) // under the item's lock, as every item was listed: a fence has begun to count
 	if o := lister.ends(); !o.Applied() {
 		fail(fmt.Errorf("%w: nothing is wrong yet, and a listing is %s", errLate, o))
 	}
-	for range 4 { // a lock that is used, and is free when servers forget it
+	for range 4 { // so that the lock has been used, and is free when servers forget it
 		lister.buyAt(price+1, s.item(0)) // is refused under the lock: the item stays
 		lister.ends()
 	}
@@ -116,8 +114,8 @@ func besideHolder(s *setup, before, strike func(), how string) observed {
 	return s.sawBeside(in && first.Applied(), kept, how, otherwise)
 }
 
-// getsBeside lets a client try to buy an item whose lock is held, and reports whether it is held before its write. As
-// long as it is refused as stale it tries again: a counter that began anew may reach the fence of the holder.
+// getsBeside has a client try to buy an item whose lock is held, and reports whether it comes to its write. While it is
+// refused as stale it tries again: a counter that began anew may reach the fence of the holder.
 func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool {
 	for {
 		c.buy(item, at(step.BeforeWrite))
@@ -128,7 +126,7 @@ func (s *setup) getsBeside(c *client, item market.ItemID, since time.Time) bool 
 	}
 }
 
-// newcomer says how long a client is kept out of a lock that is free, and tries again while it is refused as stale.
+// newcomer says how long a client is kept out of a lock that is free. While it is refused as stale, it tries again.
 func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	for start, stale := time.Now(), false; ; stale = true {
 		c.buy(item)
@@ -145,7 +143,7 @@ func (s *setup) newcomer(c *client, item market.ItemID) verify.KeptOut {
 	}
 }
 
-// forgets does something after which another server of the locks, or the same, is to know less than one did before.
+// forgets does something, after which one server of the locks is to know less than another, or itself, did before.
 func (s *setup) forgets(before, after *backend.Server, does func()) {
 	knew := s.known(before)
 	does()
@@ -167,7 +165,7 @@ func (s *setup) known(servers ...*backend.Server) map[string]string {
 	return known
 }
 
-// lockServers are the servers of the locks of the clients to come: one apart from the market's, or several masters.
+// lockServers are those of the locks of the clients to come: one server apart from the market's, or several masters.
 func (s *setup) lockServers() []*backend.Server {
 	if s.scheme.FusesLock() {
 		unplayable("its lock is with its market, on a server that other scenarios use, too")
@@ -198,7 +196,7 @@ func serverStalls(s *setup, holder step.Name) observed {
 	late, cancel := context.WithTimeout(s.ctx, s.ttl+s.ttl/2)
 	defer cancel()
 	s.strikes(conn.Ping(late).Err() != nil, "the server answers")
-	_, gaveUp := b.endsWithin(time.Millisecond) // it does not wait for servers that do not answer
+	_, gaveUp := b.endsWithin(time.Millisecond) // a client need not wait for servers that do not answer
 	for _, server := range all {
 		check(server.Resume())
 	}
@@ -224,7 +222,7 @@ func failover(s *setup) observed {
 	promote := func() {
 		check(master.Kill())
 		check(s.dial(replica).Do(s.ctx, "REPLICAOF", "NO", "ONE").Err())
-		s.locksAt(replica.Target) // for those who come now
+		s.locksAt(replica.Target) // for the clients to come
 	}
 	return besideHolder(s, fallBehind, func() { s.forgets(master, replica, promote) },
 		"the replica lacks what the master had, and another gets in beside the holder")
@@ -245,7 +243,7 @@ func (s *setup) locksApart() *backend.Server {
 	return server
 }
 
-// redis starts a Redis for locks, with a random password if none; as a master it syncs its first replica at once.
+// redis starts a Redis for locks, with a random password if none is given. As a master it syncs a replica at once.
 func (s *setup) redis(password string, args ...string) *backend.Server {
 	server, err := backend.Local{Password: password, Args: append(args, "--repl-diskless-sync-delay", "0")}.Start(s.ctx)
 	if err != nil {
@@ -262,7 +260,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 			for i := range n {
 				check(s.masters[i].Kill())
 			}
-			s.strikes(true, "") // clients look for them
+			s.strikes(true, "") // every client asks all masters
 			start := a.buy(s.item(0), at(step.BeforeWrite))
 			if a.held(clientTimeout) == "" {
 				return s.saw(verify.OrdersFail, "an order fails ("+a.op.outcome.Reason+")")
@@ -275,7 +273,7 @@ func redlockDown(name, title string, n int, promise string) Scenario {
 
 func redlockRestart(s *setup) observed {
 	check(errors.Join(s.masters[3].Kill(), s.masters[4].Kill()))
-	restart := func() { // it holds masters 0, 1 and 2
+	restart := func() { // of the masters on which the lock was taken, 0, 1 and 2, one forgets it
 		for _, i := range []int{2, 3, 4} {
 			check(s.masters[i].Restart(s.ctx))
 		}
@@ -292,7 +290,7 @@ func redlockExpiry(s *setup) observed {
 		p.Disconnect()
 	}
 	conn := s.dial(s.masters[2])
-	expire := func() { // everything that would do so one day, as a clock does that jumps there
+	expire := func() { // whatever would expire one day, as when the server's clock jumps to that day
 		for _, key := range must(conn.Keys(s.ctx, "*").Result()) {
 			if must(conn.PTTL(s.ctx, key).Result()) > 0 {
 				check(conn.PExpireAt(s.ctx, key, time.Unix(1, 0)).Err())
@@ -307,7 +305,7 @@ func redlockExpiry(s *setup) observed {
 
 func leaderKilled(s *setup) observed {
 	start, addrs := servers.StartEtcd, &s.config.Etcd
-	if s.scheme.need() == lock.NeedsZooKeeper {
+	if s.scheme.Lock.Needs == lock.NeedsZooKeeper {
 		start, addrs = servers.StartZooKeeper, &s.config.ZooKeeper
 	}
 	three := own(s, must(start(s.ctx, 3)))
@@ -317,12 +315,12 @@ func leaderKilled(s *setup) observed {
 		defer cancel()
 		leader := must(three.Leader(ctx))
 		check(three.Members[leader].Kill())
-		s.strikes(must(three.Leader(ctx)) != leader, "") // it waits for the next one
+		s.strikes(must(three.Leader(ctx)) != leader, "") // which waits for the next leader
 	}
 	return besideHolder(s, func() {}, killLeader, "after another is elected, another client gets in beside the holder")
 }
 
-// evicted puts the lock among 6,000 keys without an expiry, fills the memory while it is held, and makes room again.
+// evicted puts the lock among 6,000 keys without an expiry, and fills the memory for a moment while it is held.
 func evicted(s *setup) observed {
 	var others []any
 	for i := range 6000 {
@@ -380,8 +378,8 @@ func (s *setup) limited(policy string) []*backend.Server {
 	return all
 }
 
-// filled fills the memory of a private server, until makeRoom is called: one command may exceed the limit, those after
-// it have the server evict what it may, and are refused where that is not enough.
+// filled fills the memory of a private server until makeRoom is called. One command may exceed the limit; those after
+// it make the server evict what it may, and are refused if that is not enough.
 func (s *setup) filled(server *backend.Server) (makeRoom func()) {
 	conn := s.dial(server)
 	check(conn.SetRange(s.ctx, "more", 16<<20, "x").Err())

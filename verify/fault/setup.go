@@ -29,7 +29,7 @@ const (
 // errLate ends a run in which this machine was too slow to tell the scheme's fault from its own.
 var errLate = errors.New("the machine was too slow for this scenario's short leases")
 
-// errUnclear ends a run in which a lock does not tell what a scenario has to know.
+// errUnclear ends a run in which a lock does not tell a scenario what that has to know.
 var errUnclear = errors.New("the lock does not tell that it keeps a client out, by step.Waiting (see package step), " +
 	"or that it does so for good, by giving up in time (parameter timeout)")
 
@@ -48,30 +48,30 @@ type setup struct {
 	first      market.ItemID    // of the seller's
 	listed     []market.Listing // when the scenario begins: the first few items
 	opening    market.Opening
-	granted    map[market.UserID]int64 // coins that accounts have besides those of the opening
+	granted    map[market.UserID]int64 // coins that accounts have beyond those of the opening
 	clients    []*client
 	operations []*operation
-	masters    servers.Redises  // of a lock that needs some
-	cluster    *servers.Cluster // that the market is on; nil: it is on none of this setup's
+	masters    servers.Redises  // of a lock that needs several
+	cluster    *servers.Cluster // of this setup's own, which the market is on; nil: there is none
 	closers    []io.Closer      // what was started for this run alone
 
-	struck bool    // what was to fail was seen to: see strikes
-	missed string  // otherwise: why it was not
-	leases float64 // that somebody was kept out, at most, until one ran out or a waiter gave up
+	struck bool    // what the scenario makes fail was seen to fail: see strikes
+	missed string  // why it was not, if so
+	leases float64 // for how many somebody was kept out, at most, until one ran out or a waiter gave up
 }
 
-type failure struct{ err error } // what fail panics with; it never leaves guard
+type failure struct{ err error } // what fail panics with, and guard recovers
 
 // fail ends the run with an error that is not nil, and does not return. Only the goroutine that runs guard may call it.
 func fail(err error) { panic(failure{err}) }
 
-// cannot ends the run of a scenario that cannot happen to the scheme, with the reason.
+// cannot ends the run of a scenario that cannot happen to the scheme, and says why.
 func cannot(why string) { fail(notPlayed{verify.NotApplicable, why}) }
 
-// unplayable ends the run of a scenario that can happen to the scheme, and cannot be played with it on any machine.
+// unplayable ends the run of a scenario that can happen to the scheme, but cannot be played with it on any machine.
 func unplayable(why string) { fail(notPlayed{verify.NotPlayable, why}) }
 
-// strikes notes whether what a scenario makes fail was seen to arrive, or what else was: then a cell does not apply.
+// strikes notes whether what is to fail was seen to fail. If it never was, the cell does not apply: otherwise says why.
 func (s *setup) strikes(arrived bool, otherwise string) {
 	s.struck = s.struck || arrived
 	if !arrived {
@@ -79,7 +79,7 @@ func (s *setup) strikes(arrived bool, otherwise string) {
 	}
 }
 
-// check ends the run at an error. A cluster refuses a scenario where this machine held up its nodes for too long.
+// check ends the run at an error. A cluster whose nodes this machine held up for too long redirects or refuses clients.
 func check(err error) {
 	if backend.Redirected(err) {
 		err = fmt.Errorf("%w: %w", errLate, err)
@@ -94,7 +94,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// attempt makes the market, runs a scenario until it ends or fails, and ends everything. It returns the failures.
+// attempt makes the market, runs a scenario until it ends or fails, and ends everything. It returns what failed.
 func (s *setup) attempt(onCluster bool, run func()) error {
 	errs := []error{guard(func() {
 		s.prepare(onCluster)
@@ -123,7 +123,7 @@ func guard(run func()) (err error) {
 
 func (s *setup) prepare(onCluster bool) {
 	s.scheme = must(s.scheme.lasting(s.ttl))
-	s.server = s.runner.redis
+	s.server = s.runner.Market
 	if onCluster {
 		s.cluster = own(s, must(servers.StartCluster(s.ctx)))
 		s.server = s.cluster.Server
@@ -142,8 +142,8 @@ func (s *setup) prepare(onCluster bool) {
 		s.listed = append(s.listed, market.Listing{Item: s.item(i), Seller: seller, Price: price})
 	}
 	check(market.Offer(s.ctx, s.conn.Client, s.keys, s.listed...))
-	if s.scheme.need() != lock.NeedsMasters {
-		locks := must(s.runner.servers(s.ctx, s.scheme.need()))
+	if s.scheme.Lock.Needs != lock.NeedsMasters {
+		locks := must(s.runner.servers(s.ctx, s.scheme.Lock.Needs))
 		s.config.ZooKeeper, s.config.Etcd = locks.ZooKeeper, locks.Etcd
 		return
 	}
@@ -158,7 +158,7 @@ func (s *setup) snapshot() market.Snapshot {
 	return must(market.ReadSnapshot(s.ctx, s.conn.Client, s.keys, accounts))
 }
 
-// own closes something with the setup, and returns it.
+// own returns something that is closed with the setup.
 func own[T io.Closer](s *setup, c T) T {
 	s.closers = append(s.closers, c)
 	return c
@@ -208,8 +208,8 @@ func (s *setup) happens(what <-chan struct{}, within time.Duration) bool {
 // forGood is how long a scenario watches: until an order has given up, after two leases, and the next is kept out too.
 func (s *setup) forGood() time.Duration { return 3*s.ttl + s.ttl/2 }
 
-// kept says how long a client's operation was kept out that was let in just now, or not at all. lease is when the lease
-// began, at the earliest, that may have kept it out. It fails the setup where it cannot tell that.
+// kept says how long a client's operation was kept out. It was let in just now, or not at all. lease is when the lease
+// that may have kept it out began, at the earliest. The run fails where that cannot be told.
 func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 	since := time.Since(lease)
 	atOnce, ranOut := time.Since(c.op.began) < s.ttl*3/10, since > s.ttl*9/10
@@ -220,35 +220,32 @@ func (s *setup) kept(c *client, lease time.Time, in bool) verify.KeptOut {
 		fail(errUnclear)
 	case !in:
 		return verify.NeverIn
-	case atOnce == ranOut || ranOut && s.scheme.Lock == nil:
+	case atOnce == ranOut || ranOut && !s.scheme.TakesLock():
 		fail(errLate)
 	case ranOut:
 		s.leases = max(s.leases, since.Seconds()/s.ttl.Seconds())
 		return verify.LeaseRanOut
-	case s.scheme.Lock == nil: // it holds nothing that a dead client could leave behind
+	case !s.scheme.TakesLock(): // a dead client leaves nothing behind that keeps others out
 		return verify.NoLease
 	}
 	return verify.AtOnce
 }
 
-// keptOut watches a client's operation until it gets in, for as long as forGood, and is then what kept says of it.
+// keptOut watches a client's operation until it gets in, for as long as forGood, and says what kept says.
 func (s *setup) keptOut(c *client, lease time.Time) verify.KeptOut {
-	in := c.getsIn(s.forGood())
-	return s.kept(c, lease, in)
+	return s.kept(c, lease, c.getsIn(s.forGood()))
 }
 
-// checkInTime fails the setup as late if a lease that began at since may have ended by now, or soon will.
+// checkInTime fails the run as late if a lease that began at since may have ended by now, or soon will.
 func (s *setup) checkInTime(since time.Time) {
 	if time.Since(since) > s.ttl*3/4 {
 		fail(errLate)
 	}
 }
 
-// marketProxy puts a proxy between the clients to come and the market. Their locks go past it.
+// marketProxy puts a proxy between the clients to come and the market. Their locks do not use it.
 func (s *setup) marketProxy() *wire.Proxy {
-	if s.config.Locks == nil {
-		s.config.Locks = new(s.config.Market)
-	}
+	s.config.Locks = cmp.Or(s.config.Locks, new(s.config.Market))
 	return s.proxy(&s.config.Market)
 }
 
@@ -281,7 +278,7 @@ func (s *setup) ensembleProxies() (proxies []*wire.Proxy) {
 	return proxies
 }
 
-// proxy puts a proxy before a Redis for the length of the run. On a cluster it is one of the market's master.
+// proxy puts a proxy before a Redis for the length of the run: on a cluster, before the market's master.
 func (s *setup) proxy(before *endpoint) *wire.Proxy {
 	target := before.target()
 	if before.Cluster {

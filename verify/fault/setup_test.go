@@ -61,7 +61,7 @@ func TestNoServerCanBeStarted(t *testing.T) {
 // TestMarketsServerIsGone: no scenario finds anything on a market that is not there.
 func TestMarketsServerIsGone(t *testing.T) {
 	r := nothingLeft(t)
-	if err := r.redis.Close(); err != nil {
+	if err := r.Market.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, sc := range All() {
@@ -134,7 +134,7 @@ func TestInterruptedAnywhere(t *testing.T) {
 
 // TestKept: times that cannot be told apart on this machine are no answer.
 func TestKept(t *testing.T) {
-	locked, free := Scheme{Lock: &lock.Kind{}}, Scheme{}
+	locked, free := Scheme{Lock: lock.Kind{Name: "some"}}, Scheme{}
 	for _, c := range []struct {
 		scheme        Scheme
 		waited, lease time.Duration // since it began to wait, and since the lease began
@@ -166,7 +166,7 @@ func TestKept(t *testing.T) {
 // TestNeverIsProven: that a client is kept out for good is said where one of its orders gave up and the next is kept
 // out too, and how many leases it was kept out for is what was measured.
 func TestNeverIsProven(t *testing.T) {
-	s := &setup{scheme: Scheme{Lock: &lock.Kind{}}, ttl: TTL}
+	s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 	c := &client{op: &operation{began: time.Now().Add(-3 * TTL)}}
 	if err := guard(func() { s.kept(c, c.op.began, false) }); !errors.Is(err, errUnclear) {
 		t.Errorf("%v, want errUnclear", err)
@@ -182,7 +182,7 @@ func TestKeptByAnError(t *testing.T) {
 	for reason, want := range map[string]verify.KeptOut{
 		"": verify.OrdersFail, "rejected": verify.OrdersFail, "not_sent": verify.OrdersFail, "not_listed": verify.AtOnce,
 	} {
-		s := &setup{scheme: Scheme{Lock: &lock.Kind{}}, ttl: TTL}
+		s := &setup{scheme: Scheme{Lock: lock.Kind{Name: "some"}}, ttl: TTL}
 		c := &client{op: &operation{began: time.Now(), done: true, outcome: Outcome{Reason: reason, Error: "it failed"}}}
 		if got := s.kept(c, time.Now(), true); got != want {
 			t.Errorf("an order that ended with %q: %q, want %q", reason, got, want)

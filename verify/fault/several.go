@@ -10,23 +10,20 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// severalClients are scenarios in which nothing fails: several clients do as they are meant to, and it goes wrong.
-func severalClients() []Scenario {
-	return []Scenario{{
-		Name: "mixed", Needs: "Unix signals", Applies: sharesKeys, run: mixed,
-		Title: "half of the clients use setnx on the same keys (beside setnx: setnx-expire; beside a fence: none)",
-	}, {
-		Name: "overdraft", Lease: restartLease, run: overdraft,
-		Title: "two clients buy different items from one account, which holds enough for one of them",
-	}, {
-		Name:    "crossed",
-		Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
-		Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
-	}}
-}
+// severalClients are scenarios in which nothing fails: clients do what they are meant to, and yet it goes wrong.
+var severalClients = []Scenario{{
+	Name: "mixed", Needs: "Unix signals", Applies: sharesKeys, run: mixed,
+	Title: "half of the clients use setnx on the same keys (beside setnx: setnx-expire; beside a fence: none)",
+}, {
+	Name: "overdraft", Lease: restartLease, run: overdraft,
+	Title: "two clients buy different items from one account, which holds enough for one of them",
+}, {
+	Name:    "crossed",
+	Title:   "two clients want an item for one account, each holds one of the two locks, and somebody else comes",
+	Applies: only(Scheme.SeveralLocks, "no operation of it takes two locks"), run: crossed,
+}}
 
-// sharesKeys keeps out schemes whose clients share nothing with those of another kind.
-var sharesKeys = only(func(s Scheme) bool { return s.need() == lock.NeedsNothing || s.fences() },
+var sharesKeys = only(func(s Scheme) bool { return s.Lock.Needs == lock.NeedsNothing || s.fences() },
 	"its lock is no key of the market's Redis: nobody else uses it")
 
 func mixed(s *setup) observed {
@@ -36,7 +33,7 @@ func mixed(s *setup) observed {
 	s.config.Scheme = other.String()
 	b := s.client("B")
 	s.strikes(true, "")    // they meet
-	if s.scheme.fences() { // the other writes late, and compares nothing
+	if s.scheme.fences() { // and the other writes late, and compares no fences
 		return paused(s, b, a)
 	}
 	slipped, slips := slipsIn(s, a, b, 3), slipsIn(s, b, a, 4)
@@ -54,7 +51,7 @@ func mixed(s *setup) observed {
 	return s.sawBeside(true, verify.NotAsked, how, "")
 }
 
-// slipsIn lets a client find a lock free and the holder take it then, and reports whether the first still gets in.
+// slipsIn has a client find a lock free, and the holder take it then. It reports whether that client still gets in.
 func slipsIn(s *setup, holder, other *client, item int) bool {
 	start := other.buy(s.item(item), at(step.Looked), at(step.BeforeWrite))
 	if other.held(clientTimeout) != step.Looked {
@@ -71,9 +68,9 @@ func slipsIn(s *setup, holder, other *client, item int) bool {
 	return in
 }
 
-// apart is what else can happen: orders fail, a lock is given an expiry, or a late release deletes the other's.
+// apart says what else can happen: orders fail, a lock is given an expiry, or a late release deletes the other's.
 func apart(s *setup, a, b *client, other Scheme) observed {
-	if why := a.op.outcome.Reason; why != "not_listed" { // after b had bought the item that a came for
+	if why := a.op.outcome.Reason; why != "not_listed" { // as it would be after b had bought the item that a wants
 		b.buyUntil(s.item(2), step.BeforeWrite)
 		b.kill()
 		a.buy(s.item(2))
@@ -92,7 +89,7 @@ func apart(s *setup, a, b *client, other Scheme) observed {
 	return o
 }
 
-// outlasting holds the lock of the two that never expires, and reports whether a waiter of the other has it expire.
+// outlasting holds that of the two locks which never expires. It reports whether a waiter of the other makes it expire.
 func outlasting(s *setup, a, b *client, other Scheme) (how string, in bool) {
 	holder, waiter, from, to := b, a, s.scheme, other
 	if !s.scheme.expires() {
@@ -116,8 +113,8 @@ func overdraft(s *setup) observed {
 	return s.saw(verify.NotAsked, fmt.Sprintf("the first order is %s, the second %s", a.finish(), b.finish()))
 }
 
-// crossed holds one client between its two locks and lets the other come as far as it can: to the same point, if it
-// takes them in another order. It has bought something before, because an order may change from purchase to purchase.
+// crossed holds one client between its two locks and lets another come as far as it can: to the same point, if it takes
+// them in another order. That has bought something before, because the order may change from purchase to purchase.
 func crossed(s *setup) observed {
 	a, b, c := s.client("A"), s.client("B"), s.client("C")
 	b.account = a.account
@@ -142,23 +139,22 @@ func crossed(s *setup) observed {
 	return s.saw(kept, why)
 }
 
+var shared = lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
+
 // readerFaults are scenarios in which readers share a lock and one of them leaves, in time or late.
-func readerFaults() []Scenario {
-	shared := lockThat(func(s Scheme) bool { return s.Lock.Shares }, "it cannot be shared")
-	return []Scenario{{
-		Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
-		Promise: "shared", Applies: shared, run: readerLeaves,
-	}, {
-		Name: "reader-late", Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
-		Title: "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
-	}}
-}
+var readerFaults = []Scenario{{
+	Name: "reader-leaves", Title: "two readers share the lock; one leaves: is the other still protected from writers?",
+	Promise: "shared", Applies: shared, run: readerLeaves,
+}, {
+	Name: "reader-late", Promise: "owner-only release", Needs: "Unix signals", Applies: shared, run: readerLate,
+	Title: "a reader pauses past its TTL, another enters, the first wakes and leaves: whose entry goes?",
+}}
 
 func readerLeaves(s *setup) observed {
-	first := besideReader(s, s.item(0), func(first, _ *client) *client { return first })
-	last := besideReader(s, s.item(1), func(_, last *client) *client { return last })
+	first := besideReader(s, s.item(0), 0)
+	last := besideReader(s, s.item(1), 1)
 	s.config.Tick = time.Hour // both come in the same millisecond
-	same := besideReader(s, s.item(2), func(first, _ *client) *client { return first })
+	same := besideReader(s, s.item(2), 0)
 	how := "a writer enters beside the reader who stays"
 	switch {
 	case !first && same:
@@ -173,15 +169,16 @@ func readerLeaves(s *setup) observed {
 	return s.sawBeside(beside, verify.NotAsked, how, "a writer waits for the last reader, whoever leaves first")
 }
 
-// besideReader lets two readers in and one leave, and reports whether a writer gets in while the other's lease lasts.
-func besideReader(s *setup, item market.ItemID, leaver func(first, last *client) *client) bool {
-	one, two, writer := s.client("A"), s.client("B"), s.client("C")
-	start := one.browses(item)
+// besideReader lets two readers in, of which one leaves: 0, the first, or 1. It reports whether a writer gets in while
+// the other's lease lasts.
+func besideReader(s *setup, item market.ItemID, leaves int) bool {
+	readers, writer := []*client{s.client("A"), s.client("B")}, s.client("C")
+	start := readers[0].browses(item)
 	s.wait(2 * time.Millisecond) // so that a lock that tells readers apart by their millisecond takes them for two
-	two.browses(item)
-	leaver(one, two).finish()
+	readers[1].browses(item)
+	readers[leaves].finish()
 	s.strikes(true, "")
-	return writer.comesBeside(item, start, one, two)
+	return writer.comesBeside(item, start, readers...)
 }
 
 func readerLate(s *setup) observed {
