@@ -92,13 +92,7 @@ func TestAdapter(t *testing.T) {
 	t.Setenv("KEY_PREFIX", keys.Prefix())
 	seeds := markettest.Markets()[0]
 	rdb := testkit.Dial(t, s)
-	seeds.Seed(func(words ...string) string {
-		all := make([]any, len(words))
-		for i, word := range words {
-			all[i] = word
-		}
-		return rdb.Do(t.Context(), all...).String()
-	}, keys)
+	seeds.Seed(func(command ...any) { rdb.Do(t.Context(), command...) }, keys)
 	for _, c := range []struct{ spec, says, answers string }{
 		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
 		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
