@@ -43,7 +43,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 		return err
 	}
 	if server.target == nil {
-		return usageError{errors.New("which server? give --redis URL or REDIS_URL")}
+		return usagef("which server? give --redis URL or REDIS_URL")
 	}
 	p.passwords = append(p.passwords, server.target.Password)
 	ctx, stop := p.interruptible(ctx)

@@ -64,16 +64,16 @@ func (o *output) addFolder(flags *pflag.FlagSet, file string) {
 // prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
-		return usageError{fmt.Errorf("--format: %s", strategies.UnknownName("format", o.format, o.formats))}
+		return usagef("--format: %s", strategies.UnknownName("format", o.format, o.formats))
 	}
 	if o.dir == "" {
 		return nil
 	}
 	if err := makeFolder(o.dir); err != nil {
-		return usageError{fmt.Errorf("--out: %w", err)}
+		return usagef("--out: %w", err)
 	}
 	if path := filepath.Join(o.dir, o.file); exists(path) && !o.force {
-		return usageError{fmt.Errorf("--out: %s is there already: name another folder, or give --force to replace it", path)}
+		return usagef("--out: %s is there already: name another folder, or give --force to replace it", path)
 	}
 	return nil
 }
@@ -120,8 +120,8 @@ func draw(w io.Writer, format string, all ...named) error {
 	switch format {
 	case asCSV, asGobench:
 		if len(docs) > 0 {
-			return usageError{fmt.Errorf("--format %s is of runs: findings and schedules are drawn as %s", format,
-				strings.Join(faultsFormats, ", "))}
+			return usagef("--format %s is of runs: findings and schedules are drawn as %s", format,
+				strings.Join(faultsFormats, ", "))
 		}
 		if format == asCSV {
 			return view.CSV(w, runs...)
@@ -134,7 +134,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		return nil
 	case asJSON:
 		if len(all) > 1 {
-			return usageError{fmt.Errorf("--format json is of one result, and these are %d", len(all))}
+			return usagef("--format json is of one result, and these are %d", len(all))
 		}
 		return all[0].Write(w)
 	}

@@ -32,18 +32,18 @@ const (
 )
 
 var (
-	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
-	errUsage = errors.New("usage")
 	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
 	errViolation   = errors.New("violation")
 	errInterrupted = errors.New("interrupted") // the user stopped the command
 	errUnread      = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
+// A usageError is a mistake in the command line that has no sentinel of its own in another package.
 type usageError struct{ error }
 
-// Unwrap makes it an errUsage without showing that word.
-func (e usageError) Unwrap() []error { return []error{errUsage, e.error} }
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // exitCode maps what run returned to the program's exit code. What is nothing else is a failure of the environment.
 func exitCode(err error) int {
@@ -61,8 +61,9 @@ func exitCode(err error) int {
 }
 
 func isUsage(err error) bool {
-	return slices.ContainsFunc([]error{
-		errUsage, strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+	_, is := errors.AsType[usageError](err)
+	return is || slices.ContainsFunc([]error{
+		strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }
@@ -101,24 +102,23 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
-		for _, then := range []func(){
-			func() {
+		for received := 1; ; received++ {
+			select {
+			case <-signals:
+			case <-stopped:
+				return
+			}
+			switch received {
+			case 1:
 				cancel() // before anything is written: nobody may read it
 				p.hurry()
 				fmt.Fprintln(p.stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
-			},
-			func() {
+			case 2:
 				fmt.Fprintln(p.stderr,
 					"marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
 				go p.leave()
-			},
-			func() { os.Exit(exitInterrupted) },
-		} {
-			select {
-			case <-signals:
-				then()
-			case <-stopped:
-				return
+			default:
+				os.Exit(exitInterrupted)
 			}
 		}
 	}()

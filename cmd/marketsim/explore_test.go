@@ -20,7 +20,6 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // TestExplore: a harm is found without a server, drawn, stored, drawn again in each form, and played again.
@@ -124,8 +123,8 @@ func TestCatalogue(t *testing.T) {
 	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
 	chosen := must(f.chosen(names))(t)
 	for i := range chosen {
-		takesLong := func(m markettest.Market) bool { return len(m.Traders) > 2 && how != "all" && !*update }
-		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, takesLong)
+		takesLong := func(t tried) bool { return len(t.Traders) > 2 && how != "all" && !*update }
+		chosen[i].in = slices.DeleteFunc(chosen[i].in, takesLong)
 	}
 	found := inProcesses(t, chosen)
 	if *update {
@@ -155,8 +154,8 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 	found, running := make([][]verify.Explored, len(all)), new(errgroup.Group)
 	running.SetLimit(runtime.NumCPU())
 	for i, e := range all {
-		words := []string{"explore", "--all", "--format", asJSON, e.scheme.Name}
-		for _, m := range e.markets {
+		words := []string{"explore", "--all", "--format", asJSON, e.scheme}
+		for _, m := range e.in {
 			words = append(words, "--program", m.Name)
 		}
 		running.Go(func() error {
@@ -166,7 +165,7 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 			out, failed := cmd.Output() // whose exit code is told by what it found
 			res, err := verify.ReadExplored(bytes.NewReader(out))
 			if err != nil {
-				return fmt.Errorf("explore %s: %w: %s", e.scheme.Name, cmp.Or(failed, err), said.String())
+				return fmt.Errorf("explore %s: %w: %s", e.scheme, cmp.Or(failed, err), said.String())
 			}
 			found[i] = res.Searches
 			return nil

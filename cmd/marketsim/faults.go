@@ -78,7 +78,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		f.out.force = true
 		before, err = loadOnly[*verify.Faults](f.add, faultsFile)
 		if err != nil {
-			return usageError{fmt.Errorf("--add: %w", err)}
+			return usagef("--add: %w", err)
 		}
 		scenarios, schemes, err = new(faultFlags).chosen()
 		if err != nil {
@@ -88,7 +88,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	res := fault.NewResult(version(), scenarios, schemes)
 	if before != nil {
 		if err := res.Keep(before, f.scenarios, f.locks); err != nil {
-			return usageError{fmt.Errorf("--add %s: %w", f.add, err)}
+			return usagef("--add %s: %w", f.add, err)
 		}
 	}
 	if err := f.out.prepare(); err != nil {
@@ -143,17 +143,16 @@ func (p *program) findFaults(
 
 // faultStatus says in the result how it ended, and returns an error if not all was found.
 func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
-	found := fmt.Sprintf("%d of %s; the report holds what was found", res.Found(),
-		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 	switch {
 	case failure == nil:
 		res.Status = stored.Complete
 		return nil
 	case ctx.Err() != nil:
 		res.Status = stored.Interrupted
-		return fmt.Errorf("%w: %s", errInterrupted, found)
+		failure = nil
 	}
-	return fmt.Errorf("incomplete: %s\n%w", found, failure)
+	return incomplete(failure, "%d of %s; the report holds what was found", res.Found(),
+		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 }
 
 func promisesBroken(res *verify.Faults) (err error) {

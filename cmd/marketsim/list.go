@@ -28,7 +28,7 @@ func newList(p *program) *cobra.Command {
 			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
 			case (locks || scenarios) && len(args) > 0:
-				return usageError{errors.New("give either a name, or --locks or --scenarios")}
+				return usagef("give either a name, or --locks or --scenarios")
 			case locks:
 				docs = []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}
 			case scenarios:
@@ -102,8 +102,8 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		return nil, usageError{errors.New(strategies.UnknownName("name", name, names) +
-			"; docs/libraries.md says which one is as your library")}
+		return nil, usagef("%s; docs/libraries.md says which one is as your library",
+			strategies.UnknownName("name", name, names))
 	}
 	return docs, nil
 }

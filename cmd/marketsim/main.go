@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = flushed
 	}
 	if err != nil && (!started && flushed == nil || isUsage(err)) {
-		err = usageError{fmt.Errorf("%w (see '%s --help')", err, cmd.CommandPath())}
+		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
 	if err != nil && !isUsage(err) { // it may be the server's: then the next step is added, unless it is in it
 		explained := backend.Explain(err)
@@ -109,6 +109,41 @@ func explain(cmd *cobra.Command) {
 	short, rest, _ := strings.Cut(string(text), "\n\n")
 	long, examples, _ := strings.Cut(rest, "Examples:\n")
 	cmd.Short, cmd.Long, cmd.Example = short, long+cmd.Long, strings.TrimSuffix(examples, "\n")
+}
+
+// complete has a shell complete the names that a command takes as arguments, and in flags.
+func complete(cmd *cobra.Command) {
+	c := catalogue.Full()
+	schemes := fault.Names(c)
+	var specs, scenarios []string
+	for _, s := range c.Strategies {
+		specs = append(specs, s.Name)
+	}
+	for _, k := range c.Locks {
+		specs = append(specs, "fine:"+k.Name, "coarse:"+k.Name)
+	}
+	for _, sc := range everyScenario() {
+		scenarios = append(scenarios, sc.Name)
+	}
+	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
+		"list": oneOf(slices.Concat(schemes, scenarios, specs)), "compare": oneOf(specs), "explore": oneOf(schemes),
+	}[cmd.Name()]
+	for flag, names := range map[string][]string{"strategy": specs, "lock": schemes, "scenario": scenarios} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, oneOf(names)) // where there is that flag
+	}
+}
+
+// oneOf offers the names that begin as what was typed, after its last comma.
+func oneOf(names []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		for _, name := range names {
+			if strings.HasPrefix(before+name, typed) {
+				all = append(all, before+name)
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func newRoot(p *program) *cobra.Command {
@@ -167,8 +202,7 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 			values = list.GetSlice()
 		}
 		if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
-			err = usageError{fmt.Errorf(
-				"--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)}
+			err = usagef("--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)
 		}
 	})
 	return err

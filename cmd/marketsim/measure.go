@@ -104,8 +104,8 @@ type running struct {
 func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
 	var needs []string
 	for _, spec := range plan.specs {
-		kind, ok := spec.Lock()
-		if need := string(kind.Needs); ok && kind.Needs != lock.NeedsNothing && !slices.Contains(needs, need) {
+		kind, _ := spec.Lock()
+		if need := string(kind.Needs); !slices.Contains(needs, need) {
 			needs = append(needs, need)
 		}
 	}
@@ -167,9 +167,9 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
+		err = errors.Join(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
 		if errors.Is(err, market.ErrOccupied) {
-			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
 		}
 		if err != nil {
 			return err
@@ -204,9 +204,11 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
+	complete := 0
 	ended := func(status stored.Status, err error) (error, error) {
 		run.Status = status
-		return wrong, p.incomplete(plan, run, err)
+		return wrong, incomplete(err, "%d of %s complete; the report holds what was measured", complete,
+			english.Plural(all, "row", ""))
 	}
 	for trial := 1; trial <= plan.config.Trials; trial++ {
 		for _, i := range plan.order(trial) {
@@ -234,6 +236,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			case row.Status == stored.Interrupted:
 				return ended(stored.Interrupted, nil)
 			}
+			complete++
 			if err := plan.out.save(run); err != nil {
 				return ended(stored.Incomplete, err)
 			}
@@ -279,19 +282,12 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
-	done := 0
-	for _, r := range run.Rows {
-		if r.Status == stored.Complete {
-			done++
-		}
-	}
-	rows := fmt.Sprintf("%d of %s complete; the report holds what was measured", done,
-		english.Plural(len(plan.config.Points)*plan.config.Trials, "row", ""))
+// incomplete is the error of a command that has not done all, by its failure or, where that is nil, by an interruption.
+func incomplete(failure error, done string, args ...any) error {
 	if failure != nil {
-		return fmt.Errorf("incomplete: %s\n%w", rows, failure)
+		return fmt.Errorf("incomplete: %s\n%w", fmt.Sprintf(done, args...), failure)
 	}
-	return fmt.Errorf("%w: %s", errInterrupted, rows)
+	return fmt.Errorf("%w: %s", errInterrupted, fmt.Sprintf(done, args...))
 }
 
 // describe is what is about to run, and where. What cannot be found out about this machine stays empty.
@@ -323,7 +319,7 @@ func (p *plan) prepare() error {
 			return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
 		}
 		if err := makeFolder(dir); err != nil {
-			return usageError{fmt.Errorf("--history: %w", err)}
+			return usagef("--history: %w", err)
 		}
 	}
 	return nil

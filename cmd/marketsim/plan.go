@@ -177,7 +177,7 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 	for _, text := range texts {
 		mix, err := result.ParseMix(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--mix: %w", err)}
+			return nil, usagef("--mix: %w", err)
 		}
 		mixes = append(mixes, mix)
 	}
@@ -187,7 +187,7 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 // parseRates reads --rate. Without it there is one, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
 	if f.sloFails && f.options.SLO == 0 {
-		return nil, usageError{errors.New("--slo-fails: after which time is an order late? give --slo and --rate, too")}
+		return nil, usagef("--slo-fails: after which time is an order late? give --slo and --rate, too")
 	}
 	if len(f.rates) == 0 {
 		return []float64{0}, nil
@@ -195,8 +195,8 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	for _, text := range f.rates {
 		rate, unit, err := humanize.ParseSI(text)
 		if err != nil || unit != "" || !(rate > 0) {
-			return nil, usageError{fmt.Errorf("--rate %q: want orders a second, such as 500, 2.5k or 1M; "+
-				"without --rate the buyers set the rate", text)}
+			return nil, usagef("--rate %q: want orders a second, such as 500, 2.5k or 1M; "+
+				"without --rate the buyers set the rate", text)
 		}
 		rates = append(rates, rate)
 	}
@@ -234,12 +234,12 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
 	if f.trials != 1 && !inRounds {
-		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
-			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)}
+		return nil, usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
+			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)
 	}
 	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
-		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: " +
-			"give --redis URL, and one strategy, one mix and one trial")}
+		return nil, usagef("--keep leaves one market on a server that outlives the run: " +
+			"give --redis URL, and one strategy, one mix and one trial")
 	}
 	return p, p.check(cmd.Flags())
 }
@@ -247,11 +247,10 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 func (p *plan) check(flags *pflag.FlagSet) error {
 	for i, point := range p.config.Points {
 		if slices.Contains(p.config.Points[:i], point) {
-			return usageError{fmt.Errorf(
-				"%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())}
+			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
 		if point.Markets > bench.MaxWorkers {
-			return usageError{fmt.Errorf("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)}
+			return usagef("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)
 		}
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
@@ -262,7 +261,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 			if flags.Changed(wrong.Field) {
 				about = "--" + wrong.Field
 			}
-			err = usageError{fmt.Errorf("%s: %s", about, wrong.Why)}
+			err = usagef("%s: %s", about, wrong.Why)
 		}
 		if err != nil {
 			return err
@@ -291,7 +290,7 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	percent, err := strconv.ParseFloat(number, 64)
 	inRange := percent >= 0 && percent < 100 // which NaN is not
 	if err != nil || !isPercent || !inRange {
-		return usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
+		return usagef("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)
 	}
 	config.Margin = new(percent / 100)
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
@@ -300,8 +299,8 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)
 	case f.trials < fewest:
-		return usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
-			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
+		return usagef("--trials %d: verdicts on %s take %d rounds or more: "+
+			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -84,11 +83,11 @@ func (f reportFlags) report(p *program, paths []string) error {
 	target, _ := os.Stat(f.file)
 	for _, one := range all {
 		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
-			return usageError{fmt.Errorf("-o: %s is what is reported: name another file", f.file)}
+			return usagef("-o: %s is what is reported: name another file", f.file)
 		}
 	}
 	if err := store(f.file, true, write); err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)
 	return nil
@@ -98,7 +97,7 @@ func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 	for _, scheme := range schemes {
 		one, err := told(scheme, all)
 		if err == nil && len(found(scheme, "", all)) == 0 {
-			err = usageError{fmt.Errorf("there are no findings and no schedules of %s in it", scheme)}
+			err = usagef("there are no findings and no schedules of %s in it", scheme)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--lock: %w", err)
@@ -131,7 +130,7 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 		}
 		names = append(names, figure.Name)
 	}
-	return usageError{errors.New("--figure: " + strategies.UnknownName("figure of one result", f.figure, names))}
+	return usagef("--figure: %s", strategies.UnknownName("figure of one result", f.figure, names))
 }
 
 func load(paths []string) (all []named, err error) {

@@ -82,11 +82,9 @@ func (f serverFlags) plan() (serverPlan, error) {
 	case err != nil:
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
-		return s, usageError{fmt.Errorf(
-			"--redis names your server and --backend %s starts another: give one of them", f.choice)}
+		return s, usagef("--redis names your server and --backend %s starts another: give one of them", f.choice)
 	case raw == "" && (f.passwordFile != "" || f.tls != (backend.TLSFiles{})):
-		return s, usageError{errors.New(
-			"--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")}
+		return s, usagef("--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")
 	case raw == "":
 		return s, nil
 	}
@@ -101,7 +99,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	if f.passwordFile != "" {
 		text, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return s, usageError{fmt.Errorf("--password-file: %w", err)}
+			return s, usagef("--password-file: %w", err)
 		}
 		target.Password = strings.TrimRight(string(text), "\r\n")
 	}
@@ -141,13 +139,12 @@ func (f serverFlags) masters() (targets []backend.Target, err error) {
 			return nil, fmt.Errorf("--redlock: %w", err)
 		}
 		if slices.ContainsFunc(targets, func(other backend.Target) bool { return other.Addr == t.Addr }) {
-			return nil, usageError{fmt.Errorf("--redlock names %s twice: its masters must be independent", t.Addr)}
+			return nil, usagef("--redlock names %s twice: its masters must be independent", t.Addr)
 		}
 		targets = append(targets, t)
 	}
 	if n := len(targets); n > 0 && (n < 3 || n%2 == 0) {
-		return nil, usageError{fmt.Errorf(
-			"--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)}
+		return nil, usagef("--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)
 	}
 	return targets, nil
 }
@@ -213,8 +210,8 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 		}
 		if server.Cluster() != nil && !braced(keys) {
 			prefix := run.Prefix()
-			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that "+
-				"of what stands between braces: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))}
+			return nil, usagef("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that "+
+				"of what stands between braces: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
 		}
 		at := keys.Prefix()
 		all = append(all, bench.Site{Keys: keys, Node: server.Master(at).Addr, Dial: server.Dialer(at)})
@@ -229,17 +226,16 @@ func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backe
 // that has braces, each has some of its own, with a number that takes it to the i-th master after that of the first.
 func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
 	cluster := server.Cluster()
-	switch {
-	case cluster != nil && !braced(run):
-	case i == 0:
-		return run, nil
-	default:
+	if cluster == nil || braced(run) {
+		if i == 0 {
+			return run, nil
+		}
 		return market.NewKeys(fmt.Sprintf("%smarket-%d:", run.Prefix(), i+1))
 	}
 	masters := cluster.Masters()
 	at := func(keys market.Keys) int { return slices.Index(masters, cluster.Master(keys.Prefix())) }
 	first, err := market.NewKeys(run.Prefix() + "{market-1}:")
-	if i == 0 || err != nil {
+	if err != nil {
 		return first, err
 	}
 	keys, err := market.NewKeys(fmt.Sprintf("%s{market-%d}:", run.Prefix(), i+1))
