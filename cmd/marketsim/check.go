@@ -71,7 +71,7 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 	return errors.Join(append(errs, p.show(verdicts, out.format))...)
 }
 
-// show prints verdicts, with nothing in them that a terminal obeys.
+// show prints verdicts, without terminal codes that a history may hold.
 func (p *program) show(verdicts []judged, format string) error {
 	var text strings.Builder
 	if format == asJSON {

@@ -29,7 +29,7 @@ func newClean(p *program) *cobra.Command {
 		flags.StringVar(&prefix, "prefix", "", "`prefix` of the run, as it was printed when it began")
 		server.add(flags)
 	})
-	_ = cmd.MarkFlagRequired("prefix") // without it nothing is looked for, because most keys may be somebody else's
+	_ = cmd.MarkFlagRequired("prefix") // other keys may be somebody else's
 	return cmd
 }
 
@@ -65,10 +65,10 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	return err
 }
 
-// removeMarkets removes the market under keys, and before it those of its run that its note names, and says what there
-// was. None of them may be one whose note led here: a note may be damaged, or somebody else's.
+// removeMarkets removes the market under keys, after the other markets of its run, which its note names, and returns
+// what to tell the user. A note that names a market seen before is refused: it is damaged, or somebody else's.
 func removeMarkets(
-	ctx context.Context, server *backend.Server, keys market.Keys, before map[string]bool,
+	ctx context.Context, server *backend.Server, keys market.Keys, seen map[string]bool,
 ) (message string, err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
@@ -76,35 +76,35 @@ func removeMarkets(
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	made, err := market.ReadMade(ctx, conn.Client, keys)
-	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only a part of it
+	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only part of one
 		return removeLeftovers(ctx, conn, keys)
 	}
 	if err != nil {
 		return "", err
 	}
-	before[keys.Prefix()] = true
+	seen[keys.Prefix()] = true
 	var messages []string
 	for _, other := range made.Others {
-		if before[other.Prefix()] {
+		if seen[other.Prefix()] {
 			return "", fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
 		}
-		message, err := removeMarkets(ctx, server, other, before)
+		message, err := removeMarkets(ctx, server, other, seen)
 		if err != nil {
 			return "", err
 		}
 		messages = append(messages, message)
 	}
 	locks := slices.Values[[]string](nil)
-	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // or nobody knows what its locks left
+	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // otherwise the keys of its locks are unknown
 		locks = spec.LockKeys(keys, made)
 	}
-	// The first one is the last, because its note says where the others are.
+	// This market comes last, because its note says where the others are.
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
 	message, err = removedKeys(keys, removed, err)
 	return strings.Join(append(messages, message), "\n"), err
 }
 
-// removeLeftovers removes a market's keys without a note, if one of them or the prefix shows that a run made them.
+// removeLeftovers removes the keys of a market without a note, if one of them or the prefix shows that a run made them.
 func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {

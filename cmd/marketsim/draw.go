@@ -26,14 +26,14 @@ const (
 	exploredFile = "explored.json"
 )
 
-// The formats of what a command prints. Those that lists of names and verdicts have come first.
+// The formats in which results are drawn.
 const (
 	asText     = "text"
 	asCSV      = "csv"
 	asJSON     = "json"
 	asMarkdown = "markdown"
 	asGobench  = "gobench"
-	asHTML     = "html" // of files
+	asHTML     = "html" // chosen by the name of a file, not by --format
 )
 
 var (
@@ -42,12 +42,12 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output is where a result goes: to stdout in a format, and as JSON into a folder, by the same flags everywhere.
+// An output says where a result is written: to stdout in a format, and as JSON into a folder.
 type output struct {
 	format    string
-	formats   []string // that the command has
-	dir, file string   // the file is the result's name in the folder
-	force     bool     // it may replace another
+	formats   []string // those of the command
+	dir, file string   // the folder, and the name of the result in it; without a folder nothing is stored
+	force     bool     // the result may replace another
 }
 
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
@@ -78,7 +78,7 @@ func (o output) prepare() error {
 	return nil
 }
 
-// A drawing is a stored result as it is drawn: of a run, of fault scenarios, or of searches of schedules.
+// A drawing is a result that is stored and drawn: of a run, of fault scenarios, or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
 func (o *output) save(d drawing) error {
@@ -86,12 +86,12 @@ func (o *output) save(d drawing) error {
 		return nil
 	}
 	err := store(filepath.Join(o.dir, o.file), o.force, d.Write)
-	o.force = o.force || err == nil // what is there now is its own
+	o.force = o.force || err == nil // the next save replaces this one
 	return err
 }
 
 func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
-	fmt.Fprint(stderr, "") // a line of progress ends here
+	fmt.Fprint(stderr, "") // removes the line that shows the progress
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
@@ -156,7 +156,7 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 		write = view.Markdown
 	} else if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd()))
-		const usual = 80 // where the terminal does not say it
+		const usual = 80 // for a terminal that does not say how wide it is
 		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, cmp.Or(width, usual)) }
 	}
 	for i, d := range docs {
@@ -209,7 +209,7 @@ func store(path string, replace bool, write func(io.Writer) error) error {
 	}
 	_, err = f.Write(content.Bytes())
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil && !replace { // of two commands that store at one time, one fails
+	if err == nil && !replace { // of two commands that store at the same time, one fails
 		var claimed *os.File
 		claimed, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)
 		_ = claimed.Close() // it may be nil

@@ -18,7 +18,7 @@ import (
 
 type faultFlags struct {
 	scenarios, locks []string
-	add              string // the folder whose table is completed; empty: none
+	add              string // the folder whose table is completed; empty: a new table is made
 	out              output
 }
 
@@ -45,7 +45,7 @@ func newFaults(p *program) *cobra.Command {
 	return cmd
 }
 
-// chosen is what was asked for, or everything; of a cluster's scenarios, where nobody says with what, a few strategies.
+// chosen is what was asked for; by default everything, and with a cluster's scenarios a few strategies.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
@@ -108,12 +108,12 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	incomplete := faultStatus(ctx, res, failure)
 	old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
 	if incomplete != nil && err == nil && old.Status == stored.Complete {
-		f.out.file = "incomplete-" + f.out.file // the complete one stays
+		f.out.file = "incomplete-" + f.out.file // does not replace the complete one
 	}
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs what a result misses on private servers, which are gone when it returns, and stores what it finds.
+// findFaults plays what a result lacks, on private servers that are gone when it returns, and adds what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
@@ -141,7 +141,7 @@ func (p *program) findFaults(
 	})
 }
 
-// faultStatus says in the result how it ended, and returns an error if not all was found.
+// faultStatus notes in the result how it ended, and returns an error if not all was found.
 func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
 	switch {
 	case failure == nil:

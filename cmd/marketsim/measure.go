@@ -79,7 +79,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	return errors.Join(wrong, failure, finished)
 }
 
-const mostLate = 0.01 // of the orders of a rate: where more are, the SLO is missed
+const mostLate = 0.01 // of the orders at a rate: with more the SLO is missed
 
 // missed is an error for each point that misses the SLO.
 func missed(run *result.Run) (err error) {
@@ -200,7 +200,7 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures until a row fails or the user stops it, and stores the result after each. Wrong is what audits found.
+// rounds measures until a row fails or the user stops it, and stores the result after each. Audits find what is wrong.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
@@ -226,7 +226,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
-			done := len(run.Rows) // which took longer than their load: they were stocked, came to their end, and were audited
+			done := len(run.Rows) // each took longer than its load: it was also stocked, finished, and audited
 			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
 			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
@@ -246,7 +246,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	return wrong, nil
 }
 
-// progress says how far a command is: a terminal shows the last line alone.
+// progress says how far a command is. A terminal shows only the last such line.
 func (p *program) progress(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	w, isFile := p.stderr.(*patient)
@@ -272,8 +272,8 @@ func violated(row result.Row, trials int) error {
 		english.Plural(int(row.Audit.ItemProblems), "item", ""), english.Plural(int(row.Audit.MoneyProblems), "account", ""))
 }
 
-// order is the order of the rows in a round: drawn from the seed, so that what changes in the course of a run, and what
-// one row leaves behind for the next, favours none. A single round is in the order in which it was asked for.
+// order is the order of the rows in a round. It is drawn from the seed, so that neither changes in the course of a run
+// nor what one row leaves behind for the next favours any. A single round is in the order in which it was asked for.
 func (p *plan) order(round int) []int {
 	order := rand.New(rand.NewPCG(p.options.Seed, uint64(round))).Perm(len(p.config.Points))
 	if p.config.Trials == 1 {
@@ -282,7 +282,7 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-// incomplete is the error of a command that has not done all, by its failure or, where that is nil, by an interruption.
+// incomplete says what a command had done when it failed or, if failure is nil, was interrupted.
 func incomplete(failure error, done string, args ...any) error {
 	if failure != nil {
 		return fmt.Errorf("incomplete: %s\n%w", fmt.Sprintf(done, args...), failure)
@@ -290,7 +290,7 @@ func incomplete(failure error, done string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInterrupted, fmt.Sprintf(done, args...))
 }
 
-// describe is what is about to run, and where. What cannot be found out about this machine stays empty.
+// describe says what is about to run, and where. What cannot be found out about this machine stays empty.
 func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
 	server, err := on.market.Info(ctx)
 	m := result.Manifest{
@@ -309,7 +309,7 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 	return m, err
 }
 
-// prepare makes sure, before anything runs, that the result can be stored, and that no history is there yet.
+// prepare makes sure, before anything runs, that the result can be stored, and that the folder holds no history yet.
 func (p *plan) prepare() error {
 	if err := p.out.prepare(); err != nil {
 		return err

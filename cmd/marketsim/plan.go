@@ -24,7 +24,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-// rowFlags are the flags of the commands that measure rows. Each command has those that it adds.
+// rowFlags are the flags of the commands that measure rows. Each command adds the ones that it has.
 type rowFlags struct {
 	strategies, mixes, rates []string
 	load                     result.Load
@@ -32,8 +32,8 @@ type rowFlags struct {
 
 	options  bench.Options
 	trials   int
-	margin   string // not empty: it compares
-	sloFails bool   // an SLO that is missed is a failure
+	margin   string // not empty: the command compares
+	sloFails bool   // a missed SLO is a failure
 
 	axes       []result.Axis // of a sweep
 	reproduces []string      // tables of the book
@@ -48,7 +48,7 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
-// addLoad adds the flags of a Load. A closed loop has those alone.
+// addLoad adds the flags of a Load, except those of an open loop.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
@@ -61,7 +61,7 @@ func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.IntVar(&f.load.Markets, "markets", 0, "`markets` that share the workers, on a cluster over its masters")
 }
 
-// addMeasuring adds the flags of rounds and rows. 0 trials are as many as verdicts on all pairs take, with a margin.
+// addMeasuring adds the flags of rounds and rows. 0 trials: with a margin, and as many as verdicts on all pairs take.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
@@ -74,7 +74,7 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that asked makes. Which values exclude each other bench.Options.Validate says.
+// measures has cmd measure the points that asked makes. bench.Options.Validate says which values exclude each other.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
@@ -112,12 +112,12 @@ type plan struct {
 	options  bench.Options              // the same for all rows, but for what is started
 	server   serverPlan
 	out      output
-	drawn    bool                   // the prefix was drawn at random, so that nobody else uses it
+	drawn    bool                   // the prefix was drawn at random: nobody else uses it
 	asked    func(flag string) bool // whether a flag was given
 	sloFails bool
 }
 
-// subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
+// subjects returns the canonical names of strategies. A repeated one, to be compared with itself, gets a number.
 func subjects(texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
@@ -168,7 +168,7 @@ func (f *rowFlags) loadOf() result.Load {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseMixes reads --mix. Where hot items circulate, the default has buyers alone.
+// parseMixes reads --mix. With hot items, which buyers alone trade, the default has no sellers.
 func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error) {
 	texts := f.mixes
 	if f.load.Hot > 0 && !cmd.Flags().Changed("mix") {
@@ -184,7 +184,7 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 	return mixes, nil
 }
 
-// parseRates reads --rate. Without it there is one, of a closed loop.
+// parseRates reads --rate. Without it the only rate is 0, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
 	if f.sloFails && f.options.SLO == 0 {
 		return nil, usagef("--slo-fails: after which time is an order late? give --slo and --rate, too")
@@ -270,7 +270,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of one that is drawn: several markets, on several masters, have braces of their own.
+// keys are those of --prefix, or of a random prefix. That of several markets has no braces, because each has its own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
@@ -284,7 +284,7 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 
 var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+// compares sets the margin and, by default, the rounds. It refuses too few rounds for verdicts on all pairs.
 func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -305,7 +305,7 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	return nil
 }
 
-// ahead says how many rows there are, and how long they take besides being stocked, audited and removed.
+// ahead says how many rows there are, and how long they take, besides stocking, auditing and removing their markets.
 func (p *plan) ahead() string {
 	each := p.options.Warmup + p.options.Duration
 	n := len(p.config.Points)

@@ -43,7 +43,7 @@ func newReport(p *program) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
 		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			all, _ := load(args) // what cannot be read has none
+			all, _ := load(args) // what cannot be read has no figures
 			for _, one := range all {
 				for _, figure := range figuresOf(one.drawing) {
 					names = append(names, figure.Name)
@@ -168,7 +168,7 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, faults have findings.
+// loadFile reads a stored result, whose content tells its kind: a run has rows, faults have findings.
 func loadFile(path string) (named, error) {
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {

@@ -38,7 +38,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tls.ServerName, "sni", "", "`name` in the server's certificate (default the URL's host)")
 }
 
-// addPrivate adds the flags of what marketsim starts where the user names nothing.
+// addPrivate adds the flags of add, and those of servers that marketsim starts if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
 		english.WordSeries(append([]string{string(backend.NameURL)}, private()...), "or")+" (default the first that works)")
@@ -49,8 +49,8 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for,
-// and so is an image that is not here.
+// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is started
+// only when it is chosen. An image is pulled only when a container is chosen.
 func starters(choice backend.Name) []backend.Starter {
 	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
 	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
@@ -66,7 +66,7 @@ func private() (names []string) {
 type serverPlan struct {
 	choice backend.Name    // empty: the first that works
 	target *backend.Target // the user's server; nil: a private one
-	again  string          // the clean command for the user's server, but for the prefix
+	again  string          // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
 }
 
@@ -198,7 +198,7 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are where so many markets of a run lie, always the same: spread over a cluster's masters if it has no braces.
+// sites are the places of a run's markets, the same each time: spread over a cluster's masters if run has no braces.
 func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
 		keys := run
@@ -222,8 +222,8 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 // braced reports whether all keys lie on one slot of a cluster.
 func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
 
-// nth are the keys of market i, from 0, of a run with several, which begin with the run's prefix. On a cluster, unless
-// that has braces, each has some of its own, with a number that takes it to the i-th master after that of the first.
+// nth are the keys of market i, from 0, of a run with several. They begin with the run's prefix. On a cluster, unless
+// that prefix has braces, each market has its own, with a number that puts it on the i-th master after the first one's.
 func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
 	cluster := server.Cluster()
 	if cluster == nil || braced(run) {

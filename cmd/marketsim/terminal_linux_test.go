@@ -73,7 +73,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
 	shown := onTerminal(t, 100, "NO_COLOR=1", args...)
 	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
-		if !strings.Contains(shown, newLine+line) {
+		if !strings.Contains(shown, clearLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
 	}
