@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
@@ -57,42 +56,34 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err != nil {
 		return err
 	}
-	message, err := removeMarkets(ctx, named, keys, map[string]bool{})
-	if err != nil {
-		return interruptedOr(ctx, err)
-	}
-	_, err = fmt.Fprintln(p.stdout, printable(message))
-	return err
+	return interruptedOr(ctx, p.removeMarkets(ctx, named, keys, map[string]bool{}))
 }
 
-// removeMarkets removes the market under keys, after the other markets of its run, which its note names, and returns
-// what to tell the user. A note that names a market seen before is refused: it is damaged, or somebody else's.
-func removeMarkets(
+// removeMarkets removes the market under keys, after the other markets of its run, which its note names, and says what
+// it has removed. A note that names a market seen before is refused: it is damaged, or somebody else's.
+func (p *program) removeMarkets(
 	ctx context.Context, server *backend.Server, keys market.Keys, seen map[string]bool,
-) (message string, err error) {
+) (err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	made, err := market.ReadMade(ctx, conn.Client, keys)
 	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only part of one
-		return removeLeftovers(ctx, conn, keys)
+		return p.removeLeftovers(ctx, conn, keys)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	seen[keys.Prefix()] = true
-	var messages []string
 	for _, other := range made.Others {
 		if seen[other.Prefix()] {
-			return "", fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
+			return fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
 		}
-		message, err := removeMarkets(ctx, server, other, seen)
-		if err != nil {
-			return "", err
+		if err := p.removeMarkets(ctx, server, other, seen); err != nil {
+			return err
 		}
-		messages = append(messages, message)
 	}
 	locks := slices.Values[[]string](nil)
 	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // otherwise the keys of its locks are unknown
@@ -100,30 +91,35 @@ func removeMarkets(
 	}
 	// This market comes last, because its note says where the others are.
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
-	message, err = removedKeys(keys, removed, err)
-	return strings.Join(append(messages, message), "\n"), err
+	return p.removed(keys, removed, err)
 }
 
 // removeLeftovers removes the keys of a market without a note, if one of them or the prefix shows that a run made them.
-func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
+func (p *program) removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) error {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
 	case err != nil:
-		return "", err
+		return err
 	case len(found) == 0:
-		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
+		return p.say("nothing to remove: no run has left a market under %s", keys.Prefix())
 	case !made && !drawnPrefix.MatchString(keys.Prefix()):
-		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
-			"the %s there whose names are like a market's, such as %s",
-			keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil
+		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
+			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}
 	removed, err := market.RemoveKeys(ctx, conn.Client, slices.Values(found))
-	return removedKeys(keys, removed, err)
+	return p.removed(keys, removed, err)
 }
 
-func removedKeys(keys market.Keys, removed int64, err error) (string, error) {
+func (p *program) removed(keys market.Keys, removed int64, err error) error {
+	n := english.Plural(int(removed), "key", "")
 	if err != nil {
-		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
+		return fmt.Errorf("%s removed, others left: %w", n, err)
 	}
-	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
+	return p.say("removed %s under %s", n, keys.Prefix())
+}
+
+// say prints a line, without terminal codes that a key's name may hold.
+func (p *program) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(p.stdout, printable(fmt.Sprintf(format, args...)))
+	return err
 }
