@@ -57,8 +57,8 @@ func (o *output) add(flags *pflag.FlagSet, formats []string) {
 
 func (o *output) addFolder(flags *pflag.FlagSet, file string) {
 	o.file = file
-	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws all else")
-	flags.BoolVar(&o.force, "force", false, "let --out replace the "+file+" that is there")
+	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws everything else")
+	flags.BoolVar(&o.force, "force", false, "let --out replace a "+file+" that is there already")
 }
 
 // prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
@@ -120,7 +120,7 @@ func draw(w io.Writer, format string, all ...named) error {
 	switch format {
 	case asCSV, asGobench:
 		if len(docs) > 0 {
-			return usagef("--format %s is of runs: findings and schedules are drawn as %s", format,
+			return usagef("--format %s is for runs: findings and schedules are drawn as %s", format,
 				strings.Join(faultsFormats, ", "))
 		}
 		if format == asCSV {
@@ -134,7 +134,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		return nil
 	case asJSON:
 		if len(all) > 1 {
-			return usagef("--format json is of one result, and these are %d", len(all))
+			return usagef("--format json draws one result, and these are %d", len(all))
 		}
 		return all[0].Write(w)
 	}

@@ -46,7 +46,7 @@ func newExplore(p *program) *cobra.Command {
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.programs, "program", nil,
 			"`names` of programs, separated by commas (default all that can show something)")
-		flags.BoolVar(&f.all, "all", false, "explore the other programs after a harm, too")
+		flags.BoolVar(&f.all, "all", false, "explore the other programs even after one has shown harm")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {

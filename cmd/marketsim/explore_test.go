@@ -32,7 +32,7 @@ func TestExplore(t *testing.T) {
 	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
 	marketsim(t, "report", dir, "--format", "markdown").exits(t, 0).says(t,
 		"## fine:set-px in one-item: sold twice", "| 2µs")
-	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is of runs")
+	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is for runs")
 	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "set-px.svg")
 	marketsim(t, "report", dir, "-o", page).exits(t, 0)
 	marketsim(t, "report", dir, "-o", picture).exits(t, 0)

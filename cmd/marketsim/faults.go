@@ -38,7 +38,7 @@ func newFaults(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
 		f.out.addFolder(flags, faultsFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
+		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
 	})
 	cmd.MarkFlagsMutuallyExclusive("add", "out")

@@ -46,8 +46,8 @@ func newList(p *program) *cobra.Command {
 		},
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
-		flags.BoolVar(&locks, "locks", false, "which lock makes which promise, and what was observed")
-		flags.BoolVar(&scenarios, "scenarios", false, "what happens in each scenario of 'marketsim faults'")
+		flags.BoolVar(&locks, "locks", false, "show which lock makes which promise, and what was observed")
+		flags.BoolVar(&scenarios, "scenarios", false, "show what happens in each scenario of 'marketsim faults'")
 	})
 	cmd.MarkFlagsMutuallyExclusive("locks", "scenarios")
 	return cmd
@@ -102,7 +102,7 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		return nil, usagef("%s; docs/libraries.md says which one is as your library",
+		return nil, usagef("%s; docs/libraries.md says which one is like your library",
 			strategies.UnknownName("name", name, names))
 	}
 	return docs, nil

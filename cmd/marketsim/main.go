@@ -202,7 +202,7 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 			values = list.GetSlice()
 		}
 		if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
-			err = usagef("--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)
+			err = usagef("--%s is empty, or has an empty element: give it a value, or leave it out", f.Name)
 		}
 	})
 	return err

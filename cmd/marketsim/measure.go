@@ -40,7 +40,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	p.progress("getting its servers ready")
+	p.progress("getting the servers ready")
 	on := new(running)
 	defer func() { err = errors.Join(err, p.close()) }()
 	err = on.start(ctx, p, plan)
@@ -73,7 +73,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		}
 	}
 	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
-		fmt.Fprintln(p.stderr, "for Redis's numbers and all claims install one, and run this again: "+
+		fmt.Fprintln(p.stderr, "for Redis's own numbers and all claims, install a Redis and run this again: "+
 			"apt-get install redis-server, or brew install redis")
 	}
 	return errors.Join(wrong, failure, finished)

@@ -52,9 +52,9 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
-	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
+	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
 	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
-	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list what they bought (mix 0x5)")
+	flags.IntVar(&f.load.Hot, "hot", 0, "only this many `items` circulate: buyers list what they bought (mix 0x5)")
 	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 a buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
@@ -68,7 +68,7 @@ func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Dura
 	usage := "`rounds`, 1 or a multiple of 3 from 6, each in a new order"
 	if trials == 0 {
 		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as verdicts take)"
-		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
+		flags.StringVar(&f.margin, "margin", "5%", "`ratios` within this of 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
@@ -100,7 +100,7 @@ func (f *rowFlags) measures(
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
 		f.out.addFolder(flags, runFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
+		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 	})
 	return cmd
 }

@@ -36,9 +36,9 @@ func newReport(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
 		flags.StringVarP(&f.file, "output", "o", "",
-			"`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
+			"`file` to write instead of stdout; .html is a page, and .svg a figure")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
-		flags.StringSliceVar(&f.locks, "lock", nil, "in short what was found of these `SPEC`s of locks or strategies")
+		flags.StringSliceVar(&f.locks, "lock", nil, "say in short what was found of these `SPEC`s of locks or strategies")
 	})
 	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
@@ -83,7 +83,7 @@ func (f reportFlags) report(p *program, paths []string) error {
 	target, _ := os.Stat(f.file)
 	for _, one := range all {
 		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
-			return usagef("-o: %s is what is reported: name another file", f.file)
+			return usagef("-o: %s is a result to be reported: name another file", f.file)
 		}
 	}
 	if err := store(f.file, true, write); err != nil {

@@ -102,7 +102,7 @@ func TestReportInAFile(t *testing.T) {
 func TestReportKeepsWhatItReads(t *testing.T) {
 	run := storedRun(t)
 	before := read(t, run)
-	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is what is reported")
+	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is a result to be reported")
 	if read(t, run) != before {
 		t.Error("the result is gone")
 	}

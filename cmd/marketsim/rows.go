@@ -27,7 +27,7 @@ func newRun(p *program) *cobra.Command {
 		f.addLoad(flags)
 		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
 		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
-		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 where more than 1% of the orders at a --rate are late")
+		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
 	})
 	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
 		f.addMeasuring(flags, bench.DefaultDuration, bench.DefaultWarmup, 1)
@@ -94,7 +94,7 @@ func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 			flag = "mix"
 		}
 		if cmd.Flags().Changed(flag) {
-			return base, usagef("--%s and --axis %s=... both say the same: give one of them", flag, axis.Name)
+			return base, usagef("--%s and --axis %s=... set the same: give one of them", flag, axis.Name)
 		}
 	}
 	mixes, err := f.parseMixes(cmd)
@@ -102,7 +102,7 @@ func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
 		return base, err
 	}
 	if len(mixes) > 1 {
-		return base, usagef("--mix: what is no axis of a sweep has one value")
+		return base, usagef("--mix: a sweep takes one mix, or the axis clients")
 	}
 	return result.Point{Mix: mixes[0], Load: f.loadOf()}, nil
 }

@@ -210,8 +210,9 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 		}
 		if server.Cluster() != nil && !braced(keys) {
 			prefix := run.Prefix()
-			return nil, usagef("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that "+
-				"of what stands between braces: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
+			return nil, usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, "+
+				"which the text between braces chooses: give a prefix such as %s",
+				prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
 		}
 		at := keys.Prefix()
 		all = append(all, bench.Site{Keys: keys, Node: server.Master(at).Addr, Dial: server.Dialer(at)})
