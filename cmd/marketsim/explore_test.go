@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
@@ -41,14 +42,14 @@ func TestExplore(t *testing.T) {
 		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
 		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
 	} {
-		text := must(os.ReadFile(path))(t)
+		text := testkit.Must(os.ReadFile(path))(t)
 		for _, want := range wants {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s does not hold %q", path, want)
 			}
 		}
 	}
-	res := must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
+	res := testkit.Must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
@@ -103,7 +104,7 @@ var update = flag.Bool("update", false,
 // finds with what is stored; by default it explores three schemes. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
-	stored := must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
+	stored := testkit.Must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
 	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	explored := func(n string) bool {
 		return slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == n && e.Broken == "" })
@@ -121,7 +122,7 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%s has not been explored: go generate ./results", schemes[i])
 	}
 	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
-	chosen := must(f.chosen(names))(t)
+	chosen := testkit.Must(f.chosen(names))(t)
 	for i := range chosen {
 		takesLong := func(t tried) bool { return len(t.Traders) > 2 && how != "all" && !*update }
 		chosen[i].in = slices.DeleteFunc(chosen[i].in, takesLong)
@@ -138,7 +139,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		stored.Version = version()
-		succeeds(t, store(path, true, stored.Write))
+		testkit.Succeeds(t, store(path, true, stored.Write))
 		return
 	}
 	for _, e := range found {
@@ -171,6 +172,6 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 			return nil
 		})
 	}
-	succeeds(t, running.Wait())
+	testkit.Succeeds(t, running.Wait())
 	return slices.Concat(found...)
 }

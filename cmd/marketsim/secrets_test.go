@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // secret is the password of every test that has one. It needs no percent-encoding.
@@ -51,7 +53,7 @@ var passwordForms = map[string]func(t *testing.T, addr string) []string{
 	},
 	"--password-file": func(t *testing.T, addr string) []string {
 		file := filepath.Join(t.TempDir(), "password")
-		succeeds(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+		testkit.Succeeds(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 		return []string{"--redis", "redis://:not-this-one@" + addr, "--password-file", file}
 	},
 }

@@ -27,7 +27,7 @@ func TestUsageErrors(t *testing.T) {
 		damaged: `{"schema": 1, "findings": [{"scen`,
 		odd:     `{"schema": 2, "rows": [{"bought": "many"}]}`,
 	} {
-		succeeds(t, os.WriteFile(path, []byte(text), 0o666))
+		testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	below := filepath.Join(file, "below") // cannot be made, not even by root
 	run, url := storedRun(t), "redis://"+refusedAddr(t)
@@ -233,7 +233,7 @@ func TestExamples(t *testing.T) {
 				if err == nil {
 					err = cmd.ParseFlags(words)
 				}
-				succeeds(t, err)
+				testkit.Succeeds(t, err)
 				theirs := cmd.Name() == "judge" && !cmd.Flags().Changed("adapter")
 				if theirs || strings.Contains(line, "--redis") {
 					continue
@@ -352,7 +352,7 @@ func TestCompletion(t *testing.T) {
 // TestPagesNameWhatThereIs: every command line of marketsim in a page names a command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
-	pages := must(filepath.Glob("../../docs/*.md"))(t)
+	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../results/README.md") {
 		for _, found := range line.FindAllStringSubmatch(read(t, page), -1) {
