@@ -32,7 +32,7 @@ type cluster struct{ *servers.Cluster }
 func (on cluster) clean(t *testing.T) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := must(backend.Dial(t.Context(), master))(t)
+		conn := testkit.Must(backend.Dial(t.Context(), master))(t)
 		defer conn.Close()
 		if left := conn.Keys(t.Context(), "*").Val(); len(left) > 0 {
 			t.Errorf("left at %s: %v", master.Addr, left)
@@ -45,7 +45,7 @@ func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 	t.Helper()
 	room := map[string]int{}
 	for i := 0; len(sites) < each*len(on.Server.Cluster().Masters()); i++ {
-		keys := must(market.NewKeys(fmt.Sprintf("test:{%d}:", i)))(t)
+		keys := testkit.Must(market.NewKeys(fmt.Sprintf("test:{%d}:", i)))(t)
 		node := on.Server.Cluster().Master(keys.Prefix()).Addr
 		room[node]++
 		if room[node] <= each {
@@ -75,7 +75,7 @@ func (on cluster) keysElsewhere(t *testing.T) {
 	sites := on.marketsOn(t, 1)
 	c := config(t, on.Server, spec(t, "watch"))
 	c.Keys, c.Dial, c.Private = sites[0].Keys, sites[0].Dial, true
-	other := must(sites[1].Dial(t.Context()))(t)
+	other := testkit.Must(sites[1].Dial(t.Context()))(t)
 	defer other.Close()
 	stray := sites[1].Keys.Lock("market")
 	c.steps = func(role) step.Observer {
@@ -181,7 +181,7 @@ func (on cluster) masterDies(t *testing.T) {
 		killed <- err
 	}()
 	row, err := c.run(t.Context())
-	succeeds(t, <-killed)
+	testkit.Succeeds(t, <-killed)
 	if row.Status != stored.Incomplete || row.Audit.Done && !row.Audit.OK {
 		t.Errorf("%s, bought %d, audit %+v", row.Status, row.Bought, row.Audit)
 	}

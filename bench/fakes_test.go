@@ -208,7 +208,7 @@ func onPurchase(t *testing.T, name string, f func(next attempt) (market.Receipt,
 
 func spec(t testing.TB, name string) strategies.Spec {
 	t.Helper()
-	return must(strategies.Builtin().Parse(name))(t)
+	return testkit.Must(strategies.Builtin().Parse(name))(t)
 }
 
 func sum(all []int64) (total int64) {
@@ -216,21 +216,4 @@ func sum(all []int64) (total int64) {
 		total += n
 	}
 	return total
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

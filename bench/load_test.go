@@ -95,7 +95,7 @@ func TestRTT(t *testing.T) {
 		late := func(what string, conn *redis.Client) {
 			t.Helper()
 			start := time.Now()
-			succeeds(t, conn.Ping(t.Context()).Err())
+			testkit.Succeeds(t, conn.Ping(t.Context()).Err())
 			if took := time.Since(start); took < rtt*time.Millisecond {
 				t.Errorf("%s: a round trip took %s", what, took)
 			}
@@ -135,7 +135,7 @@ func TestRTT(t *testing.T) {
 		for what, dial := range map[string]func(context.Context) (*redis.Client, error){
 			"one for its lock": env.Dial, "one to a lock's own server": env.Servers.Masters[0],
 		} {
-			conn := must(dial(t.Context()))(t)
+			conn := testkit.Must(dial(t.Context()))(t)
 			late(what, conn)
 			conn.Close()
 		}

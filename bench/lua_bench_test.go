@@ -54,7 +54,7 @@ func stocked(b *testing.B, c plan, buy func(*testing.B, *measurement) float64) f
 	m := connected(b, c)
 	m.Duration, m.Warmup = c.Duration, c.Warmup
 	perSecond := buy(b, m)
-	succeeds(b, errors.Join(m.close(), m.remove(context.Background())))
+	testkit.Succeeds(b, errors.Join(m.close(), m.remove(context.Background())))
 	return perSecond
 }
 

@@ -35,7 +35,7 @@ func StartServer(b *testing.B) *backend.Server {
 		target.Password = cmp.Or(target.Password, os.Getenv("REDIS_PASSWORD"))
 		url = &target
 	}
-	server := must(backend.Start(context.Background(), "", url, backend.Local{}, embedded.Starter{}))(b)
+	server := testkit.Must(backend.Start(context.Background(), "", url, backend.Local{}, embedded.Starter{}))(b)
 	b.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			b.Error(err)

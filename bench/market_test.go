@@ -25,7 +25,7 @@ func under(t *testing.T, s *backend.Server, prefix string) []string {
 	t.Helper()
 	conn := testkit.Dial(t, s)
 	defer conn.Close()
-	keys := must(conn.Keys(t.Context(), prefix+"*").Result())(t)
+	keys := testkit.Must(conn.Keys(t.Context(), prefix+"*").Result())(t)
 	slices.Sort(keys)
 	return keys
 }
@@ -45,7 +45,7 @@ func TestRemoves(t *testing.T) {
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
 			neighbour := strings.TrimSuffix(c.Keys.Prefix(), ":")
-			succeeds(t, conn.Set(t.Context(), neighbour, "mine", 0).Err())
+			testkit.Succeeds(t, conn.Set(t.Context(), neighbour, "mine", 0).Err())
 			row, err := c.run(t.Context())
 			if err != nil || !row.Audit.OK {
 				t.Fatalf("%s: %v, audit %+v", strategy.Name, err, row.Audit)
@@ -66,9 +66,9 @@ func TestKeep(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.Keep = true
-		row := must(c.run(t.Context()))(t)
+		row := testkit.Must(c.run(t.Context()))(t)
 		conn := testkit.Dial(t, s)
-		before := must(market.ReadSnapshot(t.Context(), conn, c.Keys, 2))(t)
+		before := testkit.Must(market.ReadSnapshot(t.Context(), conn, c.Keys, 2))(t)
 		if n := int64(len(before.Inventory[2])); n != row.Bought {
 			t.Errorf("the buyer owns %d items, and bought %d", n, row.Bought)
 		}
@@ -132,8 +132,8 @@ func TestHistory(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine-wallet"))
 		c.Mix, c.History = result.Mix{Sellers: 2, Buyers: 2}, t.TempDir()
-		row := must(c.run(t.Context()))(t)
-		h := must(history.Read(t.Context(), c.History))(t)
+		row := testkit.Must(c.run(t.Context()))(t)
+		h := testkit.Must(history.Read(t.Context(), c.History))(t)
 		var minted, listed, bought int64
 		for _, o := range h.Ops {
 			switch {

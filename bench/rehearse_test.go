@@ -170,7 +170,7 @@ func TestRehearsalNeedsChannels(t *testing.T) {
 		if without == "subscribe" {
 			user = append(user, "-subscribe")
 		}
-		succeeds(t, testkit.Dial(t, s).Do(t.Context(), user...).Err())
+		testkit.Succeeds(t, testkit.Dial(t, s).Do(t.Context(), user...).Err())
 		target := s.Target
 		target.Username, target.Password = "deaf", "pw"
 		c.Dial = func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, target) }

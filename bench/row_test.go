@@ -155,7 +155,7 @@ func TestHistogram(t *testing.T) {
 		}
 		want := &result.Run{Schema: result.Schema, Status: stored.Complete, Rows: []result.Row{row}}
 		var file bytes.Buffer
-		succeeds(t, want.Write(&file))
+		testkit.Succeeds(t, want.Write(&file))
 		if got, err := result.ReadRun(&file); err != nil || !reflect.DeepEqual(got.Rows, want.Rows) {
 			t.Errorf("read %+v, %v, want %+v", got, err, want)
 		}

@@ -170,7 +170,7 @@ func TestWallets(t *testing.T) {
 		if err != nil || !row.Audit.OK || len(row.PerBuyer) != 3 {
 			t.Fatalf("%v, by buyer %v, audit %+v", err, row.PerBuyer, row.Audit)
 		}
-		market := must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
+		market := testkit.Must(market.ReadSnapshot(t.Context(), testkit.Dial(t, s), c.Keys, 3))(t)
 		if market.Funds[3] != 0 || market.Funds[1]+market.Funds[2] != 900 || int64(len(market.Inventory[3])) != row.Bought {
 			t.Errorf("funds %v, %d items with the buyers' account, bought %d",
 				market.Funds, len(market.Inventory[3]), row.Bought)
@@ -213,7 +213,7 @@ func TestUndeclaredKeys(t *testing.T) {
 	if !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "forgotten") || row.Bought == 0 {
 		t.Errorf("bought %d, %v; want %v and the key", row.Bought, err, ErrUndeclared)
 	}
-	succeeds(t, admin.Del(t.Context(), "forgotten").Err())
+	testkit.Succeeds(t, admin.Del(t.Context(), "forgotten").Err())
 	c.of(spec(t, "fine:fenced"))
 	if _, err := c.run(t.Context()); err != nil {
 		t.Errorf("with nothing forgotten: %v", err)

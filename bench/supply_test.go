@@ -245,7 +245,7 @@ func TestHotHistory(t *testing.T) {
 		if err != nil || !row.Audit.OK {
 			t.Fatalf("%v, audit %+v", err, row.Audit)
 		}
-		h := must(history.Read(t.Context(), c.History))(t)
+		h := testkit.Must(history.Read(t.Context(), c.History))(t)
 		listed := 0
 		for _, o := range h.Ops {
 			if o.Kind == history.List && o.Outcome == history.Applied {

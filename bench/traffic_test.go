@@ -73,7 +73,7 @@ func inTurn(t *testing.T, c plan) result.Row {
 	t.Helper()
 	m := connected(t, c)
 	for range 100 {
-		succeeds(t, m.sellers[0].listNext(t.Context()))
+		testkit.Succeeds(t, m.sellers[0].listNext(t.Context()))
 	}
 	buySome(t, m.buyers[0], 30)
 	if err := m.close(); err != nil {
@@ -129,7 +129,7 @@ func TestTrafficInVain(t *testing.T) {
 		if err := w.purchase(t.Context(), dear); !errors.Is(err, market.ErrPriceChanged) {
 			t.Fatalf("an order at a wrong price: %v", err)
 		}
-		succeeds(t, w.purchase(t.Context(), orders[0]))
+		testkit.Succeeds(t, w.purchase(t.Context(), orders[0]))
 		if got := m.row().Market; got.RoundTrips != 4+4+4 || got.Commands != 9+9+4 || got.Bytes < 140 {
 			t.Errorf("%+v, want 12 round trips, 22 commands, and some bytes", got)
 		}
@@ -159,7 +159,7 @@ func TestLockServersAreCountedApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			subject := must(catalogue.Full().Parse(name))(t)
+			subject := testkit.Must(catalogue.Full().Parse(name))(t)
 			c := config(t, s, subject)
 			c.Servers = want.servers(t)
 			row := inTurn(t, c)
@@ -248,7 +248,7 @@ func TestSharedConnection(t *testing.T) {
 			t.Fatalf("%v, audit %+v, %d bought, traffic %+v, in the background %+v",
 				err, row.Audit, row.Bought, row.Market, row.Background)
 		}
-		recorded := must(history.Read(t.Context(), c.History))(t)
+		recorded := testkit.Must(history.Read(t.Context(), c.History))(t)
 		if checked := history.Check(t.Context(), recorded); checked.Answer != history.Linearizable {
 			t.Errorf("the history is %s: %+v", checked.Answer, checked)
 		}
@@ -292,12 +292,12 @@ func TestTrafficIsWhatTheServerSaw(t *testing.T) {
 // INFO and browsing.
 func served(t *testing.T, conn *backend.Conn) (commands, reads int64) {
 	t.Helper()
-	calls := must(conn.InfoFields(t.Context(), "commandstats"))(t)
-	stats := must(conn.InfoFields(t.Context(), "stats"))(t)
+	calls := testkit.Must(conn.InfoFields(t.Context(), "commandstats"))(t)
+	stats := testkit.Must(conn.InfoFields(t.Context(), "stats"))(t)
 	reads, _ = strconv.ParseInt(stats["total_reads_processed"], 10, 64)
 	for name, value := range calls {
 		var n int64
-		must(fmt.Sscanf(value, "calls=%d", &n))(t)
+		testkit.Must(fmt.Sscanf(value, "calls=%d", &n))(t)
 		if name == "cmdstat_zrandmember" || name == "cmdstat_info" {
 			reads -= n
 		} else {

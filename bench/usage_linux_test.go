@@ -16,7 +16,7 @@ func TestServerCPUIsThatOfTheKernel(t *testing.T) {
 	m := meter{conn: testkit.Dial(t, s)}
 	kernel, told := onCPU(t, s.PID()), m.used()
 	burn := "local n = 0; for i = 1, 20000000 do n = n + i end; return n"
-	succeeds(t, m.conn.Eval(t.Context(), burn, nil).Err())
+	testkit.Succeeds(t, m.conn.Eval(t.Context(), burn, nil).Err())
 	told, kernel = m.used()-told, onCPU(t, s.PID())-kernel
 	if want := kernel.Seconds(); math.Abs(told-want) > 0.02*want+0.005 || want < 0.02 {
 		t.Errorf("the server used %.4f s by itself and %.4f s by the kernel, %+.1f%%", told, want, 100*(told/want-1))

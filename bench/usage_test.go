@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		c := config(t, s, spec(t, "fine"))
 		c.timed(200 * time.Millisecond)
-		row := must(c.run(t.Context()))(t)
+		row := testkit.Must(c.run(t.Context()))(t)
 		most := row.Seconds * 1.5 * float64(row.Cores)
 		if row.ClientCPU == nil || *row.ClientCPU <= 0 || row.Cores < 1 || *row.ClientCPU > most {
 			t.Errorf("this process used %v s of %d cores", row.ClientCPU, row.Cores)

@@ -93,7 +93,7 @@ func TestClients(t *testing.T) {
 		table.Add(row...)
 	}
 	var b bytes.Buffer
-	succeeds(t, table.Markdown(&b))
+	testkit.Succeeds(t, table.Markdown(&b))
 	rewrite(t, path, before, each(tried, before, func(part []string) string { return part[1] + b.String() + part[3] }))
 }
 
@@ -128,8 +128,8 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 		key, command = "coins", "exec"
 	}
 	const start = 1000
-	succeeds(t, w.direct.Set(ctx, key, start, 0).Err())
-	p := must(wire.StartRedis(w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS))(t)
+	testkit.Succeeds(t, w.direct.Set(ctx, key, start, 0).Err())
+	p := testkit.Must(wire.StartRedis(w.server.Target.Network, w.server.Target.Addr, w.server.Target.TLS))(t)
 	defer p.Close()
 	var traps []*wire.Trap
 	for i := range lost {
@@ -141,7 +141,7 @@ func (w world) play(t *testing.T, c client, what string, lost int) outcome {
 	default:
 		t.Fatalf("no reply to %s was lost; it was told %q", command, told)
 	}
-	now := must(w.direct.Get(ctx, key).Int())(t)
+	now := testkit.Must(w.direct.Get(ctx, key).Int())(t)
 	times := now - start
 	if what == buy {
 		times = (start - now) / price
@@ -266,9 +266,9 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	}
 	// One asks nothing meanwhile: who is told ASK reads the slots anew in the background, and may be in time.
 	follows, stays, asksNothing := open(0), open(-1), open(-1)
-	to := must(c.OtherMaster(ctx, key))(t)
-	move := must(c.BeginMove(ctx, key, to))(t)
-	succeeds(t, move.Keys(ctx, key))
+	to := testkit.Must(c.OtherMaster(ctx, key))(t)
+	move := testkit.Must(c.BeginMove(ctx, key, to))(t)
+	testkit.Succeeds(t, move.Keys(ctx, key))
 	for range 3 {
 		if err := stays.Incr(ctx, key).Err(); err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
 			t.Errorf("MaxRedirects -1, while the slot moves: %v; want ASK", err)
@@ -277,8 +277,8 @@ func TestClusterClientOnASlotThatMoves(t *testing.T) {
 	if n, err := follows.Incr(ctx, key).Result(); n != 4 || err != nil {
 		t.Errorf("the default, while the slot moves: %d, %v; want 4", n, err)
 	}
-	succeeds(t, move.Keys(ctx))
-	succeeds(t, move.End(ctx))
+	testkit.Succeeds(t, move.Keys(ctx))
+	testkit.Succeeds(t, move.End(ctx))
 	err := asksNothing.Incr(ctx, key).Err()
 	tries, began := 1, time.Now()
 	for ; err != nil && strings.HasPrefix(err.Error(), "MOVED ") && time.Since(began) < time.Minute; tries++ {

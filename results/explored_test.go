@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
@@ -17,7 +18,7 @@ import (
 // readExplored reads searches that are stored.
 func readExplored(t *testing.T, path string) []verify.Explored {
 	t.Helper()
-	res := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+	res := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
 	return res.Searches
 }
 
@@ -75,8 +76,8 @@ func replayed(t *testing.T, all []verify.Explored, is func(verify.Explored) bool
 		t.Fatal(err)
 	}
 	m, _ := markettest.Named(name)
-	spec := must(m.Spec(catalogue.Full(), subject))(t)
-	found := must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
+	spec := testkit.Must(m.Spec(catalogue.Full(), subject))(t)
+	found := testkit.Must(explore.Replay(t.Context(), m.Program(spec.String(), spec.OpenFor), all[i].Token))(t)
 	return found.Diagram.String()
 }
 

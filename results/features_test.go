@@ -35,7 +35,7 @@ func TestEachLockHasALine(t *testing.T) {
 // enters again is played here, who deletes it and whether it expires is in the table of faults. With -update it
 // writes what is seen.
 func TestFeaturesAreObserved(t *testing.T) {
-	rows := must(csv.NewReader(strings.NewReader(Features)).ReadAll())(t)
+	rows := testkit.Must(csv.NewReader(strings.NewReader(Features)).ReadAll())(t)
 	before, faults, header := text(t, "features.csv"), readFaults(t), rows[0]
 	rows = rows[1:]
 	after := [][]string{header}
@@ -50,7 +50,7 @@ func TestFeaturesAreObserved(t *testing.T) {
 		after = append(after, row)
 	}
 	var b bytes.Buffer
-	succeeds(t, csv.NewWriter(&b).WriteAll(after))
+	testkit.Succeeds(t, csv.NewWriter(&b).WriteAll(after))
 	rewrite(t, "features.csv", before, b.String())
 }
 
@@ -73,12 +73,12 @@ func enters(t *testing.T, k lock.Kind) (reading, writing string) {
 			Masters: servers.Dialers(started.Masters), ZooKeeper: started.ZooKeeper, Etcd: started.Etcd,
 		},
 	}
-	l := must(k.New(env))(t)
+	l := testkit.Must(k.New(env))(t)
 	if c, ok := l.(io.Closer); ok {
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	twice := func(name string, take func(string) (*lock.Lease, error)) string {
-		first := must(take(name))(t)
+		first := testkit.Must(take(name))(t)
 		second, err := take(name)
 		if err == nil {
 			_ = second.Release(t.Context())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
@@ -31,7 +32,7 @@ func TestJudgedInPages(t *testing.T) {
 	}
 	for _, path := range folders {
 		name := filepath.Base(filepath.Dir(path))
-		res := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+		res := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
 		var harms, nothing, states []string
 		for _, e := range res.Searches {
 			bounds := fmt.Sprintf("%s (%d, %d)", e.Program, e.Preemptions, e.Faults)
@@ -69,7 +70,7 @@ func TestJudgedInPages(t *testing.T) {
 			})
 			figures := view.Schedules(&verify.Explorations{Judged: true, Searches: []verify.Explored{worst}})
 			var picture bytes.Buffer
-			succeeds(t, view.SVG(&picture, figures[0]))
+			testkit.Succeeds(t, view.SVG(&picture, figures[0]))
 			file := "../docs/pictures/judged-" + name + ".svg"
 			rewrite(t, file, text(t, file), picture.String())
 		}
@@ -81,7 +82,7 @@ func TestJudgedInPages(t *testing.T) {
 func judgedLocks(t *testing.T) string {
 	told := map[bool][]string{}
 	for _, path := range glob(t, "judged/*/explored.json") {
-		found := must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
+		found := testkit.Must(verify.ReadExplored(strings.NewReader(text(t, path))))(t)
 		if kept := len(found.Broken()) == 0; len(found.Promises) > 0 { // of a lock
 			told[kept] = append(told[kept], filepath.Base(filepath.Dir(path)))
 		}

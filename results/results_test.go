@@ -73,7 +73,7 @@ func TestStored(t *testing.T) {
 		run.Claims = bench.Judge(run)
 		if *update {
 			var again bytes.Buffer
-			succeeds(t, run.Write(&again))
+			testkit.Succeeds(t, run.Write(&again))
 			rewrite(t, path, text(t, path), again.String())
 		} else if !reflect.DeepEqual(run.Claims, claims) {
 			t.Errorf("%s: its claims are judged otherwise now; 'go test ./results -update' writes them", path)
@@ -150,7 +150,7 @@ func rewrite(t *testing.T, path, before, after string) {
 func bookTable(t *testing.T, run *result.Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	succeeds(t, view.BookTable(run).Markdown(&b))
+	testkit.Succeeds(t, view.BookTable(run).Markdown(&b))
 	verdicts := map[result.Judgment]int{}
 	for _, c := range run.Claims {
 		verdicts[c.Verdict]++
@@ -202,7 +202,7 @@ func filled(t *testing.T, now string, cell func(row, column string) string) stri
 		}
 	}
 	var b bytes.Buffer
-	succeeds(t, table.Markdown(&b))
+	testkit.Succeeds(t, table.Markdown(&b))
 	return b.String()
 }
 
@@ -327,7 +327,7 @@ func TestREADME(t *testing.T) {
 	folders := glob(t, "strategies-*")
 	run, picture := readRun(t, folders[len(folders)-1]), "../docs/pictures/strategies.svg"
 	var drawn bytes.Buffer
-	succeeds(t, view.SVG(&drawn, inWords(t, run)))
+	testkit.Succeeds(t, view.SVG(&drawn, inWords(t, run)))
 	rewrite(t, picture, text(t, picture), drawn.String())
 	inPage(t, "../README.md", "facts", scripted(t, run)+paused(t)+judgedLocks(t))
 
@@ -444,7 +444,7 @@ func glob(t *testing.T, patterns ...string) (paths []string) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	return string(must(os.ReadFile(path))(t))
+	return string(testkit.Must(os.ReadFile(path))(t))
 }
 
 // readRuns reads every stored run, by its folder.
@@ -468,7 +468,7 @@ func readRun(t *testing.T, folder string) *result.Run {
 
 func readFaults(t *testing.T) *verify.Faults {
 	t.Helper()
-	return must(verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
+	return testkit.Must(verify.ReadFaults(strings.NewReader(text(t, filepath.Join(faultsFolder, "faults.json")))))(t)
 }
 
 // TestRareEvents says what docs/faults.md says: to what a chance of one in a million, or in ten thousand, comes at the
@@ -493,32 +493,15 @@ func TestCounter(t *testing.T) {
 	_, script, _ := strings.Cut(text(t, "../docs/answers.md"), "```lua\n")
 	script, _, _ = strings.Cut(script, "```")
 	rdb := testkit.Dial(t, testkit.Embedded(t)).Client
-	succeeds(t, rdb.Set(t.Context(), "stock", 3, 0).Err())
+	testkit.Succeeds(t, rdb.Set(t.Context(), "stock", 3, 0).Err())
 	var said []string
 	for _, order := range []string{"a 2", "a 2", "b 2", "c 1", "d 1"} {
 		id, units, _ := strings.Cut(order, " ")
-		answer := must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, id, units).Text())(t)
-		said = append(said, answer+", left "+must(rdb.Get(t.Context(), "stock").Result())(t))
+		answer := testkit.Must(rdb.Eval(t.Context(), script, []string{"stock", "orders"}, id, units).Text())(t)
+		said = append(said, answer+", left "+testkit.Must(rdb.Get(t.Context(), "stock").Result())(t))
 	}
 	want := []string{"sold, left 1", "sold, left 1", "sold out, left 1", "sold, left 0", "sold out, left 0"}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
-	}
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

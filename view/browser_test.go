@@ -60,12 +60,12 @@ type tab struct {
 func openPage(t *testing.T, browser context.Context, text string) *tab {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	succeeds(t, os.WriteFile(path, []byte(text), 0o666))
+	testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx, path: path}
-	succeeds(t, chromedp.Listen(ctx, p.hears))
-	succeeds(t, chromedp.Do(ctx, chromedp.Navigate("file://"+path)))
+	testkit.Succeeds(t, chromedp.Listen(ctx, p.hears))
+	testkit.Succeeds(t, chromedp.Do(ctx, chromedp.Navigate("file://"+path)))
 	return p
 }
 
@@ -178,7 +178,7 @@ func TestInABrowser(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	succeeds(t, view.HTML(&page, parts...))
+	testkit.Succeeds(t, view.HTML(&page, parts...))
 	p := openPage(t, chromium, page.String())
 	for _, width := range []int64{390, 1440} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -237,7 +237,7 @@ func TestMap(t *testing.T) {
 		f.Subjects = append(f.Subjects, name)
 	}
 	var page bytes.Buffer
-	succeeds(t, view.HTML(&page, view.Faults(f)))
+	testkit.Succeeds(t, view.HTML(&page, view.Faults(f)))
 	p := openPage(t, browser(t), page.String())
 	for _, width := range []int64{390, 1440} {
 		p.on(width, "light")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/view"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
 	runs := []view.Named{{Name: "book", Run: reproduced()}, {Name: "open", Run: open()}}
-	succeeds(t, view.CSV(&b, runs...))
+	testkit.Succeeds(t, view.CSV(&b, runs...))
 	records, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(records) != 1+8+2 {
 		t.Fatalf("%d records, %v", len(records), err)
@@ -86,7 +87,7 @@ func TestGobench(t *testing.T) {
 	run.Rows = append(run.Rows, row(hot, 1, 100))
 	run.Rows[0].Bought = 0
 	var b bytes.Buffer
-	succeeds(t, view.Gobench(&b, run))
+	testkit.Succeeds(t, view.Gobench(&b, run))
 	for _, comment := range []string{"# watch 1x1, trial 1, bought nothing", "# watch 5x5, trial 1, failed its audit",
 		"# coarse 5x5, trial 1, not complete"} {
 		if !strings.Contains(b.String(), comment+"\n") {

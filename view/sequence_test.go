@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
 )
@@ -82,7 +83,7 @@ func TestExplored(t *testing.T) {
 		"HTML": func(w io.Writer, d *view.Doc) error { return view.HTML(w, d) },
 	} {
 		var out bytes.Buffer
-		succeeds(t, write(&out, view.Explored(r)))
+		testkit.Succeeds(t, write(&out, view.Explored(r)))
 		said := strings.ReplaceAll(strings.Join(strings.Fields(out.String()), " "), "&#34;", `"`)
 		for _, want := range []string{
 			"Every schedule: 2 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,

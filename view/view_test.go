@@ -21,6 +21,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/compare"
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/results/stored"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/view"
@@ -54,7 +55,7 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		succeeds(t, os.WriteFile(path, got, 0o644))
+		testkit.Succeeds(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -69,9 +70,9 @@ func TestGolden(t *testing.T) {
 	for name, d := range docs() {
 		t.Run(name, func(t *testing.T) {
 			var text, markdown bytes.Buffer
-			succeeds(t, view.Text(&text, d))
+			testkit.Succeeds(t, view.Text(&text, d))
 			golden(t, name+".txt", text.Bytes())
-			succeeds(t, view.Markdown(&markdown, d))
+			testkit.Succeeds(t, view.Markdown(&markdown, d))
 			golden(t, name+".md", markdown.Bytes())
 		})
 	}
@@ -85,7 +86,7 @@ func TestText(t *testing.T) {
 		color.NoColor = false // as on a terminal
 		err := errors.Join(view.Text(&text, d), view.Terminal(&colored, d, view.Width))
 		t.Setenv("NO_COLOR", "1")
-		succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))
+		testkit.Succeeds(t, errors.Join(err, view.Terminal(&plain, d, view.Width)))
 		for line := range strings.Lines(text.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			if utf8.RuneCountInString(line) > view.Width || strings.HasSuffix(line, " ") {
@@ -122,7 +123,7 @@ func TestNames(t *testing.T) {
 	table.Add("sold twice !", "no harm, never")
 	var b bytes.Buffer
 	d := &view.Doc{Blocks: []view.Block{{Table: table}}}
-	succeeds(t, errors.Join(view.Terminal(&b, d, 80), view.Markdown(&b, d)))
+	testkit.Succeeds(t, errors.Join(view.Terminal(&b, d, 80), view.Markdown(&b, d)))
 	if strings.ContainsAny(b.String(), "\x1b*") {
 		t.Errorf("names are emphasized: %q", b.String())
 	}
@@ -135,7 +136,7 @@ func TestAgain(t *testing.T) {
 	run.Rows[3].Strategy = "fine#3"
 	told, read := bytes.NewBufferString(view.Line(run.Rows[2])), new(bytes.Buffer)
 	err := errors.Join(view.CSV(read, view.Named{Run: run}), view.Gobench(read, run))
-	succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
+	testkit.Succeeds(t, errors.Join(err, view.HTML(told, view.Run(run))))
 	if text := told.String(); strings.Contains(text, "fine#") || strings.Count(text, "the same again (A/A)") < 10 {
 		t.Errorf("it is told as\n%s", text)
 	}
@@ -150,7 +151,7 @@ func TestNarrow(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	for name, d := range docs() {
 		var narrow, wide bytes.Buffer
-		succeeds(t, errors.Join(view.Terminal(&narrow, d, 80), view.Terminal(&wide, d, 500)))
+		testkit.Succeeds(t, errors.Join(view.Terminal(&narrow, d, 80), view.Terminal(&wide, d, 500)))
 		for line := range strings.Lines(narrow.String()) {
 			if utf8.RuneCountInString(line) > 80+1 {
 				t.Errorf("%s is wider than 80 columns: %q", name, line)
@@ -233,7 +234,7 @@ func TestHostile(t *testing.T) {
 		"line":     func(b *bytes.Buffer, r *result.Run) error { b.WriteString(view.Line(r.Rows[0])); return nil },
 	} {
 		var b bytes.Buffer
-		succeeds(t, draw(&b, hostile()))
+		testkit.Succeeds(t, draw(&b, hostile()))
 		control := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 		if i := strings.IndexFunc(b.String(), control); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, b.String()[max(0, i-20):i+20])
@@ -249,7 +250,7 @@ func TestHostile(t *testing.T) {
 
 // TestWords: every code that a row may have, and every verdict of a finding, has words.
 func TestWords(t *testing.T) {
-	source := must(os.ReadFile("../bench/result/row.go"))(t)
+	source := testkit.Must(os.ReadFile("../bench/result/row.go"))(t)
 	codes := regexp.MustCompile(` Code = "([^"]+)"`).FindAllSubmatch(source, -1)
 	if len(codes) < 14 {
 		t.Fatalf("only %d codes were found", len(codes))
@@ -259,7 +260,7 @@ func TestWords(t *testing.T) {
 		r.Rows[1].Warnings = nil
 		r.Rows[0].Warn(result.Code(code[1]), 0.25, "")
 		var b bytes.Buffer
-		succeeds(t, view.Text(&b, view.Run(r)))
+		testkit.Succeeds(t, view.Text(&b, view.Run(r)))
 		if strings.Contains(b.String(), "warning "+string(code[1])) || strings.Contains(b.String(), "%!") ||
 			!strings.Contains(b.String(), "\nfine 5x5 at 200/s: ") {
 			t.Errorf("%s has no words:\n%s", code[1], b.String())
@@ -343,29 +344,12 @@ func TestAllOthers(t *testing.T) {
 	}
 	f.Status, f.Findings[0].Kept = stored.Interrupted, "it needs etcd"
 	var b bytes.Buffer
-	succeeds(t, view.Text(&b, view.Faults(f)))
+	testkit.Succeeds(t, view.Text(&b, view.Faults(f)))
 	for want, is := range map[string]bool{"all others  it cannot": true, "more3, more4": false,
 		"1 finding of an earlier run, not made again": true, "set-px      the holder wrote": true,
 		"The run was interrupted by the user: 14 of 24 findings were made.": true} {
 		if strings.Contains(b.String(), want) != is {
 			t.Errorf("%q: want %t in\n%s", want, is, b.String())
 		}
-	}
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -6,7 +6,7 @@
 // pairs it has a confidence of 1-0.05/m, so that with 95% all of them hold at once (Bonferroni).
 //
 // Where a strategy is found faster or slower than itself, nothing in the run is decided: the cause may have made other
-// differences too. The number of rounds is fixed before the first: who measures until a difference appears finds one.
+// differences too. The number of rounds is fixed before the first: measuring until a difference appears finds one.
 //
 // On testdata/rounds.csv, 60 rounds of a strategy against itself where the ratio varies by 13%, at most 5% of 1,000
 // random splits are called faster or slower. A slowdown of 10% is found in 47% by 9 rounds, 80% by 18 and 86% by 21.
@@ -28,9 +28,9 @@ type Comparison struct {
 	A, B  string
 	Place string // as result.Point.Place
 
-	Rounds                 int     // how many stand behind it
+	Rounds                 int     // that were compared
 	PerSecondA, PerSecondB float64 // medians; NaN: there are none
-	Ratio, Low, High       float64 // of A's to B's, and its interval; NaN: there is none, or one of them bought nothing
+	Ratio, Low, High       float64 // of A's to B's, and its interval; NaN: there is none, or one strategy bought nothing
 	Confidence             float64 // of the interval, 0 to 1
 	Verdict                Verdict
 	Reason                 string // why it is not decided ("4 of 9 rounds"); empty: the interval is too wide
@@ -60,7 +60,7 @@ func (c Comparison) Reversed() Comparison {
 	return c
 }
 
-// confidence is that of each interval, so that with [Confidence] those of all pairs hold.
+// confidence is that of each pair's interval: all of them hold at once with [Confidence].
 func confidence(pairs int) float64 { return 1 - (1-Confidence)/float64(max(1, pairs)) }
 
 // Fewest is how many rounds give an interval for so many pairs.
@@ -118,7 +118,7 @@ func Of(run *result.Run) []Comparison {
 	return all
 }
 
-// doubt decides nothing where a strategy differs from itself.
+// doubt makes all undecided if a strategy differs from itself.
 func doubt(all []Comparison) {
 	for _, c := range all {
 		same := result.Point{Strategy: c.A}.Spec() == result.Point{Strategy: c.B}.Spec()
@@ -134,7 +134,7 @@ func doubt(all []Comparison) {
 
 type pair struct {
 	Comparison
-	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: that of b to a is the negative one
+	ofA, ofB, logs []float64 // purchases/s, and the logarithms of their ratios: swapping A and B only changes their sign
 }
 
 const leastRate = 1e-6 // stands for the rate of a row without a purchase, which is slower than any other
@@ -210,7 +210,7 @@ type Interval struct {
 // Known reports whether there were enough values for an interval.
 func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
 
-// Median is the median of finite values, which stay as they are, with its interval at Confidence: 6 values or more.
+// Median is the median of finite values, with its interval at Confidence if there are 6 values or more.
 func Median(values []float64) Interval { return median(values, Confidence) }
 
 // median takes its interval from order statistics, so it assumes only that values are independent. That of [benchmath]
@@ -228,7 +228,7 @@ func median(values []float64, confidence float64) Interval {
 	return i
 }
 
-// summary sorts values.
+// summary is that of values, which it sorts.
 func summary(values []float64, confidence float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 }

@@ -1,5 +1,5 @@
 // Package sweep says which strategy is best where: it makes the points of a run that varies one or two axes, such as
-// clients and hold, and reads from the stored run who is best at each. Nothing in it measures.
+// clients and hold, and reads from the stored run which strategy is best at each. Nothing in it measures.
 package sweep
 
 import (
@@ -22,8 +22,8 @@ type Point struct {
 	At          []float64            // its value on each axis
 	Groups      []result.Group       // of each strategy that has a row
 	Comparisons []compare.Comparison // of each two strategies
-	// Best are the strategies that none is known to beat here. Loss compares the one with the fewest purchases/s, as A,
-	// with the one with the most; nil: there are no two. Both are empty while rounds are missing.
+	// Best are the strategies that no other is known to beat here. Loss compares the slowest, as A, with the fastest; nil:
+	// there are no two. Both are empty while rounds are missing.
 	Best []string
 	Loss *compare.Comparison
 }
@@ -93,8 +93,8 @@ func (p *Point) judge() {
 
 const MostPoints = 5000 // MostPoints is how many places a sweep has at most.
 
-// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms": values that ascend, of which A,B..C goes on
-// from A and B as they do, by their ratio if that arrives at C, and else by their difference.
+// ParseAxes reads axes such as "clients=1,2,4..64" and "hold=0,1ms,2ms". Their values ascend. A,B..C continues A and B
+// up to C, by their ratio if that arrives at C, and else by their difference.
 func ParseAxes(texts []string) ([]result.Axis, error) {
 	if n := len(texts); n < 1 || n > 2 {
 		return nil, fmt.Errorf("%d axes: want one or two", n)
@@ -152,7 +152,7 @@ func parse(text string) (result.Axis, error) {
 	return axis, nil
 }
 
-// goOn adds values after the last two, to the end. They are whole numbers, or to a nanosecond.
+// goOn continues the last two values up to the end, in whole numbers, or exact to a nanosecond.
 func goOn(values []float64, end float64, whole bool) ([]float64, error) {
 	n := len(values)
 	if n < 2 {
@@ -163,7 +163,7 @@ func goOn(values []float64, end float64, whole bool) ([]float64, error) {
 	if a > 0 {
 		steps = slices.Insert(steps, 0, func(v float64) float64 { return v * b / a })
 	}
-	if n > 2 && math.Abs(b-2*a+values[n-3]) < 1e-6 { // three values say which of the two it is
+	if n > 2 && math.Abs(b-2*a+values[n-3]) < 1e-6 { // the third from the end shows that it is the difference
 		steps = steps[len(steps)-1:]
 	}
 	for _, next := range steps {

@@ -20,16 +20,7 @@ func newCheck(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "check DIR",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := out.prepare()
-			if err == nil && timeout <= 0 {
-				err = usageError{fmt.Errorf("--timeout %s: must be positive", timeout)}
-			}
-			if err != nil {
-				return err
-			}
-			return p.check(cmd.Context(), args[0], timeout, out.format)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.check(cmd.Context(), args[0], timeout, out) },
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
 		flags.DurationVar(&timeout, "timeout", time.Minute, "`time` for the check of one history")
@@ -43,9 +34,15 @@ type judged struct {
 	history.CheckResult
 }
 
-func (p *program) check(ctx context.Context, dir string, timeout time.Duration, format string) error {
-	if dir == "" {
-		return usageError{errors.New("check what? the name of the folder is empty")}
+func (p *program) check(ctx context.Context, dir string, timeout time.Duration, out output) error {
+	switch {
+	case timeout <= 0:
+		return usagef("--timeout %s: must be positive", timeout)
+	case dir == "":
+		return usagef("check what? the name of the folder is empty")
+	}
+	if err := out.prepare(); err != nil {
+		return err
 	}
 	dirs, err := history.Find(dir)
 	if err != nil {
@@ -71,10 +68,10 @@ func (p *program) check(ctx context.Context, dir string, timeout time.Duration, 
 		verdicts = append(verdicts, v)
 		errs = append(errs, v.ruling(ctx))
 	}
-	return errors.Join(append(errs, p.show(verdicts, format))...)
+	return errors.Join(append(errs, p.show(verdicts, out.format))...)
 }
 
-// show prints verdicts, with nothing in them that a terminal obeys.
+// show prints verdicts, without terminal codes that a history may hold.
 func (p *program) show(verdicts []judged, format string) error {
 	var text strings.Builder
 	if format == asJSON {

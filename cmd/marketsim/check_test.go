@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/verify/history"
 )
@@ -27,7 +28,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := must(w.Worker())(t)
+	r := testkit.Must(w.Worker())(t)
 	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 	r.Minted(at(1), at(2), 1, 1, nil)
 	r.Listed(at(3), at(4), market.Listing{Item: 1, Seller: 1, Price: 40}, nil)
@@ -45,7 +46,7 @@ func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 		final.Funds[1] += 40
 		final.Inventory[buyer] = map[market.ItemID]bool{1: true}
 	}
-	succeeds(t, w.Finish(final))
+	testkit.Succeeds(t, w.Finish(final))
 }
 
 func TestCheck(t *testing.T) {
@@ -77,7 +78,7 @@ func TestCheckShowsNoEscapeCodes(t *testing.T) {
 	recorded(t, dir, 2, 3)
 	path := filepath.Join(dir, "history.jsonl")
 	text := strings.ReplaceAll(read(t, path), `"hand"`, "\"\\u001b[2J\u009b31mhand\"")
-	succeeds(t, os.WriteFile(path, []byte(text), 0o666))
+	testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	for _, format := range []string{"text", "json"} {
 		o := marketsim(t, "check", dir, "--format", format).exits(t, exitViolation).says(t, "31mhand")
 		if strings.ContainsAny(o.stdout+o.stderr, "\x1b\u009b") {
@@ -90,7 +91,7 @@ func TestCheckShowsNoEscapeCodes(t *testing.T) {
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "history.jsonl")
-	succeeds(t, os.Truncate(path, int64(len(read(t, path)))-5))
+	testkit.Succeeds(t, os.Truncate(path, int64(len(read(t, path)))-5))
 }
 
 func TestCheckOutOfTime(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
@@ -29,7 +28,7 @@ func newClean(p *program) *cobra.Command {
 		flags.StringVar(&prefix, "prefix", "", "`prefix` of the run, as it was printed when it began")
 		server.add(flags)
 	})
-	_ = cmd.MarkFlagRequired("prefix") // without it nothing is looked for, because most keys may be somebody else's
+	_ = cmd.MarkFlagRequired("prefix") // other keys may be somebody else's
 	return cmd
 }
 
@@ -43,7 +42,7 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 		return err
 	}
 	if server.target == nil {
-		return usageError{errors.New("which server? give --redis URL or REDIS_URL")}
+		return usagef("which server? give --redis URL or REDIS_URL")
 	}
 	p.passwords = append(p.passwords, server.target.Password)
 	ctx, stop := p.interruptible(ctx)
@@ -57,73 +56,70 @@ func (p *program) clean(ctx context.Context, flags serverFlags, prefix string) e
 	if err != nil {
 		return err
 	}
-	message, err := removeMarkets(ctx, named, keys, map[string]bool{})
-	if err != nil {
-		return interruptedOr(ctx, err)
-	}
-	_, err = fmt.Fprintln(p.stdout, printable(message))
-	return err
+	return interruptedOr(ctx, p.removeMarkets(ctx, named, keys, map[string]bool{}))
 }
 
-// removeMarkets removes the market under keys, and before it those of its run that its note names, and says what there
-// was. None of them may be one whose note led here: a note may be damaged, or somebody else's.
-func removeMarkets(
-	ctx context.Context, server *backend.Server, keys market.Keys, before map[string]bool,
-) (message string, err error) {
+// removeMarkets removes the market under keys, after the other markets of its run, which its note names, and says what
+// it has removed. A note that names a market seen before is refused: it is damaged, or somebody else's.
+func (p *program) removeMarkets(
+	ctx context.Context, server *backend.Server, keys market.Keys, seen map[string]bool,
+) (err error) {
 	conn, err := server.Dialer(keys.Prefix())(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	made, err := market.ReadMade(ctx, conn.Client, keys)
-	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only a part of it
-		return removeLeftovers(ctx, conn, keys)
+	if errors.Is(err, redis.Nil) || errors.Is(err, market.ErrNote) { // there is no note, or only part of one
+		return p.removeLeftovers(ctx, conn, keys)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	before[keys.Prefix()] = true
-	var messages []string
+	seen[keys.Prefix()] = true
 	for _, other := range made.Others {
-		if before[other.Prefix()] {
-			return "", fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
+		if seen[other.Prefix()] {
+			return fmt.Errorf("%s: %w: it names the market %s again", keys.Run(), market.ErrForeign, other.Prefix())
 		}
-		message, err := removeMarkets(ctx, server, other, before)
-		if err != nil {
-			return "", err
+		if err := p.removeMarkets(ctx, server, other, seen); err != nil {
+			return err
 		}
-		messages = append(messages, message)
 	}
 	locks := slices.Values[[]string](nil)
-	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // or nobody knows what its locks left
+	if spec, err := catalogue.Full().Parse(made.Strategy); err == nil { // otherwise the keys of its locks are unknown
 		locks = spec.LockKeys(keys, made)
 	}
-	// The first one is the last, because its note says where the others are.
+	// This market comes last, because its note says where the others are.
 	removed, err := market.Remove(ctx, conn.Client, keys, made, locks)
-	message, err = removedKeys(keys, removed, err)
-	return strings.Join(append(messages, message), "\n"), err
+	return p.removed(keys, removed, err)
 }
 
-// removeLeftovers removes a market's keys without a note, if one of them or the prefix shows that a run made them.
-func removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) (string, error) {
+// removeLeftovers removes the keys of a market without a note, if one of them or the prefix shows that a run made them.
+func (p *program) removeLeftovers(ctx context.Context, conn *backend.Conn, keys market.Keys) error {
 	found, made, err := market.Leftovers(ctx, conn.Client, keys)
 	switch {
 	case err != nil:
-		return "", err
+		return err
 	case len(found) == 0:
-		return "nothing to remove: no run has left a market under " + keys.Prefix(), nil
+		return p.say("nothing to remove: no run has left a market under %s", keys.Prefix())
 	case !made && !drawnPrefix.MatchString(keys.Prefix()):
-		return fmt.Sprintf("nothing to remove: no run has left a market under %s, and nothing shows that one made "+
-			"the %s there whose names are like a market's, such as %s",
-			keys.Prefix(), english.Plural(len(found), "key", ""), found[0]), nil
+		return p.say("nothing to remove: no run has left a market under %s, and nothing shows that one made the %s there "+
+			"whose names are like a market's, such as %s", keys.Prefix(), english.Plural(len(found), "key", ""), found[0])
 	}
 	removed, err := market.RemoveKeys(ctx, conn.Client, slices.Values(found))
-	return removedKeys(keys, removed, err)
+	return p.removed(keys, removed, err)
 }
 
-func removedKeys(keys market.Keys, removed int64, err error) (string, error) {
+func (p *program) removed(keys market.Keys, removed int64, err error) error {
+	n := english.Plural(int(removed), "key", "")
 	if err != nil {
-		return "", fmt.Errorf("%s removed, others left: %w", english.Plural(int(removed), "key", ""), err)
+		return fmt.Errorf("%s removed, others left: %w", n, err)
 	}
-	return fmt.Sprintf("removed %s under %s", english.Plural(int(removed), "key", ""), keys.Prefix()), nil
+	return p.say("removed %s under %s", n, keys.Prefix())
+}
+
+// say prints a line, without terminal codes that a key's name may hold.
+func (p *program) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(p.stdout, printable(fmt.Sprintf(format, args...)))
+	return err
 }

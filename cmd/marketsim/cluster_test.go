@@ -37,7 +37,7 @@ func (on yourCluster) url() string {
 func (on yourCluster) each(t *testing.T, f func(*backend.Conn)) {
 	t.Helper()
 	for _, master := range on.Server.Cluster().Masters() {
-		conn := must(backend.Dial(t.Context(), master))(t)
+		conn := testkit.Must(backend.Dial(t.Context(), master))(t)
 		f(conn)
 		conn.Close()
 	}
@@ -59,12 +59,12 @@ func (on yourCluster) clean(t *testing.T, neighbours ...string) {
 func (on yourCluster) neighbours(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		conn := must(on.Server.Dialer(name)(t.Context()))(t)
+		conn := testkit.Must(on.Server.Dialer(name)(t.Context()))(t)
 		t.Cleanup(func() {
 			conn.Unlink(context.WithoutCancel(t.Context()), name)
 			conn.Close()
 		})
-		succeeds(t, conn.Set(t.Context(), name, "not ours", 0).Err())
+		testkit.Succeeds(t, conn.Set(t.Context(), name, "not ours", 0).Err())
 	}
 }
 
@@ -156,7 +156,7 @@ func (on yourCluster) may(t *testing.T, right, pattern string) {
 		if len(conn.Keys(t.Context(), pattern).Val()) == 0 {
 			return
 		}
-		succeeds(t, conn.Do(t.Context(), "acl", "setuser", "default", right).Err())
+		testkit.Succeeds(t, conn.Do(t.Context(), "acl", "setuser", "default", right).Err())
 	})
 }
 
@@ -196,7 +196,7 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 	})
 	client := func(args ...any) {
 		on.each(t, func(conn *backend.Conn) {
-			succeeds(t, conn.Do(t.Context(), append([]any{"client"}, args...)...).Err())
+			testkit.Succeeds(t, conn.Do(t.Context(), append([]any{"client"}, args...)...).Err())
 		})
 	}
 	client("pause", patience.Milliseconds(), "write")
@@ -214,7 +214,7 @@ func (on yourCluster) interruptedWhileStocked(t *testing.T) {
 func (on yourCluster) rights(t *testing.T) {
 	on.each(t, func(conn *backend.Conn) {
 		command := []any{"acl", "setuser", "guest", "on", ">s3cret", "~*", "&*", "+@all", "-cluster"}
-		succeeds(t, conn.Do(t.Context(), command...).Err())
+		testkit.Succeeds(t, conn.Do(t.Context(), command...).Err())
 	})
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://guest:s3cret@"+on.Addrs()[0])...).
 		exits(t, exitEnvironment).says(t, "ACL SETUSER <user> +cluster|slots").silent(t, "s3cret")

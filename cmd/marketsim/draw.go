@@ -26,14 +26,14 @@ const (
 	exploredFile = "explored.json"
 )
 
-// The formats of what a command prints. Those that lists of names and verdicts have come first.
+// The formats in which results are drawn.
 const (
 	asText     = "text"
 	asCSV      = "csv"
 	asJSON     = "json"
 	asMarkdown = "markdown"
 	asGobench  = "gobench"
-	asHTML     = "html" // of files
+	asHTML     = "html" // chosen by the name of a file, not by --format
 )
 
 var (
@@ -42,12 +42,12 @@ var (
 	checkFormats  = []string{asText, asJSON}
 )
 
-// An output is where a result goes: to stdout in a format, and as JSON into a folder, by the same flags everywhere.
+// An output says where a result is written: to stdout in a format, and as JSON into a folder.
 type output struct {
 	format    string
-	formats   []string // that the command has
-	dir, file string   // the file is the result's name in the folder
-	force     bool     // it may replace another
+	formats   []string // those of the command
+	dir, file string   // the folder, and the name of the result in it; without a folder nothing is stored
+	force     bool     // the result may replace another
 }
 
 func (o *output) add(flags *pflag.FlagSet, formats []string) {
@@ -57,28 +57,28 @@ func (o *output) add(flags *pflag.FlagSet, formats []string) {
 
 func (o *output) addFolder(flags *pflag.FlagSet, file string) {
 	o.file = file
-	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws all else")
-	flags.BoolVar(&o.force, "force", false, "let --out replace the "+file+" that is there")
+	flags.StringVar(&o.dir, "out", "", "`folder` that gets "+file+", from which 'marketsim report' draws everything else")
+	flags.BoolVar(&o.force, "force", false, "let --out replace a "+file+" that is there already")
 }
 
 // prepare makes sure, before anything runs, that the result can be drawn and stored, and that it replaces no other.
 func (o output) prepare() error {
 	if !slices.Contains(o.formats, o.format) {
-		return usageError{fmt.Errorf("--format: %s", strategies.UnknownName("format", o.format, o.formats))}
+		return usagef("--format: %s", strategies.UnknownName("format", o.format, o.formats))
 	}
 	if o.dir == "" {
 		return nil
 	}
 	if err := makeFolder(o.dir); err != nil {
-		return usageError{fmt.Errorf("--out: %w", err)}
+		return usagef("--out: %w", err)
 	}
 	if path := filepath.Join(o.dir, o.file); exists(path) && !o.force {
-		return usageError{fmt.Errorf("--out: %s is there already: name another folder, or give --force to replace it", path)}
+		return usagef("--out: %s is there already: name another folder, or give --force to replace it", path)
 	}
 	return nil
 }
 
-// A drawing is a stored result as it is drawn: of a run, of fault scenarios, or of searches of schedules.
+// A drawing is a result that is stored and drawn: of a run, of fault scenarios, or of searches of schedules.
 type drawing interface{ Write(io.Writer) error }
 
 func (o *output) save(d drawing) error {
@@ -86,12 +86,12 @@ func (o *output) save(d drawing) error {
 		return nil
 	}
 	err := store(filepath.Join(o.dir, o.file), o.force, d.Write)
-	o.force = o.force || err == nil // what is there now is its own
+	o.force = o.force || err == nil // the next save replaces this one
 	return err
 }
 
 func (o *output) finish(stdout, stderr io.Writer, d drawing) error {
-	fmt.Fprint(stderr, "") // a line of progress ends here
+	fmt.Fprint(stderr, "") // removes the line that shows the progress
 	err := o.save(d)
 	if err == nil && o.dir != "" {
 		fmt.Fprintf(stderr, "stored in %s\n", o.dir)
@@ -120,8 +120,8 @@ func draw(w io.Writer, format string, all ...named) error {
 	switch format {
 	case asCSV, asGobench:
 		if len(docs) > 0 {
-			return usageError{fmt.Errorf("--format %s is of runs: findings and schedules are drawn as %s", format,
-				strings.Join(faultsFormats, ", "))}
+			return usagef("--format %s is for runs: findings and schedules are drawn as %s", format,
+				strings.Join(faultsFormats, ", "))
 		}
 		if format == asCSV {
 			return view.CSV(w, runs...)
@@ -134,7 +134,7 @@ func draw(w io.Writer, format string, all ...named) error {
 		return nil
 	case asJSON:
 		if len(all) > 1 {
-			return usageError{fmt.Errorf("--format json is of one result, and these are %d", len(all))}
+			return usagef("--format json draws one result, and these are %d", len(all))
 		}
 		return all[0].Write(w)
 	}
@@ -156,7 +156,7 @@ func drawDocs(w io.Writer, format string, docs ...*view.Doc) error {
 		write = view.Markdown
 	} else if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd()))
-		const usual = 80 // where the terminal does not say it
+		const usual = 80 // for a terminal that does not say how wide it is
 		write = func(w io.Writer, d *view.Doc) error { return view.Terminal(w, d, cmp.Or(width, usual)) }
 	}
 	for i, d := range docs {
@@ -209,7 +209,7 @@ func store(path string, replace bool, write func(io.Writer) error) error {
 	}
 	_, err = f.Write(content.Bytes())
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil && !replace { // of two commands that store at one time, one fails
+	if err == nil && !replace { // of two commands that store at the same time, one fails
 		var claimed *os.File
 		claimed, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o666)
 		_ = claimed.Close() // it may be nil

@@ -32,20 +32,20 @@ const (
 )
 
 var (
-	// errUsage marks a mistake in the command line that has no sentinel of its own in another package.
-	errUsage = errors.New("usage")
 	// errViolation means that an audit or a history found something wrong, or that a lock broke its promise.
 	errViolation   = errors.New("violation")
 	errInterrupted = errors.New("interrupted") // the user stopped the command
 	errUnread      = fmt.Errorf("%w: nobody reads the output", errInterrupted)
 )
 
+// A usageError is a mistake in the command line that has no sentinel of its own in another package.
 type usageError struct{ error }
 
-// Unwrap makes it an errUsage without showing that word.
-func (e usageError) Unwrap() []error { return []error{errUsage, e.error} }
+func (e usageError) Unwrap() error { return e.error }
 
-// exitCode maps what run returned to the program's exit code. What is nothing else is a failure of the environment.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitCode maps what run returned to the program's exit code. By default an error is a failure of the environment.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -61,13 +61,14 @@ func exitCode(err error) int {
 }
 
 func isUsage(err error) bool {
-	return slices.ContainsFunc([]error{
-		errUsage, strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
+	_, is := errors.AsType[usageError](err)
+	return is || slices.ContainsFunc([]error{
+		strategies.ErrSpec, bench.ErrPoint, market.ErrPrefix, backend.ErrURL, backend.ErrChoice, fault.ErrScenario,
 		history.ErrNone, history.ErrExists, history.ErrDamaged,
 	}, func(usage error) bool { return errors.Is(err, usage) })
 }
 
-// isInterruption reports whether err is errInterrupted and nothing else went wrong.
+// isInterruption reports whether err is errInterrupted, alone or joined with nothing else.
 func isInterruption(err error) bool {
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -101,24 +102,23 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	go func() {
-		for _, then := range []func(){
-			func() {
+		for received := 1; ; received++ {
+			select {
+			case <-signals:
+			case <-stopped:
+				return
+			}
+			switch received {
+			case 1:
 				cancel() // before anything is written: nobody may read it
 				p.hurry()
 				fmt.Fprintln(p.stderr, "marketsim: finishing what is in flight; interrupt again to leave at once")
-			},
-			func() {
+			case 2:
 				fmt.Fprintln(p.stderr,
 					"marketsim: left at once; keys on a server of yours stay until 'marketsim clean' removes them")
 				go p.leave()
-			},
-			func() { os.Exit(exitInterrupted) },
-		} {
-			select {
-			case <-signals:
-				then()
-			case <-stopped:
-				return
+			default:
+				os.Exit(exitInterrupted)
 			}
 		}
 	}()
@@ -133,7 +133,7 @@ func (p *program) interruptible(parent context.Context) (ctx context.Context, st
 	}
 }
 
-// starting calls start, and has what it returns closed at the second signal, once start has ended with its context.
+// starting calls start, and has what it returns closed at the second signal. During start, leave waits for its end.
 func starting[T io.Closer](p *program, start func() (T, error)) (T, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *program) close() (err error) {
 	return err
 }
 
-// hurry has what is written from now on wait for its reader no longer than a moment.
+// hurry limits how long each write from now on waits for its reader.
 func (p *program) hurry() {
 	for _, w := range []io.Writer{p.stdout, p.stderr} {
 		if w, ok := w.(*patient); ok {
@@ -171,7 +171,7 @@ func (p *program) hurry() {
 	}
 }
 
-// moment is how long a reader may read nothing once the user has interrupted, before the rest is lost.
+// moment is how long a reader may read nothing after an interruption, before the rest of the output is dropped.
 const moment = 2 * time.Second
 
 // A patient writes to a reader that may be slow. After a signal it waits no more: the program must remove its market.
@@ -179,31 +179,31 @@ type patient struct {
 	to      *os.File
 	hurried chan struct{} // closed at the first signal
 	once    sync.Once
-	unread  atomic.Bool // a write was given up: nothing is written after a gap
-	shown   atomic.Bool // the last line is one of show
+	unread  atomic.Bool // a write was given up; nothing is written after the gap
+	shown   atomic.Bool // the last line was written by show
 }
 
 func newPatient(to *os.File) *patient { return &patient{to: to, hurried: make(chan struct{})} }
 
-// Fd is what says whether it is a terminal, and how wide.
+// Fd tells callers of package term whether this is a terminal, and how wide it is.
 func (p *patient) Fd() uintptr { return p.to.Fd() }
 
-const newLine = "\r\x1b[K" // has a terminal write the last line anew
+const clearLine = "\r\x1b[K" // removes a terminal's last line
 
-// show writes a line to a terminal that the next write replaces.
+// show writes a line to a terminal, where the next write replaces it.
 func (p *patient) show(line string) {
 	p.shown.Store(true)
-	_, _ = p.write([]byte(newLine + line)) // nothing depends on it
+	_, _ = p.write([]byte(clearLine + line)) // nothing depends on it
 }
 
-// Write writes in pieces, so that a reader who is slow is told from one who has stopped.
+// Write writes in pieces, to tell a slow reader from one that has stopped.
 func (p *patient) Write(b []byte) (n int, err error) {
 	if p.shown.Swap(false) {
-		_, _ = p.write([]byte(newLine))
+		_, _ = p.write([]byte(clearLine))
 	}
 	const piece = 4096
 	for part := range slices.Chunk(b, piece) {
-		one, err := p.write(bytes.Clone(part)) // which may be read after Write has returned
+		one, err := p.write(bytes.Clone(part)) // a write that was given up may read it after Write has returned
 		n += one
 		if err != nil {
 			return n, err

@@ -46,7 +46,7 @@ func newExplore(p *program) *cobra.Command {
 	group(cmd, "Programs", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&f.programs, "program", nil,
 			"`names` of programs, separated by commas (default all that can show something)")
-		flags.BoolVar(&f.all, "all", false, "explore the other programs after a harm, too")
+		flags.BoolVar(&f.all, "all", false, "explore the other programs even after one has shown harm")
 		flags.StringVar(&f.replay, "replay", "", "`token` of a schedule to play again")
 	})
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
@@ -57,20 +57,21 @@ func newExplore(p *program) *cobra.Command {
 	return cmd
 }
 
-func (f *exploreFlags) run(ctx context.Context, p *program, names []string) error {
+func (f *exploreFlags) run(ctx context.Context, p *program, names []string) (err error) {
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
+	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version()}
 	switch {
 	case f.replay != "" && len(names) > 0:
-		return usageError{errors.New("--replay plays one schedule, whose token names the spec: leave SPEC out")}
+		return usagef("--replay plays one schedule, whose token names the spec: leave SPEC out")
 	case f.replay != "":
-		res, err := f.again(ctx)
+		res.Searches, err = f.again(ctx)
 		if err != nil {
-			return usageError{fmt.Errorf("--replay: %w", err)}
+			return usagef("--replay: %w", err)
 		}
 		return errors.Join(exploredBroken(res), f.out.finish(p.stdout, p.stderr, res))
 	case len(names) == 0:
-		return usageError{errors.New("which SPEC is explored? 'marketsim list' shows strategies and locks")}
+		return usagef("which SPEC is explored? 'marketsim list' shows strategies and locks")
 	}
 	chosen, err := f.chosen(names)
 	if err != nil {
@@ -79,13 +80,8 @@ func (f *exploreFlags) run(ctx context.Context, p *program, names []string) erro
 	if err := f.out.prepare(); err != nil {
 		return err
 	}
-	res := &verify.Explorations{Schema: verify.ExploredSchema, Version: version()}
 	for _, e := range chosen {
-		found, err := e.search(ctx, p, *f)
-		res.Searches = append(res.Searches, found...)
-		if err != nil {
-			return err
-		}
+		res.Searches = append(res.Searches, e.search(ctx, p, *f)...)
 	}
 	var incomplete error
 	if ctx.Err() != nil {
@@ -102,28 +98,45 @@ func exploredBroken(res *verify.Explorations) (err error) {
 	return err
 }
 
+// An exploration is of a scheme, in the markets whose programs can show something of it.
 type exploration struct {
-	scheme  fault.Scheme
-	markets []markettest.Market
-	why     string // without markets: why it cannot be explored
+	scheme string
+	in     []tried
+	why    string // without markets: why it cannot be explored
+}
+
+// A tried is a market with the spec that trades in it.
+type tried struct {
+	markettest.Market
+	spec strategies.Spec
+}
+
+func (t tried) program() explore.Program { return t.Program(t.spec.String(), t.spec.OpenFor) }
+
+// shortest notes in e a schedule that was found, and the promise that its harm breaks.
+func (t tried) shortest(e *verify.Explored, found explore.Found) {
+	e.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
+	if found.Harm != "" {
+		e.Broken = t.Broken(t.spec, found)
+	}
 }
 
 func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	if min(f.preemptions, f.faults) < 0 || f.schedules < 1 {
-		return nil, usageError{errors.New("--preemptions and --faults are 0 at least, and --schedules 1")}
+		return nil, usagef("--preemptions and --faults are 0 at least, and --schedules 1")
 	}
 	for _, kind := range f.of {
 		if !slices.Contains(explore.Faults(), explore.Fault(kind)) {
-			return nil, usageError{fmt.Errorf("--of: there is no fault %q; 'marketsim explore --help' names them", kind)}
+			return nil, usagef("--of: there is no fault %q; 'marketsim explore --help' names them", kind)
 		}
 	}
+	var known []string
+	for _, m := range markettest.Markets() {
+		known = append(known, m.Name)
+	}
 	for _, name := range f.programs {
-		if _, is := markettest.Named(name); !is {
-			var known []string
-			for _, m := range markettest.Markets() {
-				known = append(known, m.Name)
-			}
-			return nil, usageError{errors.New("--program: " + strategies.UnknownName("program", name, known))}
+		if !slices.Contains(known, name) {
+			return nil, usagef("--program: %s", strategies.UnknownName("program", name, known))
 		}
 	}
 	schemes, err := fault.Schemes(catalogue.Full(), names...)
@@ -140,19 +153,19 @@ func (f *exploreFlags) chosen(names []string) (all []exploration, err error) {
 	return all, nil
 }
 
-// exploration chooses the programs for a scheme: without names those that can show something of it.
+// exploration chooses the programs for a scheme: those that were named, or those that can show something of it.
 func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
-	e := exploration{scheme: scheme, why: "its lock needs other servers than Redis in memory"}
+	e := exploration{scheme: scheme.Name, why: "its lock needs other servers than Redis in memory"}
 	for _, m := range markettest.Markets() {
 		idle := m.LockServers == 1 && (!scheme.TakesLock() || scheme.FusesLock()) ||
 			m.Name == "one-account" && !scheme.Strategy().Protects.Accounts
 		if named := slices.Contains(f.programs, m.Name); !named && (len(f.programs) > 0 || idle) {
 			continue
 		}
-		_, err := m.Spec(catalogue.Full(), scheme.Spec.String())
+		spec, err := m.Spec(catalogue.Full(), scheme.Spec.String())
 		switch {
 		case err == nil:
-			e.markets = append(e.markets, m)
+			e.in = append(e.in, tried{m, spec})
 		case !errors.Is(err, markettest.ErrElsewhere):
 			return e, usageError{err}
 		case len(f.programs) > 0:
@@ -162,40 +175,42 @@ func (f *exploreFlags) exploration(scheme fault.Scheme) (exploration, error) {
 	return e, nil
 }
 
-func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []verify.Explored, err error) {
-	if len(e.markets) == 0 {
-		return []verify.Explored{{Scheme: e.scheme.Name, Why: e.why}}, nil
+func (e exploration) search(ctx context.Context, p *program, f exploreFlags) (all []verify.Explored) {
+	if len(e.in) == 0 {
+		return []verify.Explored{{Scheme: e.scheme, Why: e.why}}
 	}
 	drawn := false
-	for _, m := range e.markets {
-		spec, err := m.Spec(catalogue.Full(), e.scheme.Spec.String())
+	for _, t := range e.in {
+		r, err := explore.Search(ctx, t.program(), f.bounds(t.Market))
 		if err != nil {
-			return all, err
+			return []verify.Explored{{Scheme: e.scheme, Why: err.Error()}}
 		}
-		r, err := explore.Search(ctx, m.Program(spec.String(), spec.OpenFor), f.bounds(m))
-		if err != nil {
-			return []verify.Explored{{Scheme: e.scheme.Name, Why: err.Error()}}, nil
+		found := verify.Explored{
+			Scheme: e.scheme, Program: t.Name, Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults,
+			Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
 		}
-		found := f.explored(e.scheme.Name, r)
+		if r.Lost > 0 {
+			found.Points, found.Lost = r.Points, r.Lost
+		}
 		if len(r.Found) > 0 {
-			found.Broken = m.Broken(spec, r.Found[0])
+			t.shortest(&found, r.Found[0])
 			if !drawn {
 				found.Diagram = &r.Found[0].Diagram
-				drawn = true
 			}
+			drawn = true
 		}
 		all = append(all, found)
-		fmt.Fprintf(p.stderr, "%s, %s: %s, in %s within %s and %s\n", e.scheme.Name, m.Name,
+		fmt.Fprintf(p.stderr, "%s, %s: %s, in %s within %s and %s\n", e.scheme, t.Name,
 			cmp.Or(string(found.Harm), found.Found()), english.Plural(found.Schedules, "schedule", ""),
 			english.Plural(found.Preemptions, "preemption", ""), english.Plural(found.Faults, "fault", ""))
 		if ctx.Err() != nil || found.Harm != "" && !f.all {
 			break
 		}
 	}
-	return all, nil
+	return all
 }
 
-// bounds are those of a search in a market: with many requests one preemption less.
+// bounds are those of a search in a market: at most one preemption where there are many requests.
 func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	b := explore.Bounds{Preemptions: f.preemptions, Faults: f.faults, Schedules: f.schedules}
 	if len(m.Traders) > 2 || m.LockServers > 1 || m.Resends {
@@ -207,22 +222,8 @@ func (f exploreFlags) bounds(m markettest.Market) explore.Bounds {
 	return b
 }
 
-func (f exploreFlags) explored(scheme string, r *explore.Report) verify.Explored {
-	e := verify.Explored{
-		Scheme: scheme, Program: r.Program.Name, Of: f.of, Preemptions: r.Preemptions, Faults: r.Faults,
-		Schedules: r.Schedules, Harmful: r.Harmful, Stopped: r.Stopped,
-	}
-	if r.Lost > 0 {
-		e.Points, e.Lost = r.Points, r.Lost
-	}
-	if len(r.Found) > 0 {
-		one := r.Found[0]
-		e.Shortest(one.Violation, one.Preemptions, one.Faults, one.Token)
-	}
-	return e
-}
-
-func (f *exploreFlags) again(ctx context.Context) (*verify.Explorations, error) {
+// again plays the schedule of a token.
+func (f *exploreFlags) again(ctx context.Context) ([]verify.Explored, error) {
 	subject, name, _, err := explore.ParseToken(f.replay)
 	if err != nil {
 		return nil, err
@@ -235,16 +236,12 @@ func (f *exploreFlags) again(ctx context.Context) (*verify.Explorations, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := explore.Replay(ctx, m.Program(spec.String(), spec.OpenFor), f.replay)
+	t := tried{m, spec}
+	found, err := explore.Replay(ctx, t.program(), f.replay)
 	if err != nil {
 		return nil, err
 	}
 	one := verify.Explored{Scheme: subject, Program: name, Schedules: 1, Diagram: &found.Diagram}
-	one.Shortest(found.Violation, found.Preemptions, found.Faults, found.Token)
-	if found.Harm != "" {
-		one.Broken = m.Broken(spec, found)
-	}
-	return &verify.Explorations{
-		Schema: verify.ExploredSchema, Version: version(), Searches: []verify.Explored{one},
-	}, nil
+	t.shortest(&one, found)
+	return []verify.Explored{one}, nil
 }

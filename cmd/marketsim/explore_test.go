@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/fault"
-	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // TestExplore: a harm is found without a server, drawn, stored, drawn again in each form, and played again.
@@ -33,7 +33,7 @@ func TestExplore(t *testing.T) {
 	marketsim(t, "report", dir).exits(t, 0).says(t, "All searches", "*wakes after 1.2s*")
 	marketsim(t, "report", dir, "--format", "markdown").exits(t, 0).says(t,
 		"## fine:set-px in one-item: sold twice", "| 2µs")
-	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is of runs")
+	marketsim(t, "report", dir, "--format", "csv").exits(t, 2).says(t, "csv is for runs")
 	page, picture := filepath.Join(dir, "page.html"), filepath.Join(dir, "set-px.svg")
 	marketsim(t, "report", dir, "-o", page).exits(t, 0)
 	marketsim(t, "report", dir, "-o", picture).exits(t, 0)
@@ -42,14 +42,14 @@ func TestExplore(t *testing.T) {
 		page:    {"<svg", "wakes after 1.2s", "All searches", "<td class"},
 		picture: {"<svg", `<circle class="fault"`, `class="harm" text-anchor="start"`, "MULTI ZSCORE HGET EXEC"},
 	} {
-		text := must(os.ReadFile(path))(t)
+		text := testkit.Must(os.ReadFile(path))(t)
 		for _, want := range wants {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s does not hold %q", path, want)
 			}
 		}
 	}
-	res := must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
+	res := testkit.Must(verify.ReadExplored(strings.NewReader(marketsim(t, "report", dir, "--format", "json").stdout)))(t)
 	token := res.Searches[0].Token
 	marketsim(t, "explore", "--replay", token).exits(t, 0).says(t, "*pauses*", "Harm: sold twice")
 	marketsim(t, "explore", "--replay", strings.Replace(token, "pause1", "pause9", 1)).exits(t, 2).says(t,
@@ -104,7 +104,7 @@ var update = flag.Bool("update", false,
 // finds with what is stored; by default it explores three schemes. With -update it stores what it finds.
 func TestCatalogue(t *testing.T) {
 	path := filepath.Join("../../results/explored", exploredFile)
-	stored := must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
+	stored := testkit.Must(loadOnly[*verify.Explorations](filepath.Split(path)))(t)
 	schemes, how := fault.Names(catalogue.Full()), os.Getenv("MARKETSIM_EXPLORE")
 	explored := func(n string) bool {
 		return slices.ContainsFunc(stored.Searches, func(e verify.Explored) bool { return e.Scheme == n && e.Broken == "" })
@@ -122,10 +122,10 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%s has not been explored: go generate ./results", schemes[i])
 	}
 	f := &exploreFlags{preemptions: 2, faults: 1, schedules: 1_000_000, all: true}
-	chosen := must(f.chosen(names))(t)
+	chosen := testkit.Must(f.chosen(names))(t)
 	for i := range chosen {
-		takesLong := func(m markettest.Market) bool { return len(m.Traders) > 2 && how != "all" && !*update }
-		chosen[i].markets = slices.DeleteFunc(chosen[i].markets, takesLong)
+		takesLong := func(t tried) bool { return len(t.Traders) > 2 && how != "all" && !*update }
+		chosen[i].in = slices.DeleteFunc(chosen[i].in, takesLong)
 	}
 	found := inProcesses(t, chosen)
 	if *update {
@@ -139,7 +139,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		stored.Version = version()
-		succeeds(t, store(path, true, stored.Write))
+		testkit.Succeeds(t, store(path, true, stored.Write))
 		return
 	}
 	for _, e := range found {
@@ -155,8 +155,8 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 	found, running := make([][]verify.Explored, len(all)), new(errgroup.Group)
 	running.SetLimit(runtime.NumCPU())
 	for i, e := range all {
-		words := []string{"explore", "--all", "--format", asJSON, e.scheme.Name}
-		for _, m := range e.markets {
+		words := []string{"explore", "--all", "--format", asJSON, e.scheme}
+		for _, m := range e.in {
 			words = append(words, "--program", m.Name)
 		}
 		running.Go(func() error {
@@ -166,12 +166,12 @@ func inProcesses(t *testing.T, all []exploration) []verify.Explored {
 			out, failed := cmd.Output() // whose exit code is told by what it found
 			res, err := verify.ReadExplored(bytes.NewReader(out))
 			if err != nil {
-				return fmt.Errorf("explore %s: %w: %s", e.scheme.Name, cmp.Or(failed, err), said.String())
+				return fmt.Errorf("explore %s: %w: %s", e.scheme, cmp.Or(failed, err), said.String())
 			}
 			found[i] = res.Searches
 			return nil
 		})
 	}
-	succeeds(t, running.Wait())
+	testkit.Succeeds(t, running.Wait())
 	return slices.Concat(found...)
 }

@@ -18,7 +18,7 @@ import (
 
 type faultFlags struct {
 	scenarios, locks []string
-	add              string // the folder whose table is completed; empty: none
+	add              string // the folder whose table is completed; empty: a new table is made
 	out              output
 }
 
@@ -38,14 +38,14 @@ func newFaults(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, faultsFormats)
 		f.out.addFolder(flags, faultsFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
+		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 		flags.StringVar(&f.add, "add", "", "`folder` whose "+faultsFile+" is completed")
 	})
 	cmd.MarkFlagsMutuallyExclusive("add", "out")
 	return cmd
 }
 
-// chosen is what was asked for, or everything; of a cluster's scenarios, where nobody says with what, a few strategies.
+// chosen is what was asked for; by default everything, and with a cluster's scenarios a few strategies.
 func (f *faultFlags) chosen() (scenarios []fault.Scenario, schemes []fault.Scheme, err error) {
 	scenarios, locks := fault.All(), f.locks
 	if len(f.scenarios) > 0 {
@@ -78,7 +78,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 		f.out.force = true
 		before, err = loadOnly[*verify.Faults](f.add, faultsFile)
 		if err != nil {
-			return usageError{fmt.Errorf("--add: %w", err)}
+			return usagef("--add: %w", err)
 		}
 		scenarios, schemes, err = new(faultFlags).chosen()
 		if err != nil {
@@ -88,7 +88,7 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	res := fault.NewResult(version(), scenarios, schemes)
 	if before != nil {
 		if err := res.Keep(before, f.scenarios, f.locks); err != nil {
-			return usageError{fmt.Errorf("--add %s: %w", f.add, err)}
+			return usagef("--add %s: %w", f.add, err)
 		}
 	}
 	if err := f.out.prepare(); err != nil {
@@ -108,12 +108,12 @@ func (f *faultFlags) run(ctx context.Context, p *program) error {
 	incomplete := faultStatus(ctx, res, failure)
 	old, err := loadOnly[*verify.Faults](f.out.dir, faultsFile)
 	if incomplete != nil && err == nil && old.Status == stored.Complete {
-		f.out.file = "incomplete-" + f.out.file // the complete one stays
+		f.out.file = "incomplete-" + f.out.file // does not replace the complete one
 	}
 	return errors.Join(promisesBroken(res), incomplete, f.out.finish(p.stdout, p.stderr, res))
 }
 
-// findFaults runs what a result misses on private servers, which are gone when it returns, and stores what it finds.
+// findFaults plays what a result lacks, on private servers that are gone when it returns, and adds what it finds.
 func (p *program) findFaults(
 	ctx context.Context, res *verify.Faults, scenarios []fault.Scenario, schemes []fault.Scheme,
 ) (err error) {
@@ -141,19 +141,18 @@ func (p *program) findFaults(
 	})
 }
 
-// faultStatus says in the result how it ended, and returns an error if not all was found.
+// faultStatus notes in the result how it ended, and returns an error if not all was found.
 func faultStatus(ctx context.Context, res *verify.Faults, failure error) error {
-	found := fmt.Sprintf("%d of %s; the report holds what was found", res.Found(),
-		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 	switch {
 	case failure == nil:
 		res.Status = stored.Complete
 		return nil
 	case ctx.Err() != nil:
 		res.Status = stored.Interrupted
-		return fmt.Errorf("%w: %s", errInterrupted, found)
+		failure = nil
 	}
-	return fmt.Errorf("incomplete: %s\n%w", found, failure)
+	return incomplete(failure, "%d of %s; the report holds what was found", res.Found(),
+		english.Plural(len(res.Scenarios)*len(res.Subjects), "finding", ""))
 }
 
 func promisesBroken(res *verify.Faults) (err error) {

@@ -65,7 +65,7 @@ func TestFaultsAdded(t *testing.T) {
 	path := filepath.Join(dir, faultsFile)
 	stored := read(t, filepath.Join(storedFaults, faultsFile))
 	write := func(text string) {
-		succeeds(t, os.WriteFile(path, []byte(text), 0o666))
+		testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	add := func(args ...string) outcome {
 		return startChildIn(t, []string{"PATH=" + t.TempDir()}, append([]string{"faults", "--add", dir}, args...)...).end()

@@ -74,7 +74,7 @@ func TestInterruptedInAPipe(t *testing.T) {
 			cmd.Env = append(os.Environ(), childEnv+"=1")
 			cmd.Stdout, cmd.Stderr = write, write
 			ownGroup(cmd)
-			succeeds(t, cmd.Start())
+			testkit.Succeeds(t, cmd.Start())
 			s.trading(t, "mine:")
 			stop(t, read, write)
 			_ = cmd.Process.Signal(syscall.SIGINT)
@@ -122,7 +122,7 @@ func TestStoppedFaultsAccuseNobody(t *testing.T) {
 	if o.code == exitViolation || strings.Contains(o.stdout, "promises") {
 		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	table := must(verify.ReadFaults(strings.NewReader(o.stdout)))(t)
+	table := testkit.Must(verify.ReadFaults(strings.NewReader(o.stdout)))(t)
 	for _, f := range table.Findings {
 		if f.Verdict == verify.Stopped {
 			t.Errorf("%s of %s was not played: %s", f.Scenario, f.Subject, f.Why)
@@ -150,9 +150,9 @@ func TestHangUpUnderNohup(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", script, os.Args[0], "run", "--strategy", "watch", "--mix", "1x1",
 		"--duration", "3s", "--warmup", "0s", "--redis", s.url(""), "--prefix", "mine:")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
-	succeeds(t, cmd.Start())
+	testkit.Succeeds(t, cmd.Start())
 	s.trading(t, "mine:")
-	succeeds(t, cmd.Process.Signal(syscall.SIGHUP))
+	testkit.Succeeds(t, cmd.Process.Signal(syscall.SIGHUP))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -228,7 +228,7 @@ func (e external) block(t testing.TB, key string) {
 	e.conn.Set(t.Context(), key, "held by somebody else", 0)
 	calls := func() int {
 		found := setnxCalls.FindStringSubmatch(e.conn.Info(t.Context(), "commandstats").Val())
-		return must(strconv.Atoi(found[1]))(t)
+		return testkit.Must(strconv.Atoi(found[1]))(t)
 	}
 	before := calls()
 	eventually(t, "somebody who waits for "+key, func() bool { return calls() > before+10 })
@@ -263,7 +263,7 @@ func spied(t *testing.T) (path string, password func() string) {
 	script := fmt.Sprintf("#!/bin/sh\n"+
 		"read -r a; read -r b; printf '%%s\\n' \"$a\" \"$b\" >%[1]q\n"+
 		"exec %[2]q \"$@\" <%[1]q\n", told, program)
-	succeeds(t, os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700))
+	testkit.Succeeds(t, os.WriteFile(filepath.Join(path, "redis-server"), []byte(script), 0o700))
 	return path, func() string { return strings.Split(read(t, told), `"`)[1] }
 }
 
@@ -285,7 +285,7 @@ func TestInterruptedFaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	complete := read(t, filepath.Join(storedFaults, faultsFile))
-	succeeds(t, os.WriteFile(filepath.Join(dir, faultsFile), []byte(complete), 0o666))
+	testkit.Succeeds(t, os.WriteFile(filepath.Join(dir, faultsFile), []byte(complete), 0o666))
 	c := startChild(t, "faults", "--scenario", "crash-half-taken,pause", "--lock", "set-px:poll=2ms,"+
 		"set-px,setnx,setnx-expire,fenced,queue,getset,reentrant,set-ex-fixed,set-ex-compare", "--out", dir, "--force")
 	c.told("\n1/2 crash-half-taken") // and most of the others wait for a TTL
@@ -394,7 +394,7 @@ func withEnvironment(t *testing.T, variable string) (pids []string) {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	paths := must(filepath.Glob("/proc/[0-9]*/environ"))(t)
+	paths := testkit.Must(filepath.Glob("/proc/[0-9]*/environ"))(t)
 	for _, path := range paths {
 		// Processes of others cannot be read, and are not ours.
 		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), variable+"\x00") {

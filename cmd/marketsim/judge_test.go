@@ -83,8 +83,8 @@ func TestJudgedIsDrawn(t *testing.T) {
 // TestAdapter: a lock and a strategy answer the lines by which programs are judged.
 func TestAdapter(t *testing.T) {
 	s := testkit.Local(t)
-	keys := must(market.NewKeys("adapter:"))(t)
-	gate := must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }))(t)
+	keys := testkit.Must(market.NewKeys("adapter:"))(t)
+	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }))(t)
 	t.Cleanup(func() { _ = gate.Close() })
 	host, port, _ := net.SplitHostPort(gate.Addr())
 	t.Setenv("REDIS_HOST", host)

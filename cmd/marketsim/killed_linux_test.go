@@ -80,7 +80,7 @@ func stopping(t *testing.T, program string) (temporary string, env []string) {
 	t.Helper()
 	temporary, path := t.TempDir(), t.TempDir()
 	const script = "#!/bin/sh\ntrap '' TERM HUP\n: >\"$TMPDIR/stopped\"\nwhile :; do kill -STOP $$; done\n"
-	succeeds(t, os.WriteFile(filepath.Join(path, program), []byte(script), 0o700))
+	testkit.Succeeds(t, os.WriteFile(filepath.Join(path, program), []byte(script), 0o700))
 	return temporary, []string{"TMPDIR=" + temporary, "PATH=" + path + ":" + os.Getenv("PATH")}
 }
 

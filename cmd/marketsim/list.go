@@ -28,7 +28,7 @@ func newList(p *program) *cobra.Command {
 			docs := []*view.Doc{overview(catalogue.Full())}
 			switch {
 			case (locks || scenarios) && len(args) > 0:
-				return usageError{errors.New("give either a name, or --locks or --scenarios")}
+				return usagef("give either a name, or --locks or --scenarios")
 			case locks:
 				docs = []*view.Doc{{Blocks: []view.Block{{Table: promises(catalogue.Full().Locks)}, features()}}}
 			case scenarios:
@@ -46,21 +46,21 @@ func newList(p *program) *cobra.Command {
 		},
 	}
 	group(cmd, "Flags", func(flags *pflag.FlagSet) {
-		flags.BoolVar(&locks, "locks", false, "which lock makes which promise, and what was observed")
-		flags.BoolVar(&scenarios, "scenarios", false, "what happens in each scenario of 'marketsim faults'")
+		flags.BoolVar(&locks, "locks", false, "show which lock makes which promise, and what was observed")
+		flags.BoolVar(&scenarios, "scenarios", false, "show what happens in each scenario of 'marketsim faults'")
 	})
 	cmd.MarkFlagsMutuallyExclusive("locks", "scenarios")
 	return cmd
 }
 
-// kept is what was found before, and came with the program.
+// kept are the stored findings that the program contains.
 func kept() ([]named, error) {
 	faults, err := verify.ReadFaults(strings.NewReader(results.Faults))
 	explored, wrong := verify.ReadExplored(strings.NewReader(results.Explored))
 	return []named{{drawing: faults}, {drawing: explored}}, errors.Join(err, wrong)
 }
 
-// told is all of what has a name, which may be two things, or of a lock with parameters; first what results say of it.
+// told describes all that has a name, or a lock with parameters. What results say of it comes first.
 func told(name string, all []named) (docs []*view.Doc, err error) {
 	head, _, with := strings.Cut(strings.ReplaceAll(name, "+", ":"), ":")
 	scheme, err := fault.Of(catalogue.Full(), name)
@@ -102,13 +102,13 @@ func told(name string, all []named) (docs []*view.Doc, err error) {
 		tell("scenario", sc.Name, "", nil, sc.Title, "covered by the promise: "+sc.Promise, "needs: "+sc.Needs)
 	}
 	if len(docs) == 0 {
-		return nil, usageError{errors.New(strategies.UnknownName("name", name, names) +
-			"; docs/libraries.md says which one is as your library")}
+		return nil, usagef("%s; docs/libraries.md says which one is like your library",
+			strategies.UnknownName("name", name, names))
 	}
 	return docs, nil
 }
 
-// found is what results say of a scheme from a source: what broke it, its version, and what a search found.
+// found is what results say about a scheme: what broke it, in which version of its source, and what a search found.
 func found(scheme, source string, all []named) []view.Block {
 	var notes []string
 	for _, one := range all {
@@ -164,7 +164,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 	}}}}
 }
 
-// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node take three servers.
+// promises shows which lock makes which promise. Those of ZooKeeper and etcd about a lost node need three servers.
 func promises(kinds []lock.Kind) *view.Table {
 	headings := []string{"lock"}
 	for _, p := range (lock.Promises{}).List() {
@@ -202,5 +202,5 @@ func scenarioTable() *view.Table {
 	return t
 }
 
-// everyScenario are those that run by default, and those that run where somebody names them.
+// everyScenario are those that run by default, and those that run only when they are named.
 func everyScenario() []fault.Scenario { return slices.Concat(fault.All(), fault.Clustered()) }

@@ -78,7 +78,7 @@ func TestMastersOfOnesOwn(t *testing.T) {
 		t.Errorf("the manifest names %v, want %v", shown, urls)
 	}
 	for i := range urls {
-		conn := must(five[i].Dial(t.Context()))(t)
+		conn := testkit.Must(five[i].Dial(t.Context()))(t)
 		defer conn.Close()
 		// A release that did not reach a master in time, on a busy machine, is made good by the end of the lease.
 		eventually(t, "an empty master", func() bool { return len(conn.Keys(t.Context(), "*").Val()) == 0 })

@@ -59,8 +59,8 @@ type program struct {
 	quiet          bool     // nobody wants to see how far it is
 
 	mu      sync.Mutex     // held while something is started
-	closers []func() error // of what is to be closed where a second signal ends the program
-	over    bool           // it ends by itself
+	closers []func() error // close what was started, when a second signal ends the program
+	over    bool           // the program ends by itself
 }
 
 // run is the whole program: main without the process. It returns an error for exitCode, in words for the user.
@@ -69,14 +69,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRoot(p)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	root.SetIn(stdin)
-	help := bufio.NewWriter(stdout) // cobra does not look whether it could write
+	help := bufio.NewWriter(stdout) // cobra ignores errors of writing
 	root.SetOut(help)
 	root.SetErr(stderr)
 	started := false
 	for _, sub := range root.Commands() {
 		do := sub.RunE
 		sub.RunE = func(cmd *cobra.Command, words []string) error {
-			started = true // cobra has nothing to complain of
+			started = true // cobra has accepted the command line
 			if err := emptyFlags(cmd.Flags()); err != nil {
 				return err
 			}
@@ -84,14 +84,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	flushed := help.Flush() // once a write has failed, that is its error
+	flushed := help.Flush() // returns the error of the first write that failed
 	if err == nil {
 		err = flushed
 	}
 	if err != nil && (!started && flushed == nil || isUsage(err)) {
-		err = usageError{fmt.Errorf("%w (see '%s --help')", err, cmd.CommandPath())}
+		err = usagef("%w (see '%s --help')", err, cmd.CommandPath())
 	}
-	if err != nil && !isUsage(err) { // it may be the server's: then the next step is added, unless it is in it
+	if err != nil && !isUsage(err) { // it may be the server's: the next step is added, unless the text names it already
 		explained := backend.Explain(err)
 		step := strings.TrimPrefix(explained.Error(), err.Error())
 		if !strings.Contains(err.Error(), step) {
@@ -109,6 +109,41 @@ func explain(cmd *cobra.Command) {
 	short, rest, _ := strings.Cut(string(text), "\n\n")
 	long, examples, _ := strings.Cut(rest, "Examples:\n")
 	cmd.Short, cmd.Long, cmd.Example = short, long+cmd.Long, strings.TrimSuffix(examples, "\n")
+}
+
+// complete has a shell complete the names that a command takes as arguments, and in flags.
+func complete(cmd *cobra.Command) {
+	c := catalogue.Full()
+	schemes := fault.Names(c)
+	var specs, scenarios []string
+	for _, s := range c.Strategies {
+		specs = append(specs, s.Name)
+	}
+	for _, k := range c.Locks {
+		specs = append(specs, "fine:"+k.Name, "coarse:"+k.Name)
+	}
+	for _, sc := range everyScenario() {
+		scenarios = append(scenarios, sc.Name)
+	}
+	cmd.ValidArgsFunction = map[string]cobra.CompletionFunc{
+		"list": oneOf(slices.Concat(schemes, scenarios, specs)), "compare": oneOf(specs), "explore": oneOf(schemes),
+	}[cmd.Name()]
+	for flag, names := range map[string][]string{"strategy": specs, "lock": schemes, "scenario": scenarios} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, oneOf(names)) // an error means that cmd has no such flag
+	}
+}
+
+// oneOf offers the names that begin with what was typed after the last comma.
+func oneOf(names []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) (all []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		for _, name := range names {
+			if strings.HasPrefix(before+name, typed) {
+				all = append(all, before+name)
+			}
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func newRoot(p *program) *cobra.Command {
@@ -131,7 +166,7 @@ func newRoot(p *program) *cobra.Command {
 	}
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about a command",
-		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 where there is no such command
+		RunE: func(_ *cobra.Command, words []string) error { // cobra's own exits with 0 if there is no such command
 			cmd, rest, err := root.Find(words)
 			if err == nil && len(rest) > 0 {
 				err = fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
@@ -159,7 +194,7 @@ func group(cmd *cobra.Command, heading string, define func(*pflag.FlagSet)) {
 	cmd.Flags().AddFlagSet(flags)
 }
 
-// emptyFlags refuses a flag that is given nothing, or a list with nothing between two commas.
+// emptyFlags refuses a flag with an empty value, or with an empty element of a list.
 func emptyFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -167,14 +202,13 @@ func emptyFlags(flags *pflag.FlagSet) (err error) {
 			values = list.GetSlice()
 		}
 		if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
-			err = usageError{fmt.Errorf(
-				"--%s is given nothing, or has an empty element: give it a value, or leave it out", f.Name)}
+			err = usagef("--%s is empty, or has an empty element: give it a value, or leave it out", f.Name)
 		}
 	})
 	return err
 }
 
-// version is the module's, or of a build in a repository that names the commit: 'go run' notes none.
+// version is the module's, which names the commit if the program was built in a repository; 'go run' records none.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -204,7 +238,7 @@ func (p *program) commandLine() string {
 	return strings.Join(words, " ")
 }
 
-// quote is a word as a shell reads it.
+// quote returns a word as it is typed into a shell.
 func quote(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("-_./:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -214,7 +248,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// discreet returns err without passwords in URLs or repeated by the server, and without what a terminal obeys.
+// discreet returns err without passwords, whether in URLs or repeated by the server, and without terminal codes.
 func (p *program) discreet(err error) error {
 	if err == nil {
 		return nil

@@ -93,7 +93,7 @@ func (o outcome) silent(t testing.TB, texts ...string) outcome {
 // refusedAddr is an address where nothing listens.
 func refusedAddr(t testing.TB) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -134,7 +134,7 @@ func startChildIn(t testing.TB, env []string, args ...string) *child {
 	c.cmd.Env = append(append(os.Environ(), childEnv+"=1"), env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	ownGroup(c.cmd)
-	succeeds(t, c.cmd.Start())
+	testkit.Succeeds(t, c.cmd.Start())
 	go func() {
 		_ = c.cmd.Wait() // how it ended is in ProcessState
 		close(c.exited)
@@ -190,21 +190,4 @@ func (w *transcript) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.all.String()
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

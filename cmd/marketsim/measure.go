@@ -40,7 +40,7 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 	}
 	ctx, stop := p.interruptible(ctx)
 	defer stop()
-	p.progress("getting its servers ready")
+	p.progress("getting the servers ready")
 	on := new(running)
 	defer func() { err = errors.Join(err, p.close()) }()
 	err = on.start(ctx, p, plan)
@@ -73,13 +73,13 @@ func (p *program) measure(ctx context.Context, plan *plan) (err error) {
 		}
 	}
 	if len(run.Claims) > 0 && on.market.Name == backend.NameEmbedded {
-		fmt.Fprintln(p.stderr, "for Redis's numbers and all claims install one, and run this again: "+
+		fmt.Fprintln(p.stderr, "for Redis's own numbers and all claims, install a Redis and run this again: "+
 			"apt-get install redis-server, or brew install redis")
 	}
 	return errors.Join(wrong, failure, finished)
 }
 
-const mostLate = 0.01 // of the orders of a rate: where more are, the SLO is missed
+const mostLate = 0.01 // of the orders at a rate: with more the SLO is missed
 
 // missed is an error for each point that misses the SLO.
 func missed(run *result.Run) (err error) {
@@ -104,8 +104,8 @@ type running struct {
 func (on *running) start(ctx context.Context, p *program, plan *plan) (err error) {
 	var needs []string
 	for _, spec := range plan.specs {
-		kind, ok := spec.Lock()
-		if need := string(kind.Needs); ok && kind.Needs != lock.NeedsNothing && !slices.Contains(needs, need) {
+		kind, _ := spec.Lock()
+		if need := string(kind.Needs); !slices.Contains(needs, need) {
 			needs = append(needs, need)
 		}
 	}
@@ -167,9 +167,9 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 		if err != nil {
 			return err
 		}
-		err = cmp.Or(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
+		err = errors.Join(market.Occupied(ctx, conn.Client, site.Keys), conn.Close())
 		if errors.Is(err, market.ErrOccupied) {
-			err = fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
+			return fmt.Errorf("%w (%s)", err, plan.server.clean(plan.config.Prefix))
 		}
 		if err != nil {
 			return err
@@ -200,13 +200,15 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 	return nil
 }
 
-// rounds measures until a row fails or the user stops it, and stores the result after each. Wrong is what audits found.
+// rounds measures until a row fails or the user stops it, and stores the result after each. Audits find what is wrong.
 func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *result.Run) (wrong, failure error) {
 	all := plan.config.Trials * len(plan.config.Points)
 	began := time.Now()
+	complete := 0
 	ended := func(status stored.Status, err error) (error, error) {
 		run.Status = status
-		return wrong, p.incomplete(plan, run, err)
+		return wrong, incomplete(err, "%d of %s complete; the report holds what was measured", complete,
+			english.Plural(all, "row", ""))
 	}
 	for trial := 1; trial <= plan.config.Trials; trial++ {
 		for _, i := range plan.order(trial) {
@@ -224,7 +226,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 				row.Histogram = ""
 			}
 			run.Rows = append(run.Rows, row)
-			done := len(run.Rows) // which took longer than their load: they were stocked, came to their end, and were audited
+			done := len(run.Rows) // each took longer than its load: it was also stocked, finished, and audited
 			left := time.Since(began) / time.Duration(done) * time.Duration(all-done)
 			p.progress("%d/%d (about %s left) %s", done, all, left.Round(time.Second), view.Line(row))
 			wrong = errors.Join(wrong, violated(row, plan.config.Trials))
@@ -234,6 +236,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 			case row.Status == stored.Interrupted:
 				return ended(stored.Interrupted, nil)
 			}
+			complete++
 			if err := plan.out.save(run); err != nil {
 				return ended(stored.Incomplete, err)
 			}
@@ -243,7 +246,7 @@ func (p *program) rounds(ctx context.Context, plan *plan, on *running, run *resu
 	return wrong, nil
 }
 
-// progress says how far a command is: a terminal shows the last line alone.
+// progress says how far a command is. A terminal shows only the last such line.
 func (p *program) progress(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	w, isFile := p.stderr.(*patient)
@@ -269,8 +272,8 @@ func violated(row result.Row, trials int) error {
 		english.Plural(int(row.Audit.ItemProblems), "item", ""), english.Plural(int(row.Audit.MoneyProblems), "account", ""))
 }
 
-// order is the order of the rows in a round: drawn from the seed, so that what changes in the course of a run, and what
-// one row leaves behind for the next, favours none. A single round is in the order in which it was asked for.
+// order is the order of the rows in a round. It is drawn from the seed, so that neither changes in the course of a run
+// nor what one row leaves behind for the next favours any. A single round is in the order in which it was asked for.
 func (p *plan) order(round int) []int {
 	order := rand.New(rand.NewPCG(p.options.Seed, uint64(round))).Perm(len(p.config.Points))
 	if p.config.Trials == 1 {
@@ -279,22 +282,15 @@ func (p *plan) order(round int) []int {
 	return order
 }
 
-func (p *program) incomplete(plan *plan, run *result.Run, failure error) error {
-	done := 0
-	for _, r := range run.Rows {
-		if r.Status == stored.Complete {
-			done++
-		}
-	}
-	rows := fmt.Sprintf("%d of %s complete; the report holds what was measured", done,
-		english.Plural(len(plan.config.Points)*plan.config.Trials, "row", ""))
+// incomplete says what a command had done when it failed or, if failure is nil, was interrupted.
+func incomplete(failure error, done string, args ...any) error {
 	if failure != nil {
-		return fmt.Errorf("incomplete: %s\n%w", rows, failure)
+		return fmt.Errorf("incomplete: %s\n%w", fmt.Sprintf(done, args...), failure)
 	}
-	return fmt.Errorf("%w: %s", errInterrupted, rows)
+	return fmt.Errorf("%w: %s", errInterrupted, fmt.Sprintf(done, args...))
 }
 
-// describe is what is about to run, and where. What cannot be found out about this machine stays empty.
+// describe says what is about to run, and where. What cannot be found out about this machine stays empty.
 func describe(ctx context.Context, p *program, plan *plan, on *running) (result.Manifest, error) {
 	server, err := on.market.Info(ctx)
 	m := result.Manifest{
@@ -313,7 +309,7 @@ func describe(ctx context.Context, p *program, plan *plan, on *running) (result.
 	return m, err
 }
 
-// prepare makes sure, before anything runs, that the result can be stored, and that no history is there yet.
+// prepare makes sure, before anything runs, that the result can be stored, and that the folder holds no history yet.
 func (p *plan) prepare() error {
 	if err := p.out.prepare(); err != nil {
 		return err
@@ -323,7 +319,7 @@ func (p *plan) prepare() error {
 			return fmt.Errorf("--history: %w: %s; name another folder", history.ErrExists, dir)
 		}
 		if err := makeFolder(dir); err != nil {
-			return usageError{fmt.Errorf("--history: %w", err)}
+			return usagef("--history: %w", err)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
@@ -31,12 +32,12 @@ func TestNewerCommands(t *testing.T) {
 
 func newerSpec(t *testing.T, text string) strategies.Spec {
 	t.Helper()
-	return must(catalogue.Full().Parse(text))(t)
+	return testkit.Must(catalogue.Full().Parse(text))(t)
 }
 
 // has returns nil if a server has the commands of a spec.
 func has(t *testing.T, rdb *redis.Client, spec strategies.Spec) error {
 	t.Helper()
-	keys := must(market.NewKeys("test:"))(t)
+	keys := testkit.Must(market.NewKeys("test:"))(t)
 	return spec.CheckServer(t.Context(), rdb, keys)
 }

@@ -56,7 +56,7 @@ func TestOutsideRun(t *testing.T) {
 	t.Parallel()
 	s := newExternal(t)
 	for _, theirs := range []string{"theirs", "marketsim:{other}:market:"} {
-		succeeds(t, s.conn.Set(t.Context(), theirs, "kept", 0).Err())
+		testkit.Succeeds(t, s.conn.Set(t.Context(), theirs, "kept", 0).Err())
 	}
 	dir := filepath.Join(t.TempDir(), "out")
 	// long enough for a purchase on a machine that does something else
@@ -213,7 +213,7 @@ func TestOutsideFaults(t *testing.T) {
 		}
 		return cells
 	}
-	text := must(os.ReadFile(filepath.Join("..", "..", "results", "faults", "faults.json")))(t)
+	text := testkit.Must(os.ReadFile(filepath.Join("..", "..", "results", "faults", "faults.json")))(t)
 	want := read(string(text))
 	o := marketsim(t, "faults", "--scenario", "crash-holding,pause,pause-release",
 		"--lock", "watch,setnx,set-ex-fixed,set-px,set-px:fencing=token", "--format", "json")

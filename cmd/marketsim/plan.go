@@ -24,7 +24,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/catalogue"
 )
 
-// rowFlags are the flags of the commands that measure rows. Each command has those that it adds.
+// rowFlags are the flags of the commands that measure rows. Each command adds the ones that it has.
 type rowFlags struct {
 	strategies, mixes, rates []string
 	load                     result.Load
@@ -32,8 +32,8 @@ type rowFlags struct {
 
 	options  bench.Options
 	trials   int
-	margin   string // not empty: it compares
-	sloFails bool   // an SLO that is missed is a failure
+	margin   string // not empty: the command compares
+	sloFails bool   // a missed SLO is a failure
 
 	axes       []result.Axis // of a sweep
 	reproduces []string      // tables of the book
@@ -48,33 +48,33 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
-// addLoad adds the flags of a Load. A closed loop has those alone.
+// addLoad adds the flags of a Load, except those of an open loop.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
-	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
+	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
 	flags.Int64Var(&f.load.Funds, "funds", 0, "each account's `coins` at the start (default more than it needs)")
-	flags.IntVar(&f.load.Hot, "hot", 0, "only so many `items` circulate: buyers list what they bought (mix 0x5)")
+	flags.IntVar(&f.load.Hot, "hot", 0, "only this many `items` circulate: buyers list what they bought (mix 0x5)")
 	flags.IntVar(&f.load.Stock, "stock", 0, "`items` listed before a row begins (default about 64 a buyer)")
 	flags.DurationVar(&f.hold, "hold", 0, "`time` of other work between reads and write, locks held")
 	flags.DurationVar(&f.rtt, "rtt", 0, "`time` by which each reply to a worker is delayed, as by a network")
 	flags.IntVar(&f.load.Markets, "markets", 0, "`markets` that share the workers, on a cluster over its masters")
 }
 
-// addMeasuring adds the flags of rounds and rows. 0 trials are as many as verdicts on all pairs take, with a margin.
+// addMeasuring adds the flags of rounds and rows. 0 trials: with a margin, and as many as verdicts on all pairs take.
 func (f *rowFlags) addMeasuring(flags *pflag.FlagSet, duration, warmup time.Duration, trials int) {
 	flags.DurationVar(&f.options.Duration, "duration", duration, "measured `time` of a row")
 	flags.DurationVar(&f.options.Warmup, "warmup", warmup, "`time` before that, not counted")
 	usage := "`rounds`, 1 or a multiple of 3 from 6, each in a new order"
 	if trials == 0 {
 		usage = "`rounds`, a multiple of 3 from 6 (default 9, or as verdicts take)"
-		flags.StringVar(&f.margin, "margin", "5%", "`ratios` so near to 1 are no difference")
+		flags.StringVar(&f.margin, "margin", "5%", "`ratios` within this of 1 are no difference")
 	}
 	flags.IntVar(&f.trials, "trials", trials, usage)
 	flags.Uint64Var(&f.options.Seed, "seed", bench.DefaultSeed, "`number` from which prices and orders are drawn")
 }
 
-// measures has cmd measure the points that asked makes. Which values exclude each other bench.Options.Validate says.
+// measures has cmd measure the points that asked makes. bench.Options.Validate says which values exclude each other.
 func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
@@ -100,7 +100,7 @@ func (f *rowFlags) measures(
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
 		f.out.addFolder(flags, runFile)
-		flags.BoolVar(&p.quiet, "quiet", false, "say nothing of how far it is")
+		flags.BoolVar(&p.quiet, "quiet", false, "print no progress")
 	})
 	return cmd
 }
@@ -112,12 +112,12 @@ type plan struct {
 	options  bench.Options              // the same for all rows, but for what is started
 	server   serverPlan
 	out      output
-	drawn    bool                   // the prefix was drawn at random, so that nobody else uses it
+	drawn    bool                   // the prefix was drawn at random: nobody else uses it
 	asked    func(flag string) bool // whether a flag was given
 	sloFails bool
 }
 
-// subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
+// subjects returns the canonical names of strategies. A repeated one, to be compared with itself, gets a number.
 func subjects(texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
@@ -168,7 +168,7 @@ func (f *rowFlags) loadOf() result.Load {
 
 func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// parseMixes reads --mix. Where hot items circulate, the default has buyers alone.
+// parseMixes reads --mix. With hot items, which buyers alone trade, the default has no sellers.
 func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error) {
 	texts := f.mixes
 	if f.load.Hot > 0 && !cmd.Flags().Changed("mix") {
@@ -177,17 +177,17 @@ func (f *rowFlags) parseMixes(cmd *cobra.Command) (mixes []result.Mix, err error
 	for _, text := range texts {
 		mix, err := result.ParseMix(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--mix: %w", err)}
+			return nil, usagef("--mix: %w", err)
 		}
 		mixes = append(mixes, mix)
 	}
 	return mixes, nil
 }
 
-// parseRates reads --rate. Without it there is one, of a closed loop.
+// parseRates reads --rate. Without it the only rate is 0, of a closed loop.
 func (f *rowFlags) parseRates() (rates []float64, err error) {
 	if f.sloFails && f.options.SLO == 0 {
-		return nil, usageError{errors.New("--slo-fails: after which time is an order late? give --slo and --rate, too")}
+		return nil, usagef("--slo-fails: after which time is an order late? give --slo and --rate, too")
 	}
 	if len(f.rates) == 0 {
 		return []float64{0}, nil
@@ -195,8 +195,8 @@ func (f *rowFlags) parseRates() (rates []float64, err error) {
 	for _, text := range f.rates {
 		rate, unit, err := humanize.ParseSI(text)
 		if err != nil || unit != "" || !(rate > 0) {
-			return nil, usageError{fmt.Errorf("--rate %q: want orders a second, such as 500, 2.5k or 1M; "+
-				"without --rate the buyers set the rate", text)}
+			return nil, usagef("--rate %q: want orders a second, such as 500, 2.5k or 1M; "+
+				"without --rate the buyers set the rate", text)
 		}
 		rates = append(rates, rate)
 	}
@@ -234,12 +234,12 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	p.options.Private = server.target == nil
 	inRounds := f.trials >= 6 && f.trials <= result.MostTrials && f.trials%3 == 0
 	if f.trials != 1 && !inRounds {
-		return nil, usageError{fmt.Errorf("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
-			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)}
+		return nil, usagef("--trials %d: give 1 or a multiple of 3 from 6 to %d: fewer rounds have "+
+			"no 95%% interval, and between two multiples it does not become narrower", f.trials, result.MostTrials)
 	}
 	if f.options.Keep && (len(points)*f.trials != 1 || server.target == nil) {
-		return nil, usageError{errors.New("--keep leaves one market on a server that outlives the run: " +
-			"give --redis URL, and one strategy, one mix and one trial")}
+		return nil, usagef("--keep leaves one market on a server that outlives the run: " +
+			"give --redis URL, and one strategy, one mix and one trial")
 	}
 	return p, p.check(cmd.Flags())
 }
@@ -247,11 +247,10 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 func (p *plan) check(flags *pflag.FlagSet) error {
 	for i, point := range p.config.Points {
 		if slices.Contains(p.config.Points[:i], point) {
-			return usageError{fmt.Errorf(
-				"%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())}
+			return usagef("%s is asked for twice: to measure each row several times, give --trials 6 or more", point.Name())
 		}
 		if point.Markets > bench.MaxWorkers {
-			return usageError{fmt.Errorf("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)}
+			return usagef("--markets: %d: want at most %d", point.Markets, bench.MaxWorkers)
 		}
 		o := p.options
 		o.Subject = p.specs[point.Spec()]
@@ -262,7 +261,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 			if flags.Changed(wrong.Field) {
 				about = "--" + wrong.Field
 			}
-			err = usageError{fmt.Errorf("%s: %s", about, wrong.Why)}
+			err = usagef("%s: %s", about, wrong.Why)
 		}
 		if err != nil {
 			return err
@@ -271,7 +270,7 @@ func (p *plan) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// keys are those of --prefix, or of one that is drawn: several markets, on several masters, have braces of their own.
+// keys are those of --prefix, or of a random prefix. That of several markets has no braces, because each has its own.
 func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 	if f.prefix != "" {
 		return market.NewKeys(f.prefix)
@@ -285,13 +284,13 @@ func (f *rowFlags) keys(points []result.Point) (market.Keys, error) {
 
 var drawnPrefix = regexp.MustCompile(`^marketsim:(\{|[0-9a-f]{8}:)`) // matches those prefixes and no other program's
 
-// compares sets the margin, and the rounds where they were not given, and refuses too few for verdicts on all pairs.
+// compares sets the margin and, by default, the rounds. It refuses too few rounds for verdicts on all pairs.
 func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	number, isPercent := strings.CutSuffix(f.margin, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	inRange := percent >= 0 && percent < 100 // which NaN is not
 	if err != nil || !isPercent || !inRange {
-		return usageError{fmt.Errorf("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)}
+		return usagef("--margin %q: it takes a percentage below 100%%, such as 5%%", f.margin)
 	}
 	config.Margin = new(percent / 100)
 	pairs := len(compare.Pairs(*config)) * len(config.Places())
@@ -300,13 +299,13 @@ func (f *rowFlags) compares(cmd *cobra.Command, config *result.Config) error {
 	case !cmd.Flags().Changed("trials"):
 		f.trials = max(9, fewest)
 	case f.trials < fewest:
-		return usageError{fmt.Errorf("--trials %d: verdicts on %s take %d rounds or more: "+
-			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)}
+		return usagef("--trials %d: verdicts on %s take %d rounds or more: "+
+			"give more, or fewer strategies, mixes or points", f.trials, english.Plural(pairs, "pair", ""), fewest)
 	}
 	return nil
 }
 
-// ahead says how many rows there are, and how long they take besides being stocked, audited and removed.
+// ahead says how many rows there are, and how long they take, besides stocking, auditing and removing their markets.
 func (p *plan) ahead() string {
 	each := p.options.Warmup + p.options.Duration
 	n := len(p.config.Points)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -111,7 +112,7 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 		"--duration 1s --trials=12": "12 rounds of 9 rows of 1.2s, at least 2m9.6s in all",
 	} {
 		f, cmd := planOf(t, define, strings.Fields(args)...)
-		p := must(f.plan(cmd, points))(t)
+		p := testkit.Must(f.plan(cmd, points))(t)
 		p.shorten()
 		if got := p.ahead(); got != want {
 			t.Errorf("on the embedded server with %q: %s, want %s", args, got, want)
@@ -127,7 +128,7 @@ func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...
 	t.Helper()
 	f, cmd := &rowFlags{}, &cobra.Command{}
 	define(f, cmd)
-	succeeds(t, cmd.ParseFlags(args))
+	testkit.Succeeds(t, cmd.ParseFlags(args))
 	return f, cmd
 }
 
@@ -144,7 +145,7 @@ func TestComparedRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
-		names := must(subjects(slices.Repeat([]string{"fine"}, c.strategies)))(t)
+		names := testkit.Must(subjects(slices.Repeat([]string{"fine"}, c.strategies)))(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -37,14 +36,14 @@ func newReport(p *program) *cobra.Command {
 	group(cmd, "Output", func(flags *pflag.FlagSet) {
 		f.out.add(flags, runFormats)
 		flags.StringVarP(&f.file, "output", "o", "",
-			"`file` that gets what else goes to stdout; .html is a page, and .svg a figure")
+			"`file` to write instead of stdout; .html is a page, and .svg a figure")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
-		flags.StringSliceVar(&f.locks, "lock", nil, "in short what was found of these `SPEC`s of locks or strategies")
+		flags.StringSliceVar(&f.locks, "lock", nil, "say in short what was found of these `SPEC`s of locks or strategies")
 	})
 	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",
 		func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			all, _ := load(args) // what cannot be read has none
+			all, _ := load(args) // what cannot be read has no figures
 			for _, one := range all {
 				for _, figure := range figuresOf(one.drawing) {
 					names = append(names, figure.Name)
@@ -84,11 +83,11 @@ func (f reportFlags) report(p *program, paths []string) error {
 	target, _ := os.Stat(f.file)
 	for _, one := range all {
 		if read, err := os.Stat(one.name); err == nil && os.SameFile(read, target) {
-			return usageError{fmt.Errorf("-o: %s is what is reported: name another file", f.file)}
+			return usagef("-o: %s is a result to be reported: name another file", f.file)
 		}
 	}
 	if err := store(f.file, true, write); err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	fmt.Fprintf(p.stderr, "stored in %s\n", f.file)
 	return nil
@@ -98,7 +97,7 @@ func about(schemes []string, all []named) (docs []*view.Doc, err error) {
 	for _, scheme := range schemes {
 		one, err := told(scheme, all)
 		if err == nil && len(found(scheme, "", all)) == 0 {
-			err = usageError{fmt.Errorf("there are no findings and no schedules of %s in it", scheme)}
+			err = usagef("there are no findings and no schedules of %s in it", scheme)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--lock: %w", err)
@@ -131,7 +130,7 @@ func (f reportFlags) drawFigure(w io.Writer, all []named) error {
 		}
 		names = append(names, figure.Name)
 	}
-	return usageError{errors.New("--figure: " + strategies.UnknownName("figure of one result", f.figure, names))}
+	return usagef("--figure: %s", strategies.UnknownName("figure of one result", f.figure, names))
 }
 
 func load(paths []string) (all []named, err error) {
@@ -169,7 +168,7 @@ func resultFiles(path string) (files []string, err error) {
 	return files, err
 }
 
-// loadFile reads a stored result, whose kind its content tells: a run has rows, faults have findings.
+// loadFile reads a stored result, whose content tells its kind: a run has rows, faults have findings.
 func loadFile(path string) (named, error) {
 	f, err := stored.Open(path, stored.MaxBytes)
 	if err != nil {

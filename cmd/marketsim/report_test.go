@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/results/stored"
 )
 
@@ -41,7 +42,7 @@ func storedRun(t testing.TB) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), runFile)
-	succeeds(t, store(path, false, run.Write))
+	testkit.Succeeds(t, store(path, false, run.Write))
 	return path
 }
 
@@ -67,8 +68,8 @@ func TestReport(t *testing.T) {
 	marketsim(t, "report", storedFaults, "--format", "markdown").exits(t, exitFine).says(t, "crash-holding")
 
 	other := filepath.Join(dir, "below", "other") // its folder stands for all that is below it
-	succeeds(t, os.MkdirAll(other, 0o777))
-	succeeds(t, os.Rename(run, filepath.Join(other, runFile)))
+	testkit.Succeeds(t, os.MkdirAll(other, 0o777))
+	testkit.Succeeds(t, os.Rename(run, filepath.Join(other, runFile)))
 	marketsim(t, "report", dir, storedRun(t), "--format", "csv").exits(t, exitFine).says(t, filepath.Join(other, runFile))
 }
 
@@ -102,7 +103,7 @@ func TestReportInAFile(t *testing.T) {
 func TestReportKeepsWhatItReads(t *testing.T) {
 	run := storedRun(t)
 	before := read(t, run)
-	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is what is reported")
+	marketsim(t, "report", filepath.Dir(run), "-o", run).exits(t, exitUsage).says(t, run+" is a result to be reported")
 	if read(t, run) != before {
 		t.Error("the result is gone")
 	}

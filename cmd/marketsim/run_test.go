@@ -37,7 +37,7 @@ func measured(t testing.TB, args ...string) *result.Run {
 
 func read(t testing.TB, path string) string {
 	t.Helper()
-	return string(must(os.ReadFile(path))(t))
+	return string(testkit.Must(os.ReadFile(path))(t))
 }
 
 // TestRun: what is measured is stored, in canonical form, and is drawn again byte for byte.
@@ -99,10 +99,10 @@ func TestOutReplacesNothing(t *testing.T) {
 func TestTwoStoreInOnePlace(t *testing.T) {
 	first := output{format: asText, formats: runFormats, dir: t.TempDir(), file: runFile}
 	second := first
-	succeeds(t, errors.Join(first.prepare(), second.prepare()))
+	testkit.Succeeds(t, errors.Join(first.prepare(), second.prepare()))
 	mine, other := &result.Run{Schema: result.Schema, Status: stored.Incomplete}, &result.Run{Status: stored.Interrupted}
-	succeeds(t, first.save(other))
-	succeeds(t, first.save(mine)) // after its next row
+	testkit.Succeeds(t, first.save(other))
+	testkit.Succeeds(t, first.save(mine)) // after its next row
 	var said strings.Builder
 	if err := second.finish(io.Discard, &said, other); !errors.Is(err, fs.ErrExist) || said.Len() > 0 {
 		t.Errorf("the later one: %v, %q", err, said.String())
@@ -243,7 +243,7 @@ func TestServerKilled(t *testing.T) {
 	}()
 	s.trading(t, "mine:")
 	killed := time.Now()
-	succeeds(t, s.Kill())
+	testkit.Succeeds(t, s.Kill())
 	o := <-running
 	if took := time.Since(killed); took > patience {
 		t.Errorf("the death of the server took %s to be told", took)

@@ -54,7 +54,7 @@ var passwordForms = map[string]func(t *testing.T, addr string) []string{
 	},
 	"--password-file": func(t *testing.T, addr string) []string {
 		file := filepath.Join(t.TempDir(), "password")
-		succeeds(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+		testkit.Succeeds(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 		return []string{"--redis", "redis://:not-this-one@" + addr, "--password-file", file}
 	},
 }

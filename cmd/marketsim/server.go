@@ -38,7 +38,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tls.ServerName, "sni", "", "`name` in the server's certificate (default the URL's host)")
 }
 
-// addPrivate adds the flags of what marketsim starts where the user names nothing.
+// addPrivate adds the flags of add, and those of servers that marketsim starts if the user names none.
 func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringVar(&f.choice, "backend", "", "force a `kind` of server: "+
 		english.WordSeries(append([]string{string(backend.NameURL)}, private()...), "or")+" (default the first that works)")
@@ -49,8 +49,8 @@ func (f *serverFlags) addPrivate(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.etcd, "etcd", nil, "`host:port`s of your etcd (default a private one)")
 }
 
-// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is asked for,
-// and so is an image that is not here.
+// starters start a private server; the first that can is taken. As the embedded one always can, a cluster is started
+// only when it is chosen. An image is pulled only when a container is chosen.
 func starters(choice backend.Name) []backend.Starter {
 	inDocker := container.Starter{Image: os.Getenv("MARKETSIM_IMAGE"), NoPull: choice != backend.NameContainer}
 	return []backend.Starter{backend.Local{}, inDocker, embedded.Starter{}, servers.ClusterStarter{}}
@@ -66,7 +66,7 @@ func private() (names []string) {
 type serverPlan struct {
 	choice backend.Name    // empty: the first that works
 	target *backend.Target // the user's server; nil: a private one
-	again  string          // the clean command for the user's server, but for the prefix
+	again  string          // the clean command for the user's server, without --prefix
 	locks  servers.Addresses
 }
 
@@ -82,11 +82,9 @@ func (f serverFlags) plan() (serverPlan, error) {
 	case err != nil:
 		return s, err
 	case f.url != "" && slices.Contains(private(), f.choice):
-		return s, usageError{fmt.Errorf(
-			"--redis names your server and --backend %s starts another: give one of them", f.choice)}
+		return s, usagef("--redis names your server and --backend %s starts another: give one of them", f.choice)
 	case raw == "" && (f.passwordFile != "" || f.tls != (backend.TLSFiles{})):
-		return s, usageError{errors.New(
-			"--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")}
+		return s, usagef("--password-file, --cacert, --cert, --key and --sni are for a server of yours: give --redis URL")
 	case raw == "":
 		return s, nil
 	}
@@ -101,7 +99,7 @@ func (f serverFlags) plan() (serverPlan, error) {
 	if f.passwordFile != "" {
 		text, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return s, usageError{fmt.Errorf("--password-file: %w", err)}
+			return s, usagef("--password-file: %w", err)
 		}
 		target.Password = strings.TrimRight(string(text), "\r\n")
 	}
@@ -141,13 +139,12 @@ func (f serverFlags) masters() (targets []backend.Target, err error) {
 			return nil, fmt.Errorf("--redlock: %w", err)
 		}
 		if slices.ContainsFunc(targets, func(other backend.Target) bool { return other.Addr == t.Addr }) {
-			return nil, usageError{fmt.Errorf("--redlock names %s twice: its masters must be independent", t.Addr)}
+			return nil, usagef("--redlock names %s twice: its masters must be independent", t.Addr)
 		}
 		targets = append(targets, t)
 	}
 	if n := len(targets); n > 0 && (n < 3 || n%2 == 0) {
-		return nil, usageError{fmt.Errorf(
-			"--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)}
+		return nil, usagef("--redlock names %d masters: it takes an odd number of at least 3, for a majority", n)
 	}
 	return targets, nil
 }
@@ -201,7 +198,7 @@ func preflight(ctx context.Context, server *backend.Server) error {
 	return nil
 }
 
-// sites are where so many markets of a run lie, always the same: spread over a cluster's masters if it has no braces.
+// sites are the places of a run's markets, the same each time: spread over a cluster's masters if run has no braces.
 func sites(server *backend.Server, run market.Keys, number int) (all []bench.Site, err error) {
 	for i := range number {
 		keys := run
@@ -213,8 +210,9 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 		}
 		if server.Cluster() != nil && !braced(keys) {
 			prefix := run.Prefix()
-			return nil, usageError{fmt.Errorf("--prefix %s: on a Redis Cluster the keys of a market lie on one slot, that "+
-				"of what stands between braces: give a prefix such as %s", prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))}
+			return nil, usagef("--prefix %s: on a Redis Cluster the keys of a market must lie on one slot, "+
+				"which the text between braces chooses: give a prefix such as %s",
+				prefix, quote("{"+strings.Trim(prefix, "{}:")+"}:"))
 		}
 		at := keys.Prefix()
 		all = append(all, bench.Site{Keys: keys, Node: server.Master(at).Addr, Dial: server.Dialer(at)})
@@ -225,21 +223,20 @@ func sites(server *backend.Server, run market.Keys, number int) (all []bench.Sit
 // braced reports whether all keys lie on one slot of a cluster.
 func braced(keys market.Keys) bool { return backend.Slot(keys.Prefix()) == backend.Slot(keys.Market()) }
 
-// nth are the keys of market i, from 0, of a run with several, which begin with the run's prefix. On a cluster, unless
-// that has braces, each has some of its own, with a number that takes it to the i-th master after that of the first.
+// nth are the keys of market i, from 0, of a run with several. They begin with the run's prefix. On a cluster, unless
+// that prefix has braces, each market has its own, with a number that puts it on the i-th master after the first one's.
 func nth(server *backend.Server, run market.Keys, i int) (market.Keys, error) {
 	cluster := server.Cluster()
-	switch {
-	case cluster != nil && !braced(run):
-	case i == 0:
-		return run, nil
-	default:
+	if cluster == nil || braced(run) {
+		if i == 0 {
+			return run, nil
+		}
 		return market.NewKeys(fmt.Sprintf("%smarket-%d:", run.Prefix(), i+1))
 	}
 	masters := cluster.Masters()
 	at := func(keys market.Keys) int { return slices.Index(masters, cluster.Master(keys.Prefix())) }
 	first, err := market.NewKeys(run.Prefix() + "{market-1}:")
-	if i == 0 || err != nil {
+	if err != nil {
 		return first, err
 	}
 	keys, err := market.NewKeys(fmt.Sprintf("%s{market-%d}:", run.Prefix(), i+1))

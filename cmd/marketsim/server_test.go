@@ -41,7 +41,7 @@ func TestServerThatCannotBeReached(t *testing.T) {
 
 func TestServerThatNeverAnswers(t *testing.T) {
 	t.Parallel()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	o := attempt(t, "redis://"+l.Addr().String()).exits(t, exitEnvironment).says(t, "did not answer")
 	if o.took > patience { // it takes 4 s on a machine that does nothing else
@@ -104,7 +104,7 @@ func TestCommandsDenied(t *testing.T) {
 			t.Run(command, func(t *testing.T) {
 				user := "without-" + command
 				rights := []string{"on", "~*", "&*", "+@all", "-" + command, ">" + secret}
-				succeeds(t, s.conn.ACLSetUser(t.Context(), user, rights...).Err())
+				testkit.Succeeds(t, s.conn.ACLSetUser(t.Context(), user, rights...).Err())
 				dir := t.TempDir()
 				o := attempt(t, s.url(user+":"+secret), "--strategy", strategy, "--prefix", "acl:", "--out", dir)
 				o.exits(t, exitEnvironment).says(t, "'"+command+"'").silent(t, "1/1")
@@ -143,7 +143,7 @@ func TestKeysOfSeveralMarkets(t *testing.T) {
 	c := startChild(t, append(args, "--duration", "10m")...)
 	s.trading(t, "mine:market-3:")
 	c.kill()
-	keys := must(market.NewKeys("mine:"))(t)
+	keys := testkit.Must(market.NewKeys("mine:"))(t)
 	found, _, err := market.Leftovers(t.Context(), s.conn, keys)
 	other := func(key string) bool { return strings.HasPrefix(key, "mine:market-") }
 	if err != nil || len(found) == 0 || slices.ContainsFunc(found, other) {
@@ -164,7 +164,7 @@ type external struct {
 func newExternal(t testing.TB, args ...string) external {
 	t.Helper()
 	s := testkit.Local(t, args...)
-	succeeds(t, backend.With(t.Context(), s.Target, func(conn *backend.Conn) error {
+	testkit.Succeeds(t, backend.With(t.Context(), s.Target, func(conn *backend.Conn) error {
 		return conn.ConfigSet(t.Context(), "requirepass", "").Err()
 	}))
 	s.Target.Password = ""
@@ -182,7 +182,7 @@ func (e external) url(userinfo string) string {
 // holds checks that these keys are on the server, and no others.
 func (e external) holds(t testing.TB, want ...string) {
 	t.Helper()
-	got := must(e.conn.Keys(t.Context(), "*").Result())(t)
+	got := testkit.Must(e.conn.Keys(t.Context(), "*").Result())(t)
 	if len(got) != len(want) {
 		t.Errorf("the server holds %q, want %q", got, want)
 		return
@@ -212,7 +212,7 @@ func short(args ...string) []string {
 // fakeRedis answers each command with what answer returns, in Redis's protocol, and returns its address.
 func fakeRedis(t *testing.T, answer func(args []string) string) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {

@@ -46,8 +46,8 @@ func (on yourCluster) otherNodeDown(t *testing.T) {
 
 // nodeDown: a row does not begin where a master is missing, or the node that was named. It is the last that is played.
 func (on yourCluster) nodeDown(t *testing.T) {
-	named := must(on.Master(t.Context(), "any"))(t)
-	succeeds(t, on.Redises[named].Kill())
+	named := testkit.Must(on.Master(t.Context(), "any"))(t)
+	testkit.Succeeds(t, on.Redises[named].Kill())
 	marketsim(t, short("run", "--strategy", "lua", "--redis", "redis://"+on.Addrs()[named])...).exits(t, exitEnvironment).
 		says(t, "cannot reach Redis", "is it running, and is this its address?")
 }

@@ -25,8 +25,8 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	}
 	t.Cleanup(func() { screen.Close() })
 	fd := int(screen.Fd())
-	number := must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
-	succeeds(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number := testkit.Must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	testkit.Succeeds(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -38,11 +38,11 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 func onTerminal(t *testing.T, columns uint16, env string, args ...string) string {
 	t.Helper()
 	screen, tty := openTerminal(t)
-	succeeds(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+	testkit.Succeeds(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), childEnv+"=1", env)
 	cmd.Stdout, cmd.Stderr = tty, tty
-	succeeds(t, cmd.Start())
+	testkit.Succeeds(t, cmd.Start())
 	tty.Close()
 	shown, _ := io.ReadAll(screen) // ends with EIO when nobody holds the terminal any more
 	if err := cmd.Wait(); err != nil {
@@ -73,7 +73,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	args := strings.Fields("run --strategy fine,lua --mix 1x1 --backend embedded --duration 100ms --warmup 0s")
 	shown := onTerminal(t, 100, "NO_COLOR=1", args...)
 	for _, line := range []string{"1/2 (about ", "2/2 (about 0s left) lua", "Measured: fine and lua"} {
-		if !strings.Contains(shown, newLine+line) {
+		if !strings.Contains(shown, clearLine+line) {
 			t.Errorf("%q is not in\n%q", line, shown)
 		}
 	}
@@ -100,7 +100,7 @@ func TestNowhereToWrite(t *testing.T) {
 // TestPipeIsNoFile: one that nobody writes to would be read for ever.
 func TestPipeIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), runFile)
-	succeeds(t, unix.Mkfifo(pipe, 0o600))
+	testkit.Succeeds(t, unix.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, filepath.Dir(pipe)} {
 		marketsim(t, "report", path).exits(t, exitUsage).says(t, pipe+" is not a file")
 	}

@@ -27,7 +27,7 @@ func TestUsageErrors(t *testing.T) {
 		damaged: `{"schema": 1, "findings": [{"scen`,
 		odd:     `{"schema": 2, "rows": [{"bought": "many"}]}`,
 	} {
-		succeeds(t, os.WriteFile(path, []byte(text), 0o666))
+		testkit.Succeeds(t, os.WriteFile(path, []byte(text), 0o666))
 	}
 	below := filepath.Join(file, "below") // cannot be made, not even by root
 	run, url := storedRun(t), "redis://"+refusedAddr(t)
@@ -45,7 +45,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run"}, `"strategy" not set`},
 		{[]string{"run", "--strategy", "wathc"}, `did you mean "watch"?`},
 		{[]string{"run", "--strategy", "fine,fin-wallet"}, `did you mean "fine-wallet"?`},
-		{[]string{"run", "--strategy", "fine,"}, "--strategy is given nothing, or has an empty element"},
+		{[]string{"run", "--strategy", "fine,"}, "--strategy is empty, or has an empty element"},
 		{[]string{"run", "--strategy", "fine:setxn"}, `did you mean "setnx"?`},
 		{[]string{"run", "--strategy", "watch:setnx"}, "watch takes no lock"},
 		{[]string{"run", "--strategy", "fine:set\x1b[2J"}, `set\x1b[2J`},
@@ -88,8 +88,8 @@ func TestUsageErrors(t *testing.T) {
 		{with("--trials", "8"), "--trials 8: give 1 or a multiple of 3 from 6"},
 		{with("--trials", "nine"), "--trials"},
 		{with("--prefix", "my*:"), "glob characters"},
-		{with("--prefix="), "--prefix is given nothing"},
-		{with("--redis", ""), "--redis is given nothing"},
+		{with("--prefix="), "--prefix is empty"},
+		{with("--redis", ""), "--redis is empty"},
 		{with("--redis", "http://localhost"), "must start with redis://"},
 		{with("--redis", "rediss://localhost", "--cert", file), "must be given together"},
 		{with("--redis", "rediss://localhost", "--cacert", file), "no PEM certificate"},
@@ -122,9 +122,9 @@ func TestUsageErrors(t *testing.T) {
 		{sweep(), `"axis" not set`},
 		{sweep("--axis", "clients=2,1"), "--axis: "},
 		{sweep("--axis", "cores=1"), "cores"},
-		{sweep("--axis", "clients=1", "--mix", "3x3"), "--mix and --axis clients=... both say the same"},
-		{sweep("--axis", "hot=1", "--hot", "3"), "--hot and --axis hot=... both say the same"},
-		{sweep("--axis", "hot=1", "--mix", "0x3,0x4"), "has one value"},
+		{sweep("--axis", "clients=1", "--mix", "3x3"), "--mix and --axis clients=... set the same"},
+		{sweep("--axis", "hot=1", "--hot", "3"), "--hot and --axis hot=... set the same"},
+		{sweep("--axis", "hot=1", "--mix", "0x3,0x4"), "a sweep takes one mix"},
 		{sweep("--axis", "clients=1,1000"), "fine 1000x1000: mix: "},
 		{[]string{"report"}, "requires at least 1 arg"},
 		{[]string{"report", below}, "below"},
@@ -142,8 +142,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"report", storedFaults, "--lock", "pause"}, "no findings and no schedules of pause"},
 		{[]string{"report", storedFaults, "--lock", "set-px:foo=1"}, `unknown parameter "foo"`},
 		{[]string{"report", storedFaults, "--lock", "set-px", "--format", "json"}, "[figure format lock]"},
-		{[]string{"report", storedFaults, "--format", "csv"}, "--format csv is of runs"},
-		{[]string{"report", run, run, "--format", "json"}, "--format json is of one result"},
+		{[]string{"report", storedFaults, "--format", "csv"}, "--format csv is for runs"},
+		{[]string{"report", run, run, "--format", "json"}, "--format json draws one result"},
 		{[]string{"check"}, "accepts 1 arg"},
 		{[]string{"check", t.TempDir()}, "no history.jsonl in"},
 		{[]string{"check", ""}, "check what? the name of the folder is empty"},
@@ -154,7 +154,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"faults", "--redis", url}, "unknown flag: --redis"},
 		{[]string{"list", "setpx"}, `did you mean "set-px"?`},
 		{[]string{"list", ""}, `unknown name ""`},
-		{[]string{"list", "shedlock"}, "docs/libraries.md says which one is as your library"},
+		{[]string{"list", "shedlock"}, "docs/libraries.md says which one is like your library"},
 		{[]string{"list", "--locks", "--scenarios"}, "[locks scenarios]"},
 		{[]string{"list", "set-px", "--locks"}, "either a name, or"},
 		{[]string{"clean", "--redis", url}, `"prefix" not set`},
@@ -233,7 +233,7 @@ func TestExamples(t *testing.T) {
 				if err == nil {
 					err = cmd.ParseFlags(words)
 				}
-				succeeds(t, err)
+				testkit.Succeeds(t, err)
 				theirs := cmd.Name() == "judge" && !cmd.Flags().Changed("adapter")
 				if theirs || strings.Contains(line, "--redis") {
 					continue
@@ -352,7 +352,7 @@ func TestCompletion(t *testing.T) {
 // TestPagesNameWhatThereIs: every command line of marketsim in a page names a command, and flags that it has.
 func TestPagesNameWhatThereIs(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^    (?:\S+=\S+ )?(?:go run ./cmd/)?marketsim ([^#\n\\]+)`)
-	pages := must(filepath.Glob("../../docs/*.md"))(t)
+	pages := testkit.Must(filepath.Glob("../../docs/*.md"))(t)
 	commands := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../results/README.md") {
 		for _, found := range line.FindAllStringSubmatch(read(t, page), -1) {

@@ -237,3 +237,20 @@ func ReadAgain[T any, P interface {
 		t.Errorf("%q: %v; written\n%s\nand then\n%s", data, err, first.Bytes(), second.Bytes())
 	}
 }
+
+// Must returns what came without an error, or ends the test: testkit.Must(os.Open(path))(t).
+func Must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Succeeds(t, err)
+		return got
+	}
+}
+
+// Succeeds ends the test if there is an error.
+func Succeeds(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -20,7 +21,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	p := &pair{TB: t, proxy: forward(t, l), listener: l}
 	p.client, p.server = p.connect()
@@ -50,7 +51,7 @@ func (p *pair) connect() (client, server net.Conn) {
 // say sends text.
 func say(t testing.TB, c net.Conn, text string) {
 	t.Helper()
-	must(io.WriteString(c, text))(t)
+	testkit.Must(io.WriteString(c, text))(t)
 }
 
 // hear reads exactly text.
@@ -102,14 +103,14 @@ func TestHeldIsDeliveredLate(t *testing.T) {
 			}
 			hearNothing(p, p.client)
 			hearNothing(p, p.server)
-			fresh := must(net.Dial("tcp", p.proxy.Addr()))(t)
+			fresh := testkit.Must(net.Dial("tcp", p.proxy.Addr()))(t)
 			say(p, fresh, "further")
 			fresh.Close() // what it said is on its way
 			p.proxy.Heal()
 			if c.up {
 				hear(p, p.server, "up")
 			}
-			further := must(p.listener.Accept())(t)
+			further := testkit.Must(p.listener.Accept())(t)
 			defer further.Close()
 			hearEnd(p, further, "further")
 			hear(p, p.client, "down")
@@ -129,10 +130,10 @@ func TestDisconnectUntilHealed(t *testing.T) {
 	p.proxy.Disconnect()
 	hearEnd(p, p.client, "")
 	hearEnd(p, p.server, "")
-	client := must(net.Dial("tcp", p.proxy.Addr()))(t)
+	client := testkit.Must(net.Dial("tcp", p.proxy.Addr()))(t)
 	defer client.Close()
 	say(p, client, "lost")
-	server := must(p.listener.Accept())(t)
+	server := testkit.Must(p.listener.Accept())(t)
 	hearEnd(p, server, "")
 	server.Close()
 	hearEnd(p, client, "")

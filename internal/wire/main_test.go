@@ -35,7 +35,7 @@ func onEach(t *testing.T, f func(b bench)) {
 // on starts a proxy before a server.
 func on(t *testing.T, s *backend.Server) bench {
 	t.Helper()
-	p := must(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))(t)
+	p := testkit.Must(wire.StartRedis(s.Target.Network, s.Target.Addr, s.Target.TLS))(t)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -47,7 +47,7 @@ func on(t *testing.T, s *backend.Server) bench {
 // dial connects through the proxy.
 func (b bench) dial() *backend.Conn {
 	b.Helper()
-	c := must(backend.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr())))(b)
+	c := testkit.Must(backend.Dial(b.Context(), b.server.Target.Through(b.proxy.Addr())))(b)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -81,21 +81,4 @@ func (b bench) incr(c *backend.Conn) <-chan error {
 // incrWords is the command as it goes over the wire.
 func incrWords(key string) string {
 	return fmt.Sprintf("*2\r\n$4\r\nINCR\r\n$%d\r\n%s\r\n", len(key), key)
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/internal/wire"
 )
 
@@ -21,9 +22,9 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	text := strings.Repeat("x", 16<<20)
 	server := serve(t, func(c net.Conn) { io.WriteString(c, text) })
 	proxy := forward(t, server)
-	c := must(net.Dial("tcp", proxy.Addr()))(t)
+	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
-	must(io.ReadFull(c, make([]byte, 1)))(t)
+	testkit.Must(io.ReadFull(c, make([]byte, 1)))(t)
 	begun := make(chan struct{})
 	go func() { proxy.Partition(); close(begun) }()
 	select {
@@ -40,9 +41,9 @@ func TestPartitionDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 
 func TestForwardsAnyProtocol(t *testing.T) {
 	server := serve(t, func(c net.Conn) { io.Copy(c, c) }) // until the client has said all
-	c := must(net.Dial("tcp", forward(t, server).Addr()))(t)
+	c := testkit.Must(net.Dial("tcp", forward(t, server).Addr()))(t)
 	defer c.Close()
-	must(io.WriteString(c, "no\x00RESP"))(t)
+	testkit.Must(io.WriteString(c, "no\x00RESP"))(t)
 	c.(*net.TCPConn).CloseWrite()
 	c.SetReadDeadline(time.Now().Add(soon))
 	if echo, err := io.ReadAll(c); err != nil || string(echo) != "no\x00RESP" {
@@ -53,7 +54,7 @@ func TestForwardsAnyProtocol(t *testing.T) {
 func TestServerThatIsNotThere(t *testing.T) {
 	nobody := serve(t, func(net.Conn) {})
 	nobody.Close()
-	c := must(net.Dial("tcp", forward(t, nobody).Addr()))(t)
+	c := testkit.Must(net.Dial("tcp", forward(t, nobody).Addr()))(t)
 	defer c.Close()
 	c.SetReadDeadline(time.Now().Add(soon))
 	if _, err := c.Read(make([]byte, 1)); err == nil || isTimeout(err) {
@@ -64,7 +65,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 // serve answers each connection with handle, and then closes it.
 func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -83,7 +84,7 @@ func serve(t *testing.T, handle func(net.Conn)) net.Listener {
 
 func forward(t *testing.T, server net.Listener) *wire.Proxy {
 	t.Helper()
-	p := must(wire.Start(server.Addr().String()))(t)
+	p := testkit.Must(wire.Start(server.Addr().String()))(t)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -95,7 +96,7 @@ func forward(t *testing.T, server net.Listener) *wire.Proxy {
 // What a client of any protocol says in one piece can be held; pieces of Redis's are named by their commands.
 func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	proxy := forward(t, serve(t, func(c net.Conn) { io.Copy(c, c) }))
-	c := must(net.Dial("tcp", proxy.Addr()))(t)
+	c := testkit.Must(net.Dial("tcp", proxy.Addr()))(t)
 	defer c.Close()
 	proxy.Record()
 	trap := proxy.Hold(wire.Match{Nth: 2})
@@ -103,7 +104,7 @@ func TestHoldsAPieceOfAnyProtocol(t *testing.T) {
 	for _, piece := range []string{"no RESP", "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nexec\r\n"} {
 		io.WriteString(c, piece)
 		c.SetReadDeadline(time.Now().Add(soon))
-		must(io.ReadFull(c, make([]byte, len(piece))))(t)
+		testkit.Must(io.ReadFull(c, make([]byte, len(piece))))(t)
 	}
 	<-trap.Reached()
 	if got := proxy.Commands(); len(got) != 2 || got[0] != "" || got[1] != "ping exec" {

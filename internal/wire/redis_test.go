@@ -57,7 +57,7 @@ func TestTransactionsAreSeenCommandByCommand(t *testing.T) {
 			return nil
 		}
 		b.proxy.Record()
-		must(through.TxPipelined(b.Context(), twice))(b)
+		testkit.Must(through.TxPipelined(b.Context(), twice))(b)
 		rehearsed := b.proxy.Commands()
 		if want := []string{"multi", "incr", "incr", "exec"}; !slices.Equal(rehearsed, want) {
 			b.Fatalf("it saw %v, want %v", rehearsed, want)
@@ -69,7 +69,7 @@ func TestTransactionsAreSeenCommandByCommand(t *testing.T) {
 				b.Errorf("command %d was lost, but no error returned", n+1)
 			}
 			b.wantCount(rehearsed[n]+" lost", executed)
-			succeeds(b, through.Ping(b.Context()).Err())
+			testkit.Succeeds(b, through.Ping(b.Context()).Err())
 		}
 		b.proxy.LoseReply(wire.Match{Command: "exec"})
 		if _, err := through.TxPipelined(b.Context(), twice); err == nil {
@@ -81,11 +81,11 @@ func TestTransactionsAreSeenCommandByCommand(t *testing.T) {
 
 func TestPipelineBeforeALostReplyIsAnswered(t *testing.T) {
 	onEach(t, func(b bench) {
-		c := must(net.Dial("tcp", b.proxy.Addr()))(b)
+		c := testkit.Must(net.Dial("tcp", b.proxy.Addr()))(b)
 		defer c.Close()
 		b.proxy.LoseReply(wire.Match{Command: "incr", Nth: 2})
 		login := "*2\r\n$4\r\nAUTH\r\n$26\r\n" + b.server.Target.Password + "\r\n"
-		must(io.WriteString(c, login+strings.Repeat(incrWords(b.key), 3)))(b)
+		testkit.Must(io.WriteString(c, login+strings.Repeat(incrWords(b.key), 3)))(b)
 		c.SetReadDeadline(time.Now().Add(soon))
 		if got, err := io.ReadAll(c); err != nil || string(got) != "+OK\r\n:1\r\n" {
 			b.Errorf("three commands were answered %q, %v; want the first reply and the end", got, err)
@@ -144,7 +144,7 @@ func TestDropsMessages(t *testing.T) {
 	sub := b.dial().Subscribe(b.Context(), b.key, b.key+"2")
 	defer sub.Close()
 	for range 2 {
-		must(sub.Receive(b.Context()))(b)
+		testkit.Must(sub.Receive(b.Context()))(b)
 	}
 	say := func(text string) {
 		b.Helper()
@@ -164,7 +164,7 @@ func TestDropsMessages(t *testing.T) {
 	b.proxy.DropMessages()
 	say("lost")
 	// What is asked for passes, and comes after what was dropped.
-	succeeds(b, sub.Ping(b.Context(), "ping"))
+	testkit.Succeeds(b, sub.Ping(b.Context(), "ping"))
 	got, err := sub.ReceiveTimeout(b.Context(), soon)
 	if pong, ok := got.(*redis.Pong); err != nil || !ok || pong.Payload != "ping" {
 		b.Fatalf("heard %v, %v; want the answer to PING", got, err)

@@ -27,7 +27,7 @@ func TestDelayIsExact(t *testing.T) {
 	defer far.Close()
 	took := func(conn *backend.Conn, all *[]time.Duration) {
 		start := time.Now()
-		succeeds(t, conn.Ping(t.Context()).Err())
+		testkit.Succeeds(t, conn.Ping(t.Context()).Err())
 		*all = append(*all, time.Since(start))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -61,7 +61,7 @@ func TestDelayIsExact(t *testing.T) {
 func TestDelayOfEveryConnection(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
-		own := must(s.Dial(backend.Delaying(t.Context(), delay)))(t)
+		own := testkit.Must(s.Dial(backend.Delaying(t.Context(), delay)))(t)
 		defer own.Close()
 		other := testkit.Dial(t, s)
 		late := func(what string, do func() error) {
@@ -77,7 +77,7 @@ func TestDelayOfEveryConnection(t *testing.T) {
 		late("a command", func() error { return own.Ping(t.Context()).Err() })
 		sub := own.Subscribe(t.Context(), "news")
 		defer sub.Close()
-		must(sub.Receive(t.Context()))(t)
+		testkit.Must(sub.Receive(t.Context()))(t)
 		late("a message", func() error {
 			if err := other.Publish(t.Context(), "news", "x").Err(); err != nil {
 				return err
@@ -85,7 +85,7 @@ func TestDelayOfEveryConnection(t *testing.T) {
 			_, err := sub.ReceiveTimeout(t.Context(), time.Minute)
 			return err
 		})
-		succeeds(t, own.Process(t.Context(), redis.NewStatusCmd(t.Context(), "quit")))
+		testkit.Succeeds(t, own.Process(t.Context(), redis.NewStatusCmd(t.Context(), "quit")))
 		_ = own.Ping(t.Context()).Err() // it may find the connection closed; the next one connects anew
 		late("on a new connection", func() error { return own.Ping(t.Context()).Err() })
 	})

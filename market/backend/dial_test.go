@@ -44,7 +44,7 @@ func dialFails(t *testing.T, target backend.Target, is error, says string) {
 // listen accepts connections and hands each to handle, which need not close it.
 func listen(t testing.TB, handle func(net.Conn)) backend.Target {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,7 +67,7 @@ func listen(t testing.TB, handle func(net.Conn)) backend.Target {
 
 func TestDialUnreachable(t *testing.T) {
 	t.Parallel()
-	closed := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	closed := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close()
 	refused := backend.Target{Network: "tcp", Addr: closed.Addr().String(), Password: "SECRET"}
 	noSocket := backend.Target{Network: "unix", Addr: filepath.Join(t.TempDir(), "s")}
@@ -167,13 +167,13 @@ func TestDialTooManyClients(t *testing.T) {
 
 func TestUnixSocketAndDatabase(t *testing.T) {
 	// A socket's path is limited to about 100 bytes, which t.TempDir exceeds on some systems.
-	dir := must(os.MkdirTemp("", "ms"))(t)
+	dir := testkit.Must(os.MkdirTemp("", "ms"))(t)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "redis.sock")
 	s := testkit.Local(t, "--unixsocket", path)
-	conn := must(backend.Dial(t.Context(), parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")))(t)
+	conn := testkit.Must(backend.Dial(t.Context(), parse(t, "unix://:"+s.Target.Password+"@"+path+"?db=3")))(t)
 	defer conn.Close()
-	succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
+	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if err := testkit.Dial(t, s).Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
 		t.Errorf("database 0 holds the key of database 3: %v", err)
 	}
@@ -183,7 +183,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 func TestIdleConnectionLost(t *testing.T) {
 	s := testkit.Local(t)
 	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
-	succeeds(t, other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+	testkit.Succeeds(t, other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
 	awaitClients(t, other, 1)
 	before := conn.Stats.Snapshot()
 	if err := conn.Incr(t.Context(), "n").Err(); err != nil {
@@ -198,7 +198,7 @@ func TestIdleConnectionLost(t *testing.T) {
 func awaitClients(t testing.TB, conn *backend.Conn, n int) {
 	t.Helper()
 	for t.Context().Err() == nil {
-		list := must(conn.ClientList(t.Context()).Result())(t)
+		list := testkit.Must(conn.ClientList(t.Context()).Result())(t)
 		if strings.Count(list, "\n") == n {
 			return
 		}
@@ -209,7 +209,7 @@ func TestOneConnectionForEverything(t *testing.T) {
 	s := testkit.Local(t)
 	conn, other := testkit.Dial(t, s), testkit.Dial(t, s)
 	ctx := t.Context()
-	must(conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil }))(t)
+	testkit.Must(conn.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, "n"); return nil }))(t)
 	err := conn.Watch(ctx, func(tx *redis.Tx) error {
 		// The only connection is in use: the client waits for itself until the deadline.
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -265,7 +265,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			conn := must(backend.Dial(ctx, p.Server().Target))(t)
+			conn := testkit.Must(backend.Dial(ctx, p.Server().Target))(t)
 			defer conn.Close()
 			direct.Del(ctx, "n")
 			if err := tc.do(conn.Client); err == nil {
@@ -330,7 +330,7 @@ func TestLostReplyRunsTwiceByDefault(t *testing.T) {
 	p := testkit.StartProxy(t, s)
 	client := redis.NewClient(&redis.Options{Addr: p.Addr(), Password: s.Target.Password})
 	defer client.Close()
-	succeeds(t, client.Ping(t.Context()).Err())
+	testkit.Succeeds(t, client.Ping(t.Context()).Err())
 	p.LoseReply("incr")
 	if n, err := client.Incr(t.Context(), "n").Result(); err != nil || n != 2 {
 		t.Errorf("got %d, %v; want 2: the first reply was lost and the command sent again", n, err)

@@ -26,11 +26,11 @@ func TestDenied(t *testing.T) {
 	acl := filepath.Join(t.TempDir(), "users.acl")
 	rules := "user default on nopass ~* &* +@all\n" +
 		"user bob on >secret ~test:* &* +@all -zrandmember -config|get -info\n"
-	succeeds(t, os.WriteFile(acl, []byte(rules), 0o600))
+	testkit.Succeeds(t, os.WriteFile(acl, []byte(rules), 0o600))
 	s := testkit.Local(t, "--aclfile", acl)
 	target := s.Target
 	target.Username, target.Password = "bob", "secret"
-	bob := must(backend.Dial(t.Context(), target))(t)
+	bob := testkit.Must(backend.Dial(t.Context(), target))(t)
 	defer bob.Close()
 	ctx := t.Context()
 	for _, tc := range []struct {

@@ -11,13 +11,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 )
 
 // Of what has the name of a folder of ours, what is in use stays, and so does what may be somebody else's.
 func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	used := must(backend.MakeFolder("used"))(t)
+	used := testkit.Must(backend.MakeFolder("used"))(t)
 	for name, file := range map[string]string{ // empty: none
 		"marketsim-killed-1.tmp":   "",       // before it was marked
 		"marketsim-killed-2.tmp":   "in-use", // before the mark was locked, or later
@@ -33,7 +34,7 @@ func TestMakeFolderRemovesWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made := must(backend.MakeFolder("made"))(t)
+	made := testkit.Must(backend.MakeFolder("made"))(t)
 	want := []string{
 		filepath.Base(made.Path), "marketsim-theirs-2026-11", "marketsim-theirs-3.tmp", "marketsim-theirs-4",
 		filepath.Base(used.Path),

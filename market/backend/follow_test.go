@@ -43,7 +43,7 @@ func newClustered(t *testing.T) clustered {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.conn.Close() })
-	succeeds(t, f.conn.MSet(ctx, "{m}:1", 1, "{m}:2", 2).Err())
+	testkit.Succeeds(t, f.conn.MSet(ctx, "{m}:1", 1, "{m}:2", 2).Err())
 	if f.other, err = c.OtherMaster(ctx, "{m}"); err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +61,9 @@ func TestConnFollowsASlotThatMoves(t *testing.T) {
 			t.Errorf("INCR answers %d, %v; want %d", n, err, want)
 		}
 	}
-	move := must(f.BeginMove(ctx, "{m}", f.other))(t)
+	move := testkit.Must(f.BeginMove(ctx, "{m}", f.other))(t)
 	count(2)
-	succeeds(t, move.Keys(ctx, "{m}:1"))
+	testkit.Succeeds(t, move.Keys(ctx, "{m}:1"))
 	count(3) // ASK
 	if _, err := f.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Incr(ctx, "{m}:1") // has moved
@@ -86,8 +86,8 @@ func TestConnFollowsASlotThatMoves(t *testing.T) {
 		t.Errorf("a transaction over both keys: %v, and its first command: %v; want it discarded, and why",
 			err, cmds[0].Err())
 	}
-	succeeds(t, move.Keys(ctx))
-	succeeds(t, move.End(ctx))
+	testkit.Succeeds(t, move.Keys(ctx))
+	testkit.Succeeds(t, move.End(ctx))
 	if err := transaction(); !backend.Redirected(err) {
 		t.Errorf("WATCH at the former master: %v, want a redirect", err)
 	}
@@ -114,7 +114,7 @@ func TestConnFindsTheNextMaster(t *testing.T) {
 	if n, err := f.conn.Wait(ctx, 1, 10*time.Second).Result(); err != nil || n != 1 {
 		t.Fatalf("WAIT: %d, %v", n, err)
 	}
-	succeeds(t, f.Redises[at].Kill())
+	testkit.Succeeds(t, f.Redises[at].Kill())
 	var value string
 	err = backend.Await(ctx, time.Millisecond, func() (err error) { // the first command finds the connection broken
 		value, err = f.conn.Get(ctx, "{m}:2").Result()

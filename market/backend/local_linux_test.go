@@ -20,7 +20,7 @@ import (
 
 func TestLocalHasItsOwnProcessGroup(t *testing.T) {
 	s := testkit.Local(t)
-	group := must(syscall.Getpgid(s.PID()))(t)
+	group := testkit.Must(syscall.Getpgid(s.PID()))(t)
 	if group != s.PID() || group == syscall.Getpgrp() {
 		t.Errorf("server %d is in process group %d, the test in %d", s.PID(), group, syscall.Getpgrp())
 	}
@@ -39,7 +39,7 @@ func TestPrivateServersAskForAPassword(t *testing.T) {
 		seen := fmt.Sprintf("%+v %v %s", s.Target, s.Describe(), s.Passed)
 		if s.Name == backend.NameLocal {
 			for _, file := range []string{"cmdline", "environ"} {
-				text := must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(), file)))(t)
+				text := testkit.Must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.PID(), file)))(t)
 				seen += string(text)
 			}
 			seen += s.Log()
@@ -102,8 +102,8 @@ func startParent(t *testing.T) parentProcess {
 	t.Helper()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentEnv+"=1")
-	out := must(parent.StdoutPipe())(t)
-	succeeds(t, parent.Start())
+	out := testkit.Must(parent.StdoutPipe())(t)
+	testkit.Succeeds(t, parent.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	var pid int
 	var addr, password string
@@ -117,7 +117,7 @@ func startParent(t *testing.T) parentProcess {
 // kill returns when its server is gone, too.
 func (p parentProcess) kill(t *testing.T) {
 	t.Helper()
-	succeeds(t, p.Process.Kill())
+	testkit.Succeeds(t, p.Process.Kill())
 	_ = p.Wait() // it was killed, and says so
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		// A process that is about to end holds its files for a moment longer, and so do its threads.
@@ -138,7 +138,7 @@ func (p parentProcess) kill(t *testing.T) {
 func TestLocalCloseKillsAStoppedServer(t *testing.T) {
 	t.Parallel()
 	s := testkit.Local(t)
-	succeeds(t, syscall.Kill(s.PID(), syscall.SIGSTOP))
+	testkit.Succeeds(t, syscall.Kill(s.PID(), syscall.SIGSTOP))
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ func TestLocal(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := testkit.Local(t)
 	conn := testkit.Dial(t, s)
-	succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
+	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	if got := s.Describe(); !strings.Contains(got, "private /") || !strings.Contains(got, s.Target.Addr) {
 		t.Errorf("described as %q", got)
 	}
@@ -37,7 +37,7 @@ func TestLocal(t *testing.T) {
 // folders lists what servers left in the temporary folder, which the test has set.
 func folders(t *testing.T) []string {
 	t.Helper()
-	entries := must(os.ReadDir(os.TempDir()))(t)
+	entries := testkit.Must(os.ReadDir(os.TempDir()))(t)
 	var names []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "marketsim-") {
@@ -71,7 +71,7 @@ func TestLocalFails(t *testing.T) {
 // Two servers are to use one port: the second must not be mistaken for the first.
 func TestLocalPortTaken(t *testing.T) {
 	first, second := testkit.Local(t), testkit.Local(t)
-	succeeds(t, second.Kill())
+	testkit.Succeeds(t, second.Kill())
 	second.Target.Addr = first.Target.Addr
 	_, second.Args[slices.Index(second.Args, "--port")+1], _ = strings.Cut(first.Target.Addr, ":")
 	err := second.Start(t.Context())
@@ -93,8 +93,8 @@ func TestRestart(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			s := testkit.Local(t, tc.args...)
 			pid, target := s.PID(), s.Target
-			succeeds(t, testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err())
-			succeeds(t, s.Restart(t.Context()))
+			testkit.Succeeds(t, testkit.Dial(t, s).Set(t.Context(), "k", "v", 0).Err())
+			testkit.Succeeds(t, s.Restart(t.Context()))
 			if s.Target != target || s.PID() == pid {
 				t.Errorf("process %d at %v is process %d at %v", pid, target, s.PID(), s.Target)
 			}

@@ -15,12 +15,12 @@ import (
 func TestPipeliningSharesAConnection(t *testing.T) {
 	testkit.Each(t, func(t *testing.T, s *backend.Server) {
 		var others backend.Stats
-		conn := must(s.Dial(backend.Pipelining(backend.CountInto(t.Context(), &others))))(t)
+		conn := testkit.Must(s.Dial(backend.Pipelining(backend.CountInto(t.Context(), &others))))(t)
 		defer conn.Close()
 		if n := conn.Options().MaxRetries; n != 0 { // as go-redis has it for -1
 			t.Errorf("commands are sent again %d times", n)
 		}
-		pipeline := must(backend.FullDuplex(conn.Client))(t)
+		pipeline := testkit.Must(backend.FullDuplex(conn.Client))(t)
 		defer pipeline.Close()
 		keys := testkit.Keys(t)
 		key := keys.Lock("counter")
@@ -57,9 +57,9 @@ func TestHalfDuplexIsAnError(t *testing.T) {
 	if _, err := backend.FullDuplex(plain.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("without a pool for pipelines: %v", err)
 	}
-	other := must(s.Dial(backend.Pipelining(t.Context())))(t)
+	other := testkit.Must(s.Dial(backend.Pipelining(t.Context())))(t)
 	defer other.Close()
-	must(other.AsyncAutoPipeline())(t)
+	testkit.Must(other.AsyncAutoPipeline())(t)
 	if _, err := backend.FullDuplex(other.Client); err == nil || !strings.Contains(err.Error(), "full duplex off") {
 		t.Errorf("with an AutoPipeline of other options: %v", err)
 	}

@@ -30,12 +30,12 @@ func TestPreflightVersions(t *testing.T) {
 				"info server":  bulk("# Server\r\n" + tc.server + "\r\n"),
 				"info default": bulk("# Server\r\n" + tc.server + "\r\n" + tc.persistence + "\r\nrole:master"),
 			})
-			conn := must(backend.Dial(t.Context(), target))(t)
+			conn := testkit.Must(backend.Dial(t.Context(), target))(t)
 			defer conn.Close()
 			if err := backend.Preflight(t.Context(), conn); !errors.Is(err, tc.is) {
 				t.Errorf("got %v, want %v", err, tc.is)
 			}
-			info := must(backend.NewServer(backend.NameURL, target, "fake", nil).Info(t.Context()))(t)
+			info := testkit.Must(backend.NewServer(backend.NameURL, target, "fake", nil).Info(t.Context()))(t)
 			if tc.name == "valkey" && (info.Product != "valkey" || info.Version != "8.0.1") {
 				t.Errorf("Valkey is taken for %+v", info)
 			}
@@ -62,7 +62,7 @@ func TestReplica(t *testing.T) {
 // an error.
 func fakeRedis(t *testing.T, replies map[string]string) backend.Target {
 	t.Helper()
-	s := must(server.NewServer("127.0.0.1:0"))(t)
+	s := testkit.Must(server.NewServer("127.0.0.1:0"))(t)
 	t.Cleanup(s.Close)
 	s.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		reply, ok := replies[strings.ToLower(strings.Join(append([]string{cmd}, args...), " "))]

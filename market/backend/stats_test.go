@@ -70,7 +70,7 @@ func TestCountInto(t *testing.T) {
 		var together backend.Stats
 		ctx := backend.CountInto(t.Context(), &together)
 		for range 2 {
-			conn := must(s.Dial(ctx))(t)
+			conn := testkit.Must(s.Dial(ctx))(t)
 			defer conn.Close()
 			if err := conn.Ping(ctx).Err(); err != nil {
 				t.Error(err)
@@ -78,7 +78,7 @@ func TestCountInto(t *testing.T) {
 			sub := conn.Subscribe(ctx, "a", "b")
 			defer sub.Close()
 			for range 2 {
-				must(sub.Receive(ctx))(t)
+				testkit.Must(sub.Receive(ctx))(t)
 			}
 		}
 		if got := together.Snapshot(); got.Commands != 4 || got.RoundTrips != 4 || got.BytesReceived < 2*int64(len("+PONG")) {

@@ -43,7 +43,7 @@ func TestParseURL(t *testing.T) {
 			db: 4, shown: "unix://bob:xxxxx@/run/r@.sock?db=4"},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
-			got := must(backend.ParseURL(tc.url))(t)
+			got := testkit.Must(backend.ParseURL(tc.url))(t)
 			if got.Network != tc.network || got.Addr != tc.addr || got.Username != tc.user ||
 				got.Password != tc.password || got.DB != tc.db || (got.TLS != nil) != tc.tls {
 				t.Errorf("wrong parts: %q %q %q %q %d %v", got.Network, got.Addr, got.Username, got.Password, got.DB, got.TLS)
@@ -102,8 +102,8 @@ func TestParseURLRefuses(t *testing.T) {
 }
 
 func TestTargetIsPrintedWithoutPassword(t *testing.T) {
-	target := must(backend.ParseURL("redis://bob:SECRET@host/1"))(t)
-	text := must(json.Marshal(map[string]any{"target": target, "pointer": &target}))(t)
+	target := testkit.Must(backend.ParseURL("redis://bob:SECRET@host/1"))(t)
+	text := testkit.Must(json.Marshal(map[string]any{"target": target, "pointer": &target}))(t)
 	out := string(text)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		out += fmt.Sprintf(format, target)
@@ -141,14 +141,14 @@ func FuzzParseURL(f *testing.F) {
 // certificate writes a self-signed certificate for 127.0.0.1, which is its own authority, and its key.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
-	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	private := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "marketsim test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der := must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
-	keyDER := must(x509.MarshalPKCS8PrivateKey(private))(t)
+	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	keyDER := testkit.Must(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write(t, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
@@ -158,7 +158,7 @@ func certificate(t testing.TB) (cert, key string) {
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
-	succeeds(t, os.WriteFile(path, data, 0o600))
+	testkit.Succeeds(t, os.WriteFile(path, data, 0o600))
 }
 
 // tlsServer starts a server with a port that speaks TLS, and wants client certificates only if authClients is yes. The
@@ -166,19 +166,26 @@ func write(t testing.TB, path string, data []byte) {
 func tlsServer(t *testing.T, cert, key, authClients string) backend.Target {
 	t.Helper()
 	target := parse(t, "rediss://127.0.0.1")
-	succeeds(t, (backend.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
-	succeeds(t, backend.OnFreePorts(t.Context(), 1, func(ports []string) error {
-		s := testkit.Local(t, "--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
-			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients)
-		target.Addr, target.Password = net.JoinHostPort("127.0.0.1", ports[0]), s.Target.Password
-		return nil
-	}))
+	testkit.Succeeds(t, (backend.TLSFiles{CA: cert, Cert: cert, Key: key}).Apply(&target))
+	var server *backend.Server
+	err := backend.OnFreePorts(t.Context(), 1, func(ports []string) (err error) {
+		target.Addr = net.JoinHostPort("127.0.0.1", ports[0])
+		server, err = backend.Local{Args: []string{"--tls-port", ports[0], "--tls-cert-file", cert, "--tls-key-file", key,
+			"--tls-ca-cert-file", cert, "--tls-auth-clients", authClients}}.Start(t.Context())
+		return err
+	})
+	if errors.Is(err, backend.ErrUnavailable) {
+		testkit.Require(t, "redis", err.Error())
+	}
+	testkit.Succeeds(t, err)
+	t.Cleanup(func() { testkit.Succeeds(t, server.Close()) })
+	target.Password = server.Target.Password
 	return target
 }
 
 func parse(t testing.TB, url string) backend.Target {
 	t.Helper()
-	return must(backend.ParseURL(url))(t)
+	return testkit.Must(backend.ParseURL(url))(t)
 }
 
 func TestTLS(t *testing.T) {
@@ -187,10 +194,10 @@ func TestTLS(t *testing.T) {
 	addr, login := server.Addr, ":"+server.Password+"@"
 
 	trusting := parse(t, "rediss://"+login+addr)
-	succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&trusting))
-	conn := must(backend.Dial(t.Context(), trusting))(t)
+	testkit.Succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&trusting))
+	conn := testkit.Must(backend.Dial(t.Context(), trusting))(t)
 	defer conn.Close()
-	succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
+	testkit.Succeeds(t, conn.Set(t.Context(), "k", "v", 0).Err())
 	sent := int64(len("*3\r\n$3\r\nset\r\n$1\r\nk\r\n$1\r\nv\r\n"))
 	if got := conn.Stats.Snapshot(); got.RoundTrips != 1 || got.BytesSent != sent {
 		t.Errorf("over TLS one SET counts as %+v", got)
@@ -220,10 +227,10 @@ func TestTLS(t *testing.T) {
 func TestTLSClientCertificate(t *testing.T) {
 	cert, key := certificate(t)
 	target := tlsServer(t, cert, key, "yes")
-	conn := must(backend.Dial(t.Context(), target))(t)
-	succeeds(t, conn.Close())
+	conn := testkit.Must(backend.Dial(t.Context(), target))(t)
+	testkit.Succeeds(t, conn.Close())
 	without := parse(t, "rediss://"+target.Addr)
-	succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&without))
+	testkit.Succeeds(t, (backend.TLSFiles{CA: cert}).Apply(&without))
 	dialFails(t, without, backend.ErrTLS, "--cert")
 }
 

@@ -31,7 +31,7 @@ func TestLocksConform(t *testing.T) {
 			}
 			conforms(t, locktest.Redis{Server: s, Kind: k, Renewing: k.Name == "redisson"})
 			if k.Renews && s.Name == backend.NameLocal {
-				watched := must(lock.WithWatchdog(k))(t)
+				watched := testkit.Must(lock.WithWatchdog(k))(t)
 				conforms(t, locktest.Redis{Server: s, Kind: watched, Renewing: true})
 			}
 		}
@@ -94,7 +94,7 @@ func TestLocksConformWithOtherParameters(t *testing.T) {
 // miniredis does.
 func TestLocksByNewerCommandsConform(t *testing.T) {
 	t.Parallel()
-	watched := must(lock.WithWatchdog(kind(t, "set-px")))(t)
+	watched := testkit.Must(lock.WithWatchdog(kind(t, "set-px")))(t)
 	for _, c := range []struct {
 		kind   lock.Kind
 		params param.Values

@@ -64,7 +64,7 @@ func kind(t testing.TB, name string) lock.Kind {
 
 func (b *bench) acquire(l lock.Locker) *lock.Lease {
 	b.Helper()
-	return must(l.Acquire(b.Context(), name))(b)
+	return testkit.Must(l.Acquire(b.Context(), name))(b)
 }
 
 // holder returns what the lock's key holds, or "" when the lock is free.
@@ -140,7 +140,7 @@ func dialer(s *backend.Server) func(context.Context) (*redis.Client, error) {
 
 func (b *bench) must(err error) {
 	b.Helper()
-	succeeds(b, err)
+	testkit.Succeeds(b, err)
 }
 
 // try takes a lock that has to be free, or seems to be.
@@ -261,22 +261,5 @@ func whenever(at step.Name, do func()) step.Observer {
 		if now == at {
 			do()
 		}
-	}
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -134,12 +134,12 @@ var rwKinds = []string{"rw-naive", "rw-keys", "rw-hash", "rw-safe"}
 
 func read(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	return must(l.(lock.SharedLocker).AcquireShared(t.Context(), name))(t)
+	return testkit.Must(l.(lock.SharedLocker).AcquireShared(t.Context(), name))(t)
 }
 
 func write(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	return must(l.Acquire(t.Context(), name))(t)
+	return testkit.Must(l.Acquire(t.Context(), name))(t)
 }
 
 func noReader(t testing.TB, l lock.Locker, why string) {

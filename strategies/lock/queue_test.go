@@ -19,7 +19,7 @@ var patient = param.Values{"look": "1h0m0s", "ttl": "2h0m0s", "timeout": "2h0m0s
 // inLine is how many stand in line.
 func inLine(c *workers) int64 {
 	c.Helper()
-	return must(c.conn.LLen(c.Context(), c.kind.AllKeys(c.keys.Lock(name))[1]).Result())(c)
+	return testkit.Must(c.conn.LLen(c.Context(), c.kind.AllKeys(c.keys.Lock(name))[1]).Result())(c)
 }
 
 func TestQueueHandsOverInOrderAcrossProcesses(t *testing.T) {
@@ -76,7 +76,7 @@ func TestQueueNewcomersDoNotOvertake(t *testing.T) {
 // now is the server's clock in ms.
 func now(c *workers) int64 {
 	c.Helper()
-	clock := must(c.conn.Time(c.Context()).Result())(c)
+	clock := testkit.Must(c.conn.Time(c.Context()).Result())(c)
 	return clock.UnixMilli()
 }
 

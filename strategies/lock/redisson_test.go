@@ -15,7 +15,7 @@ import (
 // entries is how often the lock's holder has entered.
 func entries(c *workers) (total int) {
 	c.Helper()
-	counts := must(c.conn.HVals(c.Context(), c.keys.Lock(name)).Result())(c)
+	counts := testkit.Must(c.conn.HVals(c.Context(), c.keys.Lock(name)).Result())(c)
 	for _, count := range counts {
 		total += len(count) * int(count[0]-'0')
 	}
@@ -55,7 +55,7 @@ func TestRedissonSurvivesALostSubscription(t *testing.T) {
 	lease := b.acquire(c.worker(nil, nil))
 	waiter := c.wait(t.Context())
 	until(t, "the waiter listens", func() bool { return c.subscribers(":freed") == 1 })
-	succeeds(t, b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	testkit.Succeeds(t, b.conn.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 	release(t, lease)
 	release(t, c.taken(waiter))
 }

@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/marketsim/marketsim/internal/testkit"
 )
 
 // A master that hangs costs its time-out, and no more.
@@ -15,7 +17,7 @@ func TestRedlockPassesOverAMasterThatHangs(t *testing.T) {
 		t.Error(err)
 	}
 	for _, i := range []int{1, 2} {
-		succeeds(t, syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP))
+		testkit.Succeeds(t, syscall.Kill(q.nodes[i].PID(), syscall.SIGSTOP))
 		t.Cleanup(func() { _ = syscall.Kill(q.nodes[i].PID(), syscall.SIGCONT) }) // otherwise Close waits for it
 	}
 	start := time.Now()

@@ -43,7 +43,7 @@ func (q *quorum) open(env lock.Env) lock.Locker { return q.openKind(kind(q, "red
 
 func (q *quorum) openKind(k lock.Kind, env lock.Env) lock.Locker {
 	q.Helper()
-	l := must(k.New(env))(q)
+	l := testkit.Must(k.New(env))(q)
 	q.Cleanup(func() { closeLocker(q, l) })
 	return l
 }
@@ -56,13 +56,13 @@ func closeLocker(t testing.TB, l lock.Locker) {
 
 func (q *quorum) acquire(l lock.Locker) *lock.Lease {
 	q.Helper()
-	return must(l.Acquire(q.Context(), name))(q)
+	return testkit.Must(l.Acquire(q.Context(), name))(q)
 }
 
 // on runs a command on one master.
 func (q *quorum) on(i int, f func(rdb *redis.Client)) {
 	q.Helper()
-	conn := must(q.nodes[i].Dial(q.Context()))(q)
+	conn := testkit.Must(q.nodes[i].Dial(q.Context()))(q)
 	defer conn.Close()
 	f(conn.Client)
 }
@@ -94,14 +94,14 @@ func (q *quorum) hold(nodes ...int) {
 func (q *quorum) kill(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		succeeds(q, q.nodes[i].Kill())
+		testkit.Succeeds(q, q.nodes[i].Kill())
 	}
 }
 
 func (q *quorum) restart(nodes ...int) {
 	q.Helper()
 	for _, i := range nodes {
-		succeeds(q, q.nodes[i].Restart(q.Context()))
+		testkit.Succeeds(q, q.nodes[i].Restart(q.Context()))
 	}
 }
 
@@ -225,7 +225,7 @@ func TestRedlockConforms(t *testing.T) {
 				"ttl": w.TTL.String(), "timeout": w.Timeout.String(),
 				"node-timeout": (w.TTL / 4).String(), // the longest allowed: a busy machine is slow
 			}
-			return must(kind(t, "redlock").New(env))(t)
+			return testkit.Must(kind(t, "redlock").New(env))(t)
 		},
 		Lose: func(t testing.TB, name string) {
 			for i := range 5 {

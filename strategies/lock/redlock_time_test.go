@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/lock"
 	"github.com/marketsim/marketsim/strategies/param"
 )
@@ -27,7 +28,7 @@ func answeringMasters(
 		dial := func(context.Context) (*redis.Client, error) { return a.client(), nil }
 		env.Servers.Masters = append(env.Servers.Masters, dial)
 	}
-	l := must(kind(t, "redlock").New(env))(t)
+	l := testkit.Must(kind(t, "redlock").New(env))(t)
 	t.Cleanup(func() { closeLocker(t, l) })
 	return l
 }
@@ -143,10 +144,10 @@ func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 				return true
 			}
 		})
-		lease := must(l.Try(t.Context(), name))(t)
+		lease := testkit.Must(l.Try(t.Context(), name))(t)
 		time.Sleep(500 * time.Millisecond)
 		start := time.Now()
-		succeeds(t, lease.Renew(t.Context()))
+		testkit.Succeeds(t, lease.Renew(t.Context()))
 		if lasted, want := ends(t, lease, start), 988*time.Millisecond; lasted != want {
 			t.Errorf("it was valid for %s from the renewal on, want %s", lasted, want)
 		}
@@ -167,7 +168,7 @@ func TestRedlockWaitsForARandomTime(t *testing.T) {
 				return len(asked) > waits
 			}
 		})
-		lease := must(l.Acquire(t.Context(), name))(t)
+		lease := testkit.Must(l.Acquire(t.Context(), name))(t)
 		shortest, longest := time.Hour, time.Duration(0)
 		for i := range waits {
 			wait := asked[i+1].Sub(asked[i])

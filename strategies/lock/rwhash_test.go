@@ -164,7 +164,7 @@ func onCluster(t *testing.T, c *servers.Cluster, name, key string) lock.Locker {
 		}
 		return conn.Client, nil
 	}
-	rdb := must(dial(t.Context()))(t)
+	rdb := testkit.Must(dial(t.Context()))(t)
 	t.Cleanup(func() { rdb.Close() })
 	l, err := kind(t, name).New(lock.Env{
 		Redis: rdb, Dial: dial, Key: func(name string) string { return name },

@@ -19,7 +19,7 @@ func TestSetNXReleaseIsAtomic(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		rdb := testkit.Dial(t, b.server)
 		rdb.AddHook(before{"multi", func() { b.conn.Set(t.Context(), b.keys.Lock(name), "another", 0) }})
-		l := must(kind(t, "setnx").New(lock.Env{Redis: rdb.Client, Key: b.keys.Lock}))(t)
+		l := testkit.Must(kind(t, "setnx").New(lock.Env{Redis: rdb.Client, Key: b.keys.Lock}))(t)
 		if err := b.acquire(l).Release(t.Context()); !errors.Is(err, lock.ErrLost) || b.holder() != "another" {
 			t.Errorf("release: %v, want %v; then held by %q, want another", err, lock.ErrLost, b.holder())
 		}
@@ -80,7 +80,7 @@ func TestSetNXStaysHeldWhenTheServerIsFull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testkit.Local(t))
 	lease := b.acquire(b.worker("setnx", setting{}))
-	succeeds(t, b.conn.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	testkit.Succeeds(t, b.conn.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if err := lease.Release(t.Context()); !redis.IsExecAbortError(err) || b.holder() == "" {
 		t.Errorf("release: %v; then held by %q, want the same holder", err, b.holder())
 	}

@@ -142,7 +142,7 @@ func TestWatchdogGivesUpAfterATTLWithoutRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		lease := must(l.Try(t.Context(), name))(t)
+		lease := testkit.Must(l.Try(t.Context(), name))(t)
 		if held, n := ends(t, lease, start), dials.Load(); held != ttl || n < int64(ttl/every)-1 {
 			t.Errorf("it gave up after %s and %d renewals, want %s and one each %s", held, n, ttl, every)
 		}
@@ -184,7 +184,7 @@ func renewedKind(t testing.TB, lockName string) lock.Kind {
 	if !k.Renews {
 		return k
 	}
-	k = must(lock.WithWatchdog(k))(t)
+	k = testkit.Must(lock.WithWatchdog(k))(t)
 	return k
 }
 
@@ -214,7 +214,7 @@ func TestLateReplyShortensTheLease(t *testing.T) {
 						return lockName != "queue" // whose script answers how long to wait
 					}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
 					start := time.Now()
-					lease := must(l.Try(t.Context(), name))(t)
+					lease := testkit.Must(l.Try(t.Context(), name))(t)
 					taking = false
 					if late > ttl && lease.Context().Err() == nil {
 						t.Error("it holds a lock that had expired before the reply came")
@@ -246,7 +246,7 @@ func TestLeaseBeginsWithTheLastAttempt(t *testing.T) {
 					}
 					return attempts >= 20
 				}).open(t, renewedKind(t, lockName), param.Values{"ttl": ttl.String()})
-				lease := must(l.Acquire(t.Context(), name))(t)
+				lease := testkit.Must(l.Acquire(t.Context(), name))(t)
 				if held := ends(t, lease, sent); held != ttl {
 					t.Errorf("it ended %s after the last request, want %s", held, ttl)
 				}

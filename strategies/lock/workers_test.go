@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/market/step"
 	"github.com/marketsim/marketsim/strategies/lock"
@@ -121,6 +122,6 @@ func (c *workers) leavesNothing() {
 func (c *workers) subscribers(suffix string) int64 {
 	c.Helper()
 	channel := c.keys.Lock(name) + suffix
-	counts := must(c.conn.PubSubNumSub(c.Context(), channel).Result())(c)
+	counts := testkit.Must(c.conn.PubSubNumSub(c.Context(), channel).Result())(c)
 	return counts[channel]
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 )
@@ -15,8 +16,8 @@ const stored = "../../results/explored/explored.json"
 
 func read(t *testing.T, path string) []verify.Explored {
 	t.Helper()
-	text := must(os.ReadFile(path))(t)
-	all := must(verify.ReadExplored(bytes.NewReader(text)))(t)
+	text := testkit.Must(os.ReadFile(path))(t)
+	all := testkit.Must(verify.ReadExplored(bytes.NewReader(text)))(t)
 	return all.Searches
 }
 
@@ -41,8 +42,8 @@ func TestTokens(t *testing.T) {
 // TestTableOfFaults: whatever the stored table of faults says of a scenario that a program can express
 // is found here, too.
 func TestTableOfFaults(t *testing.T) {
-	text := must(os.ReadFile("../../results/faults/faults.json"))(t)
-	table := must(verify.ReadFaults(bytes.NewReader(text)))(t)
+	text := testkit.Must(os.ReadFile("../../results/faults/faults.json"))(t)
+	table := testkit.Must(verify.ReadFaults(bytes.NewReader(text)))(t)
 	programs := map[string]string{
 		"pause": "one-item", "pause-before-read": "one-item", "crash-holding": "one-item", "slow-work": "one-item",
 		"expired-race": "one-item", "pause-in-release": "one-item", "restart-empty": "locks-apart",

@@ -83,7 +83,7 @@ func TestRealRedisStaysLate(t *testing.T) {
 		t.Fatalf("the token %s lets no request stay late: %v", all[i].Token, err)
 	}
 	p, _ := programOf(t, subject, name)
-	one := must(explore.PlayedToken(t, p, all[i].Token))(t)
+	one := testkit.Must(explore.PlayedToken(t, p, all[i].Token))(t)
 	server := testkit.Local(t)
 	err = one.Real(t.Context(), server.Target)
 	for try := 0; try < 2 && err != nil; try++ {

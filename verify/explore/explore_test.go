@@ -3,6 +3,7 @@ package explore_test
 import (
 	"testing"
 
+	"github.com/marketsim/marketsim/internal/testkit"
 	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/markettest"
@@ -15,7 +16,7 @@ func programOf(t *testing.T, text, name string) (explore.Program, markettest.Mar
 	if !known {
 		t.Fatalf("there is no program %q", name)
 	}
-	spec := must(m.Spec(catalogue.Full(), text))(t)
+	spec := testkit.Must(m.Spec(catalogue.Full(), text))(t)
 	return m.Program(spec.String(), spec.OpenFor), m
 }
 
@@ -96,22 +97,5 @@ func TestFinds(t *testing.T) {
 				t.Log(r)
 			}
 		})
-	}
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -58,10 +58,10 @@ func redlockLooks() (all []looked) {
 // search goes through its schedules.
 func (l looked) search(t *testing.T) verify.Explored {
 	t.Helper()
-	scheme := must(fault.Of(catalogue.Full(), l.scheme))(t)
+	scheme := testkit.Must(fault.Of(catalogue.Full(), l.scheme))(t)
 	p, _ := programOf(t, scheme.Spec.String(), threeMasters)
 	bounds := explore.Bounds{Preemptions: 1, Faults: l.faults, Kinds: l.of, Once: len(l.of) == l.faults}
-	r := must(explore.Search(t.Context(), p, bounds))(t)
+	r := testkit.Must(explore.Search(t.Context(), p, bounds))(t)
 	e := verify.Explored{
 		Scheme: l.scheme, Program: p.Name, Preemptions: r.Preemptions, Faults: r.Faults,
 		Schedules: r.Schedules, Harmful: r.Harmful,
@@ -146,7 +146,7 @@ func TestRedlockOnRealServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, _ := programOf(t, subject, name)
-		one := must(explore.PlayedToken(t, p, e.Token))(t)
+		one := testkit.Must(explore.PlayedToken(t, p, e.Token))(t)
 		err = one.Real(t.Context(), targets...)
 		for try := 0; try < 4 && err != nil; try++ {
 			err = one.Real(t.Context(), targets...)

@@ -43,7 +43,7 @@ func TestLongLegalHistories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, start := write(t, g.history(200_000)), time.Now()
-			h := must(Read(t.Context(), dir))(t)
+			h := testkit.Must(Read(t.Context(), dir))(t)
 			v, took := Check(t.Context(), h), time.Since(start)
 			if v.Answer != Linearizable {
 				t.Errorf("a legal history is %s", words(v))

@@ -43,9 +43,9 @@ func errOf(o Op) error {
 func create(t testing.TB, h Header, workers int) (dir string, w *Writer, recorders []*Recorder) {
 	t.Helper()
 	dir = t.TempDir()
-	w = must(Create(dir, h))(t)
+	w = testkit.Must(Create(dir, h))(t)
 	for range workers {
-		r := must(w.Worker())(t)
+		r := testkit.Must(w.Worker())(t)
 		recorders = append(recorders, r)
 	}
 	return dir, w, recorders
@@ -73,7 +73,7 @@ func write(t testing.TB, h *History) string {
 			Released: at(x.Released), Fence: x.Fence, Lost: x.Lost, Noticed: x.Noticed,
 		})
 	}
-	succeeds(t, w.Finish(h.Final))
+	testkit.Succeeds(t, w.Finish(h.Final))
 	return dir
 }
 
@@ -109,7 +109,7 @@ func everything() *History {
 func TestReadIsWhatWasWritten(t *testing.T) {
 	want := everything()
 	dir := write(t, want)
-	got := must(Read(t.Context(), dir))(t)
+	got := testkit.Must(Read(t.Context(), dir))(t)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read\n%+v\nwant\n%+v", got, want)
 	}
@@ -168,12 +168,12 @@ func TestDamaged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := write(t, everything())
 			path := filepath.Join(dir, fileName)
-			before := must(os.ReadFile(path))(t)
+			before := testkit.Must(os.ReadFile(path))(t)
 			after := c.damage(string(before))
 			if after == string(before) {
 				t.Fatal("nothing was changed")
 			}
-			succeeds(t, os.WriteFile(path, []byte(after), 0o666))
+			testkit.Succeeds(t, os.WriteFile(path, []byte(after), 0o666))
 			h, err := Read(t.Context(), dir)
 			if !errors.Is(err, ErrDamaged) || h != nil || !strings.Contains(err.Error(), path+", line") ||
 				!strings.Contains(err.Error(), c.says) {
@@ -186,7 +186,7 @@ func TestDamaged(t *testing.T) {
 // TestEachBit flips each bit of a history. What is read all the same has another number, text or key of the data: the
 // names of all fields, and what stands between them, are as they were.
 func TestEachBit(t *testing.T) {
-	whole := must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
+	whole := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
 	data := regexp.MustCompile(`(-?\d+|"(\\.|[^"\\])*")(:?)`) // a key of the data is one of a number or that of no field
 	fields := regexp.MustCompile(`^"(format|header|op|hold|final|run|subject|mix|seed|accounts|funds|began|worker|kind|` +
 		`start|end|item|seller|buyer|price|outcome|reason|error|name|shared|called|acquired|releasing|released|fence|lost|` +
@@ -222,7 +222,7 @@ func TestEachBit(t *testing.T) {
 func TestReadIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileName)
-	succeeds(t, os.Mkdir(path, 0o777))
+	testkit.Succeeds(t, os.Mkdir(path, 0o777))
 	_, err := Read(t.Context(), dir)
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), path+" is not a file") {
 		t.Errorf("what is no file: %v", err)
@@ -233,7 +233,7 @@ func TestReadIsBounded(t *testing.T) {
 	if _, err := Read(ended, dir); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDamaged) {
 		t.Errorf("after the end: %v", err)
 	}
-	succeeds(t, os.Truncate(filepath.Join(dir, fileName), maxBytes+1))
+	testkit.Succeeds(t, os.Truncate(filepath.Join(dir, fileName), maxBytes+1))
 	_, err = Read(t.Context(), dir)
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "is larger than 512 MiB") {
 		t.Errorf("a large file: %v", err)
@@ -248,7 +248,7 @@ func TestReadIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "line 1: it is longer than 128 MiB") {
 		t.Errorf("a line without an end: %v", err)
 	}
-	lines := must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
+	lines := testkit.Must(os.ReadFile(filepath.Join(write(t, everything()), fileName)))(t)
 	first, rest, _ := bytes.Cut(lines, []byte("\n"))
 	second, _, _ := bytes.Cut(rest, []byte("\n"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -282,14 +282,14 @@ func TestAbandoned(t *testing.T) {
 		t.Errorf("killed at once: %v", err)
 	}
 	recorders[0].Minted(time.Now(), time.Now(), 1, 1, nil)
-	succeeds(t, w.Abandon())
+	testkit.Succeeds(t, w.Abandon())
 	if _, err := Read(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("abandoned: %v", err)
 	}
 	dir = t.TempDir()
 	for range 2 {
-		w := must(Create(dir, everything().Header))(t)
-		succeeds(t, w.Abandon())
+		w := testkit.Must(Create(dir, everything().Header))(t)
+		testkit.Succeeds(t, w.Abandon())
 	}
 	if _, err := Find(dir); !errors.Is(err, ErrNone) {
 		t.Errorf("Find: %v, want %v", err, ErrNone)
@@ -325,7 +325,7 @@ func TestFind(t *testing.T) {
 	var want []string
 	for _, name := range []string{"1-fine-5x5", "2-h[1]", "3-h["} { // a folder's name is no pattern
 		dir := filepath.Join(root, name)
-		succeeds(t, os.CopyFS(dir, os.DirFS(write(t, everything()))))
+		testkit.Succeeds(t, os.CopyFS(dir, os.DirFS(write(t, everything()))))
 		want = append(want, dir)
 		for _, at := range []string{dir, filepath.Join(dir, fileName)} {
 			if got, err := Find(at); err != nil || !reflect.DeepEqual(got, []string{dir}) {
@@ -347,7 +347,7 @@ func TestFind(t *testing.T) {
 
 // FuzzRead: no file is a reason to panic, neither to read nor to judge, and one that was cut short is never accepted.
 func FuzzRead(f *testing.F) {
-	whole := must(os.ReadFile(filepath.Join(write(f, everything()), fileName)))(f)
+	whole := testkit.Must(os.ReadFile(filepath.Join(write(f, everything()), fileName)))(f)
 	for cut := range 40 {
 		f.Add(whole[:len(whole)*(cut+1)/40])
 	}
@@ -367,21 +367,4 @@ func FuzzRead(f *testing.F) {
 			Check(ctx, h)
 		}
 	})
-}
-
-// must returns what came with no error, or ends the test.
-func must[T any](got T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		succeeds(t, err)
-		return got
-	}
-}
-
-// succeeds ends the test where there is an error.
-func succeeds(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/marketsim/marketsim/bench"
+	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/bench/sweep"
+	"github.com/marketsim/marketsim/results/reference"
+)
+
+// The commands that measure rows differ in which of the row's flags they have, and in which points they make of them.
+
+func newRun(p *program) *cobra.Command {
+	var f rowFlags
+	cmd := &cobra.Command{
+		Use:  "run --strategy SPEC[,SPEC...] [--mix 5x5[,1x1...]]",
+		Args: cobra.NoArgs,
+	}
+	group(cmd, "Load", func(flags *pflag.FlagSet) {
+		f.addStrategy(flags)
+		f.addLoad(flags)
+		flags.StringSliceVar(&f.rates, "rate", nil, "`orders` a second that fall due, buyer free or not, as in 500,2.5k")
+		flags.DurationVar(&f.options.SLO, "slo", 0, "`time` after which an order at a --rate is late")
+		flags.BoolVar(&f.sloFails, "slo-fails", false, "exit with 3 if more than 1% of the orders at a --rate are late")
+	})
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		f.addMeasuring(flags, bench.DefaultDuration, bench.DefaultWarmup, 1)
+		flags.StringVar(&f.options.History, "history", "",
+			"`folder` into which every operation is recorded, for 'marketsim check'")
+		flags.BoolVar(&f.options.Keep, "keep", false, "leave the market on the server")
+	})
+	_ = cmd.MarkFlagRequired("strategy")
+	return f.measures(p, cmd, f.points)
+}
+
+func newCompare(p *program) *cobra.Command {
+	var f rowFlags
+	cmd := &cobra.Command{
+		Use:  "compare SPEC SPEC...",
+		Args: cobra.MinimumNArgs(2),
+	}
+	group(cmd, "Load", f.addLoad)
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		f.addMeasuring(flags, 5*time.Second, bench.DefaultWarmup, 0) // two strategies take less than three minutes
+	})
+	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) ([]result.Point, error) {
+		if again := names[0] + "#2"; !slices.Contains(names, again) {
+			names = append(names, again)
+		}
+		return f.points(cmd, names)
+	})
+}
+
+func newSweep(p *program) *cobra.Command {
+	var f rowFlags
+	var texts []string
+	cmd := &cobra.Command{
+		Use:  "sweep --strategy SPEC[,SPEC...] --axis NAME=VALUES [--axis NAME=VALUES]",
+		Args: cobra.NoArgs,
+	}
+	group(cmd, "Load", func(flags *pflag.FlagSet) {
+		f.addStrategy(flags)
+		flags.StringArrayVar(&texts, "axis", nil, "`NAME=VALUES` to measure them at; may be given twice")
+		f.addLoad(flags)
+	})
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		f.addMeasuring(flags, 2*time.Second, 500*time.Millisecond, 0) // short rows, because there are many of them
+	})
+	_ = errors.Join(cmd.MarkFlagRequired("strategy"), cmd.MarkFlagRequired("axis"))
+	return f.measures(p, cmd, func(cmd *cobra.Command, names []string) (_ []result.Point, err error) {
+		f.axes, err = sweep.ParseAxes(texts)
+		if err != nil {
+			return nil, usagef("--axis: %w", err)
+		}
+		base, err := f.base(cmd)
+		if err != nil {
+			return nil, err
+		}
+		return sweep.Expand(base, names, f.axes), nil
+	})
+}
+
+// base is the point from which the axes go. What is an axis has no flag.
+func (f *rowFlags) base(cmd *cobra.Command) (base result.Point, err error) {
+	for _, axis := range f.axes {
+		flag := string(axis.Name)
+		if axis.Name == result.Clients {
+			flag = "mix"
+		}
+		if cmd.Flags().Changed(flag) {
+			return base, usagef("--%s and --axis %s=... set the same: give one of them", flag, axis.Name)
+		}
+	}
+	mixes, err := f.parseMixes(cmd)
+	if err != nil {
+		return base, err
+	}
+	if len(mixes) > 1 {
+		return base, usagef("--mix: a sweep takes one mix, or the axis clients")
+	}
+	return result.Point{Mix: mixes[0], Load: f.loadOf()}, nil
+}
+
+const (
+	// The defaults of reproduce: two minutes. A claim takes six rounds in which all rows that it needs are steady.
+	reproduceDuration = time.Second
+	reproduceWarmup   = 200 * time.Millisecond
+	reproduceTrials   = 9
+	// The same on the embedded server: with what rows need besides their load, 40 seconds on a busy machine.
+	embeddedDuration = 800 * time.Millisecond
+	embeddedTrials   = 3
+)
+
+func newReproduce(p *program) *cobra.Command {
+	f := rowFlags{reproduces: reference.Tables()}
+	cmd := &cobra.Command{
+		Use:  "reproduce",
+		Args: cobra.NoArgs,
+	}
+	group(cmd, "Measuring", func(flags *pflag.FlagSet) {
+		f.addMeasuring(flags, reproduceDuration, reproduceWarmup, reproduceTrials)
+	})
+	return f.measures(p, cmd, func(*cobra.Command, []string) ([]result.Point, error) { return published(), nil })
+}
+
+// published are the rows of the book's tables, which begin without listings as the book's do.
+func published() (points []result.Point) {
+	for _, r := range reference.Rows() {
+		mix := result.Mix{Sellers: r.Listers, Buyers: r.Buyers}
+		points = append(points, result.Point{Strategy: r.Locking, Mix: mix, Load: result.Load{Empty: true}})
+	}
+	return points
+}
+
+// shorten takes from a reproduction on the embedded server, whose speed is judged by nobody, what was not asked for.
+func (p *plan) shorten() {
+	if !p.asked("trials") {
+		p.config.Trials = embeddedTrials
+	}
+	if !p.asked("duration") {
+		p.options.Duration = embeddedDuration
+		p.config.DurationSeconds = embeddedDuration.Seconds()
+	}
+}
