@@ -316,6 +316,9 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 			continue
 		}
 		defer conn.Close()
+		if m.Subject.Elsewhere() { // who keeps what it likes
+			_ = conn.FlushDB(ctx)
+		}
 		for keys := conn.Scan(ctx, 0, "*", 1000).Iterator(); keys.Next(ctx); {
 			left = append(left, keys.Val())
 		}

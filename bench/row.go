@@ -26,6 +26,7 @@ const (
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
+	r.Elsewhere = m.Subject.Elsewhere()
 	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
 	var present, busy time.Duration
 	for _, w := range m.all() {
@@ -59,7 +60,9 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.WaitMS = latency(&t.took[purchaseTime])
 	r.ServiceMS = latency(&t.took[serviceTime])
 	r.GivenUpMS = latency(&t.took[refusedTime])
-	r.LockWaitMS = latency(&t.took[lockWaitTime])
+	if !r.Elsewhere {
+		r.LockWaitMS = latency(&t.took[lockWaitTime])
+	}
 	r.ListMS = latency(&t.took[listTime])
 	r.BrowseMS = latency(&t.took[browseTime])
 	if r.WaitMS.Count > 0 {
@@ -73,15 +76,18 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
 	}
 	sharing := slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
-	if !sharing {
+	seen := !sharing && !r.Elsewhere
+	if seen {
 		r.Market = carried(t.traffic.market)
 	}
 	if t.traffic.lockServers != (backend.Counts{}) { // or the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
 	if r.Seconds > 0 {
-		r.Background = carried(m.last.background.Sub(m.first.background))
-		if all := carried(m.last.market.Sub(m.first.market)); !sharing {
+		if !r.Elsewhere {
+			r.Background = carried(m.last.background.Sub(m.first.background))
+		}
+		if all := carried(m.last.market.Sub(m.first.market)); seen {
 			r.Commands = &all.Commands
 		}
 		r.Open = m.open.report(m, t)

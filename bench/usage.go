@@ -133,7 +133,12 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		r.ServerCPU = new(servers * scale)
 	}
 	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
-	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
+	r.Cores = runtime.NumCPU()
+	if !r.Elsewhere {
+		r.ClientCPU = new(client * scale)
+	} else if m.first.machine >= 0 { // nobody tells its programs from others
+		client = m.last.machine - m.first.machine - servers
+	}
 	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
 		here && (client+servers)/seconds >= fullCores*cores
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
@@ -148,8 +153,8 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		others -= servers
 	}
 	others = max(0, others)
-	// Replicas, and servers of locks, may work on this machine as well, and nobody asks them.
-	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
+	// Replicas, servers of locks and programs may work on this machine as well, and nobody asks them.
+	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
 		others = 0
 	} else {
 		r.OthersCPU = new(others * scale)

@@ -70,7 +70,10 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 			return nil, usageError{err}
 		}
 	}
-	server := backend.Target{Network: "tcp", Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")}
+	server, err := backend.ParseURL(os.Getenv("REDIS_URL"))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("REDIS_URL: %w", err)}
+	}
 	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, server) }
 	a := &adapted{}
 	a.connection, err = strategies.Connect(ctx, spec, dial, strategies.Env{Keys: keys, Process: new(lock.Process)})
@@ -91,11 +94,17 @@ func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 }
 
 func (a *adapted) answer(ctx context.Context, line string) string {
+	var o market.Order
+	var l market.Listing
 	words := strings.Fields(line)
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
-	case len(words) == 5 && words[0] == "buy":
-		return judge.Answer(a.buy(ctx, strings.Join(words[1:], " ")))
+	case scans(line, "buy %d %d %d %d", &o.Item, &o.Buyer, &o.Seller, &o.Price):
+		receipt, err := a.connection.Purchaser.Purchase(ctx, o)
+		return judge.Answer(fmt.Sprint("bought ", receipt.Retries), err)
+	case scans(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price):
+		_, err := a.connection.Purchaser.List(ctx, l)
+		return judge.Answer("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
 		a.lease, err = a.locker.Acquire(ctx, words[1])
 		if err == nil && a.lease.Fence > 0 {
@@ -119,11 +128,8 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-func (a *adapted) buy(ctx context.Context, order string) error {
-	var o market.Order
-	_, err := fmt.Sscan(order, &o.Item, &o.Buyer, &o.Seller, &o.Price)
-	if err == nil {
-		_, err = a.connection.Purchaser.Purchase(ctx, o)
-	}
-	return err
+// scans reads a line of a format, and reports whether it is one.
+func scans(line, format string, into ...any) bool {
+	_, err := fmt.Sscanf(line, format, into...)
+	return err == nil
 }

@@ -22,11 +22,14 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/judge"
 )
 
 // rowFlags are the flags of the commands that measure rows. Each command has those that it adds.
 type rowFlags struct {
 	strategies, mixes, rates []string
+	exec                     []string // strategies that are programs, NAME=COMMAND
+	catalogue                strategies.Catalogue
 	load                     result.Load
 	hold, rtt                time.Duration
 
@@ -48,8 +51,10 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
-// addLoad adds the flags of a Load. A closed loop has those alone.
+// addLoad adds the flags of a Load, of which a closed loop has those alone, and of programs that buy.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.exec, "exec", nil,
+		"`NAME=COMMAND`, a program that buys, as judge says: the strategy exec:NAME")
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
@@ -79,7 +84,12 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		names, err := subjects(slices.Concat(args, f.strategies))
+		var err error
+		f.catalogue, err = withPrograms(catalogue.Full(), f.exec)
+		if err != nil {
+			return err
+		}
+		names, err := subjects(f.catalogue, slices.Concat(args, f.strategies))
 		if err != nil {
 			return err
 		}
@@ -117,11 +127,31 @@ type plan struct {
 	sloFails bool
 }
 
+var programName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// withPrograms adds to what specs may name the programs of --exec.
+func withPrograms(known strategies.Catalogue, programs []string) (strategies.Catalogue, error) {
+	for _, text := range programs {
+		name, words, _ := strings.Cut(text, "=")
+		command := strings.Fields(words)
+		_, unknown := known.Parse("exec:" + name)
+		if !programName.MatchString(name) || len(command) == 0 || unknown == nil {
+			return known, usageError{fmt.Errorf("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', "+
+				"and each NAME once", text)}
+		}
+		if err := notContainer(command[0]); err != nil {
+			return known, err
+		}
+		known.Strategies = append(known.Strategies, judge.Strategy("exec:"+name, command))
+	}
+	return known, nil
+}
+
 // subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.
-func subjects(texts []string) (names []string, err error) {
+func subjects(known strategies.Catalogue, texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
-		spec, err := catalogue.Full().Parse(text)
+		spec, err := known.Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +248,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	}
 	specs := map[string]strategies.Spec{}
 	for _, point := range points {
-		specs[point.Spec()], err = catalogue.Full().Parse(point.Spec())
+		specs[point.Spec()], err = f.catalogue.Parse(point.Spec())
 		if err != nil {
 			return nil, err
 		}

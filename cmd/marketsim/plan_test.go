@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/marketsim/marketsim/bench/result"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -23,7 +24,7 @@ func TestSubjects(t *testing.T) {
 		"fine:poll=2ms coarse":   "fine:poll=2ms coarse",
 		"fine:setnx fine:set-px": "fine fine:set-px",
 	} {
-		names, err := subjects(strings.Fields(typed))
+		names, err := subjects(catalogue.Full(), strings.Fields(typed))
 		if got := strings.Join(names, " "); got != want || err != nil {
 			t.Errorf("%s: %s, %v; want %s", typed, got, err, want)
 		}
@@ -144,7 +145,7 @@ func TestComparedRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
-		names := must(subjects(slices.Repeat([]string{"fine"}, c.strategies)))(t)
+		names := must(subjects(catalogue.Full(), slices.Repeat([]string{"fine"}, c.strategies)))(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})

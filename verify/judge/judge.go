@@ -175,11 +175,11 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		c, err := newClient(name, command, p.server.Target, p.events)
+		l := launch{name: name, command: command, mark: guard.mark, copies: o.Stderr}
+		c, err := newClient(l, p.server.Target, p.events)
 		if err != nil {
 			return err
 		}
-		c.copies, c.guardian = cmp.Or(o.Stderr, io.Discard), guard
 		p.clients = append(p.clients, &player{client: c})
 	}
 	p.shop, err = newShop(p.ctx, o.Program, p.server)
@@ -203,14 +203,14 @@ func (p *pair) rehearse() error {
 		return nil
 	}
 	one, other, name := p.clients[0], p.clients[1], "lease-"+rand.Text()
-	if err := p.told(one, silence, "acquired", "acquire", name); err != nil {
+	if err := p.told(one, silence, "acquired", "acquire "+name); err != nil {
 		return err
 	}
-	one.signal(stop)
+	one.life.signal(stop)
 	began := time.Now()
-	err := p.told(other, max(longestLease, 3*p.asked), "acquired", "acquire", name)
+	err := p.told(other, max(longestLease, 3*p.asked), "acquired", "acquire "+name)
 	p.lease = time.Since(began)
-	one.signal(goOn)
+	one.life.signal(goOn)
 	if err != nil {
 		return fmt.Errorf("a holder was stopped for %s, and the other did not get in: has the lock a lease, of LOCK_TTL_MS "+
 			"milliseconds? %w", longestLease, err)
@@ -229,17 +229,17 @@ func (p *pair) rehearse() error {
 const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
 
 // told has a client do something while its requests pass, and is an error where it says anything but some words.
-func (p *pair) told(c *player, limit time.Duration, want string, words ...string) error {
-	said, err := p.answer(c, limit, words...)
-	if err == nil && !slices.Contains(strings.Fields(want), strings.Fields(said)[0]) {
-		err = c.unexpected(strings.Join(words, " "), said, want)
+func (p *pair) told(c *player, limit time.Duration, want string, words string) error {
+	said, err := p.answer(c, limit, words)
+	if err == nil && !begins(said, want) {
+		err = c.wrong(words, unknown(said, want))
 	}
 	return err
 }
 
 // answer is what a client says to that. A take that was given up is asked for again.
-func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, error) {
-	c.say(words...)
+func (p *pair) answer(c *player, limit time.Duration, words string) (string, error) {
+	c.say(words)
 	for end := time.After(limit); ; {
 		select {
 		case e := <-p.events:
@@ -251,27 +251,24 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 					e.client.life = nil
 				}
 			case len(said) == 0:
-				return "", fmt.Errorf("%w: it was told %q, and has ended%s", ErrAdapter, strings.Join(words, " "), c.lastWords())
+				return "", c.wrong(words, errEnded)
 			case said[0] == "timeout":
-				c.say(words...)
+				c.say(words)
 			default:
 				return strings.TrimSpace(e.line), nil
 			}
 		case <-end:
-			return "", fmt.Errorf("%w: it was told %q, and has %w for %s: did it flush its output?%s", ErrAdapter,
-				strings.Join(words, " "), errSilent, limit, c.lastWords())
+			return "", c.wrong(words, silentFor(limit))
 		case <-p.ctx.Done():
 			return "", context.Cause(p.ctx)
 		}
 	}
 }
 
-// unexpected is about an answer that is none.
-func (c *client) unexpected(told, said, want string) error {
-	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s", ErrAdapter, told, said, want, c.lastWords())
+// wrong is about a client that does not answer what it was told.
+func (c *client) wrong(told string, how error) error {
+	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
 }
-
-var errSilent = errors.New("said nothing")
 
 // lastWords are what it has asked for in vain, and the last lines of its standard error.
 func (c *client) lastWords() (said string) {
@@ -285,13 +282,5 @@ func (c *client) lastWords() (said string) {
 				strings.ToUpper(name))
 		}
 	}
-	if c.life == nil {
-		return said
-	}
-	c.life.mu.Lock()
-	defer c.life.mu.Unlock()
-	if len(c.life.stderr) > 0 {
-		said += "; its last lines are\n\t" + strings.Join(c.life.stderr, "\n\t")
-	}
-	return said
+	return said + c.lastSaid()
 }

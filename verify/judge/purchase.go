@@ -41,9 +41,9 @@ func newShop(ctx context.Context, name string, server *backend.Server) (*shop, e
 // order is what a client buys, and what it is told.
 func (s *shop) order(i int) market.Order { return s.Traders[i].Trades[0] }
 
-func (s *shop) words(i int) []string {
-	o := s.order(i)
-	return strings.Fields(fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price))
+// buys is the line that has a program buy.
+func buys(o market.Order) string {
+	return fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price)
 }
 
 // open makes the market anew. Whatever else a program keeps in the server goes, too.
@@ -68,12 +68,15 @@ func (s *shop) open(ctx context.Context) error {
 func (s *shop) rehearse(p *pair, i int) error {
 	err := s.open(p.ctx)
 	if err == nil {
-		err = p.told(p.clients[i], starting, "bought", s.words(i)...)
+		err = p.told(p.clients[i], starting, "bought", buys(s.order(i)))
 	}
 	return err
 }
 
 var errUntold = errors.New("it is not known")
+
+// purchased are the words with which an answer to an order begins.
+const purchased = "bought gone price funds busy error"
 
 // refusals are the answers after which nothing has been applied.
 var refusals = map[string]error{
@@ -81,10 +84,10 @@ var refusals = map[string]error{
 	"busy": market.ErrContended, "error": errUntold,
 }
 
-// Answer is what a program says of a purchase that has ended like this.
-func Answer(err error) string {
+// Answer is what a program says of an order that has ended like this; done: where it was made.
+func Answer(done string, err error) string {
 	if err == nil {
-		return "bought"
+		return done
 	}
 	for answer, refusal := range refusals {
 		if refusal != nil && errors.Is(err, refusal) {
