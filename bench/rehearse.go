@@ -151,20 +151,11 @@ func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refu
 	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
 		return 0, err
 	}
-	if m.Subject.Elsewhere() {
-		refused = buyer.refusedASecond(ctx, orders[0])
-	}
-	return refused, nil
-}
-
-// refusedASecond is how many orders a second the worker makes of an item that is gone.
-func (w *worker) refusedASecond(ctx context.Context, gone market.Order) float64 {
 	const lasts = 100 * time.Millisecond
-	orders, began := 0, time.Now()
-	for time.Since(began) < lasts && errors.Is(w.purchase(ctx, gone), market.ErrNotListed) {
-		orders++
+	for began := time.Now(); m.Subject.Elsewhere() && time.Since(began) < lasts; refused++ {
+		_ = buyer.purchase(ctx, orders[0]) // it is gone: see above
 	}
-	return float64(orders) / time.Since(began).Seconds()
+	return refused / lasts.Seconds(), nil
 }
 
 // rehearsalGates hold the seller with a lock, once, and note that the buyer waits for it.

@@ -154,7 +154,8 @@ func TestRehearseBroken(t *testing.T) {
 		{liar, "one client alone breaks the market"},
 	} {
 		broken := config(t, s, onPurchase(t, "watch", c.purchase))
-		if _, err := Rehearse(t.Context(), broken.Point, broken.Options); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := Rehearse(t.Context(), broken.Point, broken.Options)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 		gone(t, s, broken.Keys)

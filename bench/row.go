@@ -42,6 +42,10 @@ func (m *measurement) row() result.Row {
 	}
 	m.warn(&r, t)
 	m.addUsage(&r, t)
+	if r.Elsewhere { // nobody sees what programs wait for and send
+		r.LockWaitMS, r.ClientCPU = result.Latency{}, nil
+		r.Market, r.Commands, r.Background = nil, nil, nil
+	}
 	return r
 }
 
@@ -60,9 +64,7 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 	r.WaitMS = latency(&t.took[purchaseTime])
 	r.ServiceMS = latency(&t.took[serviceTime])
 	r.GivenUpMS = latency(&t.took[refusedTime])
-	if !r.Elsewhere {
-		r.LockWaitMS = latency(&t.took[lockWaitTime])
-	}
+	r.LockWaitMS = latency(&t.took[lockWaitTime])
 	r.ListMS = latency(&t.took[listTime])
 	r.BrowseMS = latency(&t.took[browseTime])
 	if r.WaitMS.Count > 0 {
@@ -76,18 +78,15 @@ func (m *measurement) fill(r *result.Row, t *tally) {
 		r.CourseSeconds, r.Course = step, slices.Clone(t.course[:began])
 	}
 	sharing := slices.ContainsFunc(m.markets, func(in *rowMarket) bool { return in.shared.Load() })
-	seen := !sharing && !r.Elsewhere
-	if seen {
+	if !sharing {
 		r.Market = carried(t.traffic.market)
 	}
 	if t.traffic.lockServers != (backend.Counts{}) { // or the lock has no servers of its own
 		r.LockServers = carried(t.traffic.lockServers)
 	}
 	if r.Seconds > 0 {
-		if !r.Elsewhere {
-			r.Background = carried(m.last.background.Sub(m.first.background))
-		}
-		if all := carried(m.last.market.Sub(m.first.market)); seen {
+		r.Background = carried(m.last.background.Sub(m.first.background))
+		if all := carried(m.last.market.Sub(m.first.market)); !sharing {
 			r.Commands = &all.Commands
 		}
 		r.Open = m.open.report(m, t)

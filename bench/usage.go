@@ -133,10 +133,8 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		r.ServerCPU = new(servers * scale)
 	}
 	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
-	r.Cores = runtime.NumCPU()
-	if !r.Elsewhere {
-		r.ClientCPU = new(client * scale)
-	} else if m.first.machine >= 0 { // nobody tells its programs from others
+	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
+	if r.Elsewhere { // its programs are clients, too, and nobody tells them from others
 		client = m.last.machine - m.first.machine - servers
 	}
 	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||

@@ -63,16 +63,13 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	spec := markettest.Shortened(catalogue.Full(), schemes[0].Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: ms("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
-	var keys market.Keys
-	if prefix := os.Getenv("KEY_PREFIX"); prefix != "" {
-		keys, err = market.NewKeys(prefix)
-		if err != nil {
-			return nil, usageError{err}
-		}
-	}
 	server, err := backend.ParseURL(os.Getenv("REDIS_URL"))
+	var keys market.Keys
+	if prefix := os.Getenv("KEY_PREFIX"); err == nil && prefix != "" {
+		keys, err = market.NewKeys(prefix)
+	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("REDIS_URL: %w", err)}
+		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
 	}
 	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, server) }
 	a := &adapted{}

@@ -79,15 +79,15 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 	switch {
 	case len(command) == 0:
 		return usageError{errors.New("which program is judged? 'marketsim judge -- COMMAND'; --help tells what it has to do")}
+	case slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(command[0])):
+		return usageError{fmt.Errorf("%s starts a container, whose processes cannot be stopped from here: "+
+			"run marketsim inside it", command[0])}
 	case min(b.Preemptions, b.Faults) < 0 || f.options.Pairs < 1:
 		return usageError{errors.New("--preemptions and --faults are 0 at least, --pairs is 1")}
 	case f.promise != "" && f.promise != "notices-loss":
 		return usageError{fmt.Errorf("--promise: it is notices-loss, and not %q", f.promise)}
 	case f.options.Within <= 0 || f.options.Lease != 0 && f.options.Lease < 100*time.Millisecond:
 		return usageError{errors.New("--within is more than 0, and --lease 100ms at least")}
-	}
-	if err := notContainer(command[0]); err != nil {
-		return err
 	}
 	if _, _, _, err := explore.ParseToken(f.replay); err != nil && f.replay != "" {
 		return usageError{fmt.Errorf("--replay: %w", err)}
@@ -129,15 +129,6 @@ func (f *judgeFlags) run(ctx context.Context, p *program, command []string) erro
 		broken = errors.Join(broken, fmt.Errorf("%w: %q is broken: %s", errViolation, e.Broken, e.Found()))
 	}
 	return errors.Join(broken, f.out.finish(p.stdout, p.stderr, res))
-}
-
-// notContainer refuses a program that starts others where they cannot be reached.
-func notContainer(program string) error {
-	if !slices.Contains([]string{"docker", "podman", "nerdctl", "kubectl"}, filepath.Base(program)) {
-		return nil
-	}
-	return usageError{fmt.Errorf("%s starts a container, whose processes cannot be stopped from here: "+
-		"run marketsim inside it", program)}
 }
 
 // judged is what is found of the program, or by a token.

@@ -84,9 +84,7 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var err error
-		f.catalogue, err = withPrograms(catalogue.Full(), f.exec)
-		if err != nil {
+		if err := f.know(); err != nil {
 			return err
 		}
 		names, err := subjects(f.catalogue, slices.Concat(args, f.strategies))
@@ -127,24 +125,19 @@ type plan struct {
 	sloFails bool
 }
 
-var programName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
-
-// withPrograms adds to what specs may name the programs of --exec.
-func withPrograms(known strategies.Catalogue, programs []string) (strategies.Catalogue, error) {
-	for _, text := range programs {
+// know collects what specs may name: the programs of --exec, too.
+func (f *rowFlags) know() error {
+	f.catalogue = catalogue.Full()
+	for _, text := range f.exec {
 		name, words, _ := strings.Cut(text, "=")
 		command := strings.Fields(words)
-		_, unknown := known.Parse("exec:" + name)
-		if !programName.MatchString(name) || len(command) == 0 || unknown == nil {
-			return known, usageError{fmt.Errorf("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', "+
-				"and each NAME once", text)}
+		_, unknown := f.catalogue.Parse("exec:" + name)
+		if name == "" || unsafeInNames.MatchString(name) || len(command) == 0 || unknown == nil {
+			return usageError{fmt.Errorf("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)}
 		}
-		if err := notContainer(command[0]); err != nil {
-			return known, err
-		}
-		known.Strategies = append(known.Strategies, judge.Strategy("exec:"+name, command))
+		f.catalogue.Strategies = append(f.catalogue.Strategies, judge.Strategy("exec:"+name, command))
 	}
-	return known, nil
+	return nil
 }
 
 // subjects reads strategies into canonical names. One that is there again, to be compared with itself, is marked.

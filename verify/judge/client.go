@@ -3,11 +3,9 @@ package judge
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -17,7 +15,6 @@ import (
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // A client is one copy of the author's program: a process group behind a gate of its own. What it does comes as events.
@@ -58,17 +55,6 @@ type event struct {
 
 // lastLines is how many lines of standard error are shown with a failure.
 const lastLines = 20
-
-// newClient makes a client before a server, with no program running yet.
-func newClient(l launch, server backend.Target, events chan<- event) (*client, error) {
-	c := &client{launch: l, events: events}
-	var err error
-	c.gate, err = wire.StartGate(func() (net.Conn, error) { return backend.Connect(context.Background(), server) })
-	if err == nil {
-		c.server = url.URL{Scheme: "redis", Host: c.gate.Addr()}
-	}
-	return c, err
-}
 
 // start starts the program.
 func (c *client) start(lease time.Duration) (err error) {
@@ -138,22 +124,25 @@ func (l *life) lastSaid() string {
 	return "; its last lines are\n\t" + strings.Join(l.stderr, "\n\t")
 }
 
-// The ways in which a program does not answer.
-var errEnded, errSilent = errors.New("has ended"), errors.New("has said nothing")
+var errSilent = errors.New("has said nothing")
 
 func silentFor(limit time.Duration) error {
 	return fmt.Errorf("%w for %s: did it flush its output?", errSilent, limit)
 }
 
-// begins reports whether an answer begins with one of some words.
-func begins(said, words string) bool {
+// among is an error unless what a program said, nothing for its end, begins with one of some words.
+func among(said, words string) error {
 	word, _, _ := strings.Cut(said, " ")
-	return slices.Contains(strings.Fields(words), word)
+	switch {
+	case said == "":
+		return errors.New("has ended")
+	case !slices.Contains(strings.Fields(words), word):
+		return fmt.Errorf("said %q, not %q", strings.TrimSpace(said), words)
+	}
+	return nil
 }
 
-func unknown(said, want string) error { return fmt.Errorf("said %q, not %q", said, want) }
-
-// wrong is about a program that does not answer what it was told.
+// wrong is about a program that was told something, and how it did not answer that.
 func wrong(told string, how error, more string) error {
 	return fmt.Errorf("it was told %q, and %w%s", told, how, more)
 }

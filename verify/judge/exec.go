@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,9 +25,14 @@ func Strategy(name string, command []string) strategies.Strategy {
 					Scheme: "redis", Host: server.Addr, User: url.UserPassword(server.Username, server.Password),
 				},
 			}
-			b := &buyer{said: make(chan string), closed: make(chan struct{})}
-			var err error
-			b.life, err = l.start(b.hears)
+			said := make(chan string, 1000)
+			run, err := l.start(func(_ *life, line string) {
+				select {
+				case said <- line:
+				default: // nobody has asked
+				}
+			})
+			b := buyer{run, said}
 			return b, b, err
 		},
 	}
@@ -35,32 +41,23 @@ func Strategy(name string, command []string) strategies.Strategy {
 // A buyer is one process of a program: a Purchaser of which nothing is known but its answers.
 type buyer struct {
 	*life
-	said   chan string
-	closed chan struct{}
-}
-
-func (b *buyer) hears(_ *life, line string) {
-	select {
-	case b.said <- line:
-	case <-b.closed: // nobody asks any more
-	}
+	said chan string
 }
 
 // Close ends the program. What it has started in another group may hold its output open, and is not waited for.
-func (b *buyer) Close() error {
-	close(b.closed)
+func (b buyer) Close() error {
 	b.signal(end)
-	closed := b.in.Close()
+	_ = b.cmd.Process.Kill() // where there are no groups
+	_ = b.in.Close()         // which its end may have closed
 	select {
 	case <-b.ended:
-		return nil
 	case <-time.After(time.Second):
-		return closed
 	}
+	return nil
 }
 
 // Ready returns when the program has answered for the first time: it has started, and has connected.
-func (b *buyer) Ready(ctx context.Context) error {
+func (b buyer) Ready(ctx context.Context) error {
 	_, err := b.ask(ctx, starting, buys(market.Order{Buyer: 1, Seller: 2, Price: 1}), purchased)
 	if market.Refused(err) {
 		return nil
@@ -69,43 +66,44 @@ func (b *buyer) Ready(ctx context.Context) error {
 }
 
 // Purchase implements market.Purchaser. What it has cost is what the program says.
-func (b *buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
+func (b buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	said, err := b.ask(ctx, silence, buys(o), purchased)
 	if err == nil && said != "bought" {
 		_, err = fmt.Sscanf(said, "bought %d", &r.Retries)
 		if err != nil || r.Retries < 0 {
-			err = b.wrong(buys(o), unknown(said, "bought RETRIES"))
+			err = b.wrong(buys(o), fmt.Errorf("said %q, not \"bought RETRIES\"", said))
 		}
 	}
 	return r, err
 }
 
 // List implements market.Purchaser.
-func (b *buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
+func (b buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
 	_, err = b.ask(ctx, silence, fmt.Sprint("list ", l.Item, " ", l.Seller, " ", l.Price), "listed busy error")
 	return r, err
 }
 
 // ask tells the program what to do. The answer, which begins with one of some words, may stand for an error.
-func (b *buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
+func (b buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
 	b.say(line)
+	heard := ""
 	select {
-	case said = <-b.said:
+	case heard = <-b.said:
 	case <-time.After(limit):
 		return "", b.wrong(line, silentFor(limit))
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	switch word, _, _ := strings.Cut(said, " "); {
-	case said == "":
-		return "", b.wrong(line, errEnded)
-	case !begins(said, words):
-		return "", b.wrong(line, unknown(said, words))
-	case word == "error":
-		return "", b.wrong(line, fmt.Errorf("said %q: %w what it has done", said, errUntold))
-	default:
-		return strings.TrimSpace(said), refusals[word]
+	said = strings.TrimSpace(heard)
+	word, _, _ := strings.Cut(said, " ")
+	err = cmp.Or(among(heard, words), refusals[word])
+	switch {
+	case err == errUntold:
+		err = b.wrong(line, fmt.Errorf("said %q: %w what it has done", said, errUntold))
+	case err != nil && !market.Refused(err):
+		err = b.wrong(line, err)
 	}
+	return said, err
 }
 
-func (b *buyer) wrong(told string, how error) error { return wrong(told, how, b.lastSaid()) }
+func (b buyer) wrong(told string, how error) error { return wrong(told, how, b.lastSaid()) }

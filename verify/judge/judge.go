@@ -13,13 +13,17 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // Options say what is judged, and how far.
@@ -175,14 +179,23 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		l := launch{name: name, command: command, mark: guard.mark, copies: o.Stderr}
-		c, err := newClient(l, p.server.Target, p.events)
+		connects := func() (net.Conn, error) { return backend.Connect(context.Background(), p.server.Target) }
+		gate, err := wire.StartGate(connects)
 		if err != nil {
 			return err
 		}
-		p.clients = append(p.clients, &player{client: c})
+		l := launch{name: name, command: command, mark: guard.mark, copies: o.Stderr}
+		l.server = url.URL{Scheme: "redis", Host: gate.Addr()}
+		p.clients = append(p.clients, &player{client: &client{launch: l, gate: gate, events: p.events}})
 	}
-	p.shop, err = newShop(p.ctx, o.Program, p.server)
+	m, is := markettest.Named(o.Program)
+	if !is {
+		return nil
+	}
+	conn, err := p.server.Dial(p.ctx)
+	if err == nil {
+		p.shop = &shop{Market: m, conn: conn}
+	}
 	return err
 }
 
@@ -231,13 +244,14 @@ const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.
 // told has a client do something while its requests pass, and is an error where it says anything but some words.
 func (p *pair) told(c *player, limit time.Duration, want string, words string) error {
 	said, err := p.answer(c, limit, words)
-	if err == nil && !begins(said, want) {
-		err = c.wrong(words, unknown(said, want))
+	how := among(said, want)
+	if err == nil && how != nil {
+		err = c.wrong(words, how)
 	}
 	return err
 }
 
-// answer is what a client says to that. A take that was given up is asked for again.
+// answer is what a client says to that, nothing if it ends. A take that was given up is asked for again.
 func (p *pair) answer(c *player, limit time.Duration, words string) (string, error) {
 	c.say(words)
 	for end := time.After(limit); ; {
@@ -250,12 +264,10 @@ func (p *pair) answer(c *player, limit time.Duration, words string) (string, err
 				if e.line == "" && e.client.life == e.life { // the other one has ended
 					e.client.life = nil
 				}
-			case len(said) == 0:
-				return "", c.wrong(words, errEnded)
-			case said[0] == "timeout":
+			case len(said) > 0 && said[0] == "timeout":
 				c.say(words)
 			default:
-				return strings.TrimSpace(e.line), nil
+				return e.line, nil
 			}
 		case <-end:
 			return "", c.wrong(words, silentFor(limit))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
@@ -221,7 +220,7 @@ func (p *pair) handle(e event) {
 		c.gate.Cut() // what it still wanted to send is not executed
 		c.waiting = nil
 	default:
-		p.said(i, c, strings.TrimSpace(e.line))
+		p.said(i, c, e.line)
 	}
 }
 

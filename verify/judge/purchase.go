@@ -19,23 +19,9 @@ func Markets() []string { return []string{"one-item", "one-account"} }
 // A shop is the market of a pair whose clients buy, once each. Its keys have no prefix: the server is theirs alone.
 type shop struct {
 	markettest.Market
-	keys    market.Keys
 	conn    *backend.Conn
 	ledgers []*market.Ledger // of this schedule
 	yes, no int              // how many were told so
-}
-
-// newShop connects to the server of a pair. It is nil for a lock.
-func newShop(ctx context.Context, name string, server *backend.Server) (*shop, error) {
-	m, is := markettest.Named(name)
-	if !is {
-		return nil, nil
-	}
-	conn, err := server.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &shop{Market: m, conn: conn}, nil
 }
 
 // order is what a client buys, and what it is told.
@@ -49,10 +35,7 @@ func buys(o market.Order) string {
 // open makes the market anew. Whatever else a program keeps in the server goes, too.
 func (s *shop) open(ctx context.Context) error {
 	s.ledgers, s.yes, s.no = []*market.Ledger{{}, {}}, 0, 0
-	keys, err := s.conn.Keys(ctx, "*").Result()
-	if err == nil && len(keys) > 0 {
-		err = s.conn.Del(ctx, keys...).Err()
-	}
+	err := s.conn.FlushDB(ctx).Err()
 	s.Seed(func(words ...string) string {
 		all := make([]any, len(words))
 		for i, word := range words {
@@ -60,7 +43,7 @@ func (s *shop) open(ctx context.Context) error {
 		}
 		err = errors.Join(err, s.conn.Do(ctx, all...).Err())
 		return ""
-	}, s.keys)
+	}, market.Keys{})
 	return err
 }
 
@@ -122,5 +105,5 @@ func (s *shop) audit(p *pair) []verify.Violation {
 			s.ledgers[i].Purchased(s.order(i), errUntold)
 		}
 	}
-	return s.Audit(p.ctx, s.conn.Client, s.keys, s.ledgers...)
+	return s.Audit(p.ctx, s.conn.Client, market.Keys{}, s.ledgers...)
 }
