@@ -54,7 +54,7 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 // addLoad adds the flags of a Load, of which a closed loop has those alone, and of programs that buy.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil,
-		"`NAME=COMMAND`, a program that buys, as judge says: the strategy exec:NAME")
+		"`NAME=COMMAND` makes exec:NAME of a program that buys (see judge --help)")
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from so many `accounts` (default one each)")
