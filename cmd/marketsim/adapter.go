@@ -93,13 +93,15 @@ func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 func (a *adapted) answer(ctx context.Context, line string) string {
 	var o market.Order
 	var l market.Listing
+	buys, _ := fmt.Sscanf(line, "buy %d %d %d %d", &o.Item, &o.Buyer, &o.Seller, &o.Price)
+	lists, _ := fmt.Sscanf(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price)
 	words := strings.Fields(line)
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
-	case scans(line, "buy %d %d %d %d", &o.Item, &o.Buyer, &o.Seller, &o.Price):
+	case buys == 4:
 		receipt, err := a.connection.Purchaser.Purchase(ctx, o)
 		return judge.Answer(fmt.Sprint("bought ", receipt.Retries), err)
-	case scans(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price):
+	case lists == 3:
 		_, err := a.connection.Purchaser.List(ctx, l)
 		return judge.Answer("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
@@ -123,10 +125,4 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 		return "lost"
 	}
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
-// scans reads a line of a format, and reports whether it is one.
-func scans(line, format string, into ...any) bool {
-	_, err := fmt.Sscanf(line, format, into...)
-	return err == nil
 }

@@ -126,7 +126,7 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 // planOf is what a command would measure.
 func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...string) (*rowFlags, *cobra.Command) {
 	t.Helper()
-	f, cmd := &rowFlags{}, &cobra.Command{}
+	f, cmd := &rowFlags{catalogue: catalogue.Full()}, &cobra.Command{}
 	define(f, cmd)
 	succeeds(t, cmd.ParseFlags(args))
 	return f, cmd

@@ -19,12 +19,9 @@ func Strategy(name string, command []string) strategies.Strategy {
 		Name: name, Elsewhere: true,
 		New: func(env strategies.Env) (market.Purchaser, io.Closer, error) {
 			server := env.Redis.Options()
-			l := launch{
-				name: name, command: command, prefix: env.Keys.Prefix(), lease: 10 * time.Second,
-				server: url.URL{
-					Scheme: "redis", Host: server.Addr, User: url.UserPassword(server.Username, server.Password),
-				},
-			}
+			user := url.UserPassword(server.Username, server.Password)
+			l := launch{name: name, command: command, prefix: env.Keys.Prefix(), lease: 10 * time.Second}
+			l.server = url.URL{Scheme: "redis", Host: server.Addr, User: user}
 			said := make(chan string, 1000)
 			run, err := l.start(func(_ *life, line string) {
 				select {
