@@ -317,6 +317,10 @@ func (m *rowMarket) undeclared(ctx context.Context) error {
 		}
 		defer conn.Close()
 		for keys := conn.Scan(ctx, 0, "*", 1000).Iterator(); keys.Next(ctx); {
+			if m.Subject.Elsewhere() { // a program keeps there what it likes
+				_ = conn.Del(ctx, keys.Val())
+				continue
+			}
 			left = append(left, keys.Val())
 		}
 	}

@@ -78,7 +78,7 @@ func TestKeep(t *testing.T) {
 		if !errors.Is(err, market.ErrOccupied) || second.Status != stored.Incomplete || second.Audit.Done {
 			t.Errorf("a second run: %s, audited %t, %v; want incomplete, ErrOccupied", second.Status, second.Audit.Done, err)
 		}
-		if err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
+		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("rehearsing: %v, want ErrOccupied", err)
 		}
 		after, err := market.ReadSnapshot(t.Context(), conn, c.Keys, 2)

@@ -33,6 +33,7 @@ const (
 	MaxHot        = 1_000_000              // items that circulate
 	LeastHotFunds = maxPrice               // of each account if items circulate: somebody can then always pay
 	MaxStock      = 1_000_000              // items listed before a row: their ledgers and audit take 130 MB, as measured
+	MaxPrograms   = 20                     // workers that are processes
 	MinWait       = 100 * time.Microsecond // package alarm is exact to about half of it
 	MinDuration   = time.Millisecond       // a shorter row ends before a worker has begun
 	MaxHold       = 10 * time.Second       // like MaxRTT, it leaves a purchase's round trips time to end
@@ -110,6 +111,7 @@ type rule struct {
 func (o Options) rules(p result.Point) []rule {
 	kind, _ := o.Subject.Lock()
 	n := len(o.sites())
+	elsewhere := o.Subject.Elsewhere()
 	few := fmt.Sprintf("for %d markets: each needs one at least", n)
 	return []rule{
 		{o.Duration < MinDuration, "duration", fmt.Sprintf("%s: want %s or more", o.Duration, MinDuration)},
@@ -122,6 +124,11 @@ func (o Options) rules(p result.Point) []rule {
 		outside(p.RTTMS, MaxRTT, "rtt"),
 		{p.RTTMS > 0 && !kind.Needs.InRedis(), "rtt",
 			"it delays replies of Redis; the lock of " + p.Strategy + " is kept elsewhere"},
+		{elsewhere && !o.Private, "redis", p.Strategy + " is measured on a private server alone"},
+		{elsewhere && p.RTTMS > 0, "rtt", "nobody is between the programs of " + p.Strategy + " and the server"},
+		{elsewhere && p.HoldMS > 0, "hold", "nobody can hold the programs of " + p.Strategy},
+		{elsewhere && p.Mix.Sellers+p.Mix.Buyers > MaxPrograms, "mix",
+			fmt.Sprintf("%s: each worker of %s is a process, and at most %d are", p.Mix, p.Strategy, MaxPrograms)},
 
 		{p.Mix.Buyers < 1 || p.Mix.Sellers < 0 || p.Mix.Sellers == 0 && p.Hot == 0, "mix",
 			p.Mix.String() + ": at least one seller and one buyer are needed, such as 5x1"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,7 +19,9 @@ import (
 
 // Rehearse does once, in a tiny market under o.Keys or at the first of o.Sites, everything that a row of p will do, so
 // that every command is tried before the load. Removing is tried first: a user who may not leaves nothing behind.
-func Rehearse(ctx context.Context, p result.Point, o Options) error {
+//
+// It returns how many orders a second a program answers whose item is gone: what the pipe to it costs.
+func Rehearse(ctx context.Context, p result.Point, o Options) (refused float64, err error) {
 	p = result.Point{Strategy: p.Strategy, Mix: result.Mix{Sellers: 1, Buyers: 1}, Load: result.Load{
 		Funds:    10 * maxPrice, // more than its purchases cost
 		Browsers: min(p.Browsers, 1), Empty: true,
@@ -37,22 +40,29 @@ func Rehearse(ctx context.Context, p result.Point, o Options) error {
 		return conn, err
 	}
 	m := newMeasurement(p, o)
-	err := m.markets[0].removable(ctx)
+	var row result.Row
+	err = m.markets[0].removable(ctx)
 	if err == nil {
-		_, err = m.drive(ctx, func() error {
-			err := m.rehearse(allowed, &gates)
+		row, err = m.drive(ctx, func() (err error) {
+			refused, err = m.rehearse(allowed, &gates)
 			if denied := context.Cause(allowed); denied != nil && ctx.Err() == nil {
 				return denied
 			}
 			return err
 		})
 	}
+	if row.Audit.Done && !row.Audit.OK && context.Cause(allowed) == nil {
+		err = errors.Join(err, fmt.Errorf("%w: %v", ErrWrong, row.Audit.Problems))
+	}
 	err = cmp.Or(err, ctx.Err())
 	if err != nil {
-		return fmt.Errorf("rehearse %s: %w", o.Subject, err)
+		err = fmt.Errorf("rehearse %s: %w", o.Subject, err)
 	}
-	return nil
+	return refused, err
 }
+
+// ErrWrong is returned, wrapped, by Rehearse where one client alone has broken its market.
+var ErrWrong = errors.New("one client alone breaks the market")
 
 // refusals is a redis.Hook that ends a rehearsal at the first command that the user may not run. The strategy may not
 // report it: a lock that cannot be released is no failure of the purchase made under it.
@@ -111,41 +121,41 @@ func (m *rowMarket) removable(ctx context.Context) error {
 	return err
 }
 
-func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) error {
+func (m *measurement) rehearse(ctx context.Context, gates *rehearsalGates) (refused float64, err error) {
 	m.window.begin(0, 0)
 	seller, buyer := m.sellers[0], m.buyers[0]
 	if err := seller.listNext(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	orders, err := buyer.browse(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(orders) != 1 {
-		return fmt.Errorf("browsing finds %d listings after one was made", len(orders))
+		return 0, fmt.Errorf("browsing finds %d listings after one was made", len(orders))
 	}
 	if err := buyer.purchase(ctx, orders[0]); err != nil {
-		return fmt.Errorf("purchase: %w", err)
+		return 0, fmt.Errorf("purchase: %w", err)
 	}
 	if err := buyer.purchase(ctx, orders[0]); !errors.Is(err, market.ErrNotListed) {
-		return fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
+		return 0, fmt.Errorf("purchase of an item that is gone: got %v, want: %w", err, market.ErrNotListed)
 	}
 	for _, w := range m.browsers {
 		if err := w.rehearseLook(ctx, orders[0]); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := gates.rehearseWaiting(ctx, seller, buyer); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := buyer.supply.funds(ctx, buyer.account); err != nil {
-		return err
+		return 0, err
 	}
-	audit, err := m.audit(ctx, &result.Row{})
-	if err == nil && !audit.OK {
-		return fmt.Errorf("one client alone breaks the market: %v", audit.Problems)
+	const lasts = 100 * time.Millisecond
+	for began := time.Now(); m.Subject.Elsewhere() && time.Since(began) < lasts; refused++ {
+		_ = buyer.purchase(ctx, orders[0]) // it is gone: see above
 	}
-	return err
+	return refused / lasts.Seconds(), nil
 }
 
 // rehearsalGates hold the seller with a lock, once, and note that the buyer waits for it.

@@ -19,7 +19,7 @@ func TestRehearse(t *testing.T) {
 		for _, strategy := range strategies.All() {
 			c := config(t, s, spec(t, strategy.Name))
 			c.Mix, c.Wallets, c.Funds = result.Mix{Sellers: 5, Buyers: 5}, 2, 0
-			if err := Rehearse(t.Context(), c.Point, c.Options); err != nil {
+			if _, err := Rehearse(t.Context(), c.Point, c.Options); err != nil {
 				t.Error(err)
 			}
 			gone(t, s, c.Keys)
@@ -47,7 +47,8 @@ func rehearseAtOnce(t *testing.T, c plan) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return Rehearse(ctx, c.Point, c.Options)
+	_, err := Rehearse(ctx, c.Point, c.Options)
+	return err
 }
 
 // TestRehearseDenied: whichever command is missing, the rehearsal says so at once and leaves nothing behind. It names
@@ -91,7 +92,7 @@ func TestRehearseInterrupted(t *testing.T) {
 			cancel()
 			return next()
 		}))
-		if err := Rehearse(ctx, c.Point, c.Options); !errors.Is(err, context.Canceled) {
+		if _, err := Rehearse(ctx, c.Point, c.Options); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 		gone(t, s, c.Keys)
@@ -114,7 +115,7 @@ func TestRehearseOthersMarket(t *testing.T) {
 			}
 			return s.Dial(ctx)
 		}
-		if err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
+		if _, err := Rehearse(t.Context(), c.Point, c.Options); !errors.Is(err, market.ErrOccupied) {
 			t.Errorf("got %v, want ErrOccupied", err)
 		}
 		if left := under(t, s, c.Keys.Prefix()); len(left) != 3 {
@@ -153,7 +154,8 @@ func TestRehearseBroken(t *testing.T) {
 		{liar, "one client alone breaks the market"},
 	} {
 		broken := config(t, s, onPurchase(t, "watch", c.purchase))
-		if err := Rehearse(t.Context(), broken.Point, broken.Options); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := Rehearse(t.Context(), broken.Point, broken.Options)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 		gone(t, s, broken.Keys)

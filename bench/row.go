@@ -26,6 +26,7 @@ const (
 func (m *measurement) row() result.Row {
 	t := newTally(m.window, purchaseTime, serviceTime, refusedTime, lockWaitTime, listTime, browseTime)
 	r := result.Row{Point: m.point, Status: m.window.status, PerBuyer: []int64{}}
+	r.Elsewhere = m.Subject.Elsewhere()
 	r.Seconds = max(0, time.Duration(m.window.until.Load()).Seconds())
 	var present, busy time.Duration
 	for _, w := range m.all() {
@@ -41,6 +42,10 @@ func (m *measurement) row() result.Row {
 	}
 	m.warn(&r, t)
 	m.addUsage(&r, t)
+	if r.Elsewhere { // nobody sees what programs wait for and send
+		r.LockWaitMS, r.ClientCPU = result.Latency{}, nil
+		r.Market, r.Commands, r.Background = nil, nil, nil
+	}
 	return r
 }
 

@@ -181,7 +181,13 @@ func (m *measurement) connect(ctx context.Context) (err error) {
 			return fmt.Errorf("connect %s %d: %w", w.role, w.number+1, err)
 		}
 	}
-	return nil
+	for _, w := range workers {
+		program, is := w.purchaser.(interface{ Ready(context.Context) error })
+		if is && err == nil { // all others start meanwhile
+			err = program.Ready(ctx)
+		}
+	}
+	return err
 }
 
 func (m *measurement) close() (err error) {

@@ -134,6 +134,9 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 	}
 	cores, client := float64(runtime.NumCPU()), m.last.client-m.first.client
 	r.Cores, r.ClientCPU = runtime.NumCPU(), new(client*scale)
+	if r.Elsewhere { // its programs are clients, too, and nobody tells them from others
+		client = m.last.machine - m.first.machine - servers
+	}
 	limited := client/seconds >= fullCores*float64(runtime.GOMAXPROCS(0)) ||
 		here && (client+servers)/seconds >= fullCores*cores
 	waiting := t.took[lockWaitTime].sum.Seconds() >= mostlyWaiting*t.took[purchaseTime].sum.Seconds()
@@ -148,8 +151,8 @@ func (m *measurement) addUsage(r *result.Row, t *tally) {
 		others -= servers
 	}
 	others = max(0, others)
-	// Replicas and servers of locks may work on this machine as well, and nobody asks them how much they use.
-	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing {
+	// Replicas, lock servers and programs may work on this machine as well, and nobody asks them how much they use.
+	if kind, _ := m.Subject.Lock(); m.markets[0].cluster != nil || kind.Needs != lock.NeedsNothing || r.Elsewhere {
 		others = 0
 	} else {
 		r.OthersCPU = new(others * scale)

@@ -57,6 +57,9 @@ func (c Catalogue) Parse(text string) (Spec, error) {
 
 func (c Catalogue) parse(text string) (spec Spec, err error) {
 	parts := strings.Split(text, ":")
+	if slices.Contains(c.strategies(), text) { // which may have a colon
+		parts = []string{text}
+	}
 	i, err := find("strategy", parts[0], c.strategies())
 	if err != nil {
 		return spec, c.orLock(parts[0], err)
@@ -211,6 +214,9 @@ func (s Spec) String() string {
 
 // Strategy returns the strategy that the spec names.
 func (s Spec) Strategy() Strategy { return s.strategy }
+
+// Elsewhere is that of its strategy.
+func (s Spec) Elsewhere() bool { return s.strategy.Elsewhere }
 
 // Lock returns the lock that the spec names; false for a strategy that takes none.
 func (s Spec) Lock() (lock.Kind, bool) { return s.lock, s.strategy.Lock != "" }

@@ -38,6 +38,8 @@ type Strategy struct {
 	Locks LockNames // that an operation takes; nil for a strategy that takes none
 	// Keys calls leaves with each key, besides those of locks, that a run may have left in a market; nil: there is none.
 	Keys func(keys market.Keys, made market.Made, leaves func(key string) bool)
+	// Elsewhere says that programs of somebody else buy, whose commands nobody sees, on a server that is theirs alone.
+	Elsewhere bool
 	// Variants are the locks of a catalogue, with parameters of this strategy, that the fault scenarios run with, such as
 	// "fenced:fencing=on". It may be nil.
 	Variants func(Catalogue) []string

@@ -86,7 +86,7 @@ var warnings = map[result.Code]string{
 		"whose own orders waited behind them",
 	result.TimesOff: "the buyers' times add up to %s of what they must be: a defect of marketsim",
 	result.WereCut:  "%s operations had not ended when the row had to, and are in no wait",
-	result.ClientLimit: "this process used %s of the cores, and the server had time left: " +
+	result.ClientLimit: "the clients used %s of the cores, and the server had time left: " +
 		"from a larger machine more may be bought",
 	result.Busy:       "other processes, or machines, took %s of this machine's time",
 	result.OutOfStock: "the stock ran out: %s of the orders came for an item that was gone; more sellers list more",

@@ -49,9 +49,9 @@ func Metrics() []Metric {
 		{"listed", "listed", Number, Main, func(r *Row) float64 { return float64(r.Listed) }},
 		{"bought", "bought", Number, Main, func(r *Row) float64 { return float64(r.Bought) }},
 		{"purchases_per_second", "purchases/s", PerSecond, Main, (*Row).PerSecond},
-		{"retries", "retries", Number, Main, func(r *Row) float64 { return float64(r.Retries) }},
+		{"retries", "retries", Number, Main, func(r *Row) float64 { return told(r, r.Retries) }},
 		{"retries_per_purchase", "retries/purchase", Number, Main, func(r *Row) float64 {
-			return ratio(float64(r.Retries), float64(r.WaitMS.Count))
+			return ratio(told(r, r.Retries), float64(r.WaitMS.Count))
 		}},
 	},
 		latency("wait_ms", func(r *Row) *Latency { return &r.WaitMS },
@@ -76,11 +76,11 @@ func Metrics() []Metric {
 			}},
 			{"unknown", "unknown", Number, "", func(r *Row) float64 { return float64(r.Unknown) }},
 			{"cut", "cut", Number, "", func(r *Row) float64 { return float64(r.Cut) }},
-			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return float64(r.ListRetries) }},
-			{"polls", "polls", Number, Details, func(r *Row) float64 { return float64(r.Polls) }},
-			{"list_polls", "list polls", Number, Details, func(r *Row) float64 { return float64(r.ListPolls) }},
-			{"leases_lost", "leases lost", Number, "", func(r *Row) float64 { return float64(r.LeasesLost) }},
-			{"failed_releases", "failed releases", Number, Details, func(r *Row) float64 { return float64(r.FailedReleases) }},
+			{"list_retries", "list retries", Number, Details, func(r *Row) float64 { return told(r, r.ListRetries) }},
+			{"polls", "polls", Number, Details, func(r *Row) float64 { return told(r, r.Polls) }},
+			{"list_polls", "list polls", Number, Details, func(r *Row) float64 { return told(r, r.ListPolls) }},
+			{"leases_lost", "leases lost", Number, "", func(r *Row) float64 { return told(r, r.LeasesLost) }},
+			{"failed_releases", "failed releases", Number, Details, func(r *Row) float64 { return told(r, r.FailedReleases) }},
 			{"torn_reads", "torn reads", Number, "", func(r *Row) float64 { return float64(r.TornReads) }},
 		},
 		latency("list_ms", func(r *Row) *Latency { return &r.ListMS }, shown{"mean": {"list avg", Details}}),
@@ -165,6 +165,14 @@ func traffic(name, heading string, of func(*Row) *Traffic) []Metric {
 func open(name, heading string, unit Unit, of func(*Row) float64) []Metric {
 	return []Metric{{name, heading, unit, OpenLoop,
 		where(func(r *Row) *Open { return r.Open }, func(r *Row, _ *Open) float64 { return of(r) })}}
+}
+
+// told is a count that programs of other people need not tell: NaN if they told none.
+func told(r *Row, n int64) float64 {
+	if n == 0 && r.Elsewhere {
+		return nan
+	}
+	return float64(n)
 }
 
 // perPurchase turns processor time in seconds into that of each purchase in microseconds.

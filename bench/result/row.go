@@ -110,6 +110,8 @@ type Row struct {
 	Trial   int           `json:"trial"` // from 1
 	Status  stored.Status `json:"status"`
 	Seconds float64       `json:"seconds"` // measured time
+	// Elsewhere: what programs of somebody else did is counted nowhere, but for the retries that they tell.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 
 	// Operations that ended in the measured time.
 	Listed   int64   `json:"listed"`
@@ -233,7 +235,7 @@ const (
 	LeftOver Code = "left-over"
 	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
 	WereCut  Code = "cut"       // so many operations had not ended when the row had to
-	// ClientLimit: this process used so much, 0 to 1, of the cores, and the server had time left.
+	// ClientLimit: the clients used so much, 0 to 1, of the cores, and the server had time left.
 	ClientLimit Code = "client-limit"
 	Busy        Code = "busy"         // other processes, or machines, took so much, 0 to 1, of this machine's time
 	NoReply     Code = "no-reply"     // for so many ms, over a tenth of the row or a second, a server gave no reply

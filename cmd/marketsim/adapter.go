@@ -63,14 +63,14 @@ func newAdapted(ctx context.Context, name string) (*adapted, error) {
 	spec := markettest.Shortened(catalogue.Full(), schemes[0].Spec, map[param.Role]time.Duration{
 		param.Lease: ttl, param.Poll: ms("LOCK_RETRY_MS", 2), param.Timeout: 4 * ttl,
 	})
+	server, err := backend.ParseURL(os.Getenv("REDIS_URL"))
 	var keys market.Keys
-	if prefix := os.Getenv("KEY_PREFIX"); prefix != "" {
+	if prefix := os.Getenv("KEY_PREFIX"); err == nil && prefix != "" {
 		keys, err = market.NewKeys(prefix)
-		if err != nil {
-			return nil, usageError{err}
-		}
 	}
-	server := backend.Target{Network: "tcp", Addr: os.Getenv("REDIS_HOST") + ":" + os.Getenv("REDIS_PORT")}
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL and KEY_PREFIX: %w", err)
+	}
 	dial := func(ctx context.Context) (*backend.Conn, error) { return backend.Dial(ctx, server) }
 	a := &adapted{}
 	a.connection, err = strategies.Connect(ctx, spec, dial, strategies.Env{Keys: keys, Process: new(lock.Process)})
@@ -91,11 +91,19 @@ func (a *adapted) serve(ctx context.Context, in io.Reader, out io.Writer) error 
 }
 
 func (a *adapted) answer(ctx context.Context, line string) string {
+	var o market.Order
+	var l market.Listing
+	buys, _ := fmt.Sscanf(line, "buy %d %d %d %d", &o.Item, &o.Buyer, &o.Seller, &o.Price)
+	lists, _ := fmt.Sscanf(line, "list %d %d %d", &l.Item, &l.Seller, &l.Price)
 	words := strings.Fields(line)
 	err := fmt.Errorf("this is not understood: %q", line)
 	switch {
-	case len(words) == 5 && words[0] == "buy":
-		return judge.Answer(a.buy(ctx, strings.Join(words[1:], " ")))
+	case buys == 4:
+		receipt, err := a.connection.Purchaser.Purchase(ctx, o)
+		return judge.Answer(fmt.Sprint("bought ", receipt.Retries), err)
+	case lists == 3:
+		_, err := a.connection.Purchaser.List(ctx, l)
+		return judge.Answer("listed", err)
 	case len(words) == 2 && words[0] == "acquire" && a.locker != nil:
 		a.lease, err = a.locker.Acquire(ctx, words[1])
 		if err == nil && a.lease.Fence > 0 {
@@ -117,13 +125,4 @@ func (a *adapted) answer(ctx context.Context, line string) string {
 		return "lost"
 	}
 	return "error " + strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
-func (a *adapted) buy(ctx context.Context, order string) error {
-	var o market.Order
-	_, err := fmt.Sscan(order, &o.Item, &o.Buyer, &o.Seller, &o.Price)
-	if err == nil {
-		_, err = a.connection.Purchaser.Purchase(ctx, o)
-	}
-	return err
 }

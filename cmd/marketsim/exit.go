@@ -50,7 +50,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitFine
-	case errors.Is(err, errViolation):
+	case errors.Is(err, errViolation), errors.Is(err, bench.ErrWrong):
 		return exitViolation
 	case isUsage(err):
 		return exitUsage

@@ -86,9 +86,7 @@ func TestAdapter(t *testing.T) {
 	keys := testkit.Must(market.NewKeys("adapter:"))(t)
 	gate := testkit.Must(wire.StartGate(func() (net.Conn, error) { return backend.Connect(t.Context(), s.Target) }))(t)
 	t.Cleanup(func() { _ = gate.Close() })
-	host, port, _ := net.SplitHostPort(gate.Addr())
-	t.Setenv("REDIS_HOST", host)
-	t.Setenv("REDIS_PORT", port)
+	t.Setenv("REDIS_URL", "redis://"+gate.Addr())
 	t.Setenv("KEY_PREFIX", keys.Prefix())
 	seeds := markettest.Markets()[0]
 	rdb := testkit.Dial(t, s)
@@ -96,7 +94,8 @@ func TestAdapter(t *testing.T) {
 	for _, c := range []struct{ spec, says, answers string }{
 		{"fenced", "acquire a;release;release;acquire a;now", "acquired 1;released;lost;acquired 2;error "},
 		{"set-px", "release;acquire a;release", "error this is not understood;acquired;released"},
-		{"watch", "acquire a;buy 1 2 1 39;buy 1 2 1 40;buy 1 3 1 40;buy 1 2", "error ;price;bought;gone;error "},
+		{"watch", "acquire a;buy 1 2 1 39;buy 1 2 1 40;buy 1 3 1 40;buy 1 2;list 1 2 7;list 1 2 7",
+			"error ;price;bought 0;gone;error ;listed;busy"},
 	} {
 		var out bytes.Buffer
 		in := strings.NewReader(strings.ReplaceAll(c.says, ";", "\n"))

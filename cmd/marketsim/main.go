@@ -222,12 +222,20 @@ var credentials = regexp.MustCompile("(?:(\\w+://)[^\\s\"`]*:[^\\s\"`]*|[^\\s'\"
 
 func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "${1}...@") }
 
+// folders are those of absolute paths, and secrets the values of what is named like one, in a command of --exec.
+var (
+	folders = regexp.MustCompile(`(^|[\s=,:'"])/[^\s/]\S*/`)
+	secrets = regexp.MustCompile(`(?i)([\w-]*(?:passw|secret|token|auth|key)[\w-]*[=\s]+)\S+`)
+)
+
 // commandLine is what was typed, to be pasted into a shell, without passwords and without folders of this machine.
 func (p *program) commandLine() string {
 	words := []string{strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
-	for _, arg := range p.args {
+	for i, arg := range p.args {
 		flag, value, _ := strings.Cut(arg, "=")
 		switch {
+		case flag == "--exec", i > 0 && p.args[i-1] == "--exec":
+			arg = secrets.ReplaceAllString(folders.ReplaceAllString(arg, "$1"), "$1...")
 		case filepath.IsAbs(arg):
 			arg = filepath.Base(arg)
 		case filepath.IsAbs(value):

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
@@ -190,10 +191,14 @@ func (on *running) ready(ctx context.Context, p *program, plan *plan) error {
 			silent := time.AfterFunc(2*time.Second, func() {
 				fmt.Fprintf(p.stderr, "rehearsing %s: it tries each command once, and waits for a lock\n", point.Spec())
 			})
-			err := bench.Rehearse(ctx, point, on.optionsOf(plan, point))
+			refused, err := bench.Rehearse(ctx, point, on.optionsOf(plan, point))
 			silent.Stop()
 			if err != nil {
 				return err
+			}
+			if refused > 0 {
+				fmt.Fprintf(p.stderr, "pipe: one process of %s, alone, answers %s orders/s for an item that is gone\n",
+					point.Spec(), humanize.Comma(int64(refused)))
 			}
 		}
 	}

@@ -22,11 +22,14 @@ import (
 	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/strategies/catalogue"
+	"github.com/marketsim/marketsim/verify/judge"
 )
 
 // rowFlags are the flags of the commands that measure rows. Each command adds the ones that it has.
 type rowFlags struct {
 	strategies, mixes, rates []string
+	exec                     []string // strategies that are programs, NAME=COMMAND
+	catalogue                strategies.Catalogue
 	load                     result.Load
 	hold, rtt                time.Duration
 
@@ -48,8 +51,10 @@ func (f *rowFlags) addStrategy(flags *pflag.FlagSet) {
 		"`SPEC`s to measure, separated by commas: strategy[:lock][:key=value]...")
 }
 
-// addLoad adds the flags of a Load, except those of an open loop.
+// addLoad adds the flags of a Load, except those of an open loop, and the one for programs that buy.
 func (f *rowFlags) addLoad(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.exec, "exec", nil,
+		"`NAME=COMMAND` makes exec:NAME of a program that buys (see judge --help)")
 	flags.StringSliceVar(&f.mixes, "mix", []string{"5x5"}, "`SELLERSxBUYERS`, separated by commas")
 	flags.IntVar(&f.load.Browsers, "browsers", 0, "`workers` who look at listings, under a lock that can be shared")
 	flags.IntVar(&f.load.Wallets, "wallets", 0, "all buyers spend from this many `accounts` (default one each)")
@@ -79,7 +84,10 @@ func (f *rowFlags) measures(
 	p *program, cmd *cobra.Command, asked func(cmd *cobra.Command, names []string) ([]result.Point, error),
 ) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		names, err := subjects(slices.Concat(args, f.strategies))
+		if err := f.know(); err != nil {
+			return err
+		}
+		names, err := subjects(f.catalogue, slices.Concat(args, f.strategies))
 		if err != nil {
 			return err
 		}
@@ -117,11 +125,26 @@ type plan struct {
 	sloFails bool
 }
 
+// know collects what specs may name: the programs of --exec, too.
+func (f *rowFlags) know() error {
+	f.catalogue = catalogue.Full()
+	for _, text := range f.exec {
+		name, words, _ := strings.Cut(text, "=")
+		command := strings.Fields(words)
+		_, unknown := f.catalogue.Parse("exec:" + name)
+		if name == "" || unsafeInNames.MatchString(name) || len(command) == 0 || unknown == nil {
+			return usagef("--exec %q: want NAME=COMMAND, such as py='python3 buy.py', each NAME once", text)
+		}
+		f.catalogue.Strategies = append(f.catalogue.Strategies, judge.Strategy("exec:"+name, command))
+	}
+	return nil
+}
+
 // subjects returns the canonical names of strategies. A repeated one, to be compared with itself, gets a number.
-func subjects(texts []string) (names []string, err error) {
+func subjects(known strategies.Catalogue, texts []string) (names []string, err error) {
 	seen := map[string]int{}
 	for _, text := range texts {
-		spec, err := catalogue.Full().Parse(text)
+		spec, err := known.Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +241,7 @@ func (f *rowFlags) plan(cmd *cobra.Command, points []result.Point) (*plan, error
 	}
 	specs := map[string]strategies.Spec{}
 	for _, point := range points {
-		specs[point.Spec()], err = catalogue.Full().Parse(point.Spec())
+		specs[point.Spec()], err = f.catalogue.Parse(point.Spec())
 		if err != nil {
 			return nil, err
 		}

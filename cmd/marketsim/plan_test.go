@@ -13,6 +13,7 @@ import (
 
 	"github.com/marketsim/marketsim/bench/result"
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/strategies/catalogue"
 	"github.com/marketsim/marketsim/verify/history"
 )
 
@@ -24,7 +25,7 @@ func TestSubjects(t *testing.T) {
 		"fine:poll=2ms coarse":   "fine:poll=2ms coarse",
 		"fine:setnx fine:set-px": "fine fine:set-px",
 	} {
-		names, err := subjects(strings.Fields(typed))
+		names, err := subjects(catalogue.Full(), strings.Fields(typed))
 		if got := strings.Join(names, " "); got != want || err != nil {
 			t.Errorf("%s: %s, %v; want %s", typed, got, err, want)
 		}
@@ -126,7 +127,7 @@ func TestReproductionTakesTwoMinutes(t *testing.T) {
 // planOf is what a command would measure.
 func planOf(t *testing.T, define func(f *rowFlags, cmd *cobra.Command), args ...string) (*rowFlags, *cobra.Command) {
 	t.Helper()
-	f, cmd := &rowFlags{}, &cobra.Command{}
+	f, cmd := &rowFlags{catalogue: catalogue.Full()}, &cobra.Command{}
 	define(f, cmd)
 	testkit.Succeeds(t, cmd.ParseFlags(args))
 	return f, cmd
@@ -145,7 +146,7 @@ func TestComparedRounds(t *testing.T) {
 			f.addMeasuring(cmd.Flags(), time.Second, 0, 0)
 			f.out.add(cmd.Flags(), runFormats)
 		}, args...)
-		names := testkit.Must(subjects(slices.Repeat([]string{"fine"}, c.strategies)))(t)
+		names := testkit.Must(subjects(catalogue.Full(), slices.Repeat([]string{"fine"}, c.strategies)))(t)
 		var points []result.Point
 		for _, name := range names {
 			points = append(points, result.Point{Strategy: name, Mix: result.Mix{Sellers: 1, Buyers: 1}})

@@ -2,30 +2,38 @@ package judge
 
 import (
 	"bufio"
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
-	"github.com/marketsim/marketsim/market/backend"
 )
 
 // A client is one copy of the author's program: a process group behind a gate of its own. What it does comes as events.
 type client struct {
-	name    string
+	launch
+	gate   *wire.Proxy
+	events chan<- event
+	*life  // the process that runs; nil: none
+}
+
+// A launch is how the author's program is started, and what its environment tells it.
+type launch struct {
+	name    string // of this copy
 	command []string
-	gate    *wire.Proxy
-	events  chan<- event
-	life    *life     // the process that runs; nil: none
-	copies  io.Writer // gets its standard error, too
-	*guardian
+	server  url.URL
+	prefix  string // of its keys
+	lease   time.Duration
+	mark    string    // one more variable, for the guardian
+	copies  io.Writer // gets its standard error, too; nil: nothing does
 }
 
 // A life is one run of the program.
@@ -48,68 +56,100 @@ type event struct {
 // lastLines is how many lines of standard error are shown with a failure.
 const lastLines = 20
 
-// newClient makes a client before a server, with no program running yet.
-func newClient(name string, command []string, server backend.Target, events chan<- event) (*client, error) {
-	c := &client{name: name, command: command, events: events}
-	var err error
-	c.gate, err = wire.StartGate(func() (net.Conn, error) { return backend.Connect(context.Background(), server) })
-	return c, err
+// start starts the program.
+func (c *client) start(lease time.Duration) (err error) {
+	c.launch.lease = lease
+	c.life, err = c.launch.start(func(l *life, line string) { c.events <- event{client: c, life: l, line: line} })
+	return err
 }
 
-// start starts the program.
-func (c *client) start(lease time.Duration) error {
-	host, port, err := net.SplitHostPort(c.gate.Addr())
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(c.command[0], c.command[1:]...)
-	cmd.Env = append(os.Environ(), "REDIS_HOST="+host, "REDIS_PORT="+port, "REDIS_URL=redis://"+c.gate.Addr(),
-		fmt.Sprintf("LOCK_TTL_MS=%d", lease.Milliseconds()), "LOCK_RETRY_MS=2", "KEY_PREFIX=", "PYTHONUNBUFFERED=1", c.mark)
+// start starts the program. It calls hears with each line that the program says, and with the empty one when it ends.
+func (l launch) start(hears func(*life, string)) (*life, error) {
+	cmd := exec.Command(l.command[0], l.command[1:]...)
+	cmd.Env = append(os.Environ(),
+		"REDIS_HOST="+l.server.Hostname(), "REDIS_PORT="+l.server.Port(), "REDIS_URL="+l.server.String(),
+		fmt.Sprintf("LOCK_TTL_MS=%d", l.lease.Milliseconds()), "LOCK_RETRY_MS=2", "KEY_PREFIX="+l.prefix,
+		"PYTHONUNBUFFERED=1", l.mark)
 	cmd.SysProcAttr = group()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
 	said, errSaid := cmd.StderrPipe()
 	if err := errors.Join(errIn, errOut, errSaid, cmd.Start()); err != nil {
-		return fmt.Errorf("starting %s: %w", c.command[0], err)
+		return nil, fmt.Errorf("starting %s: %w", l.command[0], err)
 	}
-	l := &life{cmd: cmd, in: in, ended: make(chan struct{})}
-	c.life = l
+	run := &life{cmd: cmd, in: in, ended: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.events <- event{client: c, life: l, line: strings.TrimSpace(lines.Text()) + " "}
+			hears(run, strings.TrimSpace(lines.Text())+" ")
 		}
 		_, _ = io.Copy(io.Discard, out) // after a line that is too long
 	})
 	reading.Go(func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
-			_, _ = fmt.Fprintln(c.copies, c.name+": "+lines.Text())
-			l.mu.Lock()
-			l.stderr = append(l.stderr, lines.Text())
-			l.stderr = l.stderr[max(0, len(l.stderr)-lastLines):]
-			l.mu.Unlock()
+			_, _ = fmt.Fprintln(cmp.Or(l.copies, io.Discard), l.name+": "+lines.Text())
+			run.mu.Lock()
+			run.stderr = append(run.stderr, lines.Text())
+			run.stderr = run.stderr[max(0, len(run.stderr)-lastLines):]
+			run.mu.Unlock()
 		}
 		_, _ = io.Copy(io.Discard, said)
 	})
 	go func() {
 		reading.Wait()
 		_ = cmd.Wait() // how it ended does not matter
-		c.events <- event{client: c, life: l}
-		close(l.ended)
+		hears(run, "")
+		close(run.ended)
 	}()
-	return nil
+	return run, nil
 }
 
 // say tells the program what to do. A program that has ended is noticed by its end.
-func (c *client) say(words ...string) {
-	if c.life != nil {
-		_, _ = fmt.Fprintln(c.life.in, strings.Join(words, " "))
+func (l *life) say(words string) {
+	if l != nil {
+		_, _ = fmt.Fprintln(l.in, words)
 	}
+}
+
+// lastSaid are the last lines of its standard error.
+func (l *life) lastSaid() string {
+	if l == nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.stderr) == 0 {
+		return ""
+	}
+	return "; its last lines are\n\t" + strings.Join(l.stderr, "\n\t")
+}
+
+var errSilent = errors.New("has said nothing")
+
+func silentFor(limit time.Duration) error {
+	return fmt.Errorf("%w for %s: did it flush its output?", errSilent, limit)
+}
+
+// among is an error unless what a program said, nothing for its end, begins with one of some words.
+func among(said, words string) error {
+	word, _, _ := strings.Cut(said, " ")
+	switch {
+	case said == "":
+		return errors.New("has ended")
+	case !slices.Contains(strings.Fields(words), word):
+		return fmt.Errorf("said %q, not %q", strings.TrimSpace(said), words)
+	}
+	return nil
+}
+
+// wrong is about a program that was told something, and how it did not answer that.
+func wrong(told string, how error, more string) error {
+	return fmt.Errorf("it was told %q, and %w%s", told, how, more)
 }
 
 // kill ends the program and its connections.
 func (c *client) kill() {
-	c.signal(end)
+	c.life.signal(end)
 	c.gate.Cut()
 	c.life = nil
 }

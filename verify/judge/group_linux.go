@@ -55,16 +55,14 @@ func (g *guardian) close() error {
 }
 
 // signal sends a signal to all processes of the group.
-func (c *client) signal(s syscall.Signal) {
-	if c.life != nil {
-		_ = syscall.Kill(-c.life.cmd.Process.Pid, s) // which may have ended
+func (l *life) signal(s syscall.Signal) {
+	if l != nil {
+		_ = syscall.Kill(-l.cmd.Process.Pid, s) // which may have ended
 	}
 }
 
 // slices is what every thread of the program and of its children has run so far, and whether all of them wait now.
-func (c *client) slices() (ran string, waits bool) {
-	return threads(strconv.Itoa(c.life.cmd.Process.Pid))
-}
+func (l *life) slices() (ran string, waits bool) { return threads(strconv.Itoa(l.cmd.Process.Pid)) }
 
 func threads(pid string) (ran string, waits bool) {
 	waits = true

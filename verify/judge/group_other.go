@@ -11,9 +11,9 @@ const stop, goOn, end = 0, 0, 0
 
 func group() *syscall.SysProcAttr { return nil }
 
-func (c *client) signal(int) {}
+func (l *life) signal(int) {}
 
-func (c *client) slices() (ran string, waits bool) { return "", true }
+func (l *life) slices() (ran string, waits bool) { return "", true }
 
 type guardian struct{ mark string }
 

@@ -109,11 +109,11 @@ func (p *pair) do(c explore.Choice) {
 		if one.phase == acquiring {
 			one.before = one.sent
 		}
-		one.signal(stop)
+		one.life.signal(stop)
 	case explore.Wake:
 		p.draw(c.N, fmt.Sprintf("*wakes after %s*", time.Since(one.paused).Round(time.Millisecond)), "")
 		one.paused, one.same = time.Time{}, 0
-		one.signal(goOn)
+		one.life.signal(goOn)
 	case explore.Arrive:
 		h := one.late[0]
 		one.late = one.late[1:]

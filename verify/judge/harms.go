@@ -11,7 +11,8 @@ import (
 )
 
 // said notes an answer.
-func (p *pair) said(i int, c *player, line string) {
+func (p *pair) said(i int, c *player, heard string) {
+	line := strings.TrimSpace(heard)
 	word, fence, _ := strings.Cut(line, " ")
 	c.told = line
 	switch {
@@ -19,7 +20,7 @@ func (p *pair) said(i int, c *player, line string) {
 		p.draw(i, "*is told: "+line+"*", "")
 		c.phase = ended
 		if !p.shop.tells(i, word) {
-			p.failed = c.unexpected("buy", line, "bought gone price funds busy error")
+			p.failed = c.wrong("buy", among(heard, purchased))
 		}
 		p.reaches(exclusive, p.shop.yes == 1 && p.shop.no == 1)
 	case c.phase == acquiring && word == "acquired":
@@ -30,13 +31,13 @@ func (p *pair) said(i int, c *player, line string) {
 		p.enter(i, c)
 		p.grows(c, fence)
 	case c.phase == acquiring && word != "timeout" && word != "error":
-		p.failed = c.unexpected("acquire", line, "acquired timeout error")
+		p.failed = c.wrong("acquire", among(heard, "acquired timeout error"))
 	case c.phase == acquiring: // it has given up, and is asked again
 		c.before, c.first = time.Time{}, ""
 		p.draw(i, "*is told: "+line+"*", "")
-		c.tell("acquire", p.name)
+		c.tell("acquire " + p.name)
 	case c.phase == releasing && !slices.Contains([]string{"released", "lost", "done", "error"}, word):
-		p.failed = c.unexpected("release", line, "released lost done error")
+		p.failed = c.wrong("release", among(heard, "released lost done error"))
 	case c.phase == releasing:
 		p.released = c.name
 		p.draw(i, "*is told: "+line+"*", "")
@@ -52,7 +53,7 @@ func (p *pair) said(i int, c *player, line string) {
 		c.phase = ended
 		if c.left > 0 {
 			c.phase, c.before, c.first = acquiring, time.Time{}, ""
-			c.tell("acquire", p.name)
+			c.tell("acquire " + p.name)
 		}
 	}
 }

@@ -13,13 +13,17 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/marketsim/marketsim/internal/wire"
 	"github.com/marketsim/marketsim/market/backend"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
+	"github.com/marketsim/marketsim/verify/markettest"
 )
 
 // Options say what is judged, and how far.
@@ -175,14 +179,23 @@ func (p *pair) opens(o Options, guard *guardian) (err error) {
 		if err != nil {
 			return err
 		}
-		c, err := newClient(name, command, p.server.Target, p.events)
+		connects := func() (net.Conn, error) { return backend.Connect(context.Background(), p.server.Target) }
+		gate, err := wire.StartGate(connects)
 		if err != nil {
 			return err
 		}
-		c.copies, c.guardian = cmp.Or(o.Stderr, io.Discard), guard
-		p.clients = append(p.clients, &player{client: c})
+		l := launch{name: name, command: command, mark: guard.mark, copies: o.Stderr}
+		l.server = url.URL{Scheme: "redis", Host: gate.Addr()}
+		p.clients = append(p.clients, &player{client: &client{launch: l, gate: gate, events: p.events}})
 	}
-	p.shop, err = newShop(p.ctx, o.Program, p.server)
+	m, is := markettest.Named(o.Program)
+	if !is {
+		return nil
+	}
+	conn, err := p.server.Dial(p.ctx)
+	if err == nil {
+		p.shop = &shop{Market: m, conn: conn}
+	}
 	return err
 }
 
@@ -203,14 +216,14 @@ func (p *pair) rehearse() error {
 		return nil
 	}
 	one, other, name := p.clients[0], p.clients[1], "lease-"+rand.Text()
-	if err := p.told(one, silence, "acquired", "acquire", name); err != nil {
+	if err := p.told(one, silence, "acquired", "acquire "+name); err != nil {
 		return err
 	}
-	one.signal(stop)
+	one.life.signal(stop)
 	began := time.Now()
-	err := p.told(other, max(longestLease, 3*p.asked), "acquired", "acquire", name)
+	err := p.told(other, max(longestLease, 3*p.asked), "acquired", "acquire "+name)
 	p.lease = time.Since(began)
-	one.signal(goOn)
+	one.life.signal(goOn)
 	if err != nil {
 		return fmt.Errorf("a holder was stopped for %s, and the other did not get in: has the lock a lease, of LOCK_TTL_MS "+
 			"milliseconds? %w", longestLease, err)
@@ -229,17 +242,18 @@ func (p *pair) rehearse() error {
 const starting, silence, longestLease = time.Minute, 10 * time.Second, 5 * time.Second
 
 // told has a client do something while its requests pass, and is an error where it says anything but some words.
-func (p *pair) told(c *player, limit time.Duration, want string, words ...string) error {
-	said, err := p.answer(c, limit, words...)
-	if err == nil && !slices.Contains(strings.Fields(want), strings.Fields(said)[0]) {
-		err = c.unexpected(strings.Join(words, " "), said, want)
+func (p *pair) told(c *player, limit time.Duration, want string, words string) error {
+	said, err := p.answer(c, limit, words)
+	how := among(said, want)
+	if err == nil && how != nil {
+		err = c.wrong(words, how)
 	}
 	return err
 }
 
-// answer is what a client says to that. A take that was given up is asked for again.
-func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, error) {
-	c.say(words...)
+// answer is what a client says to that, nothing if it ends. A take that was given up is asked for again.
+func (p *pair) answer(c *player, limit time.Duration, words string) (string, error) {
+	c.say(words)
 	for end := time.After(limit); ; {
 		select {
 		case e := <-p.events:
@@ -250,28 +264,23 @@ func (p *pair) answer(c *player, limit time.Duration, words ...string) (string, 
 				if e.line == "" && e.client.life == e.life { // the other one has ended
 					e.client.life = nil
 				}
-			case len(said) == 0:
-				return "", fmt.Errorf("%w: it was told %q, and has ended%s", ErrAdapter, strings.Join(words, " "), c.lastWords())
-			case said[0] == "timeout":
-				c.say(words...)
+			case len(said) > 0 && said[0] == "timeout":
+				c.say(words)
 			default:
-				return strings.TrimSpace(e.line), nil
+				return e.line, nil
 			}
 		case <-end:
-			return "", fmt.Errorf("%w: it was told %q, and has %w for %s: did it flush its output?%s", ErrAdapter,
-				strings.Join(words, " "), errSilent, limit, c.lastWords())
+			return "", c.wrong(words, silentFor(limit))
 		case <-p.ctx.Done():
 			return "", context.Cause(p.ctx)
 		}
 	}
 }
 
-// unexpected is about an answer that is none.
-func (c *client) unexpected(told, said, want string) error {
-	return fmt.Errorf("%w: it was told %q, and said %q, not %q%s", ErrAdapter, told, said, want, c.lastWords())
+// wrong is about a client that does not answer what it was told.
+func (c *client) wrong(told string, how error) error {
+	return fmt.Errorf("%w: %w", ErrAdapter, wrong(told, how, c.lastWords()))
 }
-
-var errSilent = errors.New("said nothing")
 
 // lastWords are what it has asked for in vain, and the last lines of its standard error.
 func (c *client) lastWords() (said string) {
@@ -285,13 +294,5 @@ func (c *client) lastWords() (said string) {
 				strings.ToUpper(name))
 		}
 	}
-	if c.life == nil {
-		return said
-	}
-	c.life.mu.Lock()
-	defer c.life.mu.Unlock()
-	if len(c.life.stderr) > 0 {
-		said += "; its last lines are\n\t" + strings.Join(c.life.stderr, "\n\t")
-	}
-	return said
+	return said + c.lastSaid()
 }

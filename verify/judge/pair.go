@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/marketsim/marketsim/internal/wire"
@@ -106,11 +105,11 @@ func (p *pair) play(choose explore.Chooser) (explore.Played, error) {
 		return explore.Played{}, err
 	}
 	for i, c := range p.clients {
-		words := []string{"acquire", p.name}
+		words := "acquire " + p.name
 		if p.shop != nil {
-			words = p.shop.words(i)
+			words = buys(p.shop.order(i))
 		}
-		c.tell(words...)
+		c.tell(words)
 		p.settle()
 	}
 	for len(p.steps) < mostSteps && p.failed == nil && p.ctx.Err() == nil {
@@ -163,9 +162,9 @@ func (p *pair) ready() error {
 }
 
 // tell tells a client what to do, which it does not do before it has run.
-func (c *player) tell(words ...string) {
+func (c *player) tell(words string) {
 	c.owes = true
-	c.say(words...)
+	c.say(words)
 }
 
 // revive starts a program that does not run, and returns when it has locked or bought twice: it has connected, and has
@@ -196,7 +195,7 @@ func (p *pair) rehearsed(i int, c *player) (err error) {
 			err = p.shop.rehearse(p, i)
 			continue
 		}
-		err = p.told(c, starting, "acquired", "acquire", "rehearsal"+rand.Text())
+		err = p.told(c, starting, "acquired", "acquire rehearsal"+rand.Text())
 		if err == nil {
 			err = p.told(c, silence, "released done", "release")
 		}
@@ -221,7 +220,7 @@ func (p *pair) handle(e event) {
 		c.gate.Cut() // what it still wanted to send is not executed
 		c.waiting = nil
 	default:
-		p.said(i, c, strings.TrimSpace(e.line))
+		p.said(i, c, e.line)
 	}
 }
 
@@ -287,9 +286,9 @@ func (p *pair) finish() {
 	}
 	c := p.clients[who]
 	end := time.Now().Add(2*p.lease + settling + time.Second)
-	err := p.told(c, time.Until(end), "acquired", "acquire", p.name)
+	err := p.told(c, time.Until(end), "acquired", "acquire "+p.name)
 	for err != nil && !errors.Is(err, errSilent) && c.life != nil && time.Now().Before(end) && p.ctx.Err() == nil {
-		err = p.told(c, time.Until(end), "acquired", "acquire", p.name) // an error, which may be of its connection
+		err = p.told(c, time.Until(end), "acquired", "acquire "+p.name) // an error, which may be of its connection
 	}
 	if errors.Is(err, errSilent) {
 		p.harm(verify.LockedOut, fmt.Sprintf("a client does not get in within two leases (%s) after the end",

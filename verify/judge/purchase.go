@@ -19,31 +19,17 @@ func Markets() []string { return []string{"one-item", "one-account"} }
 // A shop is the market of a pair whose clients buy, once each. Its keys have no prefix: the server is theirs alone.
 type shop struct {
 	markettest.Market
-	keys    market.Keys
 	conn    *backend.Conn
 	ledgers []*market.Ledger // of this schedule
 	yes, no int              // how many were told so
 }
 
-// newShop connects to the server of a pair. It is nil for a lock.
-func newShop(ctx context.Context, name string, server *backend.Server) (*shop, error) {
-	m, is := markettest.Named(name)
-	if !is {
-		return nil, nil
-	}
-	conn, err := server.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &shop{Market: m, conn: conn}, nil
-}
-
 // order is what a client buys, and what it is told.
 func (s *shop) order(i int) market.Order { return s.Traders[i].Trades[0] }
 
-func (s *shop) words(i int) []string {
-	o := s.order(i)
-	return strings.Fields(fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price))
+// buys is the line that has a program buy.
+func buys(o market.Order) string {
+	return fmt.Sprint("buy ", o.Item, " ", o.Buyer, " ", o.Seller, " ", o.Price)
 }
 
 // open makes the market anew. Whatever else a program keeps in the server goes, too.
@@ -53,7 +39,7 @@ func (s *shop) open(ctx context.Context) error {
 	if err == nil && len(keys) > 0 {
 		err = s.conn.Del(ctx, keys...).Err()
 	}
-	s.Seed(func(command ...any) { err = errors.Join(err, s.conn.Do(ctx, command...).Err()) }, s.keys)
+	s.Seed(func(command ...any) { err = errors.Join(err, s.conn.Do(ctx, command...).Err()) }, market.Keys{})
 	return err
 }
 
@@ -61,12 +47,15 @@ func (s *shop) open(ctx context.Context) error {
 func (s *shop) rehearse(p *pair, i int) error {
 	err := s.open(p.ctx)
 	if err == nil {
-		err = p.told(p.clients[i], starting, "bought", s.words(i)...)
+		err = p.told(p.clients[i], starting, "bought", buys(s.order(i)))
 	}
 	return err
 }
 
 var errUntold = errors.New("it is not known")
+
+// purchased are the words with which an answer to an order begins.
+const purchased = "bought gone price funds busy error"
 
 // refusals are the answers after which nothing has been applied.
 var refusals = map[string]error{
@@ -74,10 +63,10 @@ var refusals = map[string]error{
 	"busy": market.ErrContended, "error": errUntold,
 }
 
-// Answer is what a program says of a purchase that has ended like this.
-func Answer(err error) string {
+// Answer is what a program says of an order that has ended like this; done: where it was made.
+func Answer(done string, err error) string {
 	if err == nil {
-		return "bought"
+		return done
 	}
 	for answer, refusal := range refusals {
 		if refusal != nil && errors.Is(err, refusal) {
@@ -112,5 +101,5 @@ func (s *shop) audit(p *pair) []verify.Violation {
 			s.ledgers[i].Purchased(s.order(i), errUntold)
 		}
 	}
-	return s.Audit(p.ctx, s.conn.Client, s.keys, s.ledgers...)
+	return s.Audit(p.ctx, s.conn.Client, market.Keys{}, s.ledgers...)
 }

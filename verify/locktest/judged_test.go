@@ -24,16 +24,16 @@ import (
 	"github.com/marketsim/marketsim/verify/markettest"
 )
 
-// What judge finds of a lock of ours, as a program in real time, is what the search finds of it in virtual time, with as
-// few preemptions and faults: the proof of both.
+// Judge finds in one of our locks, as a program in real time, what the search finds in virtual time, with as few
+// preemptions and faults: the proof of both.
 func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 	specs := []string{"set-ex-compare"}
 	switch os.Getenv("MARKETSIM_JUDGE") {
 	case "":
 		t.Skip("takes a machine of its own: set MARKETSIM_JUDGE=all, or =specs for ten locks")
 	case "specs":
-		specs = append(specs, "setnx-expire-naive", "setnx-expire", "set-ex-fixed", "set-px", "getset", "reentrant:owner=fixed",
-			"queue", "fenced", "redislock")
+		specs = append(specs, "setnx-expire-naive", "setnx-expire", "set-ex-fixed", "set-px", "getset",
+			"reentrant:owner=fixed", "queue", "fenced", "redislock")
 	}
 	testkit.Local(t)
 	binary := filepath.Join(t.TempDir(), "marketsim")
@@ -99,7 +99,8 @@ func ours(t *testing.T, name string) Open {
 				return w.Dial(ctx, "tcp", "")
 			})
 		}
-		c, err := strategies.Connect(ctx, spec, dial, strategies.Env{Number: w.Number, Keys: keys, Process: new(lock.Process)})
+		env := strategies.Env{Number: w.Number, Keys: keys, Process: new(lock.Process)}
+		c, err := strategies.Connect(ctx, spec, dial, env)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -3,15 +3,17 @@
 import os, sys
 import redis
 
-server = redis.Redis(os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"]), socket_timeout=5, decode_responses=True)
+server = redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=5, decode_responses=True)
+market, users, inventory = (os.environ["KEY_PREFIX"] + name for name in ("market:", "users:", "inventory:"))
 
 
 def buy(item, buyer, seller, price):
+    retries = 0
     with server.pipeline() as pipe:
         while True:
             try:
-                pipe.watch("market:", "users:" + buyer)
-                listed, funds = pipe.zscore("market:", item + "." + seller), int(pipe.hget("users:" + buyer, "funds"))
+                pipe.watch(market, users + buyer)
+                listed, funds = pipe.zscore(market, item + "." + seller), int(pipe.hget(users + buyer, "funds"))
                 if listed is None:
                     return "gone"
                 if int(listed) != price:
@@ -19,20 +21,26 @@ def buy(item, buyer, seller, price):
                 if funds < price:
                     return "funds"
                 pipe.multi()
-                pipe.hincrby("users:" + buyer, "funds", -price)
-                pipe.hincrby("users:" + seller, "funds", price)
-                pipe.zrem("market:", item + "." + seller)
-                pipe.sadd("inventory:" + buyer, item)
+                pipe.hincrby(users + buyer, "funds", -price)
+                pipe.hincrby(users + seller, "funds", price)
+                pipe.zrem(market, item + "." + seller)
+                pipe.sadd(inventory + buyer, item)
                 pipe.execute()
-                return "bought"
+                return "bought " + str(retries)
             except redis.WatchError:
-                continue
+                retries += 1
+
+
+def offer(item, seller, price):
+    with server.pipeline() as pipe:
+        had, _ = pipe.srem(inventory + seller, item).zadd(market, {item + "." + seller: price}).execute()
+    return "listed" if had else "error the seller did not have it"
 
 
 for line in sys.stdin:
-    _, item, buyer, seller, price = line.split()
+    word, *order, price = line.split()
     try:
-        answer = buy(item, buyer, seller, int(price))
+        answer = (buy if word == "buy" else offer)(*order, int(price))
     except Exception as e:
         answer = "error " + repr(e)
     print(answer, flush=True)

@@ -1,4 +1,4 @@
-// A purchase under WATCH, with node-redis, for marketsim judge --purchase. Needs the package redis.
+// A purchase under WATCH, with node-redis, for marketsim judge --purchase and run --exec. Needs the package redis.
 const readline = require('readline');
 const { createClient, WatchError } = require('redis');
 
@@ -10,7 +10,7 @@ const { createClient, WatchError } = require('redis');
 
   // buy returns what became of one order. It begins anew only where EXEC says that nothing was done.
   const buy = async (item, buyer, seller, price) => {
-    for (;;) {
+    for (let retries = 0; ; retries++) {
       await server.watch([market, users + buyer]);
       const [listed, funds] = [await server.zScore(market, `${item}.${seller}`), await server.hGet(users + buyer, 'funds')];
       const refused = listed === null ? 'gone' : listed !== Number(price) ? 'price' : Number(funds) < price ? 'funds' : '';
@@ -21,14 +21,22 @@ const { createClient, WatchError } = require('redis');
       try {
         await server.multi().hIncrBy(users + buyer, 'funds', -price).hIncrBy(users + seller, 'funds', Number(price))
           .zRem(market, `${item}.${seller}`).sAdd(inventory + buyer, item).exec();
-        return 'bought';
+        return `bought ${retries}`;
       } catch (e) {
         if (!(e instanceof WatchError)) throw e;
       }
     }
   };
+
+  // list offers an item of the seller's inventory, which nobody else takes from.
+  const list = async (item, seller, price) => {
+    const [had] = await server.multi().sRem(inventory + seller, item)
+      .zAdd(market, { score: Number(price), value: `${item}.${seller}` }).exec();
+    return had ? 'listed' : 'error the seller did not have it';
+  };
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    console.log(await buy(...line.split(' ').slice(1)).catch((e) => 'error ' + e.message));
+    const [word, ...order] = line.split(' ');
+    console.log(await (word === 'buy' ? buy : list)(...order).catch((e) => 'error ' + e.message));
   }
   process.exit(0);
 })();

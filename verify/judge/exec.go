@@ -1,0 +1,106 @@
+package judge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/marketsim/marketsim/market"
+	"github.com/marketsim/marketsim/strategies"
+)
+
+// Strategy has a program buy and list, a process for each worker. Its locks last for as long as the book's.
+func Strategy(name string, command []string) strategies.Strategy {
+	return strategies.Strategy{
+		Name: name, Elsewhere: true,
+		New: func(env strategies.Env) (market.Purchaser, io.Closer, error) {
+			server := env.Redis.Options()
+			user := url.UserPassword(server.Username, server.Password)
+			l := launch{name: name, command: command, prefix: env.Keys.Prefix(), lease: 10 * time.Second}
+			l.server = url.URL{Scheme: "redis", Host: server.Addr, User: user}
+			said := make(chan string, 1000)
+			run, err := l.start(func(_ *life, line string) {
+				select {
+				case said <- line:
+				default: // nobody has asked
+				}
+			})
+			b := buyer{run, said}
+			return b, b, err
+		},
+	}
+}
+
+// A buyer is one process of a program: a Purchaser of which nothing is known but its answers.
+type buyer struct {
+	*life
+	said chan string
+}
+
+// Close ends the program. What it has started in another group may hold its output open, and is not waited for.
+func (b buyer) Close() error {
+	b.signal(end)
+	_ = b.cmd.Process.Kill() // where there are no groups
+	_ = b.in.Close()         // which its end may have closed
+	select {
+	case <-b.ended:
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// Ready returns when the program has answered for the first time: it has started, and has connected.
+func (b buyer) Ready(ctx context.Context) error {
+	_, err := b.ask(ctx, starting, buys(market.Order{Buyer: 1, Seller: 2, Price: 1}), purchased)
+	if market.Refused(err) {
+		return nil
+	}
+	return err
+}
+
+// Purchase implements market.Purchaser. What it has cost is what the program says.
+func (b buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
+	said, err := b.ask(ctx, silence, buys(o), purchased)
+	if err == nil && said != "bought" {
+		_, err = fmt.Sscanf(said, "bought %d", &r.Retries)
+		if err != nil || r.Retries < 0 {
+			err = b.wrong(buys(o), fmt.Errorf("said %q, not \"bought RETRIES\"", said))
+		}
+	}
+	return r, err
+}
+
+// List implements market.Purchaser.
+func (b buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
+	_, err = b.ask(ctx, silence, fmt.Sprint("list ", l.Item, " ", l.Seller, " ", l.Price), "listed busy error")
+	return r, err
+}
+
+// ask tells the program what to do. The answer, which begins with one of some words, may stand for an error.
+func (b buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
+	b.say(line)
+	heard := ""
+	select {
+	case heard = <-b.said:
+	case <-time.After(limit):
+		return "", b.wrong(line, silentFor(limit))
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	said = strings.TrimSpace(heard)
+	word, _, _ := strings.Cut(said, " ")
+	err = cmp.Or(among(heard, words), refusals[word])
+	switch {
+	case err == errUntold:
+		err = b.wrong(line, fmt.Errorf("said %q: %w what it has done", said, errUntold))
+	case err != nil && !market.Refused(err):
+		err = b.wrong(line, err)
+	}
+	return said, err
+}
+
+func (b buyer) wrong(told string, how error) error { return wrong(told, how, b.lastSaid()) }
