@@ -63,8 +63,8 @@ func times(c compare.Comparison) string {
 
 func sweepBlocks(run *result.Run) []Block {
 	points := sweep.Points(run)
-	if len(points) == 0 {
-		return nil
+	if !slices.ContainsFunc(points, func(p sweep.Point) bool { return len(p.Best) > 0 }) {
+		return nil // rounds are missing
 	}
 	t := NewTable("point", "best", "worst", "worst/best", "interval").Wrapping("best")
 	for _, p := range points {
