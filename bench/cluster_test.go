@@ -40,7 +40,7 @@ func (on cluster) clean(t *testing.T) {
 	}
 }
 
-// marketsOn are so many markets on each master of the cluster.
+// marketsOn are n markets on each master of the cluster.
 func (on cluster) marketsOn(t *testing.T, each int) (sites []Site) {
 	t.Helper()
 	room := map[string]int{}

@@ -22,7 +22,7 @@ import (
 type plan struct {
 	result.Point
 	Options
-	purchases int // with so many the row ends; 0: it lasts for its time
+	purchases int // after which the row ends; 0: it lasts for its time
 }
 
 // on1x1 is a row of one seller and one buyer.
@@ -55,7 +55,7 @@ func (c *plan) of(subject strategies.Spec) { c.Subject, c.Strategy = subject, su
 // timed makes the row last for a time.
 func (c *plan) timed(d time.Duration) { c.purchases, c.Duration = 0, d }
 
-// buys makes the row last for so many purchases.
+// buys makes the row last for n purchases.
 func (c *plan) buys(purchases int) { c.purchases = purchases }
 
 // purchasing and listing are how a fake answers.

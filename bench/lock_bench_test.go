@@ -63,7 +63,7 @@ func BenchmarkLock(b *testing.B) {
 	}
 }
 
-// lockLoad is a number of workers who acquire and release.
+// lockLoad is a number of workers that acquire and release.
 type lockLoad struct {
 	server  *backend.Server
 	kind    lock.Kind

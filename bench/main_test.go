@@ -44,7 +44,7 @@ func StartServer(b *testing.B) *backend.Server {
 	return server
 }
 
-// Limited makes of a subject one whose row ends with so many purchases, as if its user had stopped it then. They are
+// Limited makes of a subject one whose row ends after n purchases, as if its user had stopped it then. They are
 // counted when who made one wants another: a row that ended before a purchase has returned would be without it.
 func Limited(ctx context.Context, s strategies.Spec, purchases int) (context.Context, strategies.Spec) {
 	ctx, stop := context.WithCancel(ctx)

@@ -352,7 +352,7 @@ func TestPoissonGaps(t *testing.T) {
 	})
 }
 
-// TestScheduleIsTakenWhole: workers who take orders at the same time get together what one would get alone, and another
+// TestScheduleIsTakenWhole: workers that take orders at the same time together get what one would get alone. Another
 // schedule with the same seed has the same orders; with another seed it has others.
 func TestScheduleIsTakenWhole(t *testing.T) {
 	const workers, each = 8, 2_000

@@ -21,7 +21,7 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// hotConfig is a row of so many buyers and items on s, to be changed by a test.
+// hotConfig is a row with these numbers of buyers and items on s, to be changed by a test.
 func hotConfig(t testing.TB, s *backend.Server, subject strategies.Spec, items, buyers int) plan {
 	c := config(t, s, subject)
 	c.Mix, c.Hot = result.Mix{Buyers: buyers}, items
@@ -220,7 +220,7 @@ func TestHotBuyersKeepOn(t *testing.T) {
 	})
 }
 
-// someTimes is a supply that offers an item so many times, and then nothing.
+// someTimes is a supply that offers an item n times, and then nothing.
 type someTimes struct {
 	*endless
 	offers  int

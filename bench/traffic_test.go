@@ -82,7 +82,7 @@ func inTurn(t *testing.T, c plan) result.Row {
 	return m.row()
 }
 
-// buySome makes orders until so many were met.
+// buySome makes orders until n were met.
 func buySome(t *testing.T, w *worker, wanted int64) {
 	for w.tally.count[bought] < wanted {
 		orders, err := w.browse(t.Context())

@@ -49,7 +49,7 @@ func fineWallet() Strategy {
 
 // walletUnordered is a control: fine-wallet, but every second purchase of a worker takes the account first.
 //
-// What breaks it: two workers who want the same item for the same account can each hold what the other waits for, until
+// What breaks it: two workers that want one item for one account can each hold what the other waits for, until
 // one of them gives up. Everybody who wants either waits with them (scenario crossed).
 // Source: E. W. Dijkstra's dining philosophers, without his resource hierarchy.
 func walletUnordered() Strategy {

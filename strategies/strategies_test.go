@@ -259,7 +259,7 @@ func (g *fixture) audit() market.AuditResult {
 	return v
 }
 
-// sound checks that the audit finds nothing, and that it settles so many operations as applied and not applied.
+// sound checks that the audit finds nothing, and how many operations it settles as applied and as not applied.
 func (g *fixture) sound(applied, notApplied int64) {
 	g.Helper()
 	v := g.audit()

@@ -134,7 +134,7 @@ func scenarioTable(found []verify.Finding) *Table {
 		return cmp.Compare(slices.Index(verdicts, b.Verdict), slices.Index(verdicts, a.Verdict))
 	})
 	t := NewTable("what happened", "others kept out", "to", "why").Wrapping("others kept out", "to", "why")
-	const many = 5 // schemes: a line of so many, if it has the most, is not worth their names
+	const many = 5 // schemes: the longest line, if it has more, is not worth their names
 	most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(len(a.schemes), len(b.schemes)) }).schemes
 	for _, l := range lines {
 		if len(lines) > 1 && len(most) >= many && l.schemes[0] == most[0] {

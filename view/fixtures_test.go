@@ -11,7 +11,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// row is what a strategy came to that buys so many a second, with everything that a row of a closed loop records.
+// row is the result of a strategy with this many purchases/s, with everything that a row of a closed loop records.
 func row(p result.Point, trial int, perSecond float64) result.Row {
 	bought := int64(10 * perSecond)
 	waits := hdrhistogram.New(1, 60_000_000, 2)
@@ -52,7 +52,7 @@ func row(p result.Point, trial int, perSecond float64) result.Row {
 	}
 }
 
-// run is one of so many rounds of points, of which value says how many a second each buys.
+// run is a run of n rounds of points, of which value says the purchases/s of each.
 func run(trials int, points []result.Point, perSecond func(point, trial int) float64) *result.Run {
 	r := &result.Run{Schema: result.Schema, Status: stored.Complete}
 	r.Manifest = result.Manifest{

@@ -27,7 +27,7 @@ func Text(w io.Writer, d *Doc) error {
 	return drawText(w, d, Width, func(c Cell) string { return c.Text })
 }
 
-// Terminal is Text for a terminal of so many columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
+// Terminal is Text for a terminal of a width in columns, with verdicts in color unless NO_COLOR is set or TERM is dumb.
 func Terminal(w io.Writer, d *Doc, width int) error {
 	colors := map[Tone]color.Attribute{
 		good: color.FgGreen, never: color.FgYellow, bad: color.FgRed, broken: color.FgRed,
@@ -105,7 +105,7 @@ func (t *Table) broken(width int) *Table {
 	return t.lines(width - sort.Search(width-shortest, func(n int) bool { return t.lines(width-n).width() <= width }))
 }
 
-// lines has prose, and headings, broken at spaces into lines of so many characters.
+// lines has prose, and headings, broken at spaces into lines of at most this many characters.
 func (t *Table) lines(limit int) *Table {
 	shown := t.each(func(s string) string { return s })
 	for i, h := range t.Headings {
@@ -122,7 +122,7 @@ func (t *Table) lines(limit int) *Table {
 	return shown
 }
 
-// wrapped breaks a text at spaces into lines of so many characters, unless a word is longer.
+// wrapped breaks a text at spaces into lines of at most this many characters, unless a word is longer.
 func wrapped(text string, limit int) string {
 	lines, _ := twwarp.WrapString(text, limit)
 	return strings.Join(lines, "\n")

@@ -63,7 +63,7 @@ func (c Comparison) Reversed() Comparison {
 // confidence is that of each pair's interval: all of them hold at once with [Confidence].
 func confidence(pairs int) float64 { return 1 - (1-Confidence)/float64(max(1, pairs)) }
 
-// Fewest is how many rounds give an interval for so many pairs.
+// Fewest is how many rounds it takes to give an interval for this number of pairs.
 func Fewest(pairs int) int {
 	n := 2
 	for !median(make([]float64, n), confidence(pairs)).Known() {

@@ -38,7 +38,7 @@ func measuredRounds(t *testing.T) [][2]float64 {
 	return rounds
 }
 
-// splits counts the verdicts of 1,000 comparisons of so many rounds, drawn from those that were measured. In each round
+// splits counts the verdicts of 1,000 comparisons of n rounds each, drawn from those that were measured. In each round
 // chance says which of the two is a, and b is then slowed down.
 func splits(t *testing.T, rounds int, slowdown float64) map[Verdict]int {
 	t.Helper()

@@ -67,8 +67,8 @@ func (m *Mix) UnmarshalText(text []byte) (err error) {
 // listings a buyer are up at the start, and buyers, each with an endless account, do one order after the other.
 type Load struct {
 	Browsers int   `json:"browsers,omitempty"` // workers who look at listings under a shared lock, beside the mix
-	Wallets  int   `json:"wallets,omitempty"`  // all buyers spend from so many accounts; 0: each from its own
-	Funds    int64 `json:"funds,omitempty"`    // coins of each account at the start; 0: so many that they never run out
+	Wallets  int   `json:"wallets,omitempty"`  // how many accounts all buyers share; 0: each from its own
+	Funds    int64 `json:"funds,omitempty"`    // coins of each account at the start; 0: they never run out
 	// Hot is how many items circulate: a buyer lists again what it has bought, and nobody else sells. 0: none do.
 	Hot   int  `json:"hot,omitempty"`
 	Stock int  `json:"stock,omitempty"` // items listed before the row begins; 0: about 64 a buyer
@@ -225,20 +225,20 @@ type Code string
 const (
 	NothingBought  Code = "nothing-bought"   // no purchase, in a complete row
 	AllBroke       Code = "all-broke"        // every buyer ran out of coins, and the row ended then
-	SomeBroke      Code = "some-broke"       // so many buyers ran out of coins
-	Clipped        Code = "clipped"          // so many times above 60 s are recorded as 60 s
+	SomeBroke      Code = "some-broke"       // how many buyers ran out of coins
+	Clipped        Code = "clipped"          // how many times above 60 s are recorded as 60 s
 	Unsteady       Code = "unsteady"         // purchases of the second half over those of the first are not 0.8 to 1.25
 	TooFew         Code = "too-few"          // so few purchases, under 250, that halves and tails say nothing
 	ShortForTail   Code = "short-for-tail"   // waits, followed to their end, over those within the row: beyond 10%
-	WarmupUnderway Code = "warm-up-underway" // so many operations of the warm-up were under way at half of the time
-	// LeftOver: so many orders that fell due in the warm-up were made in the measured time, over 1% of those due in it.
+	WarmupUnderway Code = "warm-up-underway" // how many operations of the warm-up were under way at half-time
+	// LeftOver: how many orders due in the warm-up were made in the measured time, if over 1% of those due in it.
 	LeftOver Code = "left-over"
 	TimesOff Code = "times-off" // busy over present buyers: off by more than 2%, a defect of the driver
-	WereCut  Code = "cut"       // so many operations had not ended when the row had to
+	WereCut  Code = "cut"       // how many operations had not ended when the row had to
 	// ClientLimit: the clients used so much, 0 to 1, of the cores, and the server had time left.
 	ClientLimit Code = "client-limit"
 	Busy        Code = "busy"         // other processes, or machines, took so much, 0 to 1, of this machine's time
-	NoReply     Code = "no-reply"     // for so many ms, over a tenth of the row or a second, a server gave no reply
+	NoReply     Code = "no-reply"     // for how many ms, over a tenth of the row or a second, no reply came
 	OutOfStock  Code = "out-of-stock" // such a share of orders, over half, came for what was gone, and ever fewer bought
 	Evicted     Code = "evicted"      // the server evicted or expired keys of the market
 	KeysStay    Code = "keys-stay"    // keys could not be removed: Text says why

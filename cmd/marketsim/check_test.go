@@ -13,7 +13,7 @@ import (
 	"github.com/marketsim/marketsim/verify/history"
 )
 
-// recorded makes a history in which item 1 is sold to so many buyers, each of whom pays.
+// recorded makes a history in which item 1 is sold to this many buyers, each of whom pays.
 func recorded(t *testing.T, dir string, buyers ...market.UserID) {
 	t.Helper()
 	begun := time.Now()

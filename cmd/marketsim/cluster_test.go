@@ -101,7 +101,7 @@ func (on yourCluster) prefix(t *testing.T) {
 	on.clean(t)
 }
 
-// trading waits until so many markets of a run are open and traded in.
+// trading waits until n markets of a run are open and traded in.
 func (on yourCluster) trading(t *testing.T, markets int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d markets", markets), func() bool {

@@ -36,7 +36,7 @@ func (s Status) Check() error {
 // MaxBytes is how many bytes a stored result has at most.
 const MaxBytes = 192 << 20
 
-// Open opens a stored file of at most so many bytes. It refuses what is no regular file: a pipe may have no end.
+// Open opens a stored file that is no larger than this. It refuses what is no regular file: a pipe may have no end.
 func Open(path string, most int64) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {

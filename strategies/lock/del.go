@@ -14,7 +14,7 @@ import (
 
 // existsSet is the lock that everybody thinks of first: EXISTS, and if there is no key, SET; released by DEL.
 //
-// What breaks it: two workers who read at the same time both find it free and both hold it (scenario expired-race). The
+// What breaks it: two workers that read at the same time both find it free and hold it (scenario expired-race). The
 // first to finish frees it for a third, because DEL does not check whose lock it deletes. It never expires: a holder
 // that dies holds it for good, and so does one whose reply to SET was lost (lost-acquire).
 // Source: what the SETNX command was made to replace; still found in tutorials and reviews.
@@ -98,13 +98,13 @@ func setExCompare() Kind {
 	})
 }
 
-// getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter who
+// getSet keeps in the key the time at which the lock ends, by its holder's clock: SETNX of that time. A waiter that
 // finds the time past replaces it by GETSET, and holds the lock if GETSET returns the time that it had read. A release
 // is DEL; with release=in-time a holder whose time is past, by its own clock, leaves the key.
 //
 // What breaks it:
 //   - Clocks. A client whose clock is ahead finds that a live lock has ended, and takes it (scenario clock-ahead).
-//   - Waiters who come too late for a lock that has ended replace its new holder's time by theirs. If theirs is
+//   - Waiters that come too late for a lock that has ended replace its new holder's time by theirs. If theirs is
 //     earlier, because of a clock again, the holder loses the lock before its time.
 //   - A waiter that finds the time past just when the lock is released puts its time into a lock that nobody holds.
 //   - No owner. A late holder deletes the lock of the next one (pause-release), with release=in-time if it is paused

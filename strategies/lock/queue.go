@@ -51,7 +51,7 @@ func queue() Kind {
 var lookParam = param.Duration("look", 100*time.Millisecond, time.Millisecond,
 	"how often a waiter looks although no message came; after five it counts as dead")
 
-const queuePatience = 5 // so many intervals may pass without a sign of life
+const queuePatience = 5 // intervals that may pass without a sign of life
 
 // ticket is the lock of a bakery's counter: INCR takes a number, a second counter says how many numbers are done, and
 // whoever has the number after that holds the lock. Waiters GET the second counter again and again; a release

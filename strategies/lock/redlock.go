@@ -24,7 +24,7 @@ import (
 // What breaks it: the servers' clocks. A node whose clock jumps ahead, or that restarts without its data, forgets the
 // lock, and a second client can find a majority. A holder that is paused between its last look at its context and its
 // write writes too late, and there is no fencing token to stop it. A command that timed out may run when its node wakes
-// up; the key then stays for a TTL. Two clients who come at once can split the nodes, and none gets the lock.
+// up; the key then stays for a TTL. Two clients that come at once can split the nodes, and none gets the lock.
 //
 // With clock=wall the client subtracts two readings of its wall clock and deducts no drift, as code by the published
 // steps does. If the clock is set back meanwhile, the lock seems valid for longer, and its holder works on beside the

@@ -154,7 +154,7 @@ func TestRedlockRenewalCountsTheTimeTakenAndDrift(t *testing.T) {
 	})
 }
 
-// Waits are random between nothing and twice the poll, so that clients who split the masters between them do not meet
+// Waits are random between nothing and twice the poll, so that clients that split the masters between them do not meet
 // again and again. Of 200 waits, that none is in the lowest quarter, or none in the highest, has a chance of 10^-25.
 func TestRedlockWaitsForARandomTime(t *testing.T) {
 	const poll, waits = time.Second, 200

@@ -238,7 +238,7 @@ func checkLocalRenewal(v param.Values) error {
 	return nil
 }
 
-const renewers = 10 // so many locks of one worker are renewed at the same time
+const renewers = 10 // how many locks of one worker are renewed at the same time
 
 // localRenewals is what all locks of a worker have in common: the flag that ends their renewals, and who renews.
 type localRenewals struct {

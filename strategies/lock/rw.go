@@ -13,9 +13,9 @@ import (
 // script sets the key of a reader (SET EX) unless there is a writer, or that of a writer (SET EX NX) unless there is a
 // reader. Either is released by DEL. It takes PX where TTL is not whole seconds. It does not promise to be shared.
 //
-// What breaks it: the keys do not say whose they are. The first reader who leaves deletes the key of all, and a writer
+// What breaks it: the keys do not say whose they are. The first reader that leaves deletes the key of all, and a writer
 // enters beside the others (scenario reader-leaves). A holder that is late deletes the lock of the next one
-// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each reader who comes sets the expiry again,
+// (pause-release). Whoever lost a reply gives nothing back (lost-acquire). Each new reader sets the expiry again,
 // so a crashed reader counts for as long as others keep coming, and writers wait for a moment without readers. A writer
 // cannot enter again. Its two keys do not share a slot on Redis Cluster.
 // Source: articles on a read-write lock by two keys and a script, none in particular. rw-safe is the correction.
@@ -40,7 +40,7 @@ func rwNaive() Kind {
 // rwKeys is a read-write lock of two keys with an expiry (as in rw-naive), a counter of readers and the writer's token.
 //
 // What breaks it: the readers are a number, not names. A reader that outlives the expiry subtracts another one when it
-// releases, and a writer enters while that one reads (scenario reader-late). Each reader who comes puts the expiry off,
+// releases, and a writer enters while that one reads (scenario reader-late). Each new reader puts the expiry off,
 // so the count of a crashed reader stays while others keep coming; one whose lease is shorter ends that of the others
 // too. Writers wait for a moment without readers, which may never come. Its keys must lie in one slot on Redis Cluster.
 // Source: rw-naive with a count of readers and a writer's token, as many correct it; no one publication is followed.
@@ -107,20 +107,20 @@ var (
 		"how long a reader counts at most").As(param.Lease)
 	writeTTLParam = param.Duration("write-ttl", 3*time.Second, 10*time.Millisecond,
 		"how long a writer counts at most").As(param.Lease)
-	// keyTTLParam is no lease: readers and writers who count the others' times do not wait for it.
+	// keyTTLParam is no lease: readers and writers that count the others' times do not wait for it.
 	keyTTLParam = param.Duration("key-ttl", 10*time.Second, 10*time.Millisecond,
 		"how long the hash lasts after the lock was taken, whatever clients' clocks say")
 )
 
 // rwSafe is the read-write lock without the flaws of rw-keys and rw-hash: each reader has an entry with an expiry of
-// its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A writer who has
-// to wait bars new readers, as long as it keeps asking and for bar=10s at most. The readers who have come by the time
+// its own, the writer a key, and every time is the server's, read inside the script. It is phase-fair. A waiting
+// writer bars new readers, as long as it keeps asking and for bar=10s at most. The readers that have come by the time
 // that writer is done get in once, together, before the next writer does. A waiter keeps its place by asking; the place
 // of one who died lapses after three polls (of the longest wait; 100 ms at least, bar at most).
 //
 // What breaks it: as every lock with an expiry, a holder that is paused for longer (+watchdog helps one that only works
 // longer). Writers come in no order. A reader that is renewed for longer than bar keeps writers out. Its five keys must
-// lie in one slot. Each writer waits once for all readers who have come. A change of turns costs up to a poll.
+// lie in one slot. Each writer waits once for all readers that have come. A change of turns costs up to a poll.
 // Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems",
 // Real-Time Systems 46(1), 2010, for the phases; Redis in Action, section 6.3.1; Redisson's RReadWriteLock.
 func rwSafe() Kind {

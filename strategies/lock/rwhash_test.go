@@ -16,7 +16,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// at is a client's clock that stands still, so many ms after a common start.
+// at is a client's clock that stands still, some ms after a common start.
 func at(ms int64) func() time.Time {
 	return func() time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
 }
@@ -46,7 +46,7 @@ func TestRWHashFirstReaderLeavesFirst(t *testing.T) {
 	})
 }
 
-// Readers who come in the same millisecond cannot be told apart.
+// Readers that come in the same millisecond cannot be told apart.
 func TestRWHashReadersOfOneMillisecondFreeEachOther(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-hash"), param.Values{"timeout": atOnce})

@@ -12,7 +12,7 @@ import (
 	"github.com/marketsim/marketsim/strategies/param"
 )
 
-// The first reader who leaves frees all, and the second is told that it has lost what the first deleted.
+// The first reader that leaves frees all, and the second is told that it has lost what the first deleted.
 func TestRWNaiveOneReaderFreesAll(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-naive"), param.Values{"timeout": atOnce})

@@ -67,7 +67,7 @@ func TestRWSafeBarIsBounded(t *testing.T) {
 	})
 }
 
-// A writer who dies while it waits does not keep readers out for good.
+// A writer that dies while it waits does not keep readers out for good.
 func TestRWSafeBarOfADeadWriterLapses(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)
@@ -101,7 +101,7 @@ func (c *workers) reads(ctx context.Context, params param.Values) *taking {
 	return w
 }
 
-// Readers who wait when a writer leaves get in before the next writer, who bars those that come later. A place is
+// Readers that wait when a writer leaves get in before the next writer, who bars those that come later. A place is
 // kept for three polls, so these are long: a busy machine does not lose anybody its turn.
 func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
@@ -130,7 +130,7 @@ func TestRWSafeReadersHaveTheirTurnAfterAWriter(t *testing.T) {
 	})
 }
 
-// A reader who gives up when its turn has come does not keep writers out.
+// A reader that gives up when its turn has come does not keep writers out.
 func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), param.Values{"timeout": atOnce})
@@ -146,7 +146,7 @@ func TestRWSafeReaderWhoGivesUpLeavesItsTurn(t *testing.T) {
 	})
 }
 
-// A reader who dies before its turn keeps writers out for a moment only.
+// A reader that dies before its turn keeps writers out for a moment only.
 func TestRWSafeTurnOfADeadReaderLapses(t *testing.T) {
 	eachServer(t, func(t *testing.T, b *bench) {
 		c := b.workers(kind(t, "rw-safe"), nil)

@@ -82,7 +82,7 @@ var (
 )
 
 // setNXExpire is the book's timed lock: SETNX, then EXPIRE (PEXPIRE where TTL is not whole seconds), released as setnx
-// is. A waiter who finds the lock without a TTL sets one, because its holder may have died between the two.
+// is. A waiter that finds the lock without a TTL sets one, because its holder may have died between the two.
 //
 // What breaks it: a holder that is paused for longer than the TTL, as with set-px. One that is paused between its two
 // commands: the TTL that a waiter set passes, the next worker takes the lock, and the holder's EXPIRE succeeds on a

@@ -45,7 +45,7 @@ func TestHubWakesTheWaiterThatAMessageIsFor(t *testing.T) {
 	}
 }
 
-// A waiter who was woken and gives up must not take the message with it.
+// A waiter that was woken and gives up must not take the message with it.
 func TestHubPassesAMessageOn(t *testing.T) {
 	h := newHub(nil)
 	a, b, c := h.join("x", "a"), h.join("x", "b"), h.join("x", "c")

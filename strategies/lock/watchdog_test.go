@@ -27,7 +27,7 @@ func (c *counter) observe(_ context.Context, at step.Name) {
 	}
 }
 
-// renewals waits until there have been so many.
+// renewals waits until there have been n.
 func (b *bench) renewals(c *counter, n int) {
 	b.Helper()
 	tick := time.NewTicker(time.Millisecond)

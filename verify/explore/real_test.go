@@ -37,8 +37,8 @@ type PlayedSchedule struct {
 	diagram verify.Diagram
 }
 
-// PlayedOf plays the shortest harm of a program within one preemption and one fault, or without any so many schedules
-// that a seeded source chooses.
+// PlayedOf plays the shortest harm of a program within one preemption and one fault or, if there is none, this many
+// schedules that a seeded source chooses.
 func PlayedOf(t *testing.T, p Program, schedules int, of ...Fault) (all []PlayedSchedule, err error) {
 	r, err := Search(t.Context(), p, Bounds{Preemptions: 1, Faults: 1, Kinds: of})
 	if err != nil {
@@ -318,7 +318,7 @@ func (p PlayedSchedule) do(w *world, c Choice, r *request) {
 	}
 }
 
-// expireEarly has the keys of a server expire as if its clock had stepped ahead by so many milliseconds.
+// expireEarly has the keys of a server expire as if its clock had stepped ahead by some milliseconds.
 const expireEarly = `
 for _, key in ipairs(redis.call('KEYS', '*')) do
 	redis.call('PEXPIRE', key, redis.call('PTTL', key) - ARGV[1])

@@ -16,7 +16,7 @@ import (
 	"github.com/marketsim/marketsim/verify"
 )
 
-// pushes is a program of two clients that append their letter so many times to a key of their own, or to one that they
+// pushes is a program of two clients that append their letter several times to a key of their own, or to one that they
 // share. Harm is done if what stands there at the end is what it must not be.
 func pushes(times int, shared bool, never string) Program {
 	return pushesBy(times, shared, never, func(ctx context.Context, conn *backend.Conn, key, letter string) error {

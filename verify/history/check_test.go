@@ -64,7 +64,7 @@ func words(v CheckResult) string {
 	return b.String()
 }
 
-// deadline is a context that ends when it has been looked at so many times.
+// deadline is a context that ends when it has been looked at n times.
 type deadline struct {
 	context.Context
 	looks int
@@ -101,7 +101,7 @@ func TestOutOfTime(t *testing.T) {
 func TestLongLife(t *testing.T) {
 	lost := Op{Worker: 1, Kind: Purchase, Start: 1, End: 2, Item: 1, Seller: 1, Buyer: 1, Price: 1000, Outcome: Unknown}
 	for _, c := range []struct {
-		wrong int // the first sale after so many operations is for another price; 0: none
+		wrong int // after how many operations a sale is for another price; 0: none is
 		lost  []Op
 		want  Answer
 	}{{2000, nil, Violated}, {0, []Op{lost}, Undecided}, {100, []Op{lost}, Violated}} {

@@ -23,7 +23,7 @@ type generator struct {
 	relist   bool
 }
 
-// history makes so many operations.
+// history makes n operations.
 func (g generator) history(operations int) *History {
 	h := &History{Header: Header{
 		Subject:  "reference",

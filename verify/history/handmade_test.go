@@ -151,7 +151,7 @@ var hands = []struct {
 		lies(offered(101)), "", ""},
 }
 
-// twoFor are purchases of items 17 and 18 by 6, for so many coins each.
+// twoFor are purchases of items 17 and 18 by 6, for these numbers of coins.
 func twoFor(price int64, first, second Outcome) []Op {
 	all := []Op{
 		priced(listed(120, 121, Applied), price), priced(sold(203, 204, 6, first), price),

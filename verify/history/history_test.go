@@ -39,7 +39,7 @@ func errOf(o Op) error {
 	return nil
 }
 
-// create begins a history in a folder of the test, with so many workers.
+// create begins a history in a folder of the test, with this many workers.
 func create(t testing.TB, h Header, workers int) (dir string, w *Writer, recorders []*Recorder) {
 	t.Helper()
 	dir = t.TempDir()

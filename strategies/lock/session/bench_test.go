@@ -203,7 +203,7 @@ func (b *bench) inLine(want int, when string) {
 	}
 }
 
-// until waits until so many are in line.
+// until waits until n are in line.
 func (b *bench) until(want int) {
 	b.Helper()
 	for deadline := time.Now().Add(soon); len(b.line(name)) != want; {

@@ -119,7 +119,7 @@ func packet(number int32, timeout time.Duration) []byte {
 func TestZooKeeperIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := [][]byte{packet(0, agreed), packet(-1, 0), packet(7, 0), packet(-1, 0), packet(-2, 0)}
-		proves := []int{1, 1, 2, 2, 3} // so many requests were answered
+		proves := []int{1, 1, 2, 2, 3} // requests that were answered
 		for size := 1; size < 50; size++ {
 			client, server := net.Pipe()
 			s := &zooClient{locker: &locker{}, term: newTerm(time.Time{}, 0)}
