@@ -26,7 +26,7 @@ func coarse() Strategy {
 func fine() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine",
-		Summary:  "a lock an item; an account that two buyers spend from can be overdrawn",
+		Summary:  "a lock per item; an account that two buyers spend from can be overdrawn",
 		Source:   "Redis in Action, section 6.2.4",
 		Protects: Protection{Items: true},
 		Variants: fencingVariants,
@@ -41,7 +41,7 @@ func fine() Strategy {
 func fineWallet() Strategy {
 	return underLocks(Strategy{
 		Name:     "fine-wallet",
-		Summary:  "a lock an item and one for the buyer's account, taken in that order",
+		Summary:  "a lock per item and one per buyer's account, taken in that order",
 		Source:   "correction of Redis in Action, section 6.2.4",
 		Protects: Protection{Items: true, Accounts: true},
 	}, itemAndAccount)

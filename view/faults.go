@@ -33,7 +33,7 @@ func Faults(f *verify.Faults) *Doc {
 	}
 	if n := f.Kept(); n > 0 {
 		d.Facts = append(d.Facts, count(n, "finding")+
-			" of an earlier run, not made again because this machine lacks what that takes")
+			" kept from an earlier run, because this machine lacks what they need")
 	}
 	for i, sc := range f.Scenarios {
 		b := Block{Heading: fmt.Sprintf("%d. %s: %s", i+1, sc.Name, sc.Title), Note: []string{"Not reached."}}
@@ -194,7 +194,7 @@ func Explored(r *verify.Explorations) *Doc {
 		if len(d.Findings) == 0 {
 			d.Findings = []string{"No promise was broken, within the bounds below."}
 			if harms > 0 {
-				d.Findings[0] += " That a client which is stopped outlives its lease breaks none: no lock that expires prevents it."
+				d.Findings[0] += " A client that is stopped and outlives its lease breaks none: no lock that expires prevents it."
 			}
 		}
 	}
@@ -205,10 +205,10 @@ func Explored(r *verify.Explorations) *Doc {
 		}
 	}
 	if harms > 0 && len(safe) > 0 && !r.Judged {
-		d.Findings = append(d.Findings, "Nothing was found of "+listed(safe)+".")
+		d.Findings = append(d.Findings, "Nothing was found against "+listed(safe)+".")
 	}
 	d.Findings = atMost(d.Findings)
-	note := "Of a harm the bounds are those of the shortest schedule, and schedules says how many of how many do harm. " +
+	note := "The bounds of a harm are those of its shortest schedule; schedules says how many of all do harm. " +
 		"\"Not searched\": without a preemption no client comes between two requests of another."
 	if len(r.Promises) > 0 {
 		t := NewTable("promise", "state", "why").Wrapping("why")

@@ -66,16 +66,16 @@ var headed = []struct {
 	heading, note string
 }{
 	{result.Main, "Rows", ""},
-	{result.OpenLoop, "Open loop", "Waits of an open loop are from when an order was due; " +
-		"service: from when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
-		"left over: made in the measured time, but due in the warm-up: in purchases/s, not in bought."},
-	{result.Details, "Details", "buyer time: of all buyers, over purchases. gone: someone else was first. " +
-		"contended: given up, not only orders. " +
+	{result.OpenLoop, "Open loop", "A wait of an open loop begins when the order was due; " +
+		"service begins when a buyer took it up. late: done later than --slo after it was due, or not at all. " +
+		"left over: due in the warm-up and made in the measured time; counted in purchases/s, not in bought."},
+	{result.Details, "Details", "buyer time: the time of all buyers, divided by purchases. gone: another was first. " +
+		"contended: operations given up, listings too. " +
 		"p99.9 of fewer than 10,000 purchases is one of the few longest waits. What is 0 in every row is left out."},
-	{result.Cost, "Cost", "Of each purchase, orders in vain included. server, client: processor time of the market's " +
+	{result.Cost, "Cost", "Per purchase, failed orders included. server, client: processor time of the market's " +
 		"server and of this process. background: renewals, subscriptions and heartbeats."},
-	{result.Machine, "Machine", "Processor time: of the market's server in parts of one core, " +
-		"else in parts of all cores."},
+	{result.Machine, "Machine", "Processor time: the market's server as a share of one core, " +
+		"the others as shares of all cores."},
 }
 
 func rowBlocks(run *result.Run) (blocks []Block) {

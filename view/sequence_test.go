@@ -87,7 +87,7 @@ func TestExplored(t *testing.T) {
 		said := strings.ReplaceAll(strings.Join(strings.Fields(out.String()), " "), "&#34;", `"`)
 		for _, want := range []string{
 			"Every schedule: 2 searches of 3 schemes", `BROKEN PROMISE: set-px says "exclusive", and in one-item: sold twice`,
-			"Harm was found in 1 of 2 searches.", "Nothing was found of watch.", "10 of 108",
+			"Harm was found in 1 of 2 searches.", "Nothing was found against watch.", "10 of 108",
 			"except below 1", "not explored", "marketsim explore --replay x4/a/b/c",
 		} {
 			if !strings.Contains(said, want) {

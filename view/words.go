@@ -75,24 +75,24 @@ func listed(names []string) string {
 // warnings are the words of codes; %s is the value, of several rows the least and the largest.
 var warnings = map[result.Code]string{
 	result.NothingBought:  "nothing was bought",
-	result.AllBroke:       "every buyer ran out of coins, and the row ended then",
+	result.AllBroke:       "every buyer ran out of coins, which ended the row",
 	result.SomeBroke:      "%s buyers ran out of coins",
-	result.Clipped:        "%s times above 60 s are recorded as 60 s",
+	result.Clipped:        "%s times are longer than 60 s, and recorded as 60 s",
 	result.Unsteady:       "not steady: purchases of the second half over the first are %s, and should be 0.8 to 1.25",
 	result.TooFew:         "%s purchases, under 250, are too few to tell about halves and tails",
 	result.ShortForTail:   "too short for its tail: waits followed to their end are %s of those within the row",
-	result.WarmupUnderway: "%s operations of the warm-up were still under way at half of the time",
+	result.WarmupUnderway: "%s operations of the warm-up were still under way halfway through the row",
 	result.LeftOver: "%s orders that fell due in the warm-up were made in the measured time, " +
 		"whose own orders waited behind them",
 	result.TimesOff: "the buyers' times add up to %s of what they must be: a defect of marketsim",
-	result.WereCut:  "%s operations had not ended when the row had to, and are in no wait",
+	result.WereCut:  "%s operations had not ended when the row was cut off, and are in no wait",
 	result.ClientLimit: "the clients used %s of the cores, and the server had time left: " +
-		"from a larger machine more may be bought",
-	result.Busy:       "other processes, or machines, took %s of this machine's time",
+		"on a larger machine the clients might buy more",
+	result.Busy:       "other processes, or other virtual machines, took %s of this machine's time",
 	result.OutOfStock: "the stock ran out: %s of the orders came for an item that was gone; more sellers list more",
 	result.NoReply:    "the server gave no reply for %s",
 	result.Evicted:    "the server evicted or expired keys of the market: its audit says nothing about the strategy",
-	result.KeysStay:   "keys could not be removed; 'marketsim clean' does it",
+	result.KeysStay:   "keys could not be removed: remove them with 'marketsim clean'",
 }
 
 // unitOf is that of a code's value, where it is no count and no ratio.

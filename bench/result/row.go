@@ -143,7 +143,7 @@ type Row struct {
 	Cut             int64            `json:"cut,omitempty"`   // operations that had not ended when the row had to
 	TornReads       int64            `json:"torn_reads,omitempty"`
 
-	// What successful purchases took on the connections, orders in vain included and browsing not, all together. It is
+	// What successful purchases took on the connections, failed orders included and browsing not, all together. It is
 	// nil where workers share a connection, of which nobody can tell what it carries for whom.
 	Market      *Traffic `json:"market,omitempty"`
 	LockServers *Traffic `json:"lock_servers,omitempty"` // with servers that only locks use

@@ -138,7 +138,7 @@ func found(scheme, source string, all []named) []view.Block {
 	}
 	return []view.Block{{
 		Heading: "What broke it, how long others were kept out, and the command that plays it again:",
-		Note: append(notes, "What to take: one script (lua) or, where it cannot be one, a lock whose store refuses late "+
+		Note: append(notes, "What to take: one script (lua) or, if one script cannot do it, a lock whose store refuses late "+
 			"writes (set-px:fencing=token). docs/answers.md says more."),
 	}}
 }
@@ -159,7 +159,7 @@ func overview(c strategies.Catalogue) *view.Doc {
 	return &view.Doc{Blocks: []view.Block{{Table: t, Note: []string{
 		"Locks, as in fine:set-px or coarse:set-px+watchdog:ttl=500ms: " + strings.Join(good, ", ") + ".",
 		"Locks that are wrong on purpose: " + strings.Join(wrong, ", ") + ".",
-		"'marketsim list NAME' tells all of one; --locks says what each lock promises, " +
+		"'marketsim list NAME' describes one in full; --locks says what each lock promises, " +
 			"--scenarios what 'marketsim faults' can run.",
 	}}}}
 }
@@ -189,7 +189,7 @@ func features() view.Block {
 		t.Add(c[0], c[1]+" / "+c[2], c[3]+" / "+c[4], c[5]+" / "+c[6], c[7]+" / "+c[8])
 	}
 	return view.Block{Table: t, Note: []string{
-		"Published / observed: what the literature says of a lock, and what was seen in the scenarios of " +
+		"Published / observed: what is published about a lock, and what was seen in the scenarios of " +
 			"'marketsim faults' and by a test that enters again. -: nobody says, or nothing could be seen.",
 	}}
 }

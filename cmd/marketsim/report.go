@@ -38,7 +38,7 @@ func newReport(p *program) *cobra.Command {
 		flags.StringVarP(&f.file, "output", "o", "",
 			"`file` to write instead of stdout; .html is a page, and .svg a figure")
 		flags.StringVar(&f.figure, "figure", "", "`name` of the figure that is drawn as .svg")
-		flags.StringSliceVar(&f.locks, "lock", nil, "say in short what was found of these `SPEC`s of locks or strategies")
+		flags.StringSliceVar(&f.locks, "lock", nil, "say briefly what was found about these `SPEC`s of locks or strategies")
 	})
 	cmd.MarkFlagsMutuallyExclusive("figure", "format", "lock")
 	_ = cmd.RegisterFlagCompletionFunc("figure",

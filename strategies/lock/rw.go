@@ -128,7 +128,7 @@ func rwSafe() Kind {
 	renew := script("rw_safe_now", "rw_safe_renew")
 	return polling(Kind{
 		Name: "rw-safe", Shares: true, Renews: true,
-		Summary: "read-write: an entry a reader by the server's clock; readers and writers who wait take turns",
+		Summary: "read-write: an entry per reader by the server's clock; waiting readers and writers take turns",
 		Source:  "Brandenburg & Anderson, Real-Time Systems 2010",
 		Promises: Promises{
 			Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true, Shared: true,

@@ -99,7 +99,7 @@ var (
 func setNXExpire() Kind {
 	return polling(Kind{
 		Name:     "setnx-expire",
-		Summary:  "SETNX, then EXPIRE; a waiter who finds no TTL sets one",
+		Summary:  "SETNX, then EXPIRE; a waiter that finds no TTL sets one",
 		Source:   "Redis in Action, section 6.2.5",
 		Promises: Promises{Exclusive: true, OwnerRelease: true, SurvivesCrash: true, ClockIndependent: true},
 		PromisesWith: func(v param.Values, p *Promises) {

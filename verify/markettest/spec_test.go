@@ -20,7 +20,7 @@ func TestBroken(t *testing.T) {
 		{"unsafe", 0, nil, false},
 		{"fine:set-px", 0, nil, true},
 		{"fine:set-px", 0, []explore.Fault{pause}, false},
-		{"fine:set-px", 1, nil, false}, // an account is not protected by a lock an item
+		{"fine:set-px", 1, nil, false}, // an account is not protected by a lock per item
 		{"fine-wallet:set-px", 1, nil, true},
 		{"fine:exists-set", 0, nil, false},
 		{"fine:set-px", 0, []explore.Fault{clock}, true},
