@@ -346,7 +346,7 @@ func TestAllOthers(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Succeeds(t, view.Text(&b, view.Faults(f)))
 	for want, is := range map[string]bool{"all others  it cannot": true, "more3, more4": false,
-		"1 finding of an earlier run, not made again": true, "set-px      the holder wrote": true,
+		"1 finding kept from an earlier run, because": true, "set-px      the holder wrote": true,
 		"The run was interrupted by the user: 14 of 24 findings were made.": true} {
 		if strings.Contains(b.String(), want) != is {
 			t.Errorf("%q: want %t in\n%s", want, is, b.String())

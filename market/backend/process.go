@@ -356,8 +356,13 @@ func removeFolder(path string) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, last := range []string{filepath.Join(path, inUse), path} { // RemoveAll would open a file
+		if err == nil {
+			err = os.Remove(last)
+		}
 	}
-	return os.RemoveAll(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
