@@ -145,7 +145,7 @@ func (o Options) rules(p result.Point) []rule {
 			fmt.Sprintf("%d: want %d or more, or there may be hot items that nobody can pay for", p.Funds, LeastHotFunds)},
 		{p.Hot < 0 || p.Hot > MaxHot, "hot", fmt.Sprintf("%d items: want 0 to %d", p.Hot, MaxHot)},
 		{p.Stock < 0 || p.Stock > MaxStock, "stock", fmt.Sprintf("%d items: want 0 to %d", p.Stock, MaxStock)},
-		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: the items that circulate are all there are"},
+		{p.Stock > 0 && p.Hot > 0, "stock", "beside hot items: the items that circulate are all that there is"},
 		{p.Rate > 0 && p.Hot > 0, "rate", "with hot items: buyers that list again are not free when an order is due"},
 		{p.Empty && (p.Stock > 0 || p.Hot > 0 || p.Rate > 0), "empty", "it goes without a stock, hot items and a rate"},
 

@@ -383,9 +383,16 @@ func TestAdapters(t *testing.T) {
 				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
 					t.Skip("it cannot be installed here")
 				}
-				file := filepath.Join(t.TempDir(), "adapter")
+				file := filepath.Join(t.TempDir(), "adapter."+language)
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
+				}
+				if language == "go" {
+					build := exec.CommandContext(t.Context(), "go", "build", "-o", file+".bin", file)
+					file += ".bin"
+					if said, err := build.CombinedOutput(); err != nil {
+						t.Fatalf("%v: %s", err, said)
+					}
 				}
 				o.Command, o.Program, o.Pairs = append(interpreters[language], file), c.program, 1
 				if _, err := judge.Replay(t.Context(), o, "x4/any/"+c.program+"/d1"); errors.Is(err, judge.ErrAdapter) {
