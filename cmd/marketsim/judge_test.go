@@ -31,7 +31,7 @@ func TestJudgeUsage(t *testing.T) {
 		{"docker run mine", "run marketsim inside it"},
 		{"--promise fair -- true", "it is notices-loss, and not \"fair\""},
 		{"--within 0s -- true", "--within is more than 0"},
-		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in laravel, node, php, python, redisson"},
+		{"--adapter cobol", "there is no lock in \"cobol\"; there is one in go, laravel, node, php, python, redisson"},
 		{"--format csv -- true", "unknown format \"csv\""},
 		{"--replay x3/true/lock/d1 -- true", "no token of a schedule in version"},
 	} {

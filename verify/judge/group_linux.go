@@ -74,7 +74,8 @@ func threads(pid string) (ran string, waits bool) {
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		times, _ := os.ReadFile(task + "/schedstat")
-		ran, waits = ran+task+" "+string(times), waits && !strings.HasPrefix(state, "R")
+		works := strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D") // it runs, or reads a disk
+		ran, waits = ran+task+" "+string(times), waits && !works
 		children, _ := os.ReadFile(task + "/children")
 		for child := range strings.FieldsSeq(string(children)) {
 			its, all := threads(child)

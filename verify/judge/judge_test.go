@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,106 +309,6 @@ func TestJudgedClock(t *testing.T) {
 	finds(t, o, verify.TwoHolders)
 	o.Program = "lock"
 	finds(t, o)
-}
-
-// The same mistakes have the same shortest schedules in each language, of which CI plays one each.
-func TestControlsInOtherLanguages(t *testing.T) {
-	alone(t)
-	t.Setenv("NODE_PATH", "/usr/share/nodejs")
-	everyOne := os.Getenv("MARKETSIM_JUDGE") == "languages"
-	programs := [][]string{
-		{"/usr/bin/python3", "testdata/lock.py"}, {"node", "testdata/lock.js"}, {"ruby", "testdata/lock.rb"},
-	}
-	for n, c := range []struct {
-		kind, token string
-		harm        verify.Harm
-	}{
-		{"fixed", "x4/fixed/lock/d1.d1.pause1.d2.w1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
-		{"get-del", "x4/getdel/lock/d1.d1.d1.pause1.d2.w1.d1.d1.d1.d1.d1.d2.d2", verify.FreedAnothers},
-		{"get-set", "x4/getset/lock/d1.d2.d2.d1.d2.d2.d1.d1.d1.d1.d1.d1", verify.TwoHolders},
-		{"setnx-pexpire", "x4/setnx/lock/d1.d1.d1.d1.d1.d1.d1.d1.die2", verify.LockedOut},
-	} {
-		for m, program := range programs {
-			if m != n%len(programs) && !everyOne {
-				continue
-			}
-			t.Run(c.kind+"/"+program[0], func(t *testing.T) {
-				if _, err := exec.LookPath(program[0]); err != nil {
-					testkit.Require(t, "clients", err.Error())
-				}
-				o := options(t, "", explore.Bounds{})
-				o.Command = append(slices.Clone(program), c.kind)
-				var lacks error // its client library
-				retried(t, o, func(o judge.Options) error {
-					found, err := judge.Replay(t.Context(), o, c.token)
-					switch {
-					case errors.Is(err, judge.ErrAdapter):
-						lacks = err
-						return nil
-					case err == nil && found.Harm != c.harm:
-						err = fmt.Errorf("%v, want %s\n%s", found.Violation, c.harm, found.Diagram)
-					}
-					return err
-				})
-				if lacks != nil {
-					testkit.Require(t, "clients", lacks.Error())
-				}
-			})
-		}
-	}
-}
-
-// Of the adapters nothing is found but that who is stopped outlives a lease.
-func TestAdapters(t *testing.T) {
-	alone(t)
-	t.Setenv("NODE_PATH", "/usr/share/nodejs") // where Debian has node-redis
-	interpreters := map[string][]string{
-		"node": {"node"}, "php": {"php"}, "python": {"/usr/bin/python3"}, "ruby": {"ruby"},
-		"symfony": {"php"}, "laravel": {"php"},
-	}
-	lost := explore.Bounds{Faults: 1, Kinds: []explore.Fault{explore.Lose, explore.Late}}
-	for kind, c := range map[string]struct {
-		program string
-		bounds  explore.Bounds
-		harms   []verify.Harm
-	}{"lock": {"lock", stops, []verify.Harm{verify.Outlived}}, "purchase": {"one-item", lost, nil}} {
-		for _, language := range judge.Adapters(kind) {
-			t.Run(language+"/"+kind, func(t *testing.T) {
-				o := options(t, "", c.bounds)
-				text, err := judge.Adapter(kind, language)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
-					t.Skip("it cannot be installed here")
-				}
-				file := filepath.Join(t.TempDir(), "adapter."+language)
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if language == "go" {
-					build := exec.CommandContext(t.Context(), "go", "build", "-o", file+".bin", file)
-					file += ".bin"
-					if said, err := build.CombinedOutput(); err != nil {
-						t.Fatalf("%v: %s", err, said)
-					}
-				}
-				o.Command, o.Program, o.Pairs = append(interpreters[language], file), c.program, 1
-				if _, err := judge.Replay(t.Context(), o, "x4/any/"+c.program+"/d1"); errors.Is(err, judge.ErrAdapter) {
-					testkit.Require(t, "clients", err.Error())
-				}
-				if language == "symfony" || language == "laravel" {
-					return // that they lock is enough: their leases take long
-				}
-				o.Pairs = 4
-				finds(t, o, c.harms...)
-			})
-		}
-	}
-	_, err := judge.Adapter("lock", "cobol")
-	if err == nil || !strings.Contains(err.Error(), "laravel, node, php, python") {
-		t.Errorf("an adapter that there is not: %v", err)
-	}
 }
 
 // What cannot be judged is told in a sentence.
