@@ -106,7 +106,10 @@ func TestAdapters(t *testing.T) {
 				if interpreters[language] == nil && strings.Contains(text, "Not run here") {
 					t.Skip("it cannot be installed here")
 				}
-				file := filepath.Join(t.TempDir(), "adapter."+language)
+				file := filepath.Join(t.TempDir(), "adapter")
+				if language == "go" {
+					file += ".go"
+				}
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
