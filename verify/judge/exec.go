@@ -29,7 +29,7 @@ func Strategy(name string, command []string) strategies.Strategy {
 				default: // nobody has asked
 				}
 			})
-			b := buyer{run, said}
+			b := &buyer{life: run, said: said}
 			return b, b, err
 		},
 	}
@@ -38,11 +38,12 @@ func Strategy(name string, command []string) strategies.Strategy {
 // A buyer is one process of a program: a Purchaser of which nothing is known but its answers.
 type buyer struct {
 	*life
-	said chan string
+	said  chan string
+	owing bool // it has not answered in time: its next line may be about that
 }
 
 // Close ends the program. What it has started in another group may hold its output open, and is not waited for.
-func (b buyer) Close() error {
+func (b *buyer) Close() error {
 	b.signal(end)
 	_ = b.cmd.Process.Kill() // where there are no groups
 	_ = b.in.Close()         // which its end may have closed
@@ -54,7 +55,7 @@ func (b buyer) Close() error {
 }
 
 // Ready returns when the program has answered for the first time: it has started, and has connected.
-func (b buyer) Ready(ctx context.Context) error {
+func (b *buyer) Ready(ctx context.Context) error {
 	_, err := b.ask(ctx, starting, buys(market.Order{Buyer: 1, Seller: 2, Price: 1}), purchased)
 	if market.Refused(err) {
 		return nil
@@ -63,7 +64,7 @@ func (b buyer) Ready(ctx context.Context) error {
 }
 
 // Purchase implements market.Purchaser. What it has cost is what the program says.
-func (b buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
+func (b *buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, err error) {
 	said, err := b.ask(ctx, silence, buys(o), purchased)
 	if err == nil && said != "bought" {
 		_, err = fmt.Sscanf(said, "bought %d", &r.Retries)
@@ -75,17 +76,22 @@ func (b buyer) Purchase(ctx context.Context, o market.Order) (r market.Receipt, 
 }
 
 // List implements market.Purchaser.
-func (b buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
+func (b *buyer) List(ctx context.Context, l market.Listing) (r market.Receipt, err error) {
 	_, err = b.ask(ctx, silence, fmt.Sprint("list ", l.Item, " ", l.Seller, " ", l.Price), "listed busy error")
 	return r, err
 }
 
 // ask tells the program what to do. The answer, which begins with one of some words, may stand for an error.
-func (b buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
+func (b *buyer) ask(ctx context.Context, limit time.Duration, line, words string) (said string, err error) {
+	if b.owing {
+		return "", market.ErrNotSent
+	}
 	b.say(line)
+	b.owing = true
 	heard := ""
 	select {
 	case heard = <-b.said:
+		b.owing = false
 	case <-time.After(limit):
 		return "", b.wrong(line, silentFor(limit))
 	case <-ctx.Done():
@@ -103,4 +109,4 @@ func (b buyer) ask(ctx context.Context, limit time.Duration, line, words string)
 	return said, err
 }
 
-func (b buyer) wrong(told string, how error) error { return wrong(told, how, b.lastSaid()) }
+func (b *buyer) wrong(told string, how error) error { return wrong(told, how, b.lastSaid()) }

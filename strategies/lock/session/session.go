@@ -215,13 +215,21 @@ func (h *hold) abandon() {
 
 // leave gives the place up once no call about it is under way. When ctx ends first it goes on beside the worker.
 func (h *hold) leave(ctx context.Context) error {
-	return h.locker.work.await(ctx, func() error {
+	done := make(chan error, 1)
+	h.locker.work.Go(func() { // even if ctx has ended
 		h.calls.Wait()
 		if h.left.Swap(true) {
-			return lock.ErrLost
+			done <- lock.ErrLost
+		} else {
+			done <- h.place.leave()
 		}
-		return h.place.leave()
 	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // repeat makes a call until it succeeds or fails for good, over ends, or the Locker is closed.
@@ -248,13 +256,16 @@ type calls struct{ sync.WaitGroup }
 
 // await makes a call. When ctx ends first it returns the cause at once, and the call ends by itself.
 func (c *calls) await(ctx context.Context, call func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
 	c.Go(func() { done <- call() })
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 }
 
