@@ -61,6 +61,7 @@ func TestJudgeFindsWhatTheSearchFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Logf("%v in %d schedules, and in %d of virtual time", fewest(real.Report), real.Schedules, virtual.Schedules)
 			if found, want := fewest(real.Report), fewest(virtual); !maps.Equal(found, want) {
 				t.Errorf("judge found %v in %d schedules, the search %v in %d", found, real.Schedules, want, virtual.Schedules)
 			}
