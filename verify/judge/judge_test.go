@@ -19,7 +19,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/marketsim/marketsim/internal/testkit"
+	"github.com/marketsim/marketsim/market"
 	"github.com/marketsim/marketsim/market/backend"
+	"github.com/marketsim/marketsim/strategies"
 	"github.com/marketsim/marketsim/verify"
 	"github.com/marketsim/marketsim/verify/explore"
 	"github.com/marketsim/marketsim/verify/judge"
@@ -312,6 +314,26 @@ func TestJudgedClock(t *testing.T) {
 	finds(t, o, verify.TwoHolders)
 	o.Program = "lock"
 	finds(t, o)
+}
+
+// A program that has not answered is asked no more: its next line may be about what it was told before.
+func TestExecutedAndSilent(t *testing.T) {
+	answersLate := []string{"sh", "-c", "read -r ready; read -r first; echo gone; read -r second; echo bought; cat > /dev/null"}
+	env := strategies.Env{Redis: redis.NewClient(&redis.Options{Addr: "localhost:1"})}
+	defer env.Redis.Close()
+	p, closer, err := judge.Strategy("exec:late", answersLate).New(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Purchase(ctx, market.Order{Buyer: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a purchase that was ended: %v", err)
+	}
+	if _, err := p.Purchase(t.Context(), market.Order{Buyer: 1}); !errors.Is(err, market.ErrNotSent) {
+		t.Errorf("the next one: %v", err)
+	}
 }
 
 // What cannot be judged is told in a sentence.
